@@ -1,0 +1,21 @@
+//! What `bb` knows about tensors and graphs before any backend is involved.
+//!
+//! Element types, host tensors, ONNX's protobuf types, the op table, graph checking and inference,
+//! plans and the wire format live here. Traits and backends do not: see the `bb` crate.
+
+mod dtype;
+mod error;
+pub mod op;
+pub mod proto;
+mod shape;
+mod tensor;
+
+pub use dtype::{DataType, Element};
+pub use error::{BoxError, Error};
+pub use shape::{Axis, Shape};
+pub use tensor::{ALIGNMENT, TensorData, element_count};
+
+/// Re-exported so that callers name the same versions.
+pub use half::{bf16, f16};
+#[doc(hidden)]
+pub use smallvec::SmallVec;

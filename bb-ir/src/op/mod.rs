@@ -1,0 +1,29 @@
+//! The op table and what is said once for every operation.
+
+mod param;
+mod spec;
+mod table;
+
+pub use param::{Param, ParamKind, RoundMode, take};
+pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name};
+
+crate::for_each_primitive!(crate::op_family,
+    /// A primitive: an operation that every backend implements.
+    Primitive, Primitive);
+
+#[cfg(test)]
+mod tests {
+    use super::Primitive;
+
+    /// The promise in one line: 30 methods in. Version 1 of the floor.
+    #[test]
+    fn the_floor_has_thirty_primitives() {
+        assert_eq!(Primitive::ALL.len(), 30);
+        for (i, &p) in Primitive::ALL.iter().enumerate() {
+            assert_eq!(usize::from(p.spec().index), i);
+            assert_eq!(Primitive::from_index(p.spec().index), Some(p));
+            assert_eq!(Primitive::from_name(p.spec().name), Some(p));
+        }
+        assert_eq!(Primitive::Where.spec().method, "where");
+    }
+}

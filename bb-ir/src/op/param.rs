@@ -1,0 +1,161 @@
+//! Decoded parameters of an operation: what follows the `;` in a row of a table.
+
+use crate::{DataType, Error, TensorData};
+use std::borrow::Cow;
+
+/// How a cast to `f8e8m0` rounds.
+///
+/// Source: ONNX `Cast`, opset 24, attribute `round_mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum RoundMode {
+    /// Away from zero to the next power of two.
+    #[default]
+    Up,
+    /// Towards zero.
+    Down,
+    /// To the nearest power of two, ties away from zero.
+    Nearest,
+}
+
+impl RoundMode {
+    /// Returns ONNX's word for the mode.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RoundMode::Up => "up",
+            RoundMode::Down => "down",
+            RoundMode::Nearest => "nearest",
+        }
+    }
+
+    /// Returns the mode that ONNX calls `name`.
+    pub fn from_name(name: &str) -> Option<RoundMode> {
+        [RoundMode::Up, RoundMode::Down, RoundMode::Nearest].into_iter().find(|m| m.name() == name)
+    }
+}
+
+/// Declares [`ParamKind`], [`Param`] and the typed access to it: kind, what is held, the type that
+/// methods take, and how one becomes the other.
+macro_rules! params {
+    ($( $(#[$doc:meta])* $kind:ident($held:ty) as $taken:ty, |$v:ident| $give:expr, $name:literal; )*) => {
+        /// The kind of a parameter in a row of an op table.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum ParamKind { $( $(#[$doc])* $kind, )* }
+
+        /// The value of a parameter, borrowed for one call or owned by a plan.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Param<'a> { $( $(#[$doc])* $kind($held), )* }
+
+        impl Param<'_> {
+            /// Returns the kind.
+            pub fn kind(&self) -> ParamKind {
+                match self { $( Param::$kind(_) => ParamKind::$kind, )* }
+            }
+        }
+
+        impl ParamKind {
+            /// Returns the kind in words.
+            pub const fn name(self) -> &'static str {
+                match self { $( ParamKind::$kind => $name, )* }
+            }
+        }
+
+        /// Reads a parameter as the type that a method takes for this kind.
+        #[doc(hidden)]
+        pub mod take {
+            #![expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
+            use super::*;
+            $(
+                #[inline]
+                pub fn $kind<'p>(op: &'static str, param: Option<&'p Param<'_>>) -> Result<$taken, Error> {
+                    match param {
+                        Some(Param::$kind($v)) => Ok($give),
+                        other => Err(Error::ParamKind { op, expected: ParamKind::$kind.name(), got: other.map_or("nothing", |p| p.kind().name()) }),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+params! {
+    /// One integer.
+    Int(i64) as i64, |v| *v, "an integer";
+    /// One integer, or none.
+    OptInt(Option<i64>) as Option<i64>, |v| *v, "an integer or nothing";
+    /// One float.
+    Float(f64) as f64, |v| *v, "a float";
+    /// One float, or none.
+    OptFloat(Option<f64>) as Option<f64>, |v| *v, "a float or nothing";
+    /// A truth value.
+    Bool(bool) as bool, |v| *v, "a truth value";
+    /// Integers.
+    Ints(Cow<'a, [i64]>) as &'p [i64], |v| v, "integers";
+    /// Floats.
+    Floats(Cow<'a, [f64]>) as &'p [f64], |v| v, "floats";
+    /// Extents or sizes, never negative.
+    Extents(Cow<'a, [usize]>) as &'p [usize], |v| v, "extents";
+    /// An element type.
+    Type(DataType) as DataType, |v| *v, "an element type";
+    /// An element type, or none.
+    OptType(Option<DataType>) as Option<DataType>, |v| *v, "an element type or nothing";
+    /// How to round.
+    Round(RoundMode) as RoundMode, |v| *v, "a rounding mode";
+    /// A word.
+    Text(Cow<'a, str>) as &'p str, |v| v, "text";
+    /// A host tensor.
+    Data(Cow<'a, TensorData>) as &'p TensorData, |v| v, "a host tensor";
+}
+
+impl Param<'_> {
+    /// Returns the parameter with everything it borrowed copied.
+    pub fn into_owned(self) -> Param<'static> {
+        match self {
+            Param::Int(v) => Param::Int(v),
+            Param::OptInt(v) => Param::OptInt(v),
+            Param::Float(v) => Param::Float(v),
+            Param::OptFloat(v) => Param::OptFloat(v),
+            Param::Bool(v) => Param::Bool(v),
+            Param::Ints(v) => Param::Ints(Cow::Owned(v.into_owned())),
+            Param::Floats(v) => Param::Floats(Cow::Owned(v.into_owned())),
+            Param::Extents(v) => Param::Extents(Cow::Owned(v.into_owned())),
+            Param::Type(v) => Param::Type(v),
+            Param::OptType(v) => Param::OptType(v),
+            Param::Round(v) => Param::Round(v),
+            Param::Text(v) => Param::Text(Cow::Owned(v.into_owned())),
+            Param::Data(v) => Param::Data(Cow::Owned(v.into_owned())),
+        }
+    }
+}
+
+/// The Rust type that a method takes for a parameter of this kind.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! param_type {
+    (Int) => { i64 };
+    (OptInt) => { ::core::option::Option<i64> };
+    (Float) => { f64 };
+    (OptFloat) => { ::core::option::Option<f64> };
+    (Bool) => { bool };
+    (Ints) => { &[i64] };
+    (Floats) => { &[f64] };
+    (Extents) => { &[usize] };
+    (Type) => { $crate::DataType };
+    (OptType) => { ::core::option::Option<$crate::DataType> };
+    (Round) => { $crate::op::RoundMode };
+    (Text) => { &str };
+    (Data) => { &$crate::TensorData };
+}
+
+/// Wraps a value of the type that [`param_type!`] names as a [`Param`], borrowing it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! param_value {
+    (Ints, $v:expr) => { $crate::op::Param::Ints(::std::borrow::Cow::Borrowed($v)) };
+    (Floats, $v:expr) => { $crate::op::Param::Floats(::std::borrow::Cow::Borrowed($v)) };
+    (Extents, $v:expr) => { $crate::op::Param::Extents(::std::borrow::Cow::Borrowed($v)) };
+    (Text, $v:expr) => { $crate::op::Param::Text(::std::borrow::Cow::Borrowed($v)) };
+    (Data, $v:expr) => { $crate::op::Param::Data(::std::borrow::Cow::Borrowed($v)) };
+    ($kind:ident, $v:expr) => { $crate::op::Param::$kind($v) };
+}

@@ -1,0 +1,174 @@
+//! What a row of an op table says, as data.
+
+use super::param::{Param, ParamKind};
+
+/// The family an operation belongs to: the primitives, or an extension trait of `bb::ext`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Family {
+    /// The floor: what every backend implements.
+    Primitive,
+    /// Neural-network operations.
+    Nn,
+    /// Language-model operations.
+    Llm,
+    /// Quantised operations.
+    Quant,
+    /// Training.
+    Train,
+    /// Images and signals.
+    Image,
+    /// Functions of single elements.
+    Scalar,
+    /// Constants, ranges and random tensors.
+    Create,
+}
+
+impl Family {
+    /// Returns the name of the family's trait.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Family::Primitive => "Backend",
+            Family::Nn => "Nn",
+            Family::Llm => "Llm",
+            Family::Quant => "Quant",
+            Family::Train => "Train",
+            Family::Image => "Image",
+            Family::Scalar => "Scalar",
+            Family::Create => "Create",
+        }
+    }
+}
+
+/// How many tensors an operand, or a result, stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arity {
+    /// One.
+    Tensor,
+    /// One or none.
+    Optional,
+    /// Any number; always the last operand.
+    Tensors,
+}
+
+/// A parameter of an operation.
+#[derive(Debug)]
+pub struct ParamSpec {
+    /// The name, which is also that of ONNX's attribute.
+    pub name: &'static str,
+    /// The kind of value.
+    pub kind: ParamKind,
+    /// Makes the value that stands in when none is given; `None` if one is required.
+    pub default: Option<fn() -> Param<'static>>,
+}
+
+/// A row of an op table.
+#[derive(Debug)]
+pub struct OpSpec {
+    /// The family whose table has the row.
+    pub family: Family,
+    /// The position in the family's table.
+    pub index: u16,
+    /// The name that ONNX, or the extension's trait, gives the operation: `ReduceSum`.
+    pub name: &'static str,
+    /// The method: `reduce_sum`.
+    pub method: &'static str,
+    /// The opset that brought these semantics.
+    pub since: i64,
+    /// The operands, in order.
+    pub inputs: &'static [(&'static str, Arity)],
+    /// The parameters, in order.
+    pub params: &'static [ParamSpec],
+    /// The result.
+    pub output: Arity,
+}
+
+impl PartialEq for OpSpec {
+    fn eq(&self, other: &OpSpec) -> bool {
+        (self.family, self.index) == (other.family, other.index)
+    }
+}
+
+impl Eq for OpSpec {}
+
+impl std::hash::Hash for OpSpec {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.family, self.index).hash(state);
+    }
+}
+
+/// Expands rows of an op table to an enum with the operations' specifications.
+///
+/// `op_family!{ [$(#[$doc:meta])* Enum, Family] rows }`
+#[doc(hidden)]
+#[macro_export]
+macro_rules! op_family {
+    ( [$(#[$edoc:meta])* $enum:ident, $family:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )* ) => {
+        $(#[$edoc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum $enum { $(
+            #[doc = concat!("The operation `", stringify!($method), "`.")]
+            $name,
+        )* }
+
+        impl $enum {
+            /// Every operation of the family, in the order of its table.
+            pub const ALL: &'static [$enum] = &[$( $enum::$name, )*];
+
+            /// Returns the operation that the family's table has at `index`.
+            pub const fn from_index(index: u16) -> ::core::option::Option<$enum> {
+                $( if index == $enum::$name as u16 { return ::core::option::Option::Some($enum::$name); } )*
+                ::core::option::Option::None
+            }
+
+            /// Returns the operation called `name` (as in `ReduceSum`).
+            pub fn from_name(name: &str) -> ::core::option::Option<$enum> {
+                match name { $( stringify!($name) => ::core::option::Option::Some($enum::$name), )* _ => ::core::option::Option::None }
+            }
+
+            /// Returns what the table says of the operation.
+            pub const fn spec(self) -> &'static $crate::op::OpSpec {
+                match self { $( $enum::$name => {
+                    const SPEC: &$crate::op::OpSpec = &$crate::op::OpSpec {
+                        family: $crate::op::Family::$family,
+                        index: $enum::$name as u16,
+                        name: stringify!($name),
+                        method: $crate::op::method_name(stringify!($method)),
+                        since: $since,
+                        inputs: &[$( (stringify!($input), $crate::op::Arity::$kind) ),*],
+                        params: &[$($( $crate::op::ParamSpec {
+                            name: stringify!($param),
+                            kind: $crate::op::ParamKind::$pkind,
+                            default: $crate::param_default!($pkind $(, $default)?),
+                        } ),+)?],
+                        output: $crate::op::Arity::$output,
+                    };
+                    SPEC
+                } )* }
+            }
+        }
+    };
+}
+
+/// The default of a row's parameter, as a function that makes it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! param_default {
+    ($kind:ident) => { ::core::option::Option::None };
+    ($kind:ident, $default:expr) => {
+        ::core::option::Option::Some(|| $crate::param_value!($kind, $default))
+    };
+}
+
+/// Removes the `r#` of a raw identifier.
+#[doc(hidden)]
+pub const fn method_name(ident: &'static str) -> &'static str {
+    match ident.as_bytes() {
+        [b'r', b'#', ..] => ident.split_at(2).1,
+        _ => ident,
+    }
+}

@@ -1,0 +1,46 @@
+//! Extents of a tensor, held inline for the ranks that models use.
+
+use smallvec::SmallVec;
+
+/// The extents of a tensor, outermost first; rank 0 is a scalar.
+///
+/// Up to six extents are held without an allocation.
+pub type Shape = SmallVec<[usize; 6]>;
+
+/// Which dimension of a tensor of known rank an operation works on; always in range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Axis(usize);
+
+impl Axis {
+    /// Resolves an ONNX axis, which counts from the end if negative.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Axis`](crate::Error::Axis) unless `-rank <= axis < rank`.
+    pub fn new(axis: i64, rank: usize) -> Result<Axis, crate::Error> {
+        let signed = rank as i64;
+        if axis < -signed || axis >= signed {
+            return Err(crate::Error::Axis { axis, rank });
+        }
+        Ok(Axis(if axis < 0 { axis + signed } else { axis } as usize))
+    }
+
+    /// Returns the dimension, counted from 0.
+    pub const fn get(self) -> usize {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Axis;
+
+    #[test]
+    fn negative_axes_count_from_the_end() {
+        assert_eq!(Axis::new(-1, 3).map(Axis::get).ok(), Some(2));
+        assert_eq!(Axis::new(-3, 3).map(Axis::get).ok(), Some(0));
+        assert!(Axis::new(3, 3).is_err());
+        assert!(Axis::new(-4, 3).is_err());
+        assert!(Axis::new(0, 0).is_err());
+    }
+}
