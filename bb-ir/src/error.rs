@@ -71,6 +71,17 @@ pub enum Error {
         got: &'static str,
     },
 
+    /// An attribute is of another kind than the operator takes.
+    #[error("attribute `{name}`: expected {expected}, got {got}")]
+    AttributeKind {
+        /// The attribute's name.
+        name: String,
+        /// The kind expected, in words.
+        expected: &'static str,
+        /// The kind that came, in words.
+        got: &'static str,
+    },
+
     /// An index lies outside the dimension it selects from.
     #[error("`{op}`: index {index} is out of range for extent {extent}")]
     Index {

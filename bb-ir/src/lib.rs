@@ -5,6 +5,7 @@
 
 mod dtype;
 mod error;
+pub mod graph;
 pub mod op;
 pub mod proto;
 mod shape;
