@@ -82,6 +82,26 @@ pub enum Error {
         got: &'static str,
     },
 
+    /// An operation was given another number of tensors than it takes.
+    #[error("`{op}` expected {expected}, got {got}")]
+    Arity {
+        /// The operation.
+        op: &'static str,
+        /// The number expected, in words.
+        expected: &'static str,
+        /// The number that came.
+        got: usize,
+    },
+
+    /// The result of an operation would have more elements than memory can hold.
+    #[error("`{op}`: a result with extents {shape:?} has more elements than memory can hold")]
+    Overflow {
+        /// The operation.
+        op: &'static str,
+        /// The extents.
+        shape: Shape,
+    },
+
     /// An index lies outside the dimension it selects from.
     #[error("`{op}`: index {index} is out of range for extent {extent}")]
     Index {

@@ -6,6 +6,7 @@
 mod dtype;
 mod error;
 pub mod graph;
+pub mod infer;
 pub mod op;
 pub mod proto;
 mod shape;

@@ -1,0 +1,196 @@
+//! Which element types each primitive takes, and which comes out.
+
+use crate::op::{Param, Primitive, take};
+use crate::{DataType, Error};
+
+/// A set of element types: bit `n` stands for the type that ONNX numbers `n`.
+#[derive(Clone, Copy)]
+struct Types(u32);
+
+impl Types {
+    const fn of(types: &[DataType]) -> Types {
+        let mut bits = 0;
+        let mut rest = types;
+        while let [first, tail @ ..] = rest {
+            bits |= 1 << *first as u32;
+            rest = tail;
+        }
+        Types(bits)
+    }
+
+    const fn and(self, other: Types) -> Types {
+        Types(self.0 | other.0)
+    }
+
+    const fn has(self, dtype: DataType) -> bool {
+        self.0 >> dtype as u32 & 1 == 1
+    }
+}
+
+use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+const FLOATS: Types = Types::of(&[F16, BF16, F32, F64]);
+const SIGNED: Types = Types::of(&[I8, I16, I32, I64]).and(FLOATS);
+const NUMBERS: Types = Types::of(&[U8, U16, U32, U64]).and(SIGNED);
+const WIDE: Types = Types::of(&[I32, I64, U32, U64]).and(FLOATS);
+const ORDERED: Types = Types::of(&[I8, U8, Bool]).and(WIDE);
+const BASES: Types = Types::of(&[I32, I64]).and(FLOATS);
+const EQUATABLE: Types = Types::of(&[Bool, DataType::String]).and(NUMBERS);
+const INDICES: Types = Types::of(&[I32, I64]);
+const TRUTH: Types = Types::of(&[Bool]);
+const ALL: Types = Types(u32::MAX);
+
+/// Returns what operand `operand` of `op` may be.
+///
+/// Source: the type constraints of ONNX's newest schemas; data movement also takes storage types.
+const fn taken(op: Primitive, operand: usize) -> Types {
+    use Primitive as P;
+    match (op, operand) {
+        (P::Add | P::Sub | P::Mul | P::Div | P::Abs | P::Greater | P::Less, _) => NUMBERS,
+        (P::Neg, _) => SIGNED,
+        (P::Sqrt | P::Exp | P::Log, _) => FLOATS,
+        (P::Pow, 0) => BASES,
+        (P::Pow, _) => NUMBERS,
+        (P::MatMul | P::ReduceSum | P::ReduceMean, _) => WIDE,
+        (P::ReduceMax | P::ReduceMin, _) => ORDERED,
+        (P::Equal, _) => EQUATABLE,
+        (P::Where, 0) => TRUTH,
+        (P::Gather, 1) => INDICES,
+        (
+            P::Reshape
+            | P::Transpose
+            | P::Concat
+            | P::Slice
+            | P::Split
+            | P::Squeeze
+            | P::Unsqueeze
+            | P::Identity
+            | P::Cast
+            | P::Where
+            | P::Constant
+            | P::Gather,
+            _,
+        ) => ALL,
+    }
+}
+
+/// Tells whether operand number `operand` of `op` may have elements of `dtype`.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::{DataType, infer, op::Primitive};
+/// assert!(infer::accepts(Primitive::Gather, 1, DataType::I32));
+/// assert!(!infer::accepts(Primitive::Sqrt, 0, DataType::I32));
+/// ```
+pub const fn accepts(op: Primitive, operand: usize, dtype: DataType) -> bool {
+    taken(op, operand).has(dtype)
+}
+
+/// Returns the element type of the results of `op` on operands of the element types `inputs`.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] if an operand's type is not taken; [`Error::DataType`] if two that must
+/// agree differ; [`Error::ParamKind`] if `params` are not those of the op's row.
+pub fn dtype(op: Primitive, inputs: &[DataType], params: &[Param<'_>]) -> Result<DataType, Error> {
+    dtype_by(op, inputs.iter().copied(), params)
+}
+
+/// [`dtype`] over any iterator, so that [`primitive`](super::primitive) needs no list.
+#[inline]
+pub(super) fn dtype_by(
+    op: Primitive,
+    inputs: impl Iterator<Item = DataType>,
+    params: &[Param<'_>],
+) -> Result<DataType, Error> {
+    use Primitive as P;
+    let mut common: Option<DataType> = None;
+    for (i, dtype) in inputs.enumerate() {
+        if !accepts(op, i, dtype) {
+            return Err(Error::Unsupported {
+                op: op.spec().method,
+                dtype,
+            });
+        }
+        // The operands that need not agree with the others.
+        if matches!((op, i), (P::Where, 0) | (P::Pow | P::Gather, 1)) {
+            continue;
+        }
+        match common {
+            None => common = Some(dtype),
+            Some(expected) if expected == dtype => {}
+            Some(expected) => {
+                return Err(Error::DataType {
+                    expected,
+                    got: dtype,
+                });
+            }
+        }
+    }
+    match op {
+        P::Equal | P::Greater | P::Less => Ok(Bool),
+        P::Cast => take::Type("cast", params.first()),
+        P::Constant => Ok(take::Data("constant", params.first())?.dtype()),
+        _ => common.ok_or(Error::Arity {
+            op: op.spec().method,
+            expected: "a tensor",
+            got: 0,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// ONNX 1.23: the number of tensor types that the newest schema's first operand allows.
+    #[test]
+    fn counts_are_those_of_the_schemas() {
+        use Primitive as P;
+        let counts = [
+            (P::Add, 12),
+            (P::Neg, 8),
+            (P::Abs, 12),
+            (P::Sqrt, 4),
+            (P::Pow, 6),
+            (P::Exp, 4),
+            (P::MatMul, 8),
+            (P::ReduceSum, 8),
+            (P::ReduceMean, 8),
+            (P::ReduceMax, 11),
+            (P::Equal, 14),
+            (P::Less, 12),
+            (P::Where, 1),
+            (P::Reshape, 28),
+        ];
+        for (op, want) in counts {
+            let got = DataType::ALL.iter().filter(|&&t| accepts(op, 0, t)).count();
+            assert_eq!(got, want, "{op:?}");
+        }
+        assert_eq!(
+            DataType::ALL
+                .iter()
+                .filter(|&&t| accepts(P::Pow, 1, t))
+                .count(),
+            12
+        );
+    }
+
+    #[test]
+    fn operands_agree_but_for_exponents_indices_and_conditions() {
+        use Primitive as P;
+        assert!(matches!(
+            dtype(P::Add, &[F32, I64], &[]),
+            Err(Error::DataType { .. })
+        ));
+        assert_eq!(dtype(P::Pow, &[F32, I64], &[]).ok(), Some(F32));
+        assert_eq!(
+            dtype(P::Gather, &[DataType::String, I32], &[]).ok(),
+            Some(DataType::String)
+        );
+        assert_eq!(dtype(P::Where, &[Bool, U8, U8], &[]).ok(), Some(U8));
+        assert_eq!(dtype(P::Less, &[U8, U8], &[]).ok(), Some(Bool));
+        assert_eq!(dtype(P::Cast, &[U8], &[Param::Type(F16)]).ok(), Some(F16));
+    }
+}

@@ -1,0 +1,38 @@
+//! What comes out of each primitive: shape rules, one function per family, and element types.
+//!
+//! Every backend calls the functions of its kernels' families, so that all of them accept and refuse
+//! the same operands; [`primitive`] combines the rules for whoever only knows types, as the tracer does.
+//! Extents here are concrete. Nothing here looks at a tensor's elements: indices out of range and
+//! divisions by zero are the kernels' to report.
+
+mod axes;
+mod broadcast;
+mod dtypes;
+mod join;
+mod matmul;
+mod movement;
+mod primitive;
+mod slice;
+
+pub use axes::{Reduction, reduce, squeeze, unsqueeze};
+pub use broadcast::broadcast;
+pub use dtypes::{accepts, dtype};
+pub use join::{Joined, concat, gather, split, split_evenly};
+pub use matmul::{MatMul, matmul};
+pub use movement::{Transposed, reshape, resolve_reshape, transpose};
+pub use primitive::{Outputs, primitive};
+pub use slice::{SliceDim, Sliced, slice};
+
+use crate::{Error, Shape, element_count};
+
+/// The most elements that a tensor can have: what one address space can count in the widest type.
+const MOST_ELEMENTS: usize = isize::MAX as usize / 16;
+
+/// Returns `shape` unless no memory could hold so many elements.
+#[inline]
+fn countable(op: &'static str, shape: Shape) -> Result<Shape, Error> {
+    match element_count(&shape) {
+        Some(n) if n <= MOST_ELEMENTS => Ok(shape),
+        _ => Err(Error::Overflow { op, shape }),
+    }
+}
