@@ -1,11 +1,13 @@
 //! Why a tensor, a graph or a frame was refused.
 
-use crate::{DataType, Shape};
+use crate::DataType;
 
 /// An error of any type, as the source of another.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a tensor, a graph or a frame was refused.
+///
+/// Extents are boxed so that a `Result` stays small where nothing fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -42,9 +44,9 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The first operand's extents.
-        left: Shape,
+        left: Box<[usize]>,
         /// The second operand's extents.
-        right: Shape,
+        right: Box<[usize]>,
     },
 
     /// A parameter does not fit the operands.
@@ -57,7 +59,7 @@ pub enum Error {
         /// What is wrong with it.
         problem: &'static str,
         /// The operand's extents.
-        shape: Shape,
+        shape: Box<[usize]>,
     },
 
     /// A parameter is of another kind than the operation's row says.
@@ -99,7 +101,7 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The extents.
-        shape: Shape,
+        shape: Box<[usize]>,
     },
 
     /// An index lies outside the dimension it selects from.
@@ -126,7 +128,7 @@ pub enum Error {
         /// The element type.
         dtype: DataType,
         /// The extents.
-        shape: Shape,
+        shape: Box<[usize]>,
         /// The limit in bytes.
         limit: usize,
     },
@@ -137,7 +139,7 @@ pub enum Error {
         /// The element type.
         dtype: DataType,
         /// The extents.
-        shape: Shape,
+        shape: Box<[usize]>,
         /// The bytes needed.
         expected: usize,
         /// The bytes that came.

@@ -133,7 +133,7 @@ fn param(op: &'static str, problem: &'static str, shape: &[usize]) -> Error {
         op,
         param: "axes",
         problem,
-        shape: Shape::from_slice(shape),
+        shape: shape.into(),
     }
 }
 

@@ -53,8 +53,8 @@ fn join(op: &'static str, out: &mut Shape, shape: &[usize]) -> Result<(), Error>
             _ => {
                 return Err(Error::Shapes {
                     op,
-                    left: out.clone(),
-                    right: Shape::from_slice(shape),
+                    left: out.as_slice().into(),
+                    right: shape.into(),
                 });
             }
         }

@@ -50,8 +50,8 @@ pub(super) fn concat_by<'a>(
         if !fits {
             return Err(Error::Shapes {
                 op,
-                left: Shape::from_slice(first),
-                right: Shape::from_slice(other),
+                left: first.into(),
+                right: other.into(),
             });
         }
         if let (Some(sum), Some(&more)) = (shape.get_mut(axis.get()), other.get(axis.get())) {
@@ -80,7 +80,7 @@ pub fn split(shape: &[usize], axis: i64, sizes: &[usize]) -> Result<Axis, Error>
             op: "split",
             param: "sizes",
             problem: "does not sum to the extent of the axis",
-            shape: Shape::from_slice(shape),
+            shape: shape.into(),
         });
     }
     Ok(axis)

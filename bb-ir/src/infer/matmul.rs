@@ -31,8 +31,8 @@ pub fn matmul(a: &[usize], b: &[usize]) -> Result<MatMul, Error> {
     let op = "matmul";
     let mismatch = || Error::Shapes {
         op,
-        left: Shape::from_slice(a),
-        right: Shape::from_slice(b),
+        left: a.into(),
+        right: b.into(),
     };
     let (batch_a, m, k): (&[usize], _, _) = match a {
         [] => return Err(mismatch()),

@@ -29,7 +29,7 @@ pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
         op: "transpose",
         param: "perm",
         problem: "is not a permutation of the dimensions",
-        shape: Shape::from_slice(shape),
+        shape: shape.into(),
     };
     if perm.len() != shape.len() {
         return Err(wrong());
@@ -65,8 +65,8 @@ pub fn reshape(shape: &[usize], to: &[usize]) -> Result<Shape, Error> {
         (Some(have), Some(want)) if have == want => Ok(to),
         _ => Err(Error::Shapes {
             op: "reshape",
-            left: Shape::from_slice(shape),
-            right: to,
+            left: shape.into(),
+            right: to.into_boxed_slice(),
         }),
     }
 }
@@ -87,7 +87,7 @@ pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<
         op,
         param: "shape",
         problem,
-        shape: Shape::from_slice(shape),
+        shape: shape.into(),
     };
     let mut out = Shape::new();
     let mut open = None;
@@ -114,8 +114,8 @@ pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<
             _ => {
                 return Err(Error::Shapes {
                     op,
-                    left: Shape::from_slice(shape),
-                    right: out,
+                    left: shape.into(),
+                    right: out.into_boxed_slice(),
                 });
             }
         };

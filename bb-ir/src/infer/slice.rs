@@ -59,7 +59,7 @@ pub fn slice(
         op: "slice",
         param,
         problem,
-        shape: Shape::from_slice(shape),
+        shape: shape.into(),
     };
     if ends.len() != starts.len() {
         return Err(wrong("ends", "has another length than `starts`"));

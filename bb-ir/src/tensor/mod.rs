@@ -60,11 +60,11 @@ impl TensorData {
     /// overflow.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
-        let too_large = || Error::TooLarge { dtype, shape: shape.clone(), limit: usize::MAX };
+        let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: usize::MAX };
         let elements = element_count(&shape).ok_or_else(too_large)?;
         let expected = dtype.bytes_for(elements).ok_or_else(too_large)?;
         if bytes.len() != expected {
-            return Err(Error::ByteLength { dtype, shape, expected, got: bytes.len() });
+            return Err(Error::ByteLength { dtype, shape: shape.as_slice().into(), expected, got: bytes.len() });
         }
         let bytes = if bytes.as_ptr().align_offset(dtype.align()) == 0 || bytes.is_empty() {
             bytes
@@ -114,7 +114,7 @@ impl TensorData {
         // Every constructor aligns the bytes for the element type and checks their number.
         bytemuck::try_cast_slice(&self.bytes).map_err(|_| Error::ByteLength {
             dtype: self.dtype,
-            shape: self.shape.clone(),
+            shape: self.shape.as_slice().into(),
             expected: self.len() * size_of::<T>(),
             got: self.bytes.len(),
         })
@@ -129,8 +129,8 @@ impl TensorData {
         if element_count(shape) != Some(self.len()) {
             return Err(Error::Shapes {
                 op: "reshape",
-                left: self.shape.clone(),
-                right: Shape::from_slice(shape),
+                left: self.shape.as_slice().into(),
+                right: shape.into(),
             });
         }
         Ok(TensorData { dtype: self.dtype, shape: Shape::from_slice(shape), bytes: self.bytes.clone() })
