@@ -1,0 +1,153 @@
+//! Calls by number: from an operation's table index, operands and decoded parameters to the typed method.
+//!
+//! This is the one place where a list of operands becomes the arguments of a method; plans, the bridge and
+//! `Extended` all pass through it.
+
+use crate::{Error, Outputs};
+use smallvec::SmallVec;
+
+/// Hands out operands in the order of a row.
+#[derive(Debug)]
+pub struct Operands<'a, T> {
+    op: &'static str,
+    at: usize,
+    inputs: &'a [Option<&'a T>],
+}
+
+impl<'a, T> Operands<'a, T> {
+    /// Starts at the first operand.
+    pub fn new(op: &'static str, inputs: &'a [Option<&'a T>]) -> Self {
+        Operands { op, at: 0, inputs }
+    }
+
+    /// Takes a required operand.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operand`] if it is left out.
+    #[inline]
+    pub fn required(&mut self) -> Result<&'a T, Error> {
+        let index = self.at;
+        self.at += 1;
+        self.inputs.get(index).copied().flatten().ok_or(Error::Operand {
+            op: self.op,
+            index,
+            expected: "a tensor",
+        })
+    }
+
+    /// Takes an operand that may be left out.
+    #[inline]
+    pub fn optional(&mut self) -> Option<&'a T> {
+        self.at += 1;
+        self.inputs.get(self.at - 1).copied().flatten()
+    }
+
+    /// Takes all that are left.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operand`] if one is left out.
+    pub fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
+        let from = self.at;
+        let rest = self.inputs.get(from..).unwrap_or_default();
+        self.at = self.inputs.len();
+        rest.iter()
+            .enumerate()
+            .map(|(i, x)| x.ok_or(Error::Operand { op: self.op, index: from + i, expected: "a tensor" }))
+            .collect()
+    }
+}
+
+/// Returns the only result of an operation that has one.
+///
+/// # Errors
+///
+/// [`Error::Results`] if there is another number.
+pub fn only<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
+    let got = outputs.len();
+    let mut outputs = outputs.into_iter();
+    match (outputs.next(), outputs.next()) {
+        (Some(one), None) => Ok(one),
+        _ => Err(Error::Results { op: op.to_owned(), expected: 1, got }),
+    }
+}
+
+/// Expands rows of an op table to a function that calls an operation by number.
+///
+/// `op_call!{ [function, Enum, Trait] rows }`
+macro_rules! op_call {
+    ([$function:ident, $enum:ident, $trait:path] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        /// Calls an operation with its operands and parameters in the order of its row.
+        ///
+        /// # Errors
+        ///
+        /// The operation's own; [`Error::Operand`](crate::Error::Operand) or
+        /// [`Error::Ir`](crate::Error::Ir) if operands or parameters are not those of the row.
+        #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
+        pub fn $function<B: $trait + ?Sized>(
+            on: &B,
+            op: $enum,
+            inputs: &[Option<&B::Tensor>],
+            params: &[bb_ir::op::Param<'_>],
+        ) -> Result<crate::Outputs<B::Tensor>, B::Error> {
+            match op { $( $enum::$name => {
+                const METHOD: &str = $enum::$name.spec().method;
+                let mut operands = crate::call::Operands::new(METHOD, inputs);
+                $( let $input = crate::call::take_operand!($kind, operands); )*
+                let mut params = params.iter();
+                $($( let $param = bb_ir::op::take::$pkind(METHOD, params.next()).map_err(crate::Error::from)?; )+)?
+                crate::call::wrap_output!($output, <B as $trait>::$method(on,
+                    $( crate::call::pass_operand!($kind, $input), )* $($( $param, )+)?))
+            } )* }
+        }
+    };
+}
+
+macro_rules! take_operand {
+    (Tensor, $operands:ident) => { $operands.required()? };
+    (Optional, $operands:ident) => { $operands.optional() };
+    (Tensors, $operands:ident) => { $operands.rest()? };
+}
+
+macro_rules! pass_operand {
+    (Tensors, $x:ident) => { &$x };
+    ($kind:ident, $x:ident) => { $x };
+}
+
+macro_rules! wrap_output {
+    (Tensor, $result:expr) => { $result.map(|x| crate::Outputs::from_buf([x])) };
+    (Tensors, $result:expr) => { $result.map(crate::Outputs::from_vec) };
+}
+
+/// Lists operands as `&[Option<&T>]` does, by their kinds in a row.
+macro_rules! list_operands {
+    ($($kind:ident $x:ident),*) => {{
+        #[allow(unused_mut, reason = "some rows have no operands")]
+        let mut list: smallvec::SmallVec<[Option<_>; 4]> = smallvec::SmallVec::new();
+        $( crate::call::push_operand!($kind, list, $x); )*
+        list
+    }};
+}
+
+macro_rules! push_operand {
+    (Tensor, $list:ident, $x:ident) => { $list.push(Some($x)) };
+    (Optional, $list:ident, $x:ident) => { $list.push($x) };
+    (Tensors, $list:ident, $x:ident) => { $list.extend($x.iter().map(|x| Some(*x))) };
+}
+
+/// Turns the results of a call by number into what the method returns.
+macro_rules! unwrap_output {
+    (Tensor, $op:expr, $outputs:expr) => { crate::call::only($op, $outputs).map_err(Into::into) };
+    (Tensors, $op:expr, $outputs:expr) => { Ok($outputs.into_vec()) };
+}
+
+pub(crate) use {list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output};
+
+use crate::Backend;
+use bb_ir::op::Primitive;
+
+bb_ir::for_each_primitive!(op_call, primitive, Primitive, Backend);

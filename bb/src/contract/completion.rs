@@ -1,0 +1,232 @@
+//! Answers that come later: a backend returns at once and completes from any thread.
+//!
+//! The two ends share one cell. Whichever end is dropped first is noticed by the other: a caller whose
+//! backend is gone gets [`Error::Abandoned`], and a backend can ask whether its caller has given up.
+
+use crate::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+/// The answer of [`Backend::dispatch`](crate::Backend::dispatch).
+#[derive(Debug)]
+pub enum ContractResponse<T, E> {
+    /// The result is here.
+    Now(Result<T, E>),
+    /// The result comes later; [`CompletionHandle::later`] makes this.
+    Later(Later<T, E>),
+}
+
+impl<T, E: From<Error>> ContractResponse<T, E> {
+    /// Blocks until the result is here.
+    ///
+    /// # Errors
+    ///
+    /// What the backend completes with; [`Error::Abandoned`] if it dropped its [`Completer`].
+    pub fn wait(self) -> Result<T, E> {
+        match self {
+            ContractResponse::Now(result) => result,
+            ContractResponse::Later(later) => later.wait(),
+        }
+    }
+}
+
+impl<T, E: From<Error>> Future for ContractResponse<T, E>
+where
+    Self: Unpin,
+{
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            ContractResponse::Later(later) => Pin::new(later).poll(cx),
+            ContractResponse::Now(result) => {
+                Poll::Ready(std::mem::replace(result, Err(Error::Abandoned.into())))
+            }
+        }
+    }
+}
+
+/// The means to answer later, given to each dispatch. Dropping it unused costs nothing.
+#[derive(Debug)]
+pub struct CompletionHandle<T, E>(std::marker::PhantomData<fn(T, E)>);
+
+impl<T, E> CompletionHandle<T, E> {
+    /// Makes a handle.
+    #[expect(clippy::new_without_default, reason = "a handle belongs to one dispatch")]
+    pub fn new() -> Self {
+        CompletionHandle(std::marker::PhantomData)
+    }
+
+    /// Splits into the answer to return now and the [`Completer`] to complete it with.
+    pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
+        let cell = Arc::new(Cell { state: Mutex::new(State::Pending(None)), done: Condvar::new() });
+        (ContractResponse::Later(Later(cell.clone())), Completer(Some(cell)))
+    }
+}
+
+enum State<T, E> {
+    Pending(Option<Waker>),
+    Done(Result<T, E>),
+    /// The completer was dropped without a result.
+    Dropped,
+    /// The caller took the result or gave up.
+    Closed,
+}
+
+struct Cell<T, E> {
+    state: Mutex<State<T, E>>,
+    done: Condvar,
+}
+
+impl<T, E> Cell<T, E> {
+    fn lock(&self) -> MutexGuard<'_, State<T, E>> {
+        // No code of others runs under the lock, so a poisoned state is still whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, end: State<T, E>) {
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Pending(waker) => {
+                *state = end;
+                drop(state);
+                self.done.notify_all();
+                if let Some(waker) = waker {
+                    waker.wake();
+                }
+            }
+            // Already ended: keep how.
+            other => *state = other,
+        }
+    }
+}
+
+/// The backend's end: completes one answer, from any thread.
+///
+/// Dropping it without a result is an error to the caller who waits.
+pub struct Completer<T, E>(Option<Arc<Cell<T, E>>>);
+
+impl<T, E> Completer<T, E> {
+    /// Completes the answer.
+    pub fn complete(mut self, result: Result<T, E>) {
+        if let Some(cell) = self.0.take() {
+            cell.finish(State::Done(result));
+        }
+    }
+
+    /// Tells whether the caller no longer waits, so that the work may stop.
+    pub fn is_abandoned(&self) -> bool {
+        self.0.as_ref().is_none_or(|cell| matches!(*cell.lock(), State::Closed))
+    }
+}
+
+impl<T, E> Drop for Completer<T, E> {
+    fn drop(&mut self) {
+        if let Some(cell) = self.0.take() {
+            cell.finish(State::Dropped);
+        }
+    }
+}
+
+impl<T, E> std::fmt::Debug for Completer<T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Completer").field("abandoned", &self.is_abandoned()).finish()
+    }
+}
+
+/// The caller's end: waits for one answer, by blocking or as a future of any executor.
+pub struct Later<T, E>(Arc<Cell<T, E>>);
+
+impl<T, E: From<Error>> Later<T, E> {
+    /// Blocks until the result is here.
+    ///
+    /// # Errors
+    ///
+    /// What the backend completes with; [`Error::Abandoned`] if it dropped its [`Completer`].
+    pub fn wait(self) -> Result<T, E> {
+        let mut state = self.0.lock();
+        loop {
+            match std::mem::replace(&mut *state, State::Closed) {
+                State::Done(result) => return result,
+                State::Dropped | State::Closed => return Err(Error::Abandoned.into()),
+                State::Pending(waker) => {
+                    *state = State::Pending(waker);
+                    state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+}
+
+impl<T, E: From<Error>> Future for Later<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.0.lock();
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Done(result) => Poll::Ready(result),
+            State::Dropped | State::Closed => Poll::Ready(Err(Error::Abandoned.into())),
+            State::Pending(_) => {
+                *state = State::Pending(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<T, E> Drop for Later<T, E> {
+    fn drop(&mut self) {
+        // What was completed but never taken is dropped outside the lock.
+        let _result = std::mem::replace(&mut *self.0.lock(), State::Closed);
+    }
+}
+
+impl<T, E> std::fmt::Debug for Later<T, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Later")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Handle = CompletionHandle<u32, Error>;
+
+    #[test]
+    fn completes_from_another_thread() {
+        let (response, completer) = Handle::new().later();
+        let worker = std::thread::spawn(move || completer.complete(Ok(7)));
+        assert!(matches!(response.wait(), Ok(7)));
+        assert!(worker.join().is_ok());
+    }
+
+    #[test]
+    fn a_dropped_completer_is_an_error_to_the_caller() {
+        let (response, completer) = Handle::new().later();
+        drop(completer);
+        assert!(matches!(response.wait(), Err(Error::Abandoned)));
+    }
+
+    #[test]
+    fn a_thread_that_dies_is_an_error_to_the_caller() {
+        let (response, completer) = Handle::new().later();
+        let worker = std::thread::spawn(move || {
+            let _completer = completer;
+            std::panic::resume_unwind(Box::new("device lost"));
+        });
+        assert!(worker.join().is_err());
+        assert!(matches!(response.wait(), Err(Error::Abandoned)));
+    }
+
+    #[test]
+    fn a_completer_knows_that_its_caller_gave_up() {
+        let (response, completer) = Handle::new().later();
+        assert!(!completer.is_abandoned());
+        drop(response);
+        assert!(completer.is_abandoned());
+        completer.complete(Ok(1));
+    }
+}

@@ -1,0 +1,34 @@
+//! Compiled graphs.
+
+use super::Backend;
+use bb_ir::graph::ValueType;
+
+/// An input or an output of a compiled graph.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Port {
+    /// The name in the graph.
+    pub name: String,
+    /// What is known of its type.
+    pub ty: ValueType,
+    /// Whether a caller may leave it out, because the graph has a default for it.
+    pub optional: bool,
+}
+
+/// A compiled graph, which runs on the backend that compiled it.
+///
+/// It does not own the backend; it may be shared between threads.
+pub trait Executable<B: Backend + ?Sized>: Send + Sync {
+    /// Returns the inputs, in the order that [`run`](Self::run) takes them.
+    fn inputs(&self) -> &[Port];
+
+    /// Returns the outputs, in the order that [`run`](Self::run) returns them.
+    fn outputs(&self) -> &[Port];
+
+    /// Runs the graph; `None` leaves out an optional input.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is left out,
+    /// [`Error::Node`](crate::Error::Node) if a node failed.
+    fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
+}

@@ -1,0 +1,128 @@
+//! The other side of the contract: a backend that runs whole graphs gets its operations as graphs of one node.
+
+use super::{Backend, BackendAttrs, Outputs};
+use crate::Error;
+use crate::trace::one_node_graph;
+use bb_ir::op::{Param, Primitive};
+use std::collections::HashMap;
+
+/// Runs one primitive as a graph of one node through [`Backend::execute`].
+///
+/// # Errors
+///
+/// Those of the backend; [`Error::Results`] if an output is missing from what it returned.
+pub fn one_node<B: Backend + ?Sized>(
+    on: &B,
+    op: Primitive,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let types: Vec<_> = inputs.iter().flatten().map(|x| (crate::Tensor::dtype(*x), crate::Tensor::shape(*x).len())).collect();
+    let single = one_node_graph(op, &types, params)?;
+    let named: HashMap<String, B::Tensor> =
+        single.inputs.iter().cloned().zip(inputs.iter().flatten().map(|&x| x.clone())).collect();
+    let attrs = BackendAttrs::default().with_identity(single.identity);
+    let mut results = on.execute(&single.graph, named, attrs)?;
+    single
+        .outputs
+        .iter()
+        .map(|name| {
+            results.remove(name).ok_or_else(|| {
+                Error::MissingOutput { name: name.clone() }.into()
+            })
+        })
+        .collect()
+}
+
+/// Writes the operations of a backend that runs whole graphs, and its `execute`.
+///
+/// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations,
+/// `execute`, and a `compile` that hands over whole graphs. The function has the signature
+///
+/// ```text
+/// fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, attrs: bb::BackendAttrs<'_>)
+///     -> Result<HashMap<String, Self::Tensor>, Self::Error>
+/// ```
+///
+/// `bb::forward_to_execute!(Self::run; conv, add);` writes the operations listed, and `execute`, for a backend
+/// that has kernels for the others.
+#[macro_export]
+macro_rules! forward_to_execute {
+    ($run:path) => {
+        $crate::__private::for_each_primitive!($crate::__forward_all);
+        $crate::__forward_execute!($run);
+
+        fn compile(
+            &self,
+            module: $crate::Module,
+            options: &$crate::CompileOptions,
+        ) -> ::core::result::Result<::std::boxed::Box<dyn $crate::Executable<Self>>, Self::Error> {
+            $crate::__private::compile_whole_graph(self, module, options)
+        }
+    };
+    ($run:path; $($method:ident),+ $(,)?) => {
+        $( $crate::__forward_method!($method); )+
+        $crate::__forward_execute!($run);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_execute {
+    ($run:path) => {
+        fn execute(
+            &self,
+            graph: &$crate::GraphProto,
+            inputs: ::std::collections::HashMap<::std::string::String, Self::Tensor>,
+            attrs: $crate::BackendAttrs<'_>,
+        ) -> ::core::result::Result<::std::collections::HashMap<::std::string::String, Self::Tensor>, Self::Error> {
+            $run(self, graph, inputs, attrs)
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_all {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        $( $crate::__forward_one!($name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output); )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forward_one {
+    ($name:ident $method:ident ($($input:ident : $kind:ident),*) ($($param:ident : $pkind:ident),*) $output:ident) => {
+        fn $method(&self $(, $input: $crate::__input_type!($kind))* $(, $param: $crate::__private::ir::param_type!($pkind))*)
+            -> ::core::result::Result<$crate::__output_type!($output), Self::Error> {
+            let outputs = $crate::__private::one_node(
+                self,
+                $crate::Primitive::$name,
+                &$crate::__private::operands(&[$( $crate::__private::Operand::from($input) ),*]),
+                &[$( $crate::__private::ir::param_value!($pkind, $param) ),*],
+            )?;
+            $crate::__private::IntoOutput::into_output(outputs)
+        }
+    };
+}
+
+/// Defines `__forward_method!`, with one arm per primitive.
+macro_rules! forward_method {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! __forward_method {
+            $( ($method) => {
+                $crate::__forward_one!($name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output);
+            }; )*
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(forward_method);

@@ -1,0 +1,21 @@
+//! What a backend promises, and the types that its promise mentions.
+//!
+//! The methods of [`Backend`] that are operations expand from the op table; nothing here computes.
+
+mod attrs;
+mod backend;
+mod completion;
+mod executable;
+mod forward;
+mod tensor;
+
+pub use attrs::{BackendAttrs, GraphIdentity};
+pub use backend::Backend;
+pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
+pub use executable::{Executable, Port};
+#[doc(hidden)]
+pub use forward::one_node;
+pub use tensor::{SlotValue, Tensor};
+
+/// The results of one operation; one is held without an allocation.
+pub type Outputs<T> = smallvec::SmallVec<[T; 1]>;

@@ -1,0 +1,158 @@
+//! Every family on every backend: native where the backend is, by the default body where it is not.
+
+use crate::{Backend, BackendAttrs, CompileOptions, Executable, Module, Outputs};
+use bb_ir::TensorData;
+use bb_ir::op::{Family, Param};
+use bb_ir::proto::GraphProto;
+use std::collections::HashMap;
+
+/// Calls an operation of a family by number.
+type CallByNumber<B> = fn(
+    &B,
+    u16,
+    &[Option<&<B as Backend>::Tensor>],
+    &[Param<'_>],
+) -> Result<Outputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
+
+/// The operations of a family, as bits by table index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpSet([u64; 4]);
+
+impl OpSet {
+    /// Returns the set with one more operation; indices from 256 on are not held.
+    #[must_use]
+    #[expect(clippy::indexing_slicing, reason = "checked above; `get_mut` is not const")]
+    pub const fn with(mut self, index: u16) -> OpSet {
+        let word = index as usize / 64;
+        assert!(word < 4, "a family has at most 256 operations");
+        self.0[word] |= 1 << (index % 64);
+        self
+    }
+
+    /// Tells whether the set has the operation.
+    pub fn contains(self, index: u16) -> bool {
+        self.0.get(usize::from(index) / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+    }
+}
+
+/// A family that a backend adopted: which operations are native, and how to call one.
+pub struct FamilyTable<B: Backend + ?Sized> {
+    family: Family,
+    native: OpSet,
+    call: CallByNumber<B>,
+}
+
+impl<B: Backend + ?Sized> Clone for FamilyTable<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend + ?Sized> Copy for FamilyTable<B> {}
+
+impl<B: Backend + ?Sized> std::fmt::Debug for FamilyTable<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FamilyTable").field("family", &self.family).field("native", &self.native).finish()
+    }
+}
+
+impl<B: Backend + ?Sized> FamilyTable<B> {
+    /// The empty set of operations.
+    pub const NONE: OpSet = OpSet([0; 4]);
+
+    /// Puts a table together.
+    pub const fn new(family: Family, native: OpSet, call: CallByNumber<B>) -> Self {
+        FamilyTable { family, native, call }
+    }
+
+    /// Returns the family.
+    pub const fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Returns the operations that are native.
+    pub const fn native(&self) -> OpSet {
+        self.native
+    }
+
+    /// Calls an operation by number.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own.
+    pub fn call(
+        &self,
+        on: &B,
+        index: u16,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        (self.call)(on, index, inputs, params)
+    }
+}
+
+/// A backend with every extension family.
+///
+/// Operations that the backend declares native are its own; all others run their default bodies on it.
+#[derive(Debug)]
+pub struct Extended<'a, B: Backend + ?Sized> {
+    on: &'a B,
+    tables: &'a [FamilyTable<B>],
+}
+
+impl<'a, B: Backend + ?Sized> Extended<'a, B> {
+    /// Extends a backend, with the families that it adopted.
+    pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
+        Extended { on, tables }
+    }
+
+    /// Returns the backend.
+    pub const fn backend(&self) -> &'a B {
+        self.on
+    }
+
+    /// Returns the table of `family` if the backend declares the operation native.
+    pub(crate) fn native(&self, family: Family, index: u16) -> Option<&'a FamilyTable<B>> {
+        self.tables.iter().find(|t| t.family == family).filter(|t| t.native.contains(index))
+    }
+}
+
+/// Forwards the primitives.
+macro_rules! forward {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl<B: Backend + ?Sized> Backend for Extended<'_, B> {
+            type Tensor = B::Tensor;
+            type Error = B::Error;
+
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    self.on.$method($($input,)* $($($param,)+)?)
+                }
+            )*
+
+            fn to_host(&self, x: &B::Tensor) -> Result<TensorData, B::Error> {
+                self.on.to_host(x)
+            }
+
+            fn execute(
+                &self,
+                graph: &GraphProto,
+                inputs: HashMap<String, B::Tensor>,
+                attrs: BackendAttrs<'_>,
+            ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+                self.on.execute(graph, inputs, attrs)
+            }
+
+            fn compile(&self, module: Module, options: &CompileOptions)
+                -> Result<Box<dyn Executable<Self>>, B::Error> {
+                crate::plan::compile(self, module, options)
+            }
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(forward);

@@ -1,0 +1,123 @@
+//! What a family's table expands to: the trait, the operations' numbers, the call by number.
+
+/// Expands rows to an extension family.
+///
+/// `family!{ [$(#[$doc:meta])* Trait, OpEnum, module] rows }`: each row has a body, the function of the same
+/// name in `crate::ext::module`.
+macro_rules! family {
+    ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
+        bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, $trait] $($rows)* }
+        crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
+        crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
+        crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
+        crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
+    };
+}
+
+macro_rules! family_trait {
+    ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        $(#[$tdoc])*
+        #[diagnostic::on_unimplemented(
+            message = "`{Self}` does not have the extension family `bb::ext::{}`",
+            note = "write `impl bb::ext` with the family's name for it; every method has a default body"
+        )]
+        pub trait $trait: crate::Backend {
+            /// The operations that the backend has kernels of its own for; `#[bb::native]` writes this.
+            const NATIVE: &'static [$enum] = &[];
+
+            $(
+                $(#[$doc])*
+                #[allow(clippy::too_many_arguments, reason = "the row has them")]
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    let tables = [table::<Self>()];
+                    crate::ext::$module::$method(
+                        &crate::ext::Extended::new(self, &tables) $(, $input)* $($(, $param)+)?)
+                }
+            )*
+        }
+
+        /// Returns the family as a table for [`Extended`](crate::ext::Extended) and the bridge.
+        #[doc(hidden)]
+        pub const fn table<B: $trait + ?Sized>() -> crate::ext::FamilyTable<B> {
+            crate::ext::FamilyTable::new(
+                bb_ir::op::Family::$trait,
+                {
+                    let mut bits = crate::ext::FamilyTable::<B>::NONE;
+                    let mut i = 0;
+                    #[expect(clippy::indexing_slicing, reason = "const loop below the length")]
+                    while i < B::NATIVE.len() {
+                        bits = bits.with(B::NATIVE[i] as u16);
+                        i += 1;
+                    }
+                    bits
+                },
+                |on, index, inputs, params| match $enum::from_index(index) {
+                    Some(op) => call(on, op, inputs, params),
+                    None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: stringify!($trait), index }),
+                },
+            )
+        }
+    };
+}
+
+macro_rules! family_extended {
+    ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    match self.native(bb_ir::op::Family::$trait, $enum::$name as u16) {
+                        Some(table) => {
+                            let outputs = table.call(
+                                self.backend(),
+                                $enum::$name as u16,
+                                &crate::call::list_operands!($($kind $input),*),
+                                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                            )?;
+                            crate::call::unwrap_output!($output, stringify!($method), outputs)
+                        }
+                        None => crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! family_tracer {
+    ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl $trait for crate::trace::Tracer {
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+                    if !self.is_native(SPEC) {
+                        return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
+                    }
+                    let mark = self.enter_native();
+                    let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
+                    let outputs = self.record_native(
+                        mark,
+                        SPEC,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        crate::call::wrap_output!($output, body)?,
+                    );
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use {family, family_extended, family_tracer, family_trait};

@@ -1,0 +1,60 @@
+//! Extension families: operations beyond the primitives, typed, with bodies made of primitives.
+//!
+//! `impl bb::ext::Nn for MyBackend {}` adopts a family; methods written under `#[bb::native]` are native, the
+//! others run the body beside the family's table. [`Extended`] runs every family on every backend.
+
+mod extended;
+mod family;
+
+pub mod create;
+pub mod llm;
+pub mod nn;
+pub mod scalar;
+
+pub use create::{Create, CreateOp};
+pub use extended::{Extended, FamilyTable};
+pub use llm::{Llm, LlmOp};
+pub use nn::{Nn, NnOp};
+pub use scalar::{Scalar, ScalarOp};
+
+use crate::Backend;
+use bb_ir::TensorData;
+
+/// Everything: what ONNX functions and bodies are written over.
+///
+/// Implemented for whatever has all families; [`Extended`] and [`Tracer`](crate::trace::Tracer) have.
+pub trait Ops: Create + Scalar + Nn + Llm {
+    /// Reads a tensor of integers or truth values on the host, as `i64`.
+    ///
+    /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConstant`](crate::Error::NotConstant) while tracing; the backend's own otherwise.
+    fn ints(&self, x: &Self::Tensor) -> Result<Vec<i64>, Self::Error> {
+        let wide = bb_ir::convert::cast(
+            &self.to_host(x)?,
+            bb_ir::DataType::I64,
+            true,
+            bb_ir::op::RoundMode::Up,
+        )
+        .map_err(crate::Error::from)?;
+        Ok(wide.as_slice::<i64>().map_err(crate::Error::from)?.to_vec())
+    }
+
+    /// Makes a tensor of host elements.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn host<T: bb_ir::Element>(&self, shape: &[usize], elements: &[T]) -> Result<Self::Tensor, Self::Error> {
+        self.constant(&TensorData::new(shape, elements).map_err(crate::Error::from)?)
+    }
+}
+
+impl<B: Create + Scalar + Nn + Llm + ?Sized> Ops for B {}
+
+/// A backend's own error, or the one that `bb` would report.
+pub(crate) fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {
+    Err(error.into().into())
+}

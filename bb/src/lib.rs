@@ -1,0 +1,33 @@
+//! One contract for tensor backends: write 30 methods or one whole-graph function, and all of ONNX
+//! runs on it.
+//!
+//! A backend implements [`Backend`] and derives its registration; component code calls operations
+//! through a context and never learns which backend answered.
+#![forbid(unsafe_code)]
+
+extern crate self as bb;
+
+mod call;
+mod contract;
+mod error;
+pub mod ext;
+mod plan;
+pub mod trace;
+mod wire;
+
+pub use bb_derive::{Backend, native};
+pub use bb_ir::{
+    self as ir, DataType, Element, Shape, TensorData, bf16, f16,
+    op::{Primitive, RoundMode},
+    proto::GraphProto,
+};
+pub use contract::{
+    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
+    Later, Outputs, Port, SlotValue, Tensor,
+};
+pub use error::{BoxError, Error};
+
+pub use plan::{CompileOptions, Module};
+
+#[doc(hidden)]
+pub mod __private;
