@@ -27,6 +27,13 @@ pub trait Tensor: Clone + Send + Sync + 'static {
     /// Returns the extents, outermost first.
     fn shape(&self) -> &[usize];
 
+    /// Returns the number of extents.
+    ///
+    /// While tracing, asking for the rank alone keeps a trace valid for other extents.
+    fn rank(&self) -> usize {
+        self.shape().len()
+    }
+
     /// Erases the type.
     ///
     /// The default allocates. A tensor that is one `Arc` inside implements [`SlotValue`] for what that

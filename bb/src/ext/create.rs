@@ -24,11 +24,24 @@ pub fn scalar_like<B: Backend + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Re
 
 /// The body of [`Create::full`]: a scalar, repeated by a gather of its only element.
 pub fn full<B: Backend + ?Sized>(on: &B, shape: &[usize], value: f64, dtype: DataType) -> Result<B::Tensor, B::Error> {
-    let one = bb_ir::convert::cast(&TensorData::scalar(value), dtype, true, RoundMode::Up).map_err(crate::Error::from)?;
-    let scalar = on.constant(&one)?;
-    if shape.is_empty() {
-        return Ok(scalar);
+    let scalar = on.cast(&on.constant(&TensorData::scalar(value))?, dtype, true, RoundMode::Up)?;
+    let mut x = on.reshape(&scalar, &vec![1; shape.len()])?;
+    // One axis at a time: the indices are as many as the extents' sum, not their product.
+    for (axis, &extent) in shape.iter().enumerate() {
+        if extent > MOST_PER_AXIS {
+            return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge {
+                dtype,
+                shape: bb_ir::Shape::from_slice(shape),
+                limit: MOST_PER_AXIS,
+            });
+        }
+        if extent != 1 {
+            let zeros = TensorData::new(&[extent], &vec![0i32; extent]).map_err(crate::Error::from)?;
+            x = on.gather(&x, &on.constant(&zeros)?, axis as i64)?;
+        }
     }
-    let zeros = TensorData::zeros(DataType::I32, shape).map_err(crate::Error::from)?;
-    on.gather(&on.unsqueeze(&scalar, &[0])?, &on.constant(&zeros)?, 0)
+    Ok(x)
 }
+
+/// The largest extent that [`full`] makes: what 32-bit indices count.
+const MOST_PER_AXIS: usize = 1 << 31;

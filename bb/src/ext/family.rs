@@ -21,8 +21,8 @@ macro_rules! family_trait {
        -> $output:ident; )*) => {
         $(#[$tdoc])*
         #[diagnostic::on_unimplemented(
-            message = "`{Self}` does not have the extension family `bb::ext::{}`",
-            note = "write `impl bb::ext` with the family's name for it; every method has a default body"
+            message = "`{Self}` has not adopted this extension family",
+            note = "write an empty `impl` of the trait for `{Self}`: every method has a default body"
         )]
         pub trait $trait: crate::Backend {
             /// The operations that the backend has kernels of its own for; `#[bb::native]` writes this.

@@ -1,6 +1,5 @@
 //! `Llm`: what language models are made of.
 
-use crate::Backend;
 use crate::ext::Ops;
 
 crate::ext::family::family! { [
@@ -23,7 +22,7 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     axis: i64,
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
-    let rank = crate::Tensor::shape(x).len();
+    let rank = crate::Tensor::rank(x);
     let from = bb_ir::Axis::new(axis, rank).map_err(crate::Error::from)?.get();
     let axes: Vec<i64> = (from..rank).map(|a| a as i64).collect();
     let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;

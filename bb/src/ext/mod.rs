@@ -12,13 +12,13 @@ pub mod nn;
 pub mod scalar;
 
 pub use create::{Create, CreateOp};
-pub use extended::{Extended, FamilyTable};
+pub use extended::{Extended, FamilyTable, OpSet};
 pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
 pub use scalar::{Scalar, ScalarOp};
 
 use crate::Backend;
-use bb_ir::TensorData;
+use bb_ir::{DataType, TensorData};
 
 /// Everything: what ONNX functions and bodies are written over.
 ///
@@ -32,14 +32,7 @@ pub trait Ops: Create + Scalar + Nn + Llm {
     ///
     /// [`Error::NotConstant`](crate::Error::NotConstant) while tracing; the backend's own otherwise.
     fn ints(&self, x: &Self::Tensor) -> Result<Vec<i64>, Self::Error> {
-        let wide = bb_ir::convert::cast(
-            &self.to_host(x)?,
-            bb_ir::DataType::I64,
-            true,
-            bb_ir::op::RoundMode::Up,
-        )
-        .map_err(crate::Error::from)?;
-        Ok(wide.as_slice::<i64>().map_err(crate::Error::from)?.to_vec())
+        Ok(integers(&self.to_host(x)?).map_err(crate::Error::from)?)
     }
 
     /// Makes a tensor of host elements.
@@ -53,6 +46,24 @@ pub trait Ops: Create + Scalar + Nn + Llm {
 }
 
 impl<B: Create + Scalar + Nn + Llm + ?Sized> Ops for B {}
+
+/// Reads integers or truth values of any width.
+fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+    fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+        Ok(x.as_slice::<T>()?.iter().map(|&v| v.into()).collect())
+    }
+    match x.dtype() {
+        DataType::I64 => widen::<i64>(x),
+        DataType::I32 => widen::<i32>(x),
+        DataType::I16 => widen::<i16>(x),
+        DataType::I8 => widen::<i8>(x),
+        DataType::U8 => widen::<u8>(x),
+        DataType::U16 => widen::<u16>(x),
+        DataType::U32 => widen::<u32>(x),
+        DataType::Bool => Ok(x.bytes().iter().map(|&b| i64::from(b)).collect()),
+        got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
+    }
+}
 
 /// A backend's own error, or the one that `bb` would report.
 pub(crate) fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {

@@ -1,6 +1,5 @@
 //! `Nn`: neural-network operations.
 
-use crate::Backend;
 use crate::ext::Ops;
 
 crate::ext::family::family! { [

@@ -1,6 +1,5 @@
 //! `Scalar`: functions of single elements.
 
-use crate::Backend;
 use crate::ext::Ops;
 
 crate::ext::family::family! { [

@@ -1,0 +1,14 @@
+//! Tracing: running a function on graph values instead of elements, which records what it calls.
+//!
+//! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
+//! its operations compute nothing but what the small evaluator can.
+
+mod eval;
+mod export;
+mod recorded;
+mod tracer;
+
+pub use export::{one_node_graph, trace};
+pub(crate) use recorded::{Recorded, Source, Step, ValueNo};
+pub(crate) use tracer::DEFAULT_LIMIT;
+pub use tracer::{Traced, Tracer};

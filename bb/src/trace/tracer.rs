@@ -1,0 +1,348 @@
+//! The backend that records.
+
+use super::eval;
+use super::recorded::{Recorded, Source, Step, Value, ValueNo};
+use crate::ext::OpSet;
+use crate::{Backend, BackendAttrs, CompileOptions, Error, Executable, Module, Outputs, Tensor};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, Shape, TensorData, infer};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A value while tracing: its element type, its extents, and its elements where they are constant.
+#[derive(Debug, Clone)]
+pub struct Traced(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    no: ValueNo,
+    dtype: DataType,
+    shape: Shape,
+    known: Option<TensorData>,
+    /// The inputs, as bits, whose extents these extents follow from.
+    follows: u64,
+    /// Where asking for extents is noted.
+    consulted: Arc<AtomicU64>,
+}
+
+impl Traced {
+    /// Returns the value's number in the trace.
+    pub(crate) fn no(&self) -> ValueNo {
+        self.0.no
+    }
+
+    /// Returns the elements, where they are constant.
+    pub(crate) fn known(&self) -> Option<&TensorData> {
+        self.0.known.as_ref()
+    }
+
+    /// Returns the extents without noting that somebody asked.
+    pub(crate) fn extents(&self) -> &Shape {
+        &self.0.shape
+    }
+}
+
+impl Tensor for Traced {
+    fn dtype(&self) -> DataType {
+        self.0.dtype
+    }
+
+    /// Returns the extents, and notes that the trace depends on them.
+    fn shape(&self) -> &[usize] {
+        if self.0.follows != 0 {
+            self.0.consulted.fetch_or(self.0.follows, Ordering::Relaxed);
+        }
+        &self.0.shape
+    }
+
+    fn rank(&self) -> usize {
+        self.0.shape.len()
+    }
+}
+
+/// What happened while tracing, beyond the steps.
+#[derive(Debug, Default)]
+struct State {
+    recorded: Recorded,
+    /// The value whose elements were asked for and are not constant.
+    wanted: Option<ValueNo>,
+}
+
+/// A backend that records the operations called on it.
+///
+/// Extents are known while tracing; elements only where they are constant. Operations of an extension family
+/// are recorded as such if they are declared native, else as the primitives of their bodies.
+#[derive(Debug)]
+pub struct Tracer {
+    state: Mutex<State>,
+    consulted: Arc<AtomicU64>,
+    natives: Vec<(Family, OpSet)>,
+    /// The most bytes that one value may have.
+    limit: usize,
+}
+
+/// A point to return to when a native operation's body was traced for its results' types only.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    steps: usize,
+    values: usize,
+    constants: usize,
+    consulted: u64,
+}
+
+impl Default for Tracer {
+    fn default() -> Self {
+        Tracer::new(Vec::new(), DEFAULT_LIMIT)
+    }
+}
+
+/// The most bytes that one traced value may have, unless the caller says otherwise: 16 GiB.
+pub(crate) const DEFAULT_LIMIT: usize = 1 << 34;
+
+/// The most elements that the evaluator computes; shape arithmetic needs a handful.
+const EVALUATED: usize = 4096;
+
+impl Tracer {
+    /// Makes a tracer that records the operations in `natives` as they are, and all others as primitives.
+    ///
+    /// Units: `limit` counts the bytes of one value.
+    pub(crate) fn new(natives: Vec<(Family, OpSet)>, limit: usize) -> Tracer {
+        Tracer { state: Mutex::default(), consulted: Arc::default(), natives, limit }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an input. `varies` says whether other runs may bring other extents.
+    pub(crate) fn input(&self, index: u32, dtype: DataType, shape: &[usize], varies: bool, known: Option<TensorData>) -> Traced {
+        let follows = if varies { 1u64 << index.min(63) } else { 0 };
+        self.add(Source::Input(index), dtype, Shape::from_slice(shape), known, follows)
+    }
+
+    /// Adds a weight that the caller holds under `index`.
+    pub(crate) fn weight(&self, index: u32, value: &TensorData) -> Traced {
+        self.add(Source::Weight(index), value.dtype(), Shape::from_slice(value.shape()), Some(value.clone()), 0)
+    }
+
+    fn add(&self, source: Source, dtype: DataType, shape: Shape, known: Option<TensorData>, follows: u64) -> Traced {
+        self.push(&mut self.lock().recorded, source, dtype, shape, known, follows)
+    }
+
+    fn push(
+        &self,
+        recorded: &mut Recorded,
+        source: Source,
+        dtype: DataType,
+        shape: Shape,
+        known: Option<TensorData>,
+        follows: u64,
+    ) -> Traced {
+        let no = recorded.values.len() as ValueNo;
+        recorded.values.push(Value { source, dtype, shape: shape.clone() });
+        Traced(Arc::new(Inner { no, dtype, shape, known, follows, consulted: self.consulted.clone() }))
+    }
+
+    fn push_constant(&self, recorded: &mut Recorded, value: TensorData) -> Traced {
+        let index = recorded.constants.len() as u32;
+        recorded.constants.push(value.clone());
+        let (dtype, shape) = (value.dtype(), Shape::from_slice(value.shape()));
+        self.push(recorded, Source::Constant(index), dtype, shape, Some(value), 0)
+    }
+
+    /// Tells whether an operation is recorded as it is.
+    pub(crate) fn is_native(&self, spec: &OpSpec) -> bool {
+        self.natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
+    }
+
+    /// Marks the place where a native operation's body is traced for the types of its results.
+    pub(crate) fn enter_native(&self) -> Mark {
+        let state = self.lock();
+        Mark {
+            steps: state.recorded.steps.len(),
+            values: state.recorded.values.len(),
+            constants: state.recorded.constants.len(),
+            consulted: self.consulted.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Records a native operation in place of its body, whose results `body` are.
+    pub(crate) fn record_native(
+        &self,
+        mark: Mark,
+        spec: &'static OpSpec,
+        inputs: &[Option<&Traced>],
+        params: &[Param<'_>],
+        body: Outputs<Traced>,
+    ) -> Outputs<Traced> {
+        let mut state = self.lock();
+        let recorded = &mut state.recorded;
+        // A body whose results are all constant has folded; nothing is left to call.
+        if !body.is_empty() && body.iter().all(|x| x.known().is_some()) {
+            return body;
+        }
+        recorded.steps.truncate(mark.steps);
+        recorded.values.truncate(mark.values);
+        recorded.constants.truncate(mark.constants);
+        self.consulted.store(mark.consulted, Ordering::Relaxed);
+        let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
+        let results: Outputs<Traced> = body
+            .into_iter()
+            .map(|x| self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows))
+            .collect();
+        recorded.steps.push(step(spec, inputs, params, &results));
+        results
+    }
+
+    /// Takes the value whose elements were asked for in vain.
+    pub(crate) fn take_wanted(&self) -> Option<ValueNo> {
+        self.lock().wanted.take()
+    }
+
+    /// Returns the inputs, as bits, whose extents the trace depends on.
+    pub(crate) fn consulted(&self) -> u64 {
+        self.consulted.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of steps so far.
+    pub(crate) fn steps(&self) -> usize {
+        self.lock().recorded.steps.len()
+    }
+
+    /// Forgets the steps from the given one on; the values stay numbered.
+    pub(crate) fn forget(&self, from: usize) {
+        self.lock().recorded.steps.truncate(from);
+    }
+
+    /// Takes what was recorded.
+    pub(crate) fn finish(self) -> Recorded {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded
+    }
+
+    /// Infers, evaluates or records one primitive.
+    fn apply(&self, op: Primitive, inputs: &[&Traced], params: &[Param<'_>]) -> Result<Outputs<Traced>, Error> {
+        let types: SmallVec<[(DataType, &[usize]); 4]> =
+            inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
+        let results = infer::primitive(op, &types, params)?;
+        for (dtype, shape) in &results {
+            let too_large = || bb_ir::Error::TooLarge { dtype: *dtype, shape: shape.clone(), limit: self.limit };
+            let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
+            let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
+            if bytes.is_none_or(|b| b > self.limit) {
+                return Err(too_large().into());
+            }
+        }
+        if let Some(values) = self.evaluate(op, inputs, &results, params)? {
+            let mut state = self.lock();
+            return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
+        }
+        // Extents that parameters fix do not follow from any input's.
+        let follows = match op {
+            Primitive::Reshape => 0,
+            _ => inputs.iter().fold(0, |all, x| all | x.0.follows),
+        };
+        let mut state = self.lock();
+        let outputs: Outputs<Traced> = results
+            .into_iter()
+            .map(|(dtype, shape)| self.push(&mut state.recorded, Source::Step, dtype, shape, None, follows))
+            .collect();
+        let inputs: SmallVec<[Option<&Traced>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
+        state.recorded.steps.push(step(op.spec(), &inputs, params, &outputs));
+        Ok(outputs)
+    }
+
+    /// Computes small constants, so that shape arithmetic is done when tracing ends.
+    fn evaluate(
+        &self,
+        op: Primitive,
+        inputs: &[&Traced],
+        results: &[(DataType, Shape)],
+        params: &[Param<'_>],
+    ) -> Result<Option<Vec<TensorData>>, Error> {
+        let small = |shape: &[usize]| bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED);
+        if !results.iter().all(|(_, shape)| small(shape)) {
+            return Ok(None);
+        }
+        let mut known: SmallVec<[&TensorData; 4]> = SmallVec::new();
+        for x in inputs {
+            match x.known() {
+                Some(value) if small(value.shape()) => known.push(value),
+                _ => return Ok(None),
+            }
+        }
+        eval::primitive(op, &known, results, params)
+    }
+}
+
+/// Puts a step together.
+fn step(spec: &'static OpSpec, inputs: &[Option<&Traced>], params: &[Param<'_>], outputs: &[Traced]) -> Step {
+    Step {
+        spec,
+        params: params.iter().map(|p| p.clone().into_owned()).collect(),
+        inputs: inputs.iter().map(|x| x.map(Traced::no)).collect(),
+        outputs: outputs.iter().map(Traced::no).collect(),
+    }
+}
+
+/// Writes the primitives, all but `constant`, which records no step.
+macro_rules! record {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl Backend for Tracer {
+            type Tensor = Traced;
+            type Error = Error;
+
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Error> {
+                    record_one!($name, self, ($($kind $input),*), ($($($pkind $param),+)?), $output, $method)
+                }
+            )*
+
+            /// Returns the elements where they are constant.
+            fn to_host(&self, x: &Traced) -> Result<TensorData, Error> {
+                if let Some(known) = x.known() {
+                    return Ok(known.clone());
+                }
+                self.lock().wanted = Some(x.no());
+                Err(Error::NotConstant { op: "to_host".to_owned(), value: format!("%{}", x.no()) })
+            }
+
+            fn execute(
+                &self,
+                graph: &GraphProto,
+                inputs: HashMap<String, Traced>,
+                attrs: BackendAttrs<'_>,
+            ) -> Result<HashMap<String, Traced>, Error> {
+                crate::plan::execute(self, graph, inputs, attrs)
+            }
+
+            fn compile(&self, module: Module, options: &CompileOptions) -> Result<Box<dyn Executable<Self>>, Error> {
+                crate::plan::compile(self, module, options)
+            }
+        }
+    };
+}
+
+macro_rules! record_one {
+    (Constant, $self:ident, (), ($pkind:ident $param:ident), $output:ident, $method:ident) => {{
+        let value: &TensorData = $param;
+        Ok($self.push_constant(&mut $self.lock().recorded, value.clone()))
+    }};
+    ($name:ident, $self:ident, (Tensors $xs:ident), ($($pkind:ident $param:ident),*), $output:ident, $method:ident) => {{
+        let outputs = $self.apply(Primitive::$name, $xs, &[$( bb_ir::param_value!($pkind, $param) ),*])?;
+        crate::call::unwrap_output!($output, stringify!($method), outputs)
+    }};
+    ($name:ident, $self:ident, ($($kind:ident $input:ident),*), ($($pkind:ident $param:ident),*), $output:ident, $method:ident) => {{
+        let outputs = $self.apply(Primitive::$name, &[$($input),*], &[$( bb_ir::param_value!($pkind, $param) ),*])?;
+        crate::call::unwrap_output!($output, stringify!($method), outputs)
+    }};
+}
+
+bb_ir::for_each_primitive!(record);
+
