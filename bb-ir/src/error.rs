@@ -145,4 +145,43 @@ pub enum Error {
         /// The bytes that came.
         got: usize,
     },
+
+    /// A string is no number of the element type it is cast to.
+    #[error("cannot cast the string `{text}` to {to}")]
+    CastText {
+        /// The string, cut to 64 characters.
+        text: String,
+        /// The element type.
+        to: DataType,
+    },
+
+    /// A truth value is neither 0 nor 1.
+    #[error("element {index} of a tensor of bool is {value}; expected 0 or 1")]
+    BoolByte {
+        /// The element, in row-major order.
+        index: usize,
+        /// The byte that came.
+        value: u8,
+    },
+
+    /// The offsets that divide the text of a string tensor do not rise from 0 to its end.
+    #[error("offset {index} of a tensor of string is {offset}; expected a rise from 0 to {text}")]
+    StringOffset {
+        /// The offset's position.
+        index: usize,
+        /// The offset.
+        offset: u64,
+        /// The bytes of text.
+        text: usize,
+    },
+
+    /// A string is not UTF-8.
+    #[error("string {index} of a tensor is not UTF-8")]
+    Utf8 {
+        /// The element, in row-major order.
+        index: usize,
+        /// What is wrong with it.
+        #[source]
+        source: std::str::Utf8Error,
+    },
 }

@@ -3,6 +3,7 @@
 //! Element types, host tensors, ONNX's protobuf types, the op table, graph checking and inference,
 //! plans and the wire format live here. Traits and backends do not: see the `bb` crate.
 
+pub mod convert;
 mod dtype;
 mod error;
 pub mod graph;
@@ -15,7 +16,7 @@ mod tensor;
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, TensorData, element_count};
+pub use tensor::{ALIGNMENT, Strings, TensorData, element_count, unpack_into};
 
 /// Re-exported so that callers name the same versions.
 pub use half::{bf16, f16};

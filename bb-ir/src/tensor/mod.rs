@@ -1,7 +1,19 @@
 //! Host tensors: an element type, extents, and shared bytes.
+//!
+//! Everything that holds elements on the host (models, frames, files) becomes a [`TensorData`] by
+//! [`TensorData::adopt`], which is where bytes are validated.
+
+mod packed;
+mod strings;
+
+pub use packed::unpack_into;
+pub use strings::Strings;
 
 use crate::{DataType, Element, Error, Shape};
 use bytes::Bytes;
+
+#[cfg(target_endian = "big")]
+compile_error!("tensors are viewed in place as little-endian elements");
 
 /// The alignment in bytes of the buffers that `bb` allocates itself.
 pub const ALIGNMENT: usize = 64;
@@ -10,6 +22,8 @@ pub const ALIGNMENT: usize = 64;
 ///
 /// Elements are in row-major order, little-endian, without gaps; types of less than a byte are
 /// packed. Strings are `n + 1` little-endian `u64` offsets followed by the UTF-8 bytes they divide.
+/// Truth values are 0 or 1. Tensors are equal if type, extents and bits are: NaN equals itself, and
+/// zeros of different sign differ.
 ///
 /// What `bb` allocates is aligned to [`ALIGNMENT`] bytes; bytes that were adopted are aligned for
 /// their element type.
@@ -37,8 +51,35 @@ impl TensorData {
     ///
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn bools(shape: &[usize], elements: &[bool]) -> Result<TensorData, Error> {
-        let bytes: Vec<u8> = elements.iter().map(|&b| u8::from(b)).collect();
-        Self::adopt(DataType::Bool, shape, aligned_copy(&bytes))
+        let bytes = aligned(elements.len(), |out| {
+            out.extend(elements.iter().map(|&b| u8::from(b)))
+        });
+        Self::adopt(DataType::Bool, shape, bytes)
+    }
+
+    /// Makes a tensor of zeros: of `false` for truth values, of empty strings for strings.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if it would take more than `limit` bytes.
+    pub fn zeros(dtype: DataType, shape: &[usize], limit: usize) -> Result<TensorData, Error> {
+        let shape = Shape::from_slice(shape);
+        let size = element_count(&shape).and_then(|n| match dtype {
+            DataType::String => n.checked_add(1)?.checked_mul(8),
+            _ => dtype.bytes_for(n),
+        });
+        match size {
+            Some(size) if size <= limit => Ok(TensorData {
+                dtype,
+                shape,
+                bytes: aligned(size, |out| out.resize(out.len() + size, 0)),
+            }),
+            _ => Err(Error::TooLarge {
+                dtype,
+                shape: shape.as_slice().into(),
+                limit,
+            }),
+        }
     }
 
     /// Makes a rank-0 tensor.
@@ -52,26 +93,54 @@ impl TensorData {
 
     /// Takes over bytes that are already in the form described at [`TensorData`].
     ///
-    /// Copies them only where they are not aligned for the element type.
+    /// Copies them only where they are not aligned for the element type, or where bits that pad the
+    /// last packed byte have to be cleared.
     ///
     /// # Errors
     ///
     /// [`Error::ByteLength`] if their number does not match; [`Error::TooLarge`] if the extents
-    /// overflow.
+    /// overflow; [`Error::BoolByte`] for a truth value other than 0 and 1;
+    /// [`Error::StringOffset`] or [`Error::Utf8`] for strings not in that form.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
-        let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: usize::MAX };
-        let elements = element_count(&shape).ok_or_else(too_large)?;
-        let expected = dtype.bytes_for(elements).ok_or_else(too_large)?;
-        if bytes.len() != expected {
-            return Err(Error::ByteLength { dtype, shape: shape.as_slice().into(), expected, got: bytes.len() });
-        }
-        let bytes = if bytes.as_ptr().align_offset(dtype.align()) == 0 || bytes.is_empty() {
-            bytes
-        } else {
-            aligned_copy(&bytes)
+        let too_large = || Error::TooLarge {
+            dtype,
+            shape: shape.as_slice().into(),
+            limit: usize::MAX,
         };
-        Ok(TensorData { dtype, shape, bytes })
+        let elements = element_count(&shape).ok_or_else(too_large)?;
+        if dtype == DataType::String {
+            strings::validate(&shape, elements, &bytes)?;
+        } else {
+            let expected = dtype.bytes_for(elements).ok_or_else(too_large)?;
+            if bytes.len() != expected {
+                return Err(Error::ByteLength {
+                    dtype,
+                    shape: shape.as_slice().into(),
+                    expected,
+                    got: bytes.len(),
+                });
+            }
+        }
+        if dtype == DataType::Bool
+            && let Some((index, &value)) = bytes.iter().enumerate().find(|&(_, &b)| b > 1)
+        {
+            return Err(Error::BoolByte { index, value });
+        }
+        let padding = packed::padding_mask(dtype, elements);
+        let bytes = match bytes.split_last() {
+            Some((&last, rest)) if last & padding != 0 => aligned(bytes.len(), |out| {
+                out.extend_from_slice(rest);
+                out.push(last & !padding);
+            }),
+            Some(_) if bytes.as_ptr().align_offset(dtype.align()) != 0 => aligned_copy(&bytes),
+            _ => bytes,
+        };
+        Ok(TensorData {
+            dtype,
+            shape,
+            bytes,
+        })
     }
 
     /// Returns the element type.
@@ -106,7 +175,10 @@ impl TensorData {
     /// [`Error::DataType`] if the elements are not `T`.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
         if self.dtype != T::DTYPE {
-            return Err(Error::DataType { expected: T::DTYPE, got: self.dtype });
+            return Err(Error::DataType {
+                expected: T::DTYPE,
+                got: self.dtype,
+            });
         }
         if self.bytes.is_empty() {
             return Ok(&[]);
@@ -118,6 +190,21 @@ impl TensorData {
             expected: self.len() * size_of::<T>(),
             got: self.bytes.len(),
         })
+    }
+
+    /// Returns the truth values in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DataType`] if the elements are not truth values.
+    pub fn to_bools(&self) -> Result<Vec<bool>, Error> {
+        if self.dtype != DataType::Bool {
+            return Err(Error::DataType {
+                expected: DataType::Bool,
+                got: self.dtype,
+            });
+        }
+        Ok(self.bytes.iter().map(|&b| b != 0).collect())
     }
 
     /// Returns the same elements under other extents, without copying.
@@ -133,13 +220,23 @@ impl TensorData {
                 right: shape.into(),
             });
         }
-        Ok(TensorData { dtype: self.dtype, shape: Shape::from_slice(shape), bytes: self.bytes.clone() })
+        Ok(TensorData {
+            dtype: self.dtype,
+            shape: Shape::from_slice(shape),
+            bytes: self.bytes.clone(),
+        })
     }
 }
 
 impl std::fmt::Debug for TensorData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TensorData({}{:?}, {} bytes)", self.dtype, self.shape, self.bytes.len())
+        write!(
+            f,
+            "TensorData({}{:?}, {} bytes)",
+            self.dtype,
+            self.shape,
+            self.bytes.len()
+        )
     }
 }
 
@@ -153,11 +250,20 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
 
 /// Copies `bytes` into a buffer aligned to [`ALIGNMENT`].
 fn aligned_copy(bytes: &[u8]) -> Bytes {
+    aligned(bytes.len(), |out| out.extend_from_slice(bytes))
+}
+
+/// Makes a buffer aligned to [`ALIGNMENT`] from what `write` appends, at most `size` bytes.
+pub(crate) fn aligned(size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     // Over-allocating and slicing aligns the start without unsafe code.
-    let mut buffer: Vec<u8> = Vec::with_capacity(bytes.len() + ALIGNMENT);
+    let mut buffer: Vec<u8> = Vec::with_capacity(size.saturating_add(ALIGNMENT));
     let offset = buffer.as_ptr().align_offset(ALIGNMENT);
     buffer.resize(offset, 0);
-    buffer.extend_from_slice(bytes);
+    write(&mut buffer);
+    debug_assert!(
+        buffer.len() <= offset + size,
+        "a longer buffer would move and lose its alignment"
+    );
     Bytes::from(buffer).slice(offset..)
 }
 

@@ -1,0 +1,103 @@
+//! Converts elements between any two element types, as ONNX's `Cast` does; every backend shares it.
+//!
+//! [`cast`] converts a host tensor. [`cast_into`] converts elements as backends hold them: one or
+//! more whole bytes each, little-endian, where types of less than a byte have a byte of their own
+//! (unsigned integers zero-extended, signed ones sign-extended, floats as their code in the low
+//! bits). Neither asks for alignment.
+//!
+//! What ONNX leaves undefined is decided once, here:
+//!
+//! | conversion | result |
+//! |---|---|
+//! | float to integer | truncated; to at most 16 bits through `i32`, to `u32` through `i64`, keeping the low bits; what does not fit the register, NaN included, is its least value, as the conversion instructions of x86-64 (and so NumPy there) give it |
+//! | integer to integer | the low bits |
+//! | anything to bool | false for zero (of either sign), true for all else, NaN included; a string is true unless empty |
+//! | float to `f8e8m0` | the sign is ignored |
+//! | NaN to a float without NaN | zero |
+//! | complex to real | the real part |
+//! | string to integer | a decimal integer, or the integral part of a decimal float; an error if it does not fit |
+//!
+//! Source: ONNX `Cast`, opset 25.
+
+mod minifloat;
+mod numeric;
+mod text;
+
+pub use minifloat::{decode_table, encode_small_float};
+pub use numeric::{cast_into, unpacked_size};
+pub use text::{format_elements, parse_elements};
+
+use crate::op::RoundMode;
+use crate::{DataType, Error, TensorData};
+use bytes::Bytes;
+
+/// How a cast treats values between or beyond those of a small float type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rounding {
+    /// Values out of range become the largest finite one, rather than NaN or infinity. Applies to
+    /// the five 8-bit floats only; types without NaN and infinity always saturate.
+    pub saturate: bool,
+    /// How a cast to `f8e8m0` rounds; all other types round to nearest, ties to even.
+    pub mode: RoundMode,
+}
+
+impl Default for Rounding {
+    fn default() -> Rounding {
+        Rounding {
+            saturate: true,
+            mode: RoundMode::default(),
+        }
+    }
+}
+
+/// Casts every element of `x` to the element type `to`.
+///
+/// Shapes: that of `x`. A cast to the type that `x` has shares its bytes.
+///
+/// # Errors
+///
+/// [`Error::CastText`] for a string that is no number of that type; [`Error::Unsupported`] between
+/// strings and complex numbers; [`Error::TooLarge`] if the result's size overflows.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), bb_ir::Error> {
+/// use bb_ir::{DataType, TensorData, convert::{Rounding, cast}};
+/// let x = TensorData::new(&[3], &[1.5f32, -300.0, f32::INFINITY])?;
+/// let small = cast(&x, DataType::F8E4M3FN, Rounding::default())?;
+/// assert_eq!(small.bytes()[..], [0x3C, 0xF9, 0x7E]);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Source: ONNX `Cast`, opset 25.
+pub fn cast(x: &TensorData, to: DataType, rounding: Rounding) -> Result<TensorData, Error> {
+    let from = x.dtype();
+    if from == to {
+        return Ok(x.clone());
+    }
+    let too_large = || Error::TooLarge {
+        dtype: to,
+        shape: x.shape().into(),
+        limit: usize::MAX,
+    };
+    if to == DataType::String {
+        return TensorData::strings(x.shape(), &format_elements(from, &x.unpacked())?);
+    }
+    let size = x
+        .len()
+        .checked_mul(unpacked_size(to))
+        .ok_or_else(too_large)?;
+    let mut out = vec![0u8; size];
+    if from == DataType::String {
+        parse_elements(x.iter_str(), to, rounding, &mut out)?;
+    } else {
+        cast_into(from, &x.unpacked(), to, rounding, &mut out)?;
+    }
+    if to.is_sub_byte() {
+        TensorData::pack(to, x.shape(), &out)
+    } else {
+        TensorData::adopt(to, x.shape(), Bytes::from(out))
+    }
+}

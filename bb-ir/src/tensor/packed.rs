@@ -1,0 +1,178 @@
+//! Elements of less than a byte: packed on the host, one per byte inside backends.
+//!
+//! Packed elements are a stream of bits, the first element lowest, the last byte filled with zeros.
+//! Source: `onnx.proto`, `TensorProto.raw_data`.
+
+use super::{TensorData, aligned, element_count};
+use crate::{DataType, Error};
+use std::borrow::Cow;
+
+impl TensorData {
+    /// Makes a tensor of elements that have a byte each: the low bits of each are taken.
+    ///
+    /// Other types are accepted as well and are copied as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
+    pub fn pack(dtype: DataType, shape: &[usize], elements: &[u8]) -> Result<TensorData, Error> {
+        if !dtype.is_sub_byte() {
+            return Self::adopt(
+                dtype,
+                shape,
+                aligned(elements.len(), |b| b.extend_from_slice(elements)),
+            );
+        }
+        let got = elements.len();
+        match element_count(shape) {
+            Some(n) if n == got => Self::adopt(
+                dtype,
+                shape,
+                aligned(got, |b| pack_bits(dtype.bits(), elements, b)),
+            ),
+            expected => Err(Error::ByteLength {
+                dtype,
+                shape: shape.into(),
+                expected: expected.unwrap_or(usize::MAX),
+                got,
+            }),
+        }
+    }
+
+    /// Returns the elements' bytes with at least one byte for each: signed integers are
+    /// sign-extended, everything else has zeros above. Borrowed unless the type is packed.
+    pub fn unpacked(&self) -> Cow<'_, [u8]> {
+        if !self.dtype().is_sub_byte() {
+            return Cow::Borrowed(self.bytes());
+        }
+        let mut out = vec![0; self.len()];
+        unpack_into(self.dtype(), self.bytes(), &mut out);
+        Cow::Owned(out)
+    }
+}
+
+/// Writes packed elements of `dtype` to `out`, one per byte; `out` says how many.
+///
+/// Elements that `packed` does not reach are left alone, and so is all of `out` if the type is not
+/// packed.
+pub fn unpack_into(dtype: DataType, packed: &[u8], out: &mut [u8]) {
+    match dtype {
+        DataType::U4 | DataType::F4E2M1 => {
+            spread(packed, out, |b: [u8; 1]| [b[0] & 0xF, b[0] >> 4])
+        }
+        DataType::I4 => spread(packed, out, |b: [u8; 1]| {
+            let b = b[0] as i8;
+            [(b << 4 >> 4) as u8, (b >> 4) as u8]
+        }),
+        DataType::U2 => spread(packed, out, |b: [u8; 1]| {
+            [0, 2, 4, 6].map(|shift| b[0] >> shift & 3)
+        }),
+        DataType::I2 => spread(packed, out, |b: [u8; 1]| {
+            [6, 4, 2, 0].map(|shift| ((b[0] << shift) as i8 >> 6) as u8)
+        }),
+        DataType::F6E2M3 | DataType::F6E3M2 => spread(packed, out, |[a, b, c]: [u8; 3]| {
+            [
+                a & 0x3F,
+                a >> 6 | (b & 0xF) << 2,
+                b >> 4 | (c & 3) << 4,
+                c >> 2,
+            ]
+        }),
+        _ => {}
+    }
+}
+
+fn spread<const N: usize, const M: usize>(
+    packed: &[u8],
+    out: &mut [u8],
+    f: impl Fn([u8; N]) -> [u8; M],
+) {
+    let (groups, rest) = packed.as_chunks::<N>();
+    let mut last = [0; N];
+    for (l, &r) in last.iter_mut().zip(rest) {
+        *l = r;
+    }
+    for (&group, out) in groups
+        .iter()
+        .chain((!rest.is_empty()).then_some(&last))
+        .zip(out.chunks_mut(M))
+    {
+        for (o, v) in out.iter_mut().zip(f(group)) {
+            *o = v;
+        }
+    }
+}
+
+fn pack_bits(bits: usize, elements: &[u8], out: &mut Vec<u8>) {
+    let mask = (1u32 << bits) - 1;
+    // Four elements fill one, two or three whole bytes, whatever the width.
+    for group in elements.chunks(4) {
+        let stream = group
+            .iter()
+            .rev()
+            .fold(0u32, |stream, &e| stream << bits | (u32::from(e) & mask));
+        let bytes = (group.len() * bits).div_ceil(8);
+        out.extend(stream.to_le_bytes().iter().take(bytes));
+    }
+}
+
+/// Returns the bits of the last packed byte that no element has.
+pub(super) fn padding_mask(dtype: DataType, elements: usize) -> u8 {
+    match elements.wrapping_mul(dtype.bits()) % 8 {
+        0 => 0,
+        used => u8::MAX << used,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// `onnx.proto`: the first element is in the least significant bits; six-bit elements are four
+    /// in three bytes.
+    #[test]
+    fn first_element_is_lowest() {
+        let t = TensorData::pack(DataType::U4, &[3], &[1, 2, 3]).unwrap();
+        assert_eq!(t.bytes()[..], [0x21, 0x03]);
+        let t = TensorData::pack(DataType::I2, &[5], &[1, 0xFF, 0xFE, 0, 1]).unwrap();
+        assert_eq!(t.bytes()[..], [0b00_10_11_01, 0b01]);
+        assert_eq!(t.unpacked()[..], [1, 0xFF, 0xFE, 0, 1]);
+        let (x0, x1, x2, x3) = (0x2A, 0x15, 0x3F, 0x01);
+        let t = TensorData::pack(DataType::F6E2M3, &[4], &[x0, x1, x2, x3]).unwrap();
+        assert_eq!(
+            t.bytes()[..],
+            [
+                x0 | (x1 & 3) << 6,
+                x1 >> 2 | (x2 & 0xF) << 4,
+                x2 >> 4 | x3 << 2
+            ]
+        );
+    }
+
+    #[test]
+    fn packing_and_unpacking_return_every_element() {
+        for &dtype in DataType::ALL.iter().filter(|t| t.is_sub_byte()) {
+            for n in 0..13 {
+                let low = (1u16 << dtype.bits()) - 1;
+                let elements: Vec<u8> = (0..n as u16).map(|i| ((i * 37) & low) as u8).collect();
+                let t = TensorData::pack(dtype, &[n], &elements).unwrap();
+                let back: Vec<u8> = t.unpacked().iter().map(|&b| b & low as u8).collect();
+                assert_eq!(back, elements, "{dtype} {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn signed_elements_keep_their_sign() {
+        let t = TensorData::pack(DataType::I4, &[2], &[0xF8, 7]).unwrap();
+        assert_eq!(t.unpacked()[..], [0xF8, 7]);
+    }
+
+    #[test]
+    fn padding_bits_do_not_make_tensors_differ() {
+        let clean = TensorData::adopt(DataType::U4, &[1], vec![0x05].into()).unwrap();
+        let dirty = TensorData::adopt(DataType::U4, &[1], vec![0xF5].into()).unwrap();
+        assert_eq!(clean, dirty);
+    }
+}

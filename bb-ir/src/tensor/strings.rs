@@ -1,0 +1,201 @@
+//! Tensors of strings: `n + 1` offsets and the text they divide, in one buffer.
+
+use super::{TensorData, aligned, element_count};
+use crate::{DataType, Error, Shape};
+
+/// Bytes of one offset.
+const OFFSET: usize = 8;
+
+impl TensorData {
+    /// Makes a tensor of strings, in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
+    pub fn strings<S: AsRef<str>>(shape: &[usize], elements: &[S]) -> Result<TensorData, Error> {
+        let shape = Shape::from_slice(shape);
+        let n = elements.len();
+        if element_count(&shape) != Some(n) {
+            let expected = element_count(&shape).unwrap_or(usize::MAX);
+            return Err(Error::ByteLength {
+                dtype: DataType::String,
+                shape: shape.as_slice().into(),
+                expected,
+                got: n,
+            });
+        }
+        let text: usize = elements.iter().map(|s| s.as_ref().len()).sum();
+        let bytes = aligned((n + 1) * OFFSET + text, |bytes| {
+            let mut end = 0u64;
+            bytes.extend_from_slice(&end.to_le_bytes());
+            for s in elements {
+                end += s.as_ref().len() as u64;
+                bytes.extend_from_slice(&end.to_le_bytes());
+            }
+            for s in elements {
+                bytes.extend_from_slice(s.as_ref().as_bytes());
+            }
+        });
+        Ok(TensorData {
+            dtype: DataType::String,
+            shape,
+            bytes,
+        })
+    }
+
+    /// Returns the strings in row-major order; none if the elements are not strings.
+    pub fn iter_str(&self) -> Strings<'_> {
+        let n = if self.dtype() == DataType::String {
+            self.len()
+        } else {
+            0
+        };
+        let (offsets, text) = self
+            .bytes()
+            .split_at_checked((n + 1) * OFFSET)
+            .unwrap_or_default();
+        Strings {
+            offsets: offsets.as_chunks().0,
+            text,
+        }
+    }
+
+    /// Returns the string at `index` in row-major order, if the elements are strings and there is
+    /// one.
+    pub fn str_at(&self, index: usize) -> Option<&str> {
+        self.iter_str().nth(index)
+    }
+}
+
+/// The strings of a tensor, in row-major order. See [`TensorData::iter_str`].
+#[derive(Debug, Clone)]
+pub struct Strings<'a> {
+    /// One more than there are strings left, or none.
+    offsets: &'a [[u8; OFFSET]],
+    text: &'a [u8],
+}
+
+impl<'a> Strings<'a> {
+    fn first(&self) -> Option<&'a str> {
+        let &[start, end, ..] = self.offsets else {
+            return None;
+        };
+        let range = u64::from_le_bytes(start) as usize..u64::from_le_bytes(end) as usize;
+        std::str::from_utf8(self.text.get(range)?).ok()
+    }
+}
+
+impl<'a> Iterator for Strings<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.nth(0)
+    }
+
+    fn nth(&mut self, n: usize) -> Option<&'a str> {
+        self.offsets = self.offsets.get(n..).unwrap_or_default();
+        let first = self.first();
+        self.offsets = self.offsets.get(1..).unwrap_or_default();
+        first
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let n = self.offsets.len().saturating_sub(1);
+        (n, Some(n))
+    }
+}
+
+impl ExactSizeIterator for Strings<'_> {}
+
+/// Checks that `bytes` are `elements + 1` offsets, from 0 to the length of the text without a step
+/// back, and that each piece of text is UTF-8.
+pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(), Error> {
+    let expected = elements.saturating_add(1).saturating_mul(OFFSET);
+    let Some((offsets, text)) = bytes.split_at_checked(expected) else {
+        let got = bytes.len();
+        return Err(Error::ByteLength {
+            dtype: DataType::String,
+            shape: shape.as_slice().into(),
+            expected,
+            got,
+        });
+    };
+    let mut start = 0usize;
+    for (i, &offset) in offsets.as_chunks::<OFFSET>().0.iter().enumerate() {
+        let offset = u64::from_le_bytes(offset);
+        let out_of_range = Error::StringOffset {
+            index: i,
+            offset,
+            text: text.len(),
+        };
+        let Ok(end) = usize::try_from(offset) else {
+            return Err(out_of_range);
+        };
+        if i == 0 && end != 0 || i == elements && end != text.len() {
+            return Err(out_of_range);
+        }
+        let piece = text.get(start..end).ok_or(out_of_range)?;
+        std::str::from_utf8(piece).map_err(|source| Error::Utf8 {
+            index: i.saturating_sub(1),
+            source,
+        })?;
+        start = end;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_come_back_in_order() {
+        let t = TensorData::strings(&[3], &["a", "", "zwölf"]).unwrap();
+        assert_eq!(t.iter_str().collect::<Vec<_>>(), ["a", "", "zwölf"]);
+        assert_eq!(t.iter_str().len(), 3);
+        assert_eq!((t.str_at(2), t.str_at(3)), (Some("zwölf"), None));
+        let again = TensorData::adopt(DataType::String, &[3], t.bytes().clone()).unwrap();
+        assert_eq!(again, t);
+        let none = TensorData::strings::<&str>(&[0, 2], &[]).unwrap();
+        assert_eq!(none.iter_str().len(), 0);
+    }
+
+    #[test]
+    fn offsets_must_rise_from_zero_to_the_end() {
+        let adopt = |offsets: &[u64], text: &[u8]| {
+            let mut bytes: Vec<u8> = offsets.iter().flat_map(|o| o.to_le_bytes()).collect();
+            bytes.extend_from_slice(text);
+            TensorData::adopt(DataType::String, &[offsets.len() - 1], bytes.into())
+        };
+        assert!(adopt(&[0, 1, 3], b"abc").is_ok());
+        assert!(matches!(
+            adopt(&[1, 2, 3], b"abc"),
+            Err(Error::StringOffset { index: 0, .. })
+        ));
+        assert!(matches!(
+            adopt(&[0, 2, 1], b"abc"),
+            Err(Error::StringOffset { index: 2, .. })
+        ));
+        assert!(matches!(
+            adopt(&[0, 3, 2, 3], b"abc"),
+            Err(Error::StringOffset { index: 2, .. })
+        ));
+        assert!(matches!(
+            adopt(&[0, 1, 2], b"abc"),
+            Err(Error::StringOffset { index: 2, .. })
+        ));
+        assert!(matches!(
+            adopt(&[0, u64::MAX, 3], b"abc"),
+            Err(Error::StringOffset { index: 1, .. })
+        ));
+        assert!(matches!(
+            adopt(&[0, 1, 2], "ü".as_bytes()),
+            Err(Error::Utf8 { index: 0, .. })
+        ));
+        assert!(matches!(
+            TensorData::adopt(DataType::String, &[2], vec![0; 23].into()),
+            Err(Error::ByteLength { .. })
+        ));
+    }
+}
