@@ -184,4 +184,229 @@ pub enum Error {
         #[source]
         source: std::str::Utf8Error,
     },
+
+    /// A number stands for no element type.
+    #[error("there is no element type {number}; ONNX numbers them from 1 to 28")]
+    UnknownDataType {
+        /// The number.
+        number: i32,
+    },
+
+    /// A tensor has a negative extent.
+    #[error("extent {extent} is negative")]
+    Extent {
+        /// The extent as it came.
+        extent: i64,
+    },
+
+    /// A sparse tensor's indices do not describe a tensor.
+    #[error("a sparse tensor is not valid: {problem}")]
+    Sparse {
+        /// What is wrong.
+        problem: &'static str,
+    },
+
+    /// Bytes are not the protobuf message they should be.
+    #[error("the bytes are not {what}")]
+    Decode {
+        /// The message expected, in words.
+        what: &'static str,
+        /// Where decoding stopped.
+        #[source]
+        source: prost::DecodeError,
+    },
+
+    /// A model has no graph.
+    #[error("the model has no graph")]
+    NoGraph,
+
+    /// A model asks for more than the limits allow.
+    #[error("{what}: at most {limit} allowed, got {got}")]
+    Limit {
+        /// What is bounded.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+        /// How many came, or were about to.
+        got: usize,
+    },
+
+    /// A node is not valid; the source says why.
+    #[error("node `{node}` (`{op}`) is not valid")]
+    Node {
+        /// The node's name, or its operator and position.
+        node: String,
+        /// The operator.
+        op: String,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+
+    /// A value is not valid; the source says why.
+    #[error("value `{value}` is not valid")]
+    Value {
+        /// The value's name.
+        value: String,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+
+    /// What is declared of a value contradicts what else is known of it.
+    #[error("value `{value}` is declared as {declared}, but is {found}")]
+    Type {
+        /// The value's name.
+        value: String,
+        /// The declared type.
+        declared: String,
+        /// The other type.
+        found: String,
+    },
+
+    /// A node reads a value that no input, initializer or other node provides.
+    #[error("node `{node}` reads `{value}`, which nothing provides")]
+    MissingValue {
+        /// The node.
+        node: String,
+        /// The value's name.
+        value: String,
+    },
+
+    /// A graph's output is a value that nothing provides.
+    #[error("the graph's output `{value}` is provided by nothing")]
+    MissingOutput {
+        /// The value's name.
+        value: String,
+    },
+
+    /// A value is provided twice.
+    #[error("`{node}` provides `{value}`, which is already provided")]
+    DuplicateValue {
+        /// The second provider.
+        node: String,
+        /// The value's name.
+        value: String,
+    },
+
+    /// A node reads, by way of others, what it produces.
+    #[error("node `{node}` needs its own result `{value}`")]
+    Cycle {
+        /// A node on the cycle.
+        node: String,
+        /// A value on the cycle.
+        value: String,
+    },
+
+    /// A version of a domain's operators is not supported.
+    #[error("version {version} of the operators of domain `{domain}` is not supported; expected {oldest} to {newest}")]
+    Opset {
+        /// The domain; empty for ONNX's own.
+        domain: String,
+        /// The version imported.
+        version: i64,
+        /// The oldest version supported.
+        oldest: i64,
+        /// The newest version supported.
+        newest: i64,
+    },
+
+    /// Two versions of a domain's operators are imported.
+    #[error("domain `{domain}` is imported in version {first} and in version {second}")]
+    OpsetTwice {
+        /// The domain; empty for ONNX's own.
+        domain: String,
+        /// One version.
+        first: i64,
+        /// The other.
+        second: i64,
+    },
+
+    /// A node's domain is not imported.
+    #[error("no version of the operators of domain `{domain}` is imported")]
+    NoOpset {
+        /// The domain; empty for ONNX's own.
+        domain: String,
+    },
+
+    /// A domain has no such operator in the version imported.
+    #[error("domain `{domain}` has no operator `{op}` in version {opset}")]
+    UnknownOperator {
+        /// The domain; empty for ONNX's own.
+        domain: String,
+        /// The operator.
+        op: String,
+        /// The version imported.
+        opset: i64,
+    },
+
+    /// Two functions of a model are called by the same name.
+    #[error("function `{function}` is defined twice")]
+    DuplicateFunction {
+        /// The function.
+        function: String,
+    },
+
+    /// A function calls itself, perhaps by way of others.
+    #[error("function `{function}` calls itself")]
+    Recursion {
+        /// The function.
+        function: String,
+    },
+
+    /// A node has another number of inputs or outputs than its operator takes.
+    #[error("expected {least} to {most} {what}, got {got}")]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// The least number.
+        least: usize,
+        /// The greatest number.
+        most: usize,
+        /// The number that came.
+        got: usize,
+    },
+
+    /// An operator has no such attribute.
+    #[error("attribute `{name}` is not one that the operator has in this version")]
+    UnknownAttribute {
+        /// The attribute's name.
+        name: String,
+    },
+
+    /// A required attribute is missing.
+    #[error("attribute `{name}` is missing; expected {expected}")]
+    MissingAttribute {
+        /// The attribute's name.
+        name: &'static str,
+        /// Its kind, in words.
+        expected: &'static str,
+    },
+
+    /// A node has two attributes of one name.
+    #[error("attribute `{name}` is given twice")]
+    DuplicateAttribute {
+        /// The attribute's name.
+        name: String,
+    },
+
+    /// A reference to a function's attribute stands outside a function.
+    #[error("an attribute refers to the attribute `{name}` of a function, but is in none")]
+    OutsideFunction {
+        /// The attribute referred to.
+        name: String,
+    },
+
+    /// A subgraph has another number of inputs or outputs than its node needs.
+    #[error("subgraph `{attribute}`: expected {expected} {what}, got {got}")]
+    Subgraph {
+        /// The attribute that holds the subgraph.
+        attribute: &'static str,
+        /// What is counted.
+        what: &'static str,
+        /// The number needed.
+        expected: usize,
+        /// The number that came.
+        got: usize,
+    },
 }

@@ -3,18 +3,22 @@
 //! Element types, host tensors, ONNX's protobuf types, the op table, graph checking and inference,
 //! plans and the wire format live here. Traits and backends do not: see the `bb` crate.
 
+pub mod check;
 pub mod convert;
 mod dtype;
 mod error;
 pub mod graph;
 pub mod infer;
+mod limits;
 pub mod op;
+pub mod opset;
 pub mod proto;
 mod shape;
 mod tensor;
 
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};
+pub use limits::Limits;
 pub use shape::{Axis, Shape};
 pub use tensor::{ALIGNMENT, Strings, TensorData, element_count, unpack_into};
 

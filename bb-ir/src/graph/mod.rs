@@ -34,9 +34,10 @@ pub enum Dim {
 }
 
 /// What is known of a value's type before anything runs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum ValueType {
     /// Nothing.
+    #[default]
     Unknown,
     /// A tensor; `shape` is `None` if not even the rank is known.
     Tensor {
@@ -54,7 +55,7 @@ pub enum ValueType {
 }
 
 /// A value: an input, a constant, a capture, or what a node produces.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ValueInfo {
     /// The name in the model.
     pub name: String,
@@ -63,7 +64,7 @@ pub struct ValueInfo {
 }
 
 /// A node: one call of an operator.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Node {
     /// The name in the model, possibly empty.
     pub name: String,
@@ -79,6 +80,8 @@ pub struct Node {
     pub outputs: Vec<Option<ValueId>>,
     /// The attributes, decoded.
     pub attributes: Attributes,
+    /// The metadata, in the model's order.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// A checked graph; see the [module](self) for what that promises.

@@ -31,7 +31,7 @@ pub fn full<B: Backend + ?Sized>(on: &B, shape: &[usize], value: f64, dtype: Dat
         if extent > MOST_PER_AXIS {
             return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge {
                 dtype,
-                shape: bb_ir::Shape::from_slice(shape),
+                shape: shape.into(),
                 limit: MOST_PER_AXIS,
             });
         }

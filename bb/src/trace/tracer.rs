@@ -228,7 +228,7 @@ impl Tracer {
             inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
         let results = infer::primitive(op, &types, params)?;
         for (dtype, shape) in &results {
-            let too_large = || bb_ir::Error::TooLarge { dtype: *dtype, shape: shape.clone(), limit: self.limit };
+            let too_large = || bb_ir::Error::TooLarge { dtype: *dtype, shape: shape.as_slice().into(), limit: self.limit };
             let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
             let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
             if bytes.is_none_or(|b| b > self.limit) {

@@ -1,0 +1,496 @@
+//! Builds a [`Graph`] from protobuf: names become numbers, nodes are put in order.
+//!
+//! The builder keeps a stack of *frames*, one per name space (the graph, each subgraph, each function
+//! being inlined), and a stack of *graphs*: a subgraph adds to both, an inlined function only to the
+//! frames, as its nodes join the graph that calls it.
+
+use super::model::CheckOptions;
+use super::order::{label, order};
+use super::{control, merge, schema, types};
+use crate::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
+use crate::limits::{Meter, within};
+use crate::opset::domain_name;
+use crate::proto::{FunctionProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::{Error, TensorData};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use std::rc::Rc;
+
+/// A name space.
+pub(super) struct Frame<'p> {
+    /// What each name stands for; `None` is an operand that a function's caller left out.
+    pub(super) names: HashMap<&'p str, Option<ValueId>>,
+    /// What the model declares of names.
+    declared: HashMap<&'p str, ValueType>,
+    /// Whether names that are not found here are looked up in the frame below.
+    subgraph: bool,
+    /// Which graph the values belong to: the position in the stack of graphs.
+    level: usize,
+    /// What is put before the names of an inlined function.
+    prefix: String,
+    /// The version of each domain's operators.
+    pub(super) opsets: Rc<BTreeMap<String, i64>>,
+    /// Within an inlined function, the attributes it was called with.
+    pub(super) bound: Option<Rc<HashMap<&'p str, Attribute>>>,
+}
+
+impl<'p> Frame<'p> {
+    fn root(opsets: Rc<BTreeMap<String, i64>>) -> Frame<'p> {
+        Frame {
+            names: HashMap::new(),
+            declared: HashMap::new(),
+            subgraph: false,
+            level: 0,
+            prefix: String::new(),
+            opsets,
+            bound: None,
+        }
+    }
+
+    /// The frame of a function called from this one.
+    pub(super) fn call(&self, prefix: String, opsets: Rc<BTreeMap<String, i64>>) -> Frame<'p> {
+        Frame {
+            level: self.level,
+            prefix,
+            ..Frame::root(opsets)
+        }
+    }
+}
+
+/// A graph being built.
+#[derive(Default)]
+pub(super) struct Level {
+    pub(super) graph: Graph,
+    /// For each value, whether its name may be changed to make it unique.
+    pub(super) renamable: Vec<bool>,
+}
+
+/// Builds one graph with its subgraphs.
+pub(super) struct Builder<'p> {
+    pub(super) meter: Meter<'p>,
+    pub(super) folder: Option<&'p Path>,
+    pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
+    /// The functions being inlined.
+    pub(super) calls: Vec<super::function::Key<'p>>,
+    pub(super) frame: Frame<'p>,
+    below: Vec<Frame<'p>>,
+    pub(super) level: Level,
+    outer: Vec<Level>,
+}
+
+impl<'p> Builder<'p> {
+    pub(super) fn new(
+        options: &'p CheckOptions<'_>,
+        functions: &'p [FunctionProto],
+    ) -> Result<Builder<'p>, Error> {
+        Ok(Builder {
+            meter: Meter::new(&options.limits),
+            folder: options.external_data,
+            functions: super::function::index(functions)?,
+            calls: Vec::new(),
+            frame: Frame::root(Rc::default()),
+            below: Vec::new(),
+            level: Level::default(),
+            outer: Vec::new(),
+        })
+    }
+
+    /// Builds the outermost graph.
+    pub(super) fn root(
+        mut self,
+        graph: &'p GraphProto,
+        opsets: &BTreeMap<String, i64>,
+    ) -> Result<Graph, Error> {
+        self.frame.opsets = Rc::new(opsets.clone());
+        self.fill(graph)?;
+        Ok(finish(self.level))
+    }
+
+    /// Builds a subgraph of the node that is being built.
+    pub(super) fn subgraph(&mut self, graph: &'p GraphProto) -> Result<Graph, Error> {
+        self.enter()?;
+        let frame = Frame {
+            subgraph: true,
+            level: self.outer.len() + 1,
+            bound: self.frame.bound.clone(),
+            ..Frame::root(Rc::clone(&self.frame.opsets))
+        };
+        self.outer.push(std::mem::take(&mut self.level));
+        self.push(frame);
+        self.fill(graph)?;
+        self.pop();
+        let inner = std::mem::replace(&mut self.level, self.outer.pop().unwrap_or_default());
+        Ok(finish(inner))
+    }
+
+    /// Refuses to go one level deeper than the limits allow.
+    pub(super) fn enter(&self) -> Result<(), Error> {
+        self.meter.nesting(self.below.len() + 1)
+    }
+
+    pub(super) fn push(&mut self, frame: Frame<'p>) {
+        self.below.push(std::mem::replace(&mut self.frame, frame));
+    }
+
+    /// Returns to the frame below, and gives back the one that is left.
+    pub(super) fn pop(&mut self) -> Option<Frame<'p>> {
+        let below = self.below.pop()?;
+        Some(std::mem::replace(&mut self.frame, below))
+    }
+
+    /// Fills the current level from `graph`.
+    fn fill(&mut self, graph: &'p GraphProto) -> Result<(), Error> {
+        self.meter.name(graph.name())?;
+        graph.name().clone_into(&mut self.level.graph.name);
+        for info in graph.value_info.iter().chain(&graph.output) {
+            self.declare(info)?;
+        }
+        for info in &graph.input {
+            self.declare(info)?;
+            let id = self.define(info.name(), "the graph's inputs")?;
+            self.level.graph.inputs.push(id);
+        }
+        let mut given = HashSet::new();
+        for tensor in &graph.initializer {
+            let name = tensor.name();
+            let data = self.tensor(tensor).map_err(|e| at_value(name, e))?;
+            self.constant(name, data, &mut given)?;
+        }
+        for sparse in &graph.sparse_initializer {
+            let name = sparse.values.as_ref().map_or("", |v| v.name());
+            let data = self.sparse(sparse).map_err(|e| at_value(name, e))?;
+            self.constant(name, data, &mut given)?;
+        }
+        self.nodes(&graph.node)?;
+        for info in &graph.output {
+            let found = self.resolve(info.name())?.flatten();
+            let id = found.ok_or_else(|| Error::MissingOutput {
+                value: info.name().to_owned(),
+            })?;
+            if let Some(ty) = self.declared(info.name()).cloned() {
+                self.refine(id, &ty)?;
+            }
+            self.level.graph.outputs.push(id);
+        }
+        Ok(())
+    }
+
+    /// Remembers what the model declares of a value.
+    pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
+        let name = info.name();
+        let Some(ty) = &info.r#type else {
+            return Ok(());
+        };
+        self.meter.text(prost::Message::encoded_len(ty))?;
+        let ty = types::decode(ty, self.meter.deepest()).map_err(|e| at_value(name, e))?;
+        let both = match self.frame.declared.get(name) {
+            None => ty,
+            Some(first) => merge(first, &ty).ok_or_else(|| contradiction(name, first, &ty))?,
+        };
+        self.frame.declared.insert(name, both);
+        Ok(())
+    }
+
+    /// Adds what is known of a value's type.
+    pub(super) fn refine(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
+        let Some(info) = self.level.graph.values.get_mut(id.index()) else {
+            return Ok(());
+        };
+        info.ty = merge(&info.ty, ty).ok_or_else(|| contradiction(&info.name, &info.ty, ty))?;
+        Ok(())
+    }
+
+    /// Makes a value with a name in the current frame.
+    fn define(&mut self, name: &'p str, by: &str) -> Result<ValueId, Error> {
+        if name.is_empty() {
+            return Err(Error::MissingValue {
+                node: by.to_owned(),
+                value: String::new(),
+            });
+        }
+        if self.frame.names.contains_key(name) {
+            return Err(Error::DuplicateValue {
+                node: by.to_owned(),
+                value: name.to_owned(),
+            });
+        }
+        let ty = self
+            .frame
+            .declared
+            .get(name)
+            .cloned()
+            .unwrap_or(ValueType::Unknown);
+        let full = format!("{}{name}", self.frame.prefix);
+        let renamable = !self.frame.prefix.is_empty();
+        self.meter.name(&full)?;
+        let id = push_value(&mut self.level, ValueInfo { name: full, ty }, renamable)?;
+        self.frame.names.insert(name, Some(id));
+        Ok(id)
+    }
+
+    /// Adds an initializer, which may be the default of an input.
+    fn constant(
+        &mut self,
+        name: &'p str,
+        data: TensorData,
+        given: &mut HashSet<ValueId>,
+    ) -> Result<(), Error> {
+        let id = match self.frame.names.get(name).copied().flatten() {
+            Some(input) if !given.contains(&input) => input,
+            _ => self.define(name, "the graph's initializers")?,
+        };
+        given.insert(id);
+        let shape = data
+            .shape()
+            .iter()
+            .map(|&d| crate::graph::Dim::Known(d))
+            .collect();
+        self.refine(
+            id,
+            &ValueType::Tensor {
+                dtype: data.dtype(),
+                shape: Some(shape),
+            },
+        )?;
+        self.level.graph.constants.push((id, data));
+        Ok(())
+    }
+
+    /// Adds nodes, each after all that it reads.
+    pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
+        for i in order(nodes, self.meter.deepest())? {
+            if let Some(node) = nodes.get(i) {
+                self.node(node, i)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, node: &'p NodeProto, index: usize) -> Result<(), Error> {
+        self.meter.node()?;
+        let label = label(node, index);
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            inputs.push(match name.as_str() {
+                "" => None,
+                name => self.resolve(name)?.ok_or_else(|| Error::MissingValue {
+                    node: label.clone(),
+                    value: name.to_owned(),
+                })?,
+            });
+        }
+        // A trailing operand that is left out need not be written.
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        self.meter
+            .text(8 * (node.input.len() + node.output.len()))?;
+        let at_node = |source: Error| match source {
+            // These say themselves where they are.
+            Error::Node { .. }
+            | Error::MissingValue { .. }
+            | Error::DuplicateValue { .. }
+            | Error::Cycle { .. } => source,
+            source => Error::Node {
+                node: label.clone(),
+                op: node.op_type().to_owned(),
+                source: Box::new(source),
+            },
+        };
+        let key = (domain_name(node.domain()), node.op_type(), node.overload());
+        if let Some(&function) = self.functions.get(&key) {
+            return self
+                .call(key, function, node, &label, &inputs)
+                .map_err(at_node);
+        }
+        let built = self.plain(node, &label, inputs).map_err(at_node)?;
+        self.level.graph.nodes.push(built);
+        Ok(())
+    }
+
+    /// Builds a node that calls an operator, not one of the model's functions.
+    fn plain(
+        &mut self,
+        node: &'p NodeProto,
+        label: &str,
+        inputs: Vec<Option<ValueId>>,
+    ) -> Result<Node, Error> {
+        let domain = domain_name(node.domain());
+        let opset = *self
+            .frame
+            .opsets
+            .get(domain)
+            .ok_or_else(|| Error::NoOpset {
+                domain: domain.to_owned(),
+            })?;
+        if !node.overload().is_empty() {
+            return Err(Error::UnknownOperator {
+                domain: domain.to_owned(),
+                op: format!("{}:{}", node.op_type(), node.overload()),
+                opset,
+            });
+        }
+        let attributes = Attributes::new(self.attributes(node)?);
+        let mut outputs = Vec::with_capacity(node.output.len());
+        for name in &node.output {
+            outputs.push(match name.as_str() {
+                "" => None,
+                name => Some(self.define(name, label)?),
+            });
+        }
+        self.meter.name(node.op_type())?;
+        let name = format!("{}{}", self.frame.prefix, node.name());
+        self.meter.name(&name)?;
+        let metadata = node.metadata_props.iter();
+        let node = Node {
+            name,
+            domain: domain.to_owned(),
+            op_type: node.op_type().to_owned(),
+            opset,
+            inputs,
+            outputs,
+            attributes,
+            metadata: metadata
+                .map(|e| (e.key().to_owned(), e.value().to_owned()))
+                .collect(),
+        };
+        for (key, value) in &node.metadata {
+            self.meter.text(key.len() + value.len())?;
+        }
+        schema::check(&node)?;
+        control::check(&node)?;
+        Ok(node)
+    }
+
+    /// Looks a name up; `Some(None)` is an operand that a function's caller left out.
+    ///
+    /// A value of an enclosing graph becomes a capture of every graph in between.
+    pub(super) fn resolve(&mut self, name: &'p str) -> Result<Option<Option<ValueId>>, Error> {
+        if let Some(&found) = self.frame.names.get(name) {
+            return Ok(Some(found));
+        }
+        if !self.frame.subgraph {
+            return Ok(None);
+        }
+        let mut at = self.below.len();
+        let mut found = loop {
+            let Some(frame) = at.checked_sub(1).and_then(|below| self.below.get(below)) else {
+                return Ok(None);
+            };
+            at -= 1;
+            match frame.names.get(name) {
+                Some(&found) => break found,
+                None if frame.subgraph => {}
+                None => return Ok(None),
+            }
+        };
+        while at < self.below.len() {
+            if let (Some(outer), Some(frame)) = (found, self.below.get(at)) {
+                found = Some(self.capture(outer, frame.level)?);
+            }
+            at += 1;
+            let frame = self.below.get_mut(at).unwrap_or(&mut self.frame);
+            frame.names.insert(name, found);
+        }
+        Ok(Some(found))
+    }
+
+    /// Makes a value of the graph at `level` a capture of the next.
+    fn capture(&mut self, outer: ValueId, level: usize) -> Result<ValueId, Error> {
+        let info = match self.outer.get(level) {
+            Some(l) => l.graph.values.get(outer.index()),
+            None => self.level.graph.values.get(outer.index()),
+        };
+        let info = info.cloned().unwrap_or_default();
+        self.meter.name(&info.name)?;
+        let inner = self.outer.get_mut(level + 1).unwrap_or(&mut self.level);
+        let id = push_value(inner, info, true)?;
+        inner.graph.captures.push((outer, id));
+        Ok(id)
+    }
+
+    /// Tells whether what is being built belongs to a subgraph of the graph or function around it.
+    pub(super) fn in_subgraph(&self) -> bool {
+        self.frame.subgraph
+    }
+
+    /// What is put before the names of a function called by a node.
+    pub(super) fn prefix(&self, label: &str) -> String {
+        format!("{}{label}/", self.frame.prefix)
+    }
+
+    /// The name that a value called `name` in the current frame has in the graph, and whether that may
+    /// be changed.
+    pub(super) fn full_name(&self, name: &str) -> (String, bool) {
+        (
+            format!("{}{name}", self.frame.prefix),
+            !self.frame.prefix.is_empty(),
+        )
+    }
+
+    /// What the model declares of a name in the current frame.
+    pub(super) fn declared(&self, name: &str) -> Option<&ValueType> {
+        self.frame.declared.get(name)
+    }
+}
+
+/// Adds a value to a graph.
+pub(super) fn push_value(
+    level: &mut Level,
+    info: ValueInfo,
+    renamable: bool,
+) -> Result<ValueId, Error> {
+    let count = level.graph.values.len();
+    within("values of a graph", count, u32::MAX as usize - 1)?;
+    level.graph.values.push(info);
+    level.renamable.push(renamable);
+    Ok(ValueId(count as u32))
+}
+
+/// Makes the names of what was inlined or captured unique.
+fn finish(level: Level) -> Graph {
+    let Level {
+        mut graph,
+        renamable,
+    } = level;
+    if renamable.contains(&true) {
+        let fixed = graph.values.iter().zip(&renamable).filter(|(_, r)| !**r);
+        let mut taken: HashSet<String> = fixed.map(|(v, _)| v.name.clone()).collect();
+        let mut next: HashMap<String, usize> = HashMap::new();
+        for (value, _) in graph.values.iter_mut().zip(&renamable).filter(|(_, r)| **r) {
+            if taken.insert(value.name.clone()) {
+                continue;
+            }
+            let count = next.entry(value.name.clone()).or_insert(1);
+            let unique = loop {
+                *count += 1;
+                let name = format!("{}.{count}", value.name);
+                if taken.insert(name.clone()) {
+                    break name;
+                }
+            };
+            value.name = unique;
+        }
+    }
+    graph
+}
+
+/// Says that an error is about a value.
+pub(super) fn at_value(name: &str, source: Error) -> Error {
+    match source {
+        Error::Value { .. } => source,
+        source => Error::Value {
+            value: name.to_owned(),
+            source: Box::new(source),
+        },
+    }
+}
+
+/// The error for two statements about one value that cannot both hold.
+pub(super) fn contradiction(name: &str, declared: &ValueType, found: &ValueType) -> Error {
+    Error::Type {
+        value: name.to_owned(),
+        declared: types::describe(declared),
+        found: types::describe(found),
+    }
+}

@@ -1,0 +1,106 @@
+//! What control flow requires of its subgraphs.
+
+use crate::Error;
+use crate::graph::{Attribute, Graph, Node};
+
+/// Checks the subgraphs of `If`, `Loop` and `Scan`.
+///
+/// # Errors
+///
+/// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if its inputs or outputs
+/// are not as many as the node needs.
+pub(super) fn check(node: &Node) -> Result<(), Error> {
+    match (node.domain.as_str(), node.op_type.as_str()) {
+        ("", "If") => {
+            for name in ["then_branch", "else_branch"] {
+                let branch = subgraph(node, name)?;
+                count(name, "inputs", branch.inputs.len(), 0)?;
+                count(name, "outputs", branch.outputs.len(), node.outputs.len())?;
+            }
+            Ok(())
+        }
+        ("", "Loop") => {
+            let body = subgraph(node, "body")?;
+            // Trip count and condition; what is carried follows in both.
+            let carried = node.inputs.len().saturating_sub(2);
+            count("body", "inputs", body.inputs.len(), 2 + carried)?;
+            at_least("body", "outputs", body.outputs.len(), 1 + carried)?;
+            at_least(
+                "body",
+                "outputs",
+                body.outputs.len(),
+                1 + node.outputs.len(),
+            )
+        }
+        ("", "Scan") => {
+            let body = subgraph(node, "body")?;
+            at_least("body", "outputs", body.outputs.len(), node.outputs.len())?;
+            match node.attributes.int("num_scan_inputs")? {
+                Some(1..) => Ok(()),
+                Some(_) => Err(Error::Subgraph {
+                    attribute: "body",
+                    what: "scanned inputs",
+                    expected: 1,
+                    got: 0,
+                }),
+                None => Err(Error::MissingAttribute {
+                    name: "num_scan_inputs",
+                    expected: "an integer",
+                }),
+            }
+        }
+        ("", "SequenceMap") => subgraph(node, "body").map(drop),
+        _ => Ok(()),
+    }
+}
+
+fn subgraph<'n>(node: &'n Node, name: &'static str) -> Result<&'n Graph, Error> {
+    match node.attributes.get(name) {
+        Some(Attribute::Graph(g)) => Ok(g),
+        Some(other) => Err(Error::AttributeKind {
+            name: name.to_owned(),
+            expected: "a graph",
+            got: other.kind(),
+        }),
+        None => Err(Error::MissingAttribute {
+            name,
+            expected: "a graph",
+        }),
+    }
+}
+
+fn count(
+    attribute: &'static str,
+    what: &'static str,
+    got: usize,
+    expected: usize,
+) -> Result<(), Error> {
+    if got == expected {
+        Ok(())
+    } else {
+        Err(Error::Subgraph {
+            attribute,
+            what,
+            expected,
+            got,
+        })
+    }
+}
+
+fn at_least(
+    attribute: &'static str,
+    what: &'static str,
+    got: usize,
+    expected: usize,
+) -> Result<(), Error> {
+    if got >= expected {
+        Ok(())
+    } else {
+        Err(Error::Subgraph {
+            attribute,
+            what,
+            expected,
+            got,
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! Declared types: decoded from protobuf, and merged with what else is known of a value.
+
+use crate::graph::{Dim, ValueType};
+use crate::proto::tensor_shape_proto::dimension::Value as DimValue;
+use crate::proto::type_proto::Value;
+use crate::proto::{TensorShapeProto, TypeProto};
+use crate::{DataType, Error, limits::within};
+
+/// Decodes a declared type.
+///
+/// # Errors
+///
+/// [`Error::UnknownDataType`] if ONNX has no such element type; [`Error::Limit`] if it nests deeper
+/// than `nesting`.
+pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error> {
+    let below = || {
+        within("levels of nesting", 1, nesting)?;
+        Ok::<_, Error>(nesting - 1)
+    };
+    let inner = |ty: Option<&TypeProto>| -> Result<Box<ValueType>, Error> {
+        let depth = below()?;
+        Ok(Box::new(
+            ty.map_or(Ok(ValueType::Unknown), |t| decode(t, depth))?,
+        ))
+    };
+    Ok(match &ty.value {
+        None | Some(Value::OpaqueType(_)) => ValueType::Unknown,
+        Some(Value::TensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
+        // Sparse constants are held dense, hence so are the values declared like them.
+        Some(Value::SparseTensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
+        Some(Value::SequenceType(s)) => ValueType::Sequence(inner(s.elem_type.as_deref())?),
+        Some(Value::OptionalType(o)) => ValueType::Optional(inner(o.elem_type.as_deref())?),
+        Some(Value::MapType(m)) => {
+            let key = element(m.key_type())?.ok_or(Error::UnknownDataType { number: 0 })?;
+            ValueType::Map(key, inner(m.value_type.as_deref())?)
+        }
+    })
+}
+
+/// Returns the element type that ONNX numbers `number`; 0 says nothing.
+pub(super) fn element(number: i32) -> Result<Option<DataType>, Error> {
+    match number {
+        0 => Ok(None),
+        _ => DataType::from_onnx(number)
+            .map(Some)
+            .ok_or(Error::UnknownDataType { number }),
+    }
+}
+
+fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Error> {
+    let Some(dtype) = element(number)? else {
+        return Ok(ValueType::Unknown);
+    };
+    let extents = |s: &TensorShapeProto| s.dim.iter().map(|d| dim(d.value.as_ref())).collect();
+    Ok(ValueType::Tensor {
+        dtype,
+        shape: shape.map(extents),
+    })
+}
+
+/// Exporters write a negative extent, or an empty name, for one that is not known.
+fn dim(value: Option<&DimValue>) -> Dim {
+    match value {
+        Some(DimValue::DimValue(n)) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
+        Some(DimValue::DimParam(name)) if !name.is_empty() => Dim::Symbol(name.clone()),
+        _ => Dim::Unknown,
+    }
+}
+
+/// Returns what two statements about one value say together; `None` if they contradict.
+///
+/// Where both name an extent, the first is kept.
+pub(crate) fn merge(a: &ValueType, b: &ValueType) -> Option<ValueType> {
+    use ValueType as T;
+    Some(match (a, b) {
+        (T::Unknown, other) | (other, T::Unknown) => other.clone(),
+        (T::Tensor { dtype, shape }, T::Tensor { dtype: d, shape: s }) if dtype == d => {
+            let shape = match (shape, s) {
+                (None, other) | (other, None) => other.clone(),
+                (Some(a), Some(b)) if a.len() == b.len() => Some(
+                    a.iter()
+                        .zip(b)
+                        .map(|(a, b)| merge_dim(a, b))
+                        .collect::<Option<_>>()?,
+                ),
+                _ => return None,
+            };
+            T::Tensor {
+                dtype: *dtype,
+                shape,
+            }
+        }
+        (T::Sequence(a), T::Sequence(b)) => T::Sequence(Box::new(merge(a, b)?)),
+        (T::Optional(a), T::Optional(b)) => T::Optional(Box::new(merge(a, b)?)),
+        (T::Map(k, a), T::Map(l, b)) if k == l => T::Map(*k, Box::new(merge(a, b)?)),
+        _ => return None,
+    })
+}
+
+fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
+    Some(match (a, b) {
+        (Dim::Known(x), Dim::Known(y)) if x != y => return None,
+        (Dim::Known(_), _) | (Dim::Symbol(_), Dim::Symbol(_) | Dim::Unknown) => a.clone(),
+        (_, other) => other.clone(),
+    })
+}
+
+/// Writes a type for a message.
+pub(super) fn describe(ty: &ValueType) -> String {
+    match ty {
+        ValueType::Unknown => "anything".to_owned(),
+        ValueType::Tensor { dtype, shape: None } => dtype.to_string(),
+        ValueType::Tensor {
+            dtype,
+            shape: Some(dims),
+        } => {
+            let dims: Vec<String> = dims
+                .iter()
+                .map(|d| match d {
+                    Dim::Known(n) => n.to_string(),
+                    Dim::Symbol(s) => s.clone(),
+                    Dim::Unknown => "?".to_owned(),
+                })
+                .collect();
+            format!("{dtype}[{}]", dims.join(", "))
+        }
+        ValueType::Sequence(t) => format!("sequence of {}", describe(t)),
+        ValueType::Optional(t) => format!("optional {}", describe(t)),
+        ValueType::Map(k, t) => format!("map from {k} to {}", describe(t)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn f32s(shape: &[Dim]) -> ValueType {
+        ValueType::Tensor {
+            dtype: DataType::F32,
+            shape: Some(shape.to_vec()),
+        }
+    }
+
+    #[test]
+    fn merging_keeps_what_is_known_and_finds_contradictions() {
+        let n = || Dim::Symbol("n".to_owned());
+        let a = f32s(&[n(), Dim::Unknown]);
+        let b = f32s(&[Dim::Known(2), n()]);
+        assert_eq!(merge(&a, &b), Some(f32s(&[Dim::Known(2), n()])));
+        assert_eq!(
+            merge(&f32s(&[Dim::Known(2)]), &f32s(&[Dim::Known(3)])),
+            None
+        );
+        assert_eq!(merge(&f32s(&[]), &f32s(&[n()])), None);
+        let ints = ValueType::Tensor {
+            dtype: DataType::I64,
+            shape: None,
+        };
+        assert_eq!(merge(&a, &ints), None);
+        assert_eq!(merge(&ValueType::Unknown, &ints), Some(ints));
+    }
+
+    #[test]
+    fn negative_extents_are_unknown() {
+        assert_eq!(dim(Some(&DimValue::DimValue(-1))), Dim::Unknown);
+        assert_eq!(dim(Some(&DimValue::DimParam(String::new()))), Dim::Unknown);
+    }
+}
