@@ -12,6 +12,7 @@ mod contract;
 mod error;
 pub mod ext;
 mod plan;
+mod runtime;
 pub mod trace;
 mod wire;
 
@@ -27,6 +28,7 @@ pub use contract::{
 };
 pub use error::{BoxError, Error};
 
+pub use runtime::{Declared, Registration};
 pub use plan::{CompileOptions, Module};
 
 #[doc(hidden)]
