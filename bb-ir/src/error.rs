@@ -299,7 +299,9 @@ pub enum Error {
     },
 
     /// A version of a domain's operators is not supported.
-    #[error("version {version} of the operators of domain `{domain}` is not supported; expected {oldest} to {newest}")]
+    #[error(
+        "version {version} of the operators of domain `{domain}` is not supported; expected {oldest} to {newest}"
+    )]
     Opset {
         /// The domain; empty for ONNX's own.
         domain: String,
@@ -408,5 +410,151 @@ pub enum Error {
         expected: usize,
         /// The number that came.
         got: usize,
+    },
+
+    /// A tensor in a model cannot be read.
+    #[error("cannot read tensor `{name}`")]
+    InTensor {
+        /// The tensor's name; empty if it has none.
+        name: String,
+        /// Why not.
+        #[source]
+        source: Box<Error>,
+    },
+
+    /// A tensor is one of several segments, which only ONNX's earliest versions had.
+    #[error("the tensor is a segment of a larger one; expected all of it")]
+    Segment,
+
+    /// A tensor's elements are in no place that ONNX knows.
+    #[error("unknown data location {number}; expected 0 (inside) or 1 (external)")]
+    DataLocation {
+        /// The number that came.
+        number: i32,
+    },
+
+    /// A tensor's elements are in two fields.
+    #[error("elements are in both `{first}` and `{second}`; expected one of them")]
+    TwoDataFields {
+        /// One field.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
+    },
+
+    /// A field does not take elements of this type.
+    #[error("elements of {dtype} cannot be in `{field}`")]
+    DataField {
+        /// The element type.
+        dtype: DataType,
+        /// The field that has something.
+        field: &'static str,
+    },
+
+    /// A field has another number of entries than the extents ask for.
+    #[error(
+        "a tensor of {dtype} with extents {shape:?} needs {expected} entries in `{field}`, got {got}"
+    )]
+    ElementCount {
+        /// The element type.
+        dtype: DataType,
+        /// The extents.
+        shape: Box<[usize]>,
+        /// The field.
+        field: &'static str,
+        /// The entries needed.
+        expected: usize,
+        /// The entries that came.
+        got: usize,
+    },
+
+    /// An entry of a field is no element of the tensor's type.
+    #[error("entry {index} of `{field}` is {value}, which is no {dtype}")]
+    DataValue {
+        /// The field.
+        field: &'static str,
+        /// The entry.
+        index: usize,
+        /// Its value.
+        value: i128,
+        /// The element type.
+        dtype: DataType,
+    },
+
+    /// The values and the indices of a sparse tensor do not fit each other.
+    #[error("sparse values with extents {values:?} do not fit indices with extents {indices:?}")]
+    SparseShapes {
+        /// The extents of the values.
+        values: Box<[usize]>,
+        /// The extents of the indices.
+        indices: Box<[usize]>,
+    },
+
+    /// An index of a sparse tensor is out of range or not greater than the one before.
+    #[error("sparse index {position} is out of range or does not ascend")]
+    SparseIndex {
+        /// The index's position.
+        position: usize,
+    },
+
+    /// A tensor lies in a file, and no folder was given to look in.
+    #[error("elements lie in the file `{location}`, but no folder was given")]
+    NoExternalFolder {
+        /// The location as it came.
+        location: String,
+    },
+
+    /// A location of external data is no regular file below the model's folder.
+    #[error("external data `{location}` is no regular file below the model's folder")]
+    ExternalPath {
+        /// The location as it came.
+        location: String,
+    },
+
+    /// A key of external data has a value that cannot be read, or comes twice.
+    #[error("external data has `{key}` = `{value}`; expected a number of bytes, once")]
+    ExternalKey {
+        /// The key.
+        key: String,
+        /// The value.
+        value: String,
+    },
+
+    /// A range of external data is not in the file, or not what the tensor needs.
+    #[error(
+        "external data `{location}` has {file} bytes; cannot take {length} at {offset} where {needed} are needed"
+    )]
+    ExternalRange {
+        /// The location.
+        location: String,
+        /// The first byte.
+        offset: u64,
+        /// The number of bytes.
+        length: u64,
+        /// The bytes in the file.
+        file: u64,
+        /// The bytes that the tensor needs.
+        needed: u64,
+    },
+
+    /// A file of external data has another digest than the model says.
+    #[error("external data `{location}` has the SHA-1 digest {got}; expected `{expected}`")]
+    ExternalChecksum {
+        /// The location.
+        location: String,
+        /// The digest in the model.
+        expected: String,
+        /// The digest of the file.
+        got: String,
+    },
+
+    /// A file of external data cannot be opened or read.
+    #[error("cannot read external data `{location}`")]
+    ExternalIo {
+        /// The location.
+        location: String,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
     },
 }

@@ -6,4 +6,12 @@
 #[allow(unreachable_pub, rustdoc::all, reason = "generated")]
 mod onnx;
 
+mod external;
+#[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
+mod mapped;
+mod sha1;
+mod sparse;
+mod tensor;
+
+pub use external::ExternalData;
 pub use onnx::*;

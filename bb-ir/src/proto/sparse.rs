@@ -1,0 +1,105 @@
+//! `SparseTensorProto` to a dense [`TensorData`].
+
+use super::tensor::{extents, in_tensor};
+use super::{SparseTensorProto, TensorProto};
+use crate::{DataType, Error, TensorData, element_count};
+
+impl TensorData {
+    /// Reads a sparse tensor and fills the places without a value with zeros, or empty strings.
+    ///
+    /// Units: `limit` counts the bytes of the dense tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InTensor`] with the name of the values, and as source: [`Error::TooLarge`] beyond
+    /// `limit`; [`Error::SparseIndex`] for an index that is out of range or does not ascend;
+    /// [`Error::SparseShapes`] if values and indices do not fit each other; what
+    /// [`from_proto`](Self::from_proto) finds wrong with either.
+    pub fn from_sparse_proto(proto: &SparseTensorProto, limit: usize) -> Result<TensorData, Error> {
+        let missing = TensorProto::default();
+        let values = proto.values.as_ref().unwrap_or(&missing);
+        let indices = proto.indices.as_ref().unwrap_or(&missing);
+        dense(values, indices, &proto.dims, limit).map_err(|source| in_tensor(values, source))
+    }
+}
+
+fn dense(
+    values: &TensorProto,
+    indices: &TensorProto,
+    dims: &[i64],
+    limit: usize,
+) -> Result<TensorData, Error> {
+    let shape = extents(dims)?;
+    let values = TensorData::from_proto(values)?;
+    let indices = TensorData::from_proto(indices)?;
+    let dtype = values.dtype();
+    let too_large = || Error::TooLarge {
+        dtype,
+        shape: shape.as_slice().into(),
+        limit,
+    };
+    let elements = element_count(&shape).ok_or_else(too_large)?;
+    let n = values.len();
+    let linear = match *indices.shape() {
+        [count] => count == n,
+        [count, rank] if count == n && rank == shape.len() => false,
+        _ => {
+            return Err(Error::SparseShapes {
+                values: values.shape().into(),
+                indices: indices.shape().into(),
+            });
+        }
+    };
+    if values.shape().len() != 1 || indices.shape().first() != Some(&n) {
+        return Err(Error::SparseShapes {
+            values: values.shape().into(),
+            indices: indices.shape().into(),
+        });
+    }
+    let rank = if linear { 1 } else { shape.len() };
+    let bounds: &[usize] = if linear { &[elements] } else { &shape };
+    let all = indices.as_slice::<i64>()?;
+    let mut places = Vec::with_capacity(n);
+    for position in 0..n {
+        // The offset of one value: Horner's scheme over its index.
+        let index = all
+            .get(position * rank..(position + 1) * rank)
+            .unwrap_or_default();
+        let mut place = 0usize;
+        for (&i, &extent) in index.iter().zip(bounds) {
+            let i = usize::try_from(i)
+                .ok()
+                .filter(|&i| i < extent)
+                .ok_or(Error::SparseIndex { position })?;
+            place = place * extent + i;
+        }
+        if places.last().is_some_and(|&last| last >= place) || place >= elements {
+            return Err(Error::SparseIndex { position });
+        }
+        places.push(place);
+    }
+    if dtype == DataType::String {
+        let size = elements
+            .checked_mul(2 * size_of::<&str>())
+            .filter(|&size| size <= limit);
+        let mut texts = vec![""; size.map(|_| elements).ok_or_else(too_large)?];
+        for (&place, text) in places.iter().zip(values.iter_str()) {
+            if let Some(t) = texts.get_mut(place) {
+                *t = text;
+            }
+        }
+        return TensorData::strings(&shape, &texts);
+    }
+    let width = crate::convert::unpacked_size(dtype);
+    let size = elements
+        .checked_mul(width)
+        .filter(|&size| size <= limit)
+        .ok_or_else(too_large)?;
+    let mut bytes = vec![0u8; size];
+    for (&place, value) in places.iter().zip(values.unpacked().chunks_exact(width)) {
+        if let Some(b) = bytes.get_mut(place * width..(place + 1) * width) {
+            b.copy_from_slice(value);
+        }
+    }
+    TensorData::pack(dtype, &shape, &bytes)
+}

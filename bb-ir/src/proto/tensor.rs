@@ -1,0 +1,357 @@
+//! `TensorProto` to [`TensorData`] and back, in all encodings.
+//!
+//! The one field that holds a tensor's elements is found first, its length is compared with the
+//! extents, and only then is memory taken for them. Bytes in `raw_data` are shared, not copied,
+//! where they are aligned for the element type.
+//!
+//! Source: `onnx.proto`, `TensorProto`.
+
+use super::{ExternalData, TensorProto, tensor_proto::DataLocation};
+use crate::tensor::aligned;
+use crate::{DataType, Element, Error, Shape, TensorData, element_count};
+use bytes::Bytes;
+
+impl TensorData {
+    /// Reads a tensor whose elements are inside the message.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InTensor`] with the tensor's name, and what is wrong with it as source: an unknown
+    /// element type, a negative extent, elements in no field, in two, or in one that does not take
+    /// their type, a number of elements that is not that of the extents, or external data.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), bb_ir::Error> {
+    /// use bb_ir::{TensorData, proto::TensorProto};
+    /// let proto = TensorProto { dims: vec![2], data_type: Some(1), float_data: vec![1.0, 2.0], ..Default::default() };
+    /// assert_eq!(TensorData::from_proto(&proto)?.as_slice::<f32>()?, [1.0, 2.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_proto(proto: &TensorProto) -> Result<TensorData, Error> {
+        read(proto, None).map_err(|source| in_tensor(proto, source))
+    }
+
+    /// Reads a tensor whose elements are inside the message or in a file of `folder`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_proto`](Self::from_proto) and of [`ExternalData::read`].
+    pub fn from_proto_in(proto: &TensorProto, folder: &ExternalData) -> Result<TensorData, Error> {
+        read(proto, Some(folder)).map_err(|source| in_tensor(proto, source))
+    }
+
+    /// Returns the message for this tensor: strings as such, all else in `raw_data`, which shares
+    /// the bytes.
+    pub fn to_proto(&self, name: &str) -> TensorProto {
+        let mut proto = TensorProto {
+            dims: self.shape().iter().map(|&d| d as i64).collect(),
+            data_type: Some(self.dtype().to_onnx()),
+            name: (!name.is_empty()).then(|| name.to_owned()),
+            ..Default::default()
+        };
+        if self.dtype() == DataType::String {
+            proto.string_data = self.iter_str().map(|s| s.as_bytes().to_vec()).collect();
+        } else {
+            proto.raw_data = Some(self.bytes().clone());
+        }
+        proto
+    }
+}
+
+impl TensorProto {
+    /// Returns the element type and the extents, without looking at the elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownDataType`] or [`Error::Extent`].
+    pub fn dtype_and_shape(&self) -> Result<(DataType, Shape), Error> {
+        let number = self.data_type.unwrap_or(0);
+        let dtype = DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?;
+        Ok((dtype, extents(&self.dims)?))
+    }
+}
+
+pub(super) fn in_tensor(proto: &TensorProto, source: Error) -> Error {
+    let name = proto.name.clone().unwrap_or_default();
+    Error::InTensor {
+        name,
+        source: Box::new(source),
+    }
+}
+
+pub(super) fn extents(dims: &[i64]) -> Result<Shape, Error> {
+    let extent = |&extent: &i64| usize::try_from(extent).map_err(|_| Error::Extent { extent });
+    dims.iter().map(extent).collect()
+}
+
+fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData, Error> {
+    let (dtype, shape) = proto.dtype_and_shape()?;
+    let too_large = || Error::TooLarge {
+        dtype,
+        shape: shape.as_slice().into(),
+        limit: isize::MAX as usize,
+    };
+    let elements = element_count(&shape).ok_or_else(too_large)?;
+    if proto.segment.is_some() {
+        return Err(Error::Segment);
+    }
+    let field = field(proto)?;
+    let location = proto.data_location.unwrap_or(0);
+    let location =
+        DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
+    if location == DataLocation::External {
+        if let Some(field) = field {
+            return Err(Error::TwoDataFields {
+                first: "external_data",
+                second: field.name,
+            });
+        }
+        let size = dtype.bytes_for(elements).ok_or_else(too_large)?;
+        let bytes = super::external::read(proto, size, folder)?;
+        return TensorData::adopt(dtype, &shape, bytes);
+    }
+    let takes = Takes::of(dtype);
+    let count = |field: &Field, expected: usize| {
+        let shape = shape.as_slice().into();
+        if field.len == expected {
+            Ok(())
+        } else {
+            Err(Error::ElementCount {
+                dtype,
+                shape,
+                field: field.name,
+                expected,
+                got: field.len,
+            })
+        }
+    };
+    let Some(field) = field else {
+        // No field at all is how an empty tensor looks.
+        let empty = Field {
+            name: takes.name(),
+            len: 0,
+            kind: Kind::Raw,
+        };
+        count(&empty, elements)?;
+        return TensorData::zeros(dtype, &shape, usize::MAX);
+    };
+    let refused = || Error::DataField {
+        dtype,
+        field: field.name,
+    };
+    match (field.kind, takes) {
+        (Kind::Raw, Takes::Strings) => Err(refused()),
+        (Kind::Raw, _) => {
+            TensorData::adopt(dtype, &shape, proto.raw_data.clone().unwrap_or_default())
+        }
+        (Kind::Int32, Takes::Int32) => {
+            // Two or four packed elements share an entry; six-bit ones have one each.
+            let per_entry = if matches!(dtype.bits(), 2 | 4) {
+                8 / dtype.bits()
+            } else {
+                1
+            };
+            count(&field, elements.div_ceil(per_entry))?;
+            let bytes = narrow(dtype, &proto.int32_data)?;
+            if dtype.bits() == 6 {
+                TensorData::pack(dtype, &shape, &bytes)
+            } else {
+                TensorData::adopt(dtype, &shape, bytes)
+            }
+        }
+        (Kind::Floats, Takes::Floats(per)) => {
+            count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
+            TensorData::adopt(dtype, &shape, copied(&proto.float_data))
+        }
+        (Kind::Doubles, Takes::Doubles(per)) => {
+            count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
+            TensorData::adopt(dtype, &shape, copied(&proto.double_data))
+        }
+        (Kind::Int64, Takes::Int64) => {
+            count(&field, elements)?;
+            TensorData::adopt(dtype, &shape, copied(&proto.int64_data))
+        }
+        (Kind::Uint64, Takes::Uint64) => {
+            count(&field, elements)?;
+            if dtype == DataType::U64 {
+                return TensorData::adopt(dtype, &shape, copied(&proto.uint64_data));
+            }
+            let entry = |(index, &value): (usize, &u64)| {
+                let refused = Error::DataValue {
+                    field: "uint64_data",
+                    index,
+                    value: value.into(),
+                    dtype,
+                };
+                u32::try_from(value).map_err(|_| refused)
+            };
+            let values: Vec<u32> = proto
+                .uint64_data
+                .iter()
+                .enumerate()
+                .map(entry)
+                .collect::<Result<_, _>>()?;
+            TensorData::new(&shape, &values)
+        }
+        (Kind::Strings, Takes::Strings) => {
+            count(&field, elements)?;
+            let text = |(index, bytes): (usize, &Vec<u8>)| {
+                std::str::from_utf8(bytes)
+                    .map(str::to_owned)
+                    .map_err(|source| Error::Utf8 { index, source })
+            };
+            let texts: Vec<String> = proto
+                .string_data
+                .iter()
+                .enumerate()
+                .map(text)
+                .collect::<Result<_, _>>()?;
+            TensorData::strings(&shape, &texts)
+        }
+        _ => Err(refused()),
+    }
+}
+
+/// The typed field that elements of a type travel in.
+#[derive(Clone, Copy)]
+enum Takes {
+    /// With the numbers that make one element.
+    Floats(usize),
+    Doubles(usize),
+    Int32,
+    Int64,
+    Uint64,
+    Strings,
+}
+
+impl Takes {
+    fn of(dtype: DataType) -> Takes {
+        match dtype {
+            DataType::F32 => Takes::Floats(1),
+            DataType::C64 => Takes::Floats(2),
+            DataType::F64 => Takes::Doubles(1),
+            DataType::C128 => Takes::Doubles(2),
+            DataType::I64 => Takes::Int64,
+            DataType::U32 | DataType::U64 => Takes::Uint64,
+            DataType::String => Takes::Strings,
+            _ => Takes::Int32,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Takes::Floats(_) => "float_data",
+            Takes::Doubles(_) => "double_data",
+            Takes::Int32 => "int32_data",
+            Takes::Int64 => "int64_data",
+            Takes::Uint64 => "uint64_data",
+            Takes::Strings => "string_data",
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Raw,
+    Floats,
+    Doubles,
+    Int32,
+    Int64,
+    Uint64,
+    Strings,
+}
+
+struct Field {
+    name: &'static str,
+    /// Entries, or bytes.
+    len: usize,
+    kind: Kind,
+}
+
+/// Finds the one field that holds something.
+fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
+    let raw = proto.raw_data.as_ref().map_or(0, Bytes::len);
+    let mut filled = [
+        Field {
+            name: "raw_data",
+            len: raw,
+            kind: Kind::Raw,
+        },
+        Field {
+            name: "float_data",
+            len: proto.float_data.len(),
+            kind: Kind::Floats,
+        },
+        Field {
+            name: "int32_data",
+            len: proto.int32_data.len(),
+            kind: Kind::Int32,
+        },
+        Field {
+            name: "int64_data",
+            len: proto.int64_data.len(),
+            kind: Kind::Int64,
+        },
+        Field {
+            name: "double_data",
+            len: proto.double_data.len(),
+            kind: Kind::Doubles,
+        },
+        Field {
+            name: "uint64_data",
+            len: proto.uint64_data.len(),
+            kind: Kind::Uint64,
+        },
+        Field {
+            name: "string_data",
+            len: proto.string_data.len(),
+            kind: Kind::Strings,
+        },
+    ]
+    .into_iter()
+    .filter(|f| f.len > 0);
+    match (filled.next(), filled.next()) {
+        (Some(first), Some(second)) => Err(Error::TwoDataFields {
+            first: first.name,
+            second: second.name,
+        }),
+        (first, _) => Ok(first),
+    }
+}
+
+fn copied<T: Element>(values: &[T]) -> Bytes {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    aligned(bytes.len(), |out| out.extend_from_slice(bytes))
+}
+
+/// Keeps the low bytes of each entry, which must be all it has: a number of that width, with or
+/// without sign.
+fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
+    let range = match dtype.bits() {
+        32 => i32::MIN..=i32::MAX,
+        16 => i32::from(i16::MIN)..=i32::from(u16::MAX),
+        6 => 0..=0x3F,
+        _ => i32::from(i8::MIN)..=i32::from(u8::MAX),
+    };
+    if let Some((index, &value)) = entries
+        .iter()
+        .enumerate()
+        .find(|(_, v)| !range.contains(*v))
+    {
+        return Err(Error::DataValue {
+            field: "int32_data",
+            index,
+            value: value.into(),
+            dtype,
+        });
+    }
+    let width = dtype.bits().div_ceil(8);
+    Ok(aligned(entries.len() * width, |out| match width {
+        4 => out.extend_from_slice(bytemuck::cast_slice(entries)),
+        2 => out.extend(entries.iter().flat_map(|&v| (v as u16).to_le_bytes())),
+        _ => out.extend(entries.iter().map(|&v| v as u8)),
+    }))
+}
