@@ -357,7 +357,7 @@ pub enum Error {
     },
 
     /// A node has another number of inputs or outputs than its operator takes.
-    #[error("expected {least} to {most} {what}, got {got}")]
+    #[error("expected {} {what}, got {got}", range(*.least, *.most))]
     Count {
         /// What is counted.
         what: &'static str,
@@ -367,6 +367,13 @@ pub enum Error {
         most: usize,
         /// The number that came.
         got: usize,
+    },
+
+    /// An operand that must be given is left out.
+    #[error("input {input} is left out, but required")]
+    LeftOut {
+        /// The operand's position.
+        input: usize,
     },
 
     /// An operator has no such attribute.
@@ -557,4 +564,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+}
+
+/// A range of counts in words.
+fn range(least: usize, most: usize) -> String {
+    match (least, most) {
+        (_, usize::MAX) => format!("at least {least}"),
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
 }

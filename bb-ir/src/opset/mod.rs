@@ -1,4 +1,8 @@
-//! Operator sets: which versions exist.
+
+mod operators;
+mod signature;
+
+pub(crate) use signature::{Lookup, lookup};
 
 /// The newest version of ONNX's own operators.
 pub const NEWEST: i64 = 28;
