@@ -199,13 +199,6 @@ pub enum Error {
         extent: i64,
     },
 
-    /// A sparse tensor's indices do not describe a tensor.
-    #[error("a sparse tensor is not valid: {problem}")]
-    Sparse {
-        /// What is wrong.
-        problem: &'static str,
-    },
-
     /// Bytes are not the protobuf message they should be.
     #[error("the bytes are not {what}")]
     Decode {

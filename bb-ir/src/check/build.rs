@@ -10,7 +10,7 @@ use super::{control, merge, schema, types};
 use crate::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
 use crate::limits::{Meter, within};
 use crate::opset::domain_name;
-use crate::proto::{FunctionProto, GraphProto, NodeProto, ValueInfoProto};
+use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::{Error, TensorData};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
@@ -68,7 +68,9 @@ pub(super) struct Level {
 /// Builds one graph with its subgraphs.
 pub(super) struct Builder<'p> {
     pub(super) meter: Meter<'p>,
-    pub(super) folder: Option<&'p Path>,
+    /// Where external data lies.
+    pub(super) path: Option<&'p Path>,
+    pub(super) folder: Option<ExternalData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
     /// The functions being inlined.
     pub(super) calls: Vec<super::function::Key<'p>>,
@@ -85,7 +87,8 @@ impl<'p> Builder<'p> {
     ) -> Result<Builder<'p>, Error> {
         Ok(Builder {
             meter: Meter::new(&options.limits),
-            folder: options.external_data,
+            path: options.external_data,
+            folder: None,
             functions: super::function::index(functions)?,
             calls: Vec::new(),
             frame: Frame::root(Rc::default()),
@@ -478,7 +481,7 @@ fn finish(level: Level) -> Graph {
 /// Says that an error is about a value.
 pub(super) fn at_value(name: &str, source: Error) -> Error {
     match source {
-        Error::Value { .. } => source,
+        Error::Value { .. } | Error::InTensor { .. } => source,
         source => Error::Value {
             value: name.to_owned(),
             source: Box::new(source),

@@ -1,4 +1,3 @@
-
 mod operators;
 mod signature;
 
