@@ -1,5 +1,6 @@
 //! Why a graph, a call or a backend could not do what was asked.
 
+use crate::runtime::Owner;
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -121,7 +122,92 @@ pub enum Error {
         problem: String,
     },
 
+    /// An operation was given a tensor of another backend, or of another instance of the same.
+    #[error("`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
+             move it first: `ctx.backends.named(\"{expected}\")?.adopt(&value)?`")]
+    ForeignTensor {
+        /// The operation.
+        op: &'static str,
+        /// The backend that runs the operation: the owner of its first operand, or the one asked by name.
+        expected: Owner,
+        /// The owner of the tensor.
+        got: Owner,
+    },
+
+    /// A kernel panicked; the backend stays usable.
+    #[error("backend `{backend}` panicked in `{op}`: {message}")]
+    Panicked {
+        /// The backend's name.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+
+    /// No backend of this name is linked into the program.
+    #[error("no backend is called `{name}`; {}", linked_backends(.linked))]
+    UnknownBackend {
+        /// The name asked for.
+        name: String,
+        /// The names of those that are linked.
+        linked: Vec<String>,
+    },
+
+    /// A backend was asked for by type, and none of that type is at hand.
+    #[error("no backend of type `{ty}` is bound here; those that are: {bound:?}")]
+    UnknownBackendType {
+        /// The type.
+        ty: &'static str,
+        /// The names of the backends that are bound.
+        bound: Vec<String>,
+    },
+
+    /// Two linked backends have one name.
+    #[error("two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`")]
+    DuplicateBackend {
+        /// The name.
+        name: String,
+        /// The path of the one.
+        first: String,
+        /// The path of the other.
+        second: String,
+    },
+
+    /// A backend is linked, but its constructor failed.
+    #[error("backend `{backend}` is linked, but not available")]
+    Unavailable {
+        /// The backend's name.
+        backend: &'static str,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A backend was called after it was shut down.
+    #[error("backend `{backend}` was shut down")]
+    ShutDown {
+        /// The backend.
+        backend: Owner,
+    },
+
+    /// The backend that a tensor belongs to is dropped.
+    #[error("backend `{owner}`, to which the tensor belongs, is gone")]
+    Gone {
+        /// The backend.
+        owner: Owner,
+    },
+
     /// Whoever was to complete a call dropped the means to do so.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
+}
+
+/// Says which backends are linked, and how to link one.
+fn linked_backends(linked: &[String]) -> String {
+    if linked.is_empty() {
+        return "none is linked: a crate that nothing names is left out, so write `use bb_cpu as _;`".to_owned();
+    }
+    let names: Vec<String> = linked.iter().map(|name| format!("`{name}`")).collect();
+    format!("linked are {}; a crate that nothing names is left out, so write `use bb_cpu as _;`", names.join(", "))
 }

@@ -28,8 +28,11 @@ pub use contract::{
 };
 pub use error::{BoxError, Error};
 
-pub use runtime::{Declared, Registration};
 pub use plan::{CompileOptions, Module};
+pub use runtime::{
+    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable, Lifecycle, Linked,
+    Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value, backend, backends,
+};
 
 #[doc(hidden)]
 pub mod __private;

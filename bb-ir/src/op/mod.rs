@@ -1,9 +1,11 @@
 //! The op table and what is said once for every operation.
 
+mod decl;
 mod param;
 mod spec;
 mod table;
 
+pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
 pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name};
 

@@ -62,7 +62,7 @@ impl<T, E> CompletionHandle<T, E> {
     /// Splits into the answer to return now and the [`Completer`] to complete it with.
     pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending(None)), done: Condvar::new() });
-        (ContractResponse::Later(Later(cell.clone())), Completer(Some(cell)))
+        (ContractResponse::Later(Later(Source::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
     }
 }
 
@@ -137,7 +137,59 @@ impl<T, E> std::fmt::Debug for Completer<T, E> {
 }
 
 /// The caller's end: waits for one answer, by blocking or as a future of any executor.
-pub struct Later<T, E>(Arc<Cell<T, E>>);
+pub struct Later<T, E>(Source<T, E>);
+
+/// Where an answer comes from.
+enum Source<T, E> {
+    /// A completer.
+    Cell(CellEnd<T, E>),
+    /// Another answer, converted on arrival.
+    Mapped(Box<dyn Awaited<T, E>>),
+}
+
+/// The caller's end of a cell: closes it when dropped.
+struct CellEnd<T, E>(Arc<Cell<T, E>>);
+
+/// What a mapped answer waits for, its type hidden.
+trait Awaited<T, E>: Send {
+    fn wait(self: Box<Self>) -> Result<T, E>;
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>>;
+}
+
+/// An answer and what to make of it.
+struct Mapped<T, E, F> {
+    later: Later<T, E>,
+    convert: Option<F>,
+}
+
+impl<T: Send, E: From<Error> + Send, U, G: From<Error>, F> Awaited<U, G> for Mapped<T, E, F>
+where
+    F: FnOnce(Result<T, E>) -> Result<U, G> + Send,
+{
+    fn wait(self: Box<Self>) -> Result<U, G> {
+        match self.convert {
+            Some(convert) => convert(self.later.wait()),
+            None => Err(Error::Abandoned.into()),
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<U, G>> {
+        Pin::new(&mut self.later).poll(cx).map(|result| match self.convert.take() {
+            Some(convert) => convert(result),
+            None => Err(Error::Abandoned.into()),
+        })
+    }
+}
+
+impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
+    /// Converts the answer when it is taken; giving up the new one gives up this one.
+    pub(crate) fn map<U: 'static, G: From<Error> + 'static>(
+        self,
+        convert: impl FnOnce(Result<T, E>) -> Result<U, G> + Send + 'static,
+    ) -> Later<U, G> {
+        Later(Source::Mapped(Box::new(Mapped { later: self, convert: Some(convert) })))
+    }
+}
 
 impl<T, E: From<Error>> Later<T, E> {
     /// Blocks until the result is here.
@@ -146,6 +198,15 @@ impl<T, E: From<Error>> Later<T, E> {
     ///
     /// What the backend completes with; [`Error::Abandoned`] if it dropped its [`Completer`].
     pub fn wait(self) -> Result<T, E> {
+        match self.0 {
+            Source::Cell(end) => end.wait(),
+            Source::Mapped(mapped) => mapped.wait(),
+        }
+    }
+}
+
+impl<T, E: From<Error>> CellEnd<T, E> {
+    fn wait(self) -> Result<T, E> {
         let mut state = self.0.lock();
         loop {
             match std::mem::replace(&mut *state, State::Closed) {
@@ -158,12 +219,8 @@ impl<T, E: From<Error>> Later<T, E> {
             }
         }
     }
-}
 
-impl<T, E: From<Error>> Future for Later<T, E> {
-    type Output = Result<T, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
         let mut state = self.0.lock();
         match std::mem::replace(&mut *state, State::Closed) {
             State::Done(result) => Poll::Ready(result),
@@ -176,7 +233,18 @@ impl<T, E: From<Error>> Future for Later<T, E> {
     }
 }
 
-impl<T, E> Drop for Later<T, E> {
+impl<T, E: From<Error>> Future for Later<T, E> {
+    type Output = Result<T, E>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Source::Cell(end) => end.poll(cx),
+            Source::Mapped(mapped) => mapped.poll(cx),
+        }
+    }
+}
+
+impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
         // What was completed but never taken is dropped outside the lock.
         let _result = std::mem::replace(&mut *self.0.lock(), State::Closed);

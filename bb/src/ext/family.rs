@@ -11,6 +11,7 @@ macro_rules! family {
         crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
         crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
         crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
+        crate::runtime::erased_methods!{ [$enum] $($rows)* }
     };
 }
 

@@ -17,7 +17,8 @@ pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
 pub use scalar::{Scalar, ScalarOp};
 
-use crate::Backend;
+use crate::{Backend, Outputs};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, TensorData};
 
 /// Everything: what ONNX functions and bodies are written over.
@@ -63,6 +64,45 @@ fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         DataType::Bool => Ok(x.bytes().iter().map(|&b| i64::from(b)).collect()),
         got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
     }
+}
+
+/// Lists the families, so that one of their operations can be found by its row.
+macro_rules! families {
+    ($($trait:ident $module:ident $enum:ident;)*) => {
+        /// Calls an operation of any family, or a primitive, by its row.
+        ///
+        /// # Errors
+        ///
+        /// The operation's own; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row.
+        pub(crate) fn call<B: Ops + ?Sized>(
+            on: &B,
+            op: &'static OpSpec,
+            inputs: &[Option<&B::Tensor>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<B::Tensor>, B::Error> {
+            match (op.family, Primitive::from_index(op.index)) {
+                $( (Family::$trait, _) => $module::table::<B>().call(on, op.index, inputs, params), )*
+                (Family::Primitive, Some(primitive)) => crate::call::primitive(on, primitive, inputs, params),
+                (family, _) => fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index: op.index }),
+            }
+        }
+
+        /// Returns the rows of a family.
+        pub(crate) fn rows(family: Family) -> Vec<&'static OpSpec> {
+            match family {
+                $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*
+                Family::Primitive => Primitive::ALL.iter().map(|op| op.spec()).collect(),
+                _ => Vec::new(),
+            }
+        }
+    };
+}
+
+families! {
+    Create create CreateOp;
+    Scalar scalar ScalarOp;
+    Nn nn NnOp;
+    Llm llm LlmOp;
 }
 
 /// A backend's own error, or the one that `bb` would report.

@@ -27,10 +27,12 @@ impl Module {
 pub struct CompileOptions {
     /// The most bytes that one value of the graph may have.
     pub value_bytes: usize,
+    /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
+    pub identity: Option<crate::GraphIdentity>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { value_bytes: crate::trace::DEFAULT_LIMIT }
+        CompileOptions { value_bytes: crate::trace::DEFAULT_LIMIT, identity: None }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! Nothing here runs a backend; a record only knows how to make one.
 
-use crate::{Backend, BoxError, ext::FamilyTable};
+use crate::runtime::{BackendRuntime, Runtime};
+use crate::{Backend, BoxError, Error, ext::FamilyTable};
+use std::sync::Arc;
 
 /// A backend that can be found by name: what the derive writes.
 pub trait Declared: Backend + Sized + 'static {
@@ -27,7 +29,7 @@ pub trait Declared: Backend + Sized + 'static {
 }
 
 /// The record of a linked backend.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Registration {
     /// The name by which users ask for the backend.
     pub name: &'static str,
@@ -35,12 +37,14 @@ pub struct Registration {
     pub version: &'static str,
     /// The type's path.
     pub path: &'static str,
+    /// Makes the backend and starts it.
+    pub open: fn() -> Result<Arc<dyn BackendRuntime>, Error>,
 }
 
 impl Registration {
     /// Makes the record of a backend.
     pub const fn of<B: Declared>() -> Registration {
-        Registration { name: B::NAME, version: B::VERSION, path: B::PATH }
+        Registration { name: B::NAME, version: B::VERSION, path: B::PATH, open: Runtime::<B>::open }
     }
 }
 

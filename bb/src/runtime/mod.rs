@@ -1,5 +1,29 @@
-//! Backends at run time: found by name, called by operation.
+//! Backends at run time: found by name, called by operation, their tensors without a type.
+//!
+//! [`Runtime`] pairs a backend with plans, counters and state; [`BackendRuntime`] is what the engine sees of
+//! it. Only the bridge restores a tensor's type.
 
+mod backends;
+mod bridge;
 mod declared;
+mod erased;
+mod handle;
+mod methods;
+mod owner;
+mod plans;
+mod registry;
+mod running;
+mod services;
+mod value;
 
+pub use backends::Backends;
 pub use declared::{Declared, Registration};
+pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
+pub use handle::{BackendHandle, Typed};
+pub use owner::Owner;
+pub use registry::{Linked, Registry, RegistryBuilder, backend, backends};
+pub use running::Runtime;
+pub use services::{Capabilities, Lifecycle, Status};
+pub use value::Value;
+
+pub(crate) use methods::{erased_input, erased_methods, erased_output, methods_of};

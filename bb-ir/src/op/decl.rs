@@ -1,0 +1,59 @@
+//! Opset declarations: what a backend says it has, family by family.
+
+use super::{Family, OpSpec};
+
+/// A family of operations that a backend has, all of it callable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AtomicOpsetDecl {
+    /// The family.
+    pub family: Family,
+    /// The operations, in the order of the family's table.
+    pub ops: Vec<AtomicOpDecl>,
+}
+
+/// An operation that a backend has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AtomicOpDecl {
+    /// The row of the family's table.
+    pub spec: &'static OpSpec,
+    /// Whether the backend has a kernel of its own, rather than a body of primitives.
+    pub native: bool,
+}
+
+/// Continues an FNV-1a-64 hash; start with [`FNV_START`].
+///
+/// Source: Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm".
+const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
+    let mut rest = bytes;
+    while let [first, tail @ ..] = rest {
+        hash = (hash ^ *first as u64).wrapping_mul(0x100_0000_01b3);
+        rest = tail;
+    }
+    hash
+}
+
+/// The hash of nothing.
+const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+impl AtomicOpsetDecl {
+    /// Returns a number that differs where names, numbers, operands or parameters of the operations do.
+    pub fn fingerprint(&self) -> u64 {
+        self.ops.iter().fold(fnv(FNV_START, self.family.name().as_bytes()), |hash, op| {
+            let hash = fnv(hash, op.spec.name.as_bytes());
+            let hash = fnv(hash, &op.spec.index.to_le_bytes());
+            let hash = fnv(hash, &[u8::from(op.native), op.spec.output as u8]);
+            let hash = op.spec.inputs.iter().fold(hash, |h, (name, arity)| fnv(fnv(h, name.as_bytes()), &[*arity as u8]));
+            op.spec.params.iter().fold(hash, |h, p| fnv(fnv(h, p.name.as_bytes()), p.kind.name().as_bytes()))
+        })
+    }
+}
+
+/// Returns a number that changes with a name or with any of the opsets.
+pub fn fingerprint<'a>(
+    names: impl IntoIterator<Item = &'a str>,
+    opsets: impl IntoIterator<Item = AtomicOpsetDecl>,
+) -> u64 {
+    // A separator keeps `ab`, `c` apart from `a`, `bc`.
+    let hash = names.into_iter().fold(FNV_START, |hash, name| fnv(fnv(hash, name.as_bytes()), &[0]));
+    opsets.into_iter().fold(hash, |hash, opset| fnv(hash, &opset.fingerprint().to_le_bytes()))
+}

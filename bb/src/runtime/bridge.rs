@@ -1,0 +1,137 @@
+//! How erased tensors become typed ones, and what a backend does wrong becomes an error.
+//!
+//! The one place that restores a tensor's type. Everything is generic over the backend and called by
+//! [`Runtime`](super::Runtime); nothing here knows an operation.
+
+use super::services::Counters;
+use super::{Owner, Value};
+use crate::{Backend, Error, Outputs, Tensor};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Typed operands, held for the time of a call.
+pub(super) type Restored<T> = SmallVec<[Option<T>; 4]>;
+
+/// Erases a tensor's type.
+#[inline]
+pub(super) fn erase<T: Tensor>(owner: Owner, tensor: T) -> Value {
+    Value::new(tensor.erase(), owner)
+}
+
+/// Erases the results of an operation.
+#[inline]
+pub(super) fn erase_all<T: Tensor>(owner: Owner, tensors: Outputs<T>) -> Outputs<Value> {
+    tensors.into_iter().map(|t| erase(owner, t)).collect()
+}
+
+/// Erases named tensors.
+pub(super) fn erase_named<T: Tensor>(owner: Owner, tensors: HashMap<String, T>) -> HashMap<String, Value> {
+    tensors.into_iter().map(|(name, t)| (name, erase(owner, t))).collect()
+}
+
+/// Restores a tensor's type.
+///
+/// # Errors
+///
+/// [`Error::ForeignTensor`] if it is another instance's.
+#[inline]
+pub(super) fn restore<T: Tensor>(op: &'static str, owner: Owner, value: &Value) -> Result<T, Error> {
+    let foreign = || Error::ForeignTensor { op, expected: owner, got: value.owner() };
+    if value.owner() != owner {
+        return Err(foreign());
+    }
+    T::restore(value.slot()).ok_or_else(foreign)
+}
+
+/// Restores operands.
+///
+/// # Errors
+///
+/// As [`restore`].
+#[inline]
+pub(super) fn restore_all<T: Tensor>(
+    op: &'static str,
+    owner: Owner,
+    values: &[Option<&Value>],
+) -> Result<Restored<T>, Error> {
+    let mut restored = Restored::new();
+    for value in values {
+        restored.push(match value {
+            Some(value) => Some(restore(op, owner, value)?),
+            None => None,
+        });
+    }
+    Ok(restored)
+}
+
+/// Restores named tensors.
+///
+/// # Errors
+///
+/// As [`restore`].
+pub(super) fn restore_named<T: Tensor>(
+    op: &'static str,
+    owner: Owner,
+    values: HashMap<String, Value>,
+) -> Result<HashMap<String, T>, Error> {
+    values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
+}
+
+/// Runs the code of a backend: its error becomes [`Error::Kernel`], a panic [`Error::Panicked`].
+///
+/// What a panicking kernel left behind is the backend's own; `bb` hands in nothing that a panic could leave
+/// half-written. The panic hook is left alone.
+#[inline]
+pub(super) fn guard<B: Backend, R>(
+    counters: &Counters,
+    owner: Owner,
+    op: &'static str,
+    body: impl FnOnce() -> Result<R, B::Error>,
+) -> Result<R, Error> {
+    counters.begin(owner)?;
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(result)) => Ok(result),
+        Ok(Err(error)) => Err(kernel::<B>(counters, owner, op, error)),
+        Err(payload) => {
+            counters.panicked();
+            Err(Error::Panicked { backend: owner.name(), op, message: message(payload) })
+        }
+    }
+}
+
+/// Wraps a backend's own error.
+#[cold]
+pub(super) fn kernel<B: Backend>(counters: &Counters, owner: Owner, op: &'static str, error: B::Error) -> Error {
+    counters.failed();
+    Error::Kernel { backend: owner.name(), op, source: Box::new(error) }
+}
+
+/// Returns what a panic said.
+#[cold]
+fn message(payload: Box<dyn std::any::Any + Send>) -> String {
+    let payload = match payload.downcast::<String>() {
+        Ok(text) => return *text,
+        Err(payload) => payload,
+    };
+    match payload.downcast::<&'static str>() {
+        Ok(text) => (*text).to_owned(),
+        Err(other) => {
+            // Dropping a payload of unknown type might panic once more.
+            std::mem::forget(other);
+            "the panic carried no message".to_owned()
+        }
+    }
+}
+
+/// Runs a constructor.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if it fails or panics.
+pub(super) fn construct<B>(backend: &'static str, create: fn() -> Result<B, crate::BoxError>) -> Result<B, Error> {
+    let made = catch_unwind(create).unwrap_or_else(|payload| {
+        Err(Error::Panicked { backend, op: "create", message: message(payload) }.into())
+    });
+    made.map_err(|source| Error::Unavailable { backend, source })
+}

@@ -1,0 +1,54 @@
+//! Which running backend a value belongs to: a small number, and the table that resolves it.
+//!
+//! Numbers are never used twice in a process. The table holds no backend alive.
+
+use super::BackendRuntime;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
+
+/// One running instance of a backend; two instances of one backend are two owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner(u32);
+
+struct Entry {
+    name: &'static str,
+    /// How many instances of this name came before.
+    before: usize,
+    runtime: Weak<dyn BackendRuntime>,
+}
+
+static INSTANCES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
+
+impl Owner {
+    /// Enters an instance into the table.
+    pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> Owner {
+        let mut instances = INSTANCES.write().unwrap_or_else(PoisonError::into_inner);
+        let before = instances.iter().filter(|e| e.name == name).count();
+        let owner = Owner(instances.len() as u32);
+        instances.push(Entry { name, before, runtime });
+        owner
+    }
+
+    fn with<R>(self, look: impl FnOnce(&Entry) -> R) -> Option<R> {
+        INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(self.0 as usize).map(look)
+    }
+
+    /// Returns the name of the backend.
+    pub fn name(self) -> &'static str {
+        self.with(|e| e.name).unwrap_or("")
+    }
+
+    /// Returns the instance; `None` once it is dropped.
+    pub(crate) fn runtime(self) -> Option<Arc<dyn BackendRuntime>> {
+        self.with(|e| e.runtime.upgrade()).flatten()
+    }
+}
+
+impl std::fmt::Display for Owner {
+    /// Writes the name, with a number from the second instance of that name on.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.with(|e| (e.name, e.before)).unwrap_or_default() {
+            (name, 0) => f.write_str(name),
+            (name, before) => write!(f, "{name} #{}", before + 1),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Compiled graphs, kept by the graph's identity.
+
+use crate::{Backend, Executable, GraphIdentity};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The most compiled graphs that a running backend keeps.
+const KEPT: usize = 64;
+
+/// The compiled graphs of a running backend; the one unused for longest makes room.
+pub(super) struct Plans<B: Backend>(Mutex<VecDeque<(GraphIdentity, Arc<dyn Executable<B>>)>>);
+
+impl<B: Backend> Default for Plans<B> {
+    fn default() -> Self {
+        Plans(Mutex::default())
+    }
+}
+
+impl<B: Backend> Plans<B> {
+    /// Returns the compiled graph, or keeps what `compile` makes.
+    ///
+    /// Two callers who miss at once both compile; the later result is kept.
+    ///
+    /// # Errors
+    ///
+    /// Those of `compile`.
+    pub(super) fn get_or<E>(
+        &self,
+        identity: GraphIdentity,
+        compile: impl FnOnce() -> Result<Arc<dyn Executable<B>>, E>,
+    ) -> Result<Arc<dyn Executable<B>>, E> {
+        let known = self.take(identity);
+        let plan = match known {
+            Some(plan) => plan,
+            None => compile()?,
+        };
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        plans.push_front((identity, plan.clone()));
+        plans.truncate(KEPT);
+        Ok(plan)
+    }
+
+    fn take(&self, identity: GraphIdentity) -> Option<Arc<dyn Executable<B>>> {
+        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = plans.iter().position(|(known, _)| *known == identity)?;
+        plans.remove(at).map(|(_, plan)| plan)
+    }
+}
