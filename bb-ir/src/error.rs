@@ -557,6 +557,94 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+
+    /// The bytes do not start as a frame does.
+    #[error("not a frame: the magic number is missing")]
+    FrameMagic,
+
+    /// A frame is of another version of the format.
+    #[error("the frame has version {got}; expected {expected}")]
+    FrameVersion {
+        /// The version that can be read.
+        expected: u16,
+        /// The version that came.
+        got: u16,
+    },
+
+    /// A frame has flags that mean nothing in its version.
+    #[error("the frame has flags {got:#06x}; expected none but bit 0")]
+    FrameFlags {
+        /// The flags that came.
+        got: u16,
+    },
+
+    /// A frame's header has more bytes than allowed, or than its content.
+    #[error("the frame's header has {got} bytes; expected at most {limit}")]
+    FrameHeaderLength {
+        /// The most bytes possible.
+        limit: usize,
+        /// The bytes that came.
+        got: usize,
+    },
+
+    /// A frame's header cannot be written or read.
+    #[error("the frame's header is malformed")]
+    FrameHeader {
+        /// What is wrong with it.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A frame is shorter or longer than it says.
+    #[error("the frame has {got} bytes; expected {expected}")]
+    FrameLength {
+        /// The bytes it should have, or at least those of its front.
+        expected: u64,
+        /// The bytes that came.
+        got: u64,
+    },
+
+    /// A part of a frame was damaged.
+    #[error("the {part} of the frame has checksum {got:#010x}; expected {expected:#010x}")]
+    FrameChecksum {
+        /// `header` or `elements`.
+        part: &'static str,
+        /// The checksum in the frame.
+        expected: u32,
+        /// The checksum of what came.
+        got: u32,
+    },
+
+    /// The bytes between a frame's header and its elements are not zero.
+    #[error("the frame's padding is not zero")]
+    FramePadding,
+
+    /// A frame holds another type than expected, or than its element type says.
+    #[error("the frame has type hash {got:#018x}; expected {expected:#018x}")]
+    FrameType {
+        /// The hash expected.
+        expected: u64,
+        /// The hash in the frame.
+        got: u64,
+    },
+
+    /// A frame has an extent that an address cannot count.
+    #[error("the frame has extent {got}; expected at most {}", usize::MAX)]
+    FrameExtent {
+        /// The extent that came.
+        got: u64,
+    },
+
+    /// Two names of types have the same hash, so frames could not be told apart.
+    #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}")]
+    HashCollision {
+        /// The hash.
+        hash: u64,
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
 }
 
 /// A range of counts in words.

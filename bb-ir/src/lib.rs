@@ -15,6 +15,7 @@ pub mod opset;
 pub mod proto;
 mod shape;
 mod tensor;
+pub mod wire;
 
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};

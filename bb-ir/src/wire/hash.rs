@@ -1,0 +1,115 @@
+//! Stable names of what travels, and their hashes.
+//!
+//! A name is declared, never derived from a Rust path, so that it survives the renaming and moving
+//! of types. The hash is FNV-1a with 64 bits.
+
+use crate::{DataType, Error};
+
+const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
+const PRIME: u64 = 0x0000_0100_0000_01B3;
+
+const fn continued(mut hash: u64, name: &str) -> u64 {
+    let mut rest = name.as_bytes();
+    while let [first, tail @ ..] = rest {
+        hash = (hash ^ *first as u64).wrapping_mul(PRIME);
+        rest = tail;
+    }
+    hash
+}
+
+/// Returns the hash of a declared name.
+pub const fn hash_name(name: &str) -> u64 {
+    continued(OFFSET, name)
+}
+
+/// How the elements of a type lie in a frame.
+const fn layout(dtype: DataType) -> &'static str {
+    match dtype {
+        DataType::String => "offsets-le",
+        _ if dtype.is_sub_byte() => "packed-le",
+        _ => "dense-le",
+    }
+}
+
+/// Returns the stable name of tensors of an element type, as in `bb.tensor/1;f32;dense-le`.
+pub fn type_name(dtype: DataType) -> String {
+    format!("bb.tensor/1;{};{}", dtype.name(), layout(dtype))
+}
+
+/// Returns the hash of [`type_name`], the *type hash* of a frame.
+pub const fn type_hash(dtype: DataType) -> u64 {
+    let hash = continued(hash_name("bb.tensor/1;"), dtype.name());
+    continued(continued(hash, ";"), layout(dtype))
+}
+
+/// The hash of each type, in the order of [`DataType::ALL`].
+static HASHES: [u64; DataType::ALL.len()] = {
+    let mut hashes = [0; DataType::ALL.len()];
+    let mut i = 0;
+    while i < hashes.len() {
+        #[expect(clippy::indexing_slicing, reason = "both have `hashes.len()` items")]
+        {
+            hashes[i] = type_hash(DataType::ALL[i]);
+        }
+        i += 1;
+    }
+    hashes
+};
+
+/// Returns the element type of tensors with this type hash, if there is one.
+pub fn element_type(hash: u64) -> Option<DataType> {
+    let index = HASHES.iter().position(|&h| h == hash)?;
+    DataType::ALL.get(index).copied()
+}
+
+/// Checks at start that no two names have the same hash: `names` and those of all tensors.
+///
+/// # Errors
+///
+/// [`Error::HashCollision`] with the two names; a name that comes twice collides with itself.
+pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+    let tensors = DataType::ALL.iter().map(|&t| type_name(t));
+    let mut all: Vec<(u64, String)> = tensors
+        .chain(names.into_iter().map(str::to_owned))
+        .map(|name| (hash_name(&name), name))
+        .collect();
+    all.sort_unstable();
+    for pair in all.array_windows() {
+        let [(hash, first), (other, second)] = pair;
+        if hash == other {
+            return Err(Error::HashCollision {
+                hash: *hash,
+                first: first.clone(),
+                second: second.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of the FNV reference: of nothing, `a` and `foobar`.
+    #[test]
+    fn hashes_are_fnv_1a() {
+        assert_eq!(hash_name(""), 0xCBF2_9CE4_8422_2325);
+        assert_eq!(hash_name("a"), 0xAF63_DC4C_8601_EC8C);
+        assert_eq!(hash_name("foobar"), 0x8594_4171_F739_67E8);
+    }
+
+    #[test]
+    fn every_element_type_has_a_hash_of_its_own() {
+        assert!(refuse_collisions([]).is_ok());
+        for &dtype in DataType::ALL {
+            assert_eq!(hash_name(&type_name(dtype)), type_hash(dtype));
+            assert_eq!(element_type(type_hash(dtype)), Some(dtype));
+        }
+        assert_eq!(type_name(DataType::F32), "bb.tensor/1;f32;dense-le");
+        assert!(matches!(
+            refuse_collisions(["bb.tensor/1;f32;dense-le"]),
+            Err(Error::HashCollision { .. })
+        ));
+    }
+}

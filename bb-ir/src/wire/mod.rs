@@ -1,0 +1,282 @@
+//! Frames: a tensor as bytes that another process can read.
+//!
+//! A frame is, little-endian throughout:
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 0–7 | the magic number, [`MAGIC`] |
+//! | 8–9 | the format's version, [`VERSION`] |
+//! | 10–11 | flags: bit 0 says that the elements have a checksum |
+//! | 12–15 | the length of the header in bytes |
+//! | 16–19 | CRC-32 of bytes 0–15, bytes 20–23 and the header |
+//! | 20–23 | CRC-32 of the elements, 0 without that flag |
+//! | 24– | the header: type hash, element type, shape, byte length |
+//! | | zeros up to a multiple of [`ALIGNMENT`] |
+//! | | the elements, as [`TensorData`] holds them; the frame ends with the last |
+//!
+//! The elements have a checksum only on demand: it costs as much as copying them, which a frame that
+//! is adopted needs nowhere else, and what carries frames mostly has checksums of its own. Strings
+//! and truth values are validated with or without it.
+
+mod hash;
+mod header;
+
+pub use hash::{element_type, hash_name, refuse_collisions, type_hash, type_name};
+
+use crate::{ALIGNMENT, DataType, Error, TensorData};
+use bytes::Bytes;
+use header::Header;
+
+/// The first bytes of a frame. The first is no ASCII and the last a line feed, so that a transfer as
+/// text, which would damage a frame, damages this first.
+pub const MAGIC: [u8; 8] = *b"\x93bbwire\n";
+
+/// The version of the format that is written, and the only one that is read.
+pub const VERSION: u16 = 1;
+
+/// The flag for a checksum of the elements.
+const CHECKSUM: u16 = 1;
+
+/// The bytes before the header.
+const PRELUDE: usize = 24;
+
+/// What a frame has a checksum of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Checksum {
+    /// The header alone.
+    #[default]
+    Header,
+    /// The header and the elements.
+    All,
+}
+
+/// Writes a tensor as a frame, with a checksum of the header.
+///
+/// # Errors
+///
+/// [`Error::FrameHeader`] if the tensor has thousands of extents.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), bb_ir::Error> {
+/// use bb_ir::{TensorData, wire};
+/// let x = TensorData::new(&[2], &[1.0f32, 2.0])?;
+/// assert_eq!(wire::decode(wire::encode(&x)?.into())?, x);
+/// # Ok(())
+/// # }
+/// ```
+pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
+    let mut frame = Vec::new();
+    encode_into(x, Checksum::Header, &mut frame)?;
+    Ok(frame)
+}
+
+/// Appends a frame to `out`, which grows once, to what is needed.
+///
+/// The elements of a frame that starts at a multiple of [`ALIGNMENT`] are aligned.
+///
+/// # Errors
+///
+/// [`Error::FrameHeader`] if the tensor has thousands of extents.
+pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Result<(), Error> {
+    let elements = x.bytes();
+    let header = Header::of(x).encode()?;
+    let start = elements_start(header.len());
+    let flags = match checksum {
+        Checksum::All => CHECKSUM,
+        Checksum::Header => 0,
+    };
+    out.reserve_exact(start + elements.len());
+    let base = out.len();
+    let mut prelude = Prelude {
+        flags,
+        header: header.len() as u32,
+        elements: 0,
+    };
+    out.extend_from_slice(&prelude.bytes(&header));
+    out.extend_from_slice(&header);
+    out.resize(base + start, 0);
+    if checksum == Checksum::Header {
+        out.extend_from_slice(elements);
+        return Ok(());
+    }
+    // In pieces that stay in the cache between the copy and the checksum.
+    let mut crc = crc32fast::Hasher::new();
+    for piece in elements.chunks(1 << 15) {
+        out.extend_from_slice(piece);
+        crc.update(piece);
+    }
+    prelude.elements = crc.finalize();
+    if let Some(place) = out.get_mut(base..base + PRELUDE) {
+        place.copy_from_slice(&prelude.bytes(&header));
+    }
+    Ok(())
+}
+
+/// Reads a frame, whose elements are shared and not copied if they are aligned for their type.
+///
+/// Nothing is allocated that is larger than the frame.
+///
+/// # Errors
+///
+/// One of the `Frame…` variants of [`Error`] if the bytes are not one whole frame of this version;
+/// what [`TensorData::adopt`] finds wrong with the elements.
+pub fn decode(frame: Bytes) -> Result<TensorData, Error> {
+    let (header, elements) = split(frame)?;
+    TensorData::adopt(header.dtype()?, &header.shape()?, elements)
+}
+
+/// Reads a frame of a tensor whose type must have this hash.
+///
+/// # Errors
+///
+/// Those of [`decode`], and [`Error::FrameType`] if the frame is of another type.
+pub fn decode_as(type_hash: u64, frame: Bytes) -> Result<TensorData, Error> {
+    let (header, elements) = split(frame)?;
+    if header.type_hash != type_hash {
+        return Err(Error::FrameType {
+            expected: type_hash,
+            got: header.type_hash,
+        });
+    }
+    TensorData::adopt(header.dtype()?, &header.shape()?, elements)
+}
+
+/// What stands before the header, after magic number and version.
+struct Prelude {
+    flags: u16,
+    header: u32,
+    elements: u32,
+}
+
+impl Prelude {
+    fn bytes(&self, header: &[u8]) -> [u8; PRELUDE] {
+        let mut front = [0; 16];
+        let parts = MAGIC
+            .into_iter()
+            .chain(VERSION.to_le_bytes())
+            .chain(self.flags.to_le_bytes())
+            .chain(self.header.to_le_bytes());
+        for (to, from) in front.iter_mut().zip(parts) {
+            *to = from;
+        }
+        let crc = header_crc(&front, self.elements.to_le_bytes(), header);
+        let mut bytes = [0; PRELUDE];
+        for (to, from) in bytes.iter_mut().zip(
+            front
+                .into_iter()
+                .chain(crc.to_le_bytes())
+                .chain(self.elements.to_le_bytes()),
+        ) {
+            *to = from;
+        }
+        bytes
+    }
+}
+
+fn header_crc(front: &[u8; 16], elements: [u8; 4], header: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(front);
+    crc.update(&elements);
+    crc.update(header);
+    crc.finalize()
+}
+
+/// Returns where the elements start after a header of this length.
+const fn elements_start(header: usize) -> usize {
+    (PRELUDE + header).next_multiple_of(ALIGNMENT)
+}
+
+/// Checks everything about a frame but its elements' own form.
+fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
+    let short = |needed: usize| Error::FrameLength {
+        expected: needed as u64,
+        got: frame.len() as u64,
+    };
+    let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else {
+        return Err(
+            if MAGIC.starts_with(frame.get(..8.min(frame.len())).unwrap_or_default()) {
+                short(PRELUDE)
+            } else {
+                Error::FrameMagic
+            },
+        );
+    };
+    let mut cursor = &prelude[..];
+    let front: [u8; 16] = take(&mut cursor);
+    let header_sum = u32::from_le_bytes(take(&mut cursor));
+    let elements_sum: [u8; 4] = take(&mut cursor);
+    let mut cursor = &front[..];
+    if take(&mut cursor) != MAGIC {
+        return Err(Error::FrameMagic);
+    }
+    let version = u16::from_le_bytes(take(&mut cursor));
+    if version != VERSION {
+        return Err(Error::FrameVersion {
+            expected: VERSION,
+            got: version,
+        });
+    }
+    let flags = u16::from_le_bytes(take(&mut cursor));
+    if flags & !CHECKSUM != 0 {
+        return Err(Error::FrameFlags { got: flags });
+    }
+    let length = u32::from_le_bytes(take(&mut cursor)) as usize;
+    if length > header::LIMIT {
+        return Err(Error::FrameHeaderLength {
+            limit: header::LIMIT,
+            got: length,
+        });
+    }
+    let start = elements_start(length);
+    let (header, padding) = match rest.get(..start - PRELUDE) {
+        Some(front) => front.split_at_checked(length).unwrap_or_default(),
+        None => return Err(short(start)),
+    };
+    let sum = header_crc(&front, elements_sum, header);
+    if sum != header_sum {
+        return Err(Error::FrameChecksum {
+            part: "header",
+            expected: header_sum,
+            got: sum,
+        });
+    }
+    if padding.iter().any(|&b| b != 0) {
+        return Err(Error::FramePadding);
+    }
+    let header = Header::decode(header)?;
+    let expected = header.length.saturating_add(start as u64);
+    if frame.len() as u64 != expected {
+        return Err(Error::FrameLength {
+            expected,
+            got: frame.len() as u64,
+        });
+    }
+    let elements = frame.slice(start..);
+    let sum = if flags & CHECKSUM == 0 {
+        0
+    } else {
+        crc32fast::hash(&elements)
+    };
+    let expected = u32::from_le_bytes(elements_sum);
+    if sum != expected {
+        return Err(Error::FrameChecksum {
+            part: "elements",
+            expected,
+            got: sum,
+        });
+    }
+    Ok((header, elements))
+}
+
+/// Takes `N` bytes off the front of `cursor`, which has them.
+fn take<const N: usize>(cursor: &mut &[u8]) -> [u8; N] {
+    match cursor.split_first_chunk() {
+        Some((first, rest)) => {
+            *cursor = rest;
+            *first
+        }
+        None => [0; N],
+    }
+}

@@ -1,0 +1,197 @@
+//! Frames: the golden ones are read and written to the byte, damaged ones are refused.
+//!
+//! `data/wire/*.frame` were written by `data/wire/make.py` from the description of the format.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb_ir::wire::{self, Checksum, decode, encode, encode_into};
+use bb_ir::{ALIGNMENT, DataType, Error, TensorData};
+use bytes::Bytes;
+
+fn golden() -> [(&'static [u8], TensorData, Checksum); 5] {
+    let f32s = TensorData::new(&[2, 2], &[1f32, -2.5, f32::INFINITY, 0.0]).unwrap();
+    let i4s = TensorData::pack(DataType::I4, &[3], &[0xFF, 7, 0xF8]).unwrap();
+    [
+        (
+            include_bytes!("data/wire/f32_2x2.frame"),
+            f32s,
+            Checksum::All,
+        ),
+        (
+            include_bytes!("data/wire/i64_scalar.frame"),
+            TensorData::scalar(-1i64),
+            Checksum::Header,
+        ),
+        (include_bytes!("data/wire/i4_3.frame"), i4s, Checksum::All),
+        (
+            include_bytes!("data/wire/bool_0x2.frame"),
+            TensorData::bools(&[0, 2], &[]).unwrap(),
+            Checksum::All,
+        ),
+        (
+            include_bytes!("data/wire/string_2.frame"),
+            TensorData::strings(&[2], &["aä", "bc"]).unwrap(),
+            Checksum::All,
+        ),
+    ]
+}
+
+#[test]
+fn golden_frames_are_read_and_written_to_the_byte() {
+    for (frame, tensor, checksum) in golden() {
+        assert_eq!(decode(Bytes::from_static(frame)).unwrap(), tensor);
+        let mut written = Vec::new();
+        encode_into(&tensor, checksum, &mut written).unwrap();
+        assert_eq!(written, frame, "{tensor:?}");
+        assert_eq!(
+            wire::decode_as(wire::type_hash(tensor.dtype()), Bytes::from_static(frame)).unwrap(),
+            tensor
+        );
+    }
+}
+
+#[test]
+fn every_element_type_travels() {
+    for &dtype in DataType::ALL {
+        for shape in [&[][..], &[0, 3], &[3, 1, 5]] {
+            let tensor = TensorData::zeros(dtype, shape, 4096).unwrap();
+            assert_eq!(decode(encode(&tensor).unwrap().into()).unwrap(), tensor);
+        }
+    }
+}
+
+#[test]
+fn aligned_elements_are_shared_and_others_copied() {
+    let x = TensorData::new(&[1000], &[1.5f64; 1000]).unwrap();
+    let frame = encode(&x).unwrap();
+    assert_eq!(frame.capacity(), frame.len());
+    let store = Bytes::from([vec![0; ALIGNMENT], frame.clone(), vec![0; ALIGNMENT]].concat());
+    let origin = store.as_ptr().align_offset(ALIGNMENT);
+    for (shift, shared) in [(0, true), (8, true), (4, false)] {
+        let mut moved = vec![0; store.len() + ALIGNMENT];
+        let start = moved.as_ptr().align_offset(ALIGNMENT) + shift;
+        moved[start..start + frame.len()].copy_from_slice(&frame);
+        let bytes = Bytes::from(moved).slice(start..start + frame.len());
+        let end = bytes.as_ptr_range().end;
+        let y = decode(bytes).unwrap();
+        assert_eq!(
+            y.bytes().as_ptr_range().end == end,
+            shared,
+            "shift {shift} from {origin}"
+        );
+        assert_eq!(y, x);
+    }
+}
+
+#[test]
+fn every_truncation_and_every_extension_is_refused() {
+    for (frame, ..) in golden() {
+        for length in 0..frame.len() {
+            assert!(
+                decode(Bytes::copy_from_slice(&frame[..length])).is_err(),
+                "{length}"
+            );
+        }
+        let longer = [frame, &[0]].concat();
+        assert!(matches!(
+            decode(longer.into()),
+            Err(Error::FrameLength { .. })
+        ));
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    for (frame, _, checksum) in golden() {
+        // Without a checksum of the elements, the front alone is protected.
+        let end = if checksum == Checksum::All {
+            frame.len()
+        } else {
+            frame.len() - 8
+        };
+        for bit in 0..end * 8 {
+            let mut damaged = frame.to_vec();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(damaged.into()).is_err(), "bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let (frame, ..) = golden()[0].clone();
+    let with = |at: usize, byte: u8| {
+        let mut bytes = frame.to_vec();
+        bytes[at] = byte;
+        decode(bytes.into()).unwrap_err()
+    };
+    assert!(matches!(with(0, b'b'), Error::FrameMagic));
+    assert!(matches!(
+        with(8, 2),
+        Error::FrameVersion {
+            expected: 1,
+            got: 2
+        }
+    ));
+    assert!(matches!(with(10, 3), Error::FrameFlags { got: 3 }));
+    assert!(matches!(with(15, 1), Error::FrameHeaderLength { .. }));
+    assert!(matches!(
+        with(30, 1),
+        Error::FrameChecksum { part: "header", .. }
+    ));
+    assert!(matches!(
+        with(frame.len() - 1, 1),
+        Error::FrameChecksum {
+            part: "elements",
+            ..
+        }
+    ));
+    assert!(matches!(
+        decode(Bytes::from_static(b"\x93bb")),
+        Err(Error::FrameLength { got: 3, .. })
+    ));
+    let other = wire::decode_as(wire::type_hash(DataType::F64), Bytes::from_static(frame));
+    assert!(matches!(other, Err(Error::FrameType { .. })));
+}
+
+/// A header with a right checksum may still lie about everything else.
+#[test]
+fn forged_headers_are_refused() {
+    let forge = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut frame = golden()[0].0.to_vec();
+        change(&mut frame);
+        let mut crc = crc32fast::Hasher::new();
+        let length = u32::from_le_bytes(frame[12..16].try_into().unwrap()) as usize;
+        crc.update(&frame[..16]);
+        crc.update(&frame[20..24]);
+        crc.update(&frame[24..24 + length]);
+        let sum = crc.finalize();
+        frame[16..20].copy_from_slice(&sum.to_le_bytes());
+        decode(frame.into()).unwrap_err()
+    };
+    // The header: type hash at 24, element type at 32, rank at 36, extents at 44 and 52, length at 60.
+    assert!(matches!(forge(&|f| f[24] ^= 1), Error::FrameType { .. }));
+    assert!(matches!(
+        forge(&|f| f[32] = 99),
+        Error::UnknownDataType { number: 99 }
+    ));
+    assert!(matches!(forge(&|f| f[32] = 2), Error::FrameType { .. }));
+    assert!(matches!(
+        forge(&|f| f[36..44].fill(0xFF)),
+        Error::FrameHeader { .. }
+    ));
+    assert!(matches!(
+        forge(&|f| f[36] = 1),
+        Error::FrameHeaderLength { .. }
+    ));
+    assert!(matches!(
+        forge(&|f| f[44..52].fill(0xFF)),
+        Error::TooLarge { .. }
+    ));
+    assert!(matches!(forge(&|f| f[44] = 3), Error::ByteLength { .. }));
+    assert!(matches!(forge(&|f| f[60] = 15), Error::FrameLength { .. }));
+    assert!(matches!(
+        forge(&|f| f[60..68].fill(0xFF)),
+        Error::FrameLength { .. }
+    ));
+    assert!(matches!(forge(&|f| f[70] = 1), Error::FramePadding));
+}
