@@ -4,6 +4,6 @@ use crate::Error;
 use bb_ir::TensorData;
 
 /// Decodes a frame whose type must hash to `type_hash`.
-pub(crate) fn decode(_type_hash: u64, _bytes: Vec<u8>) -> Result<TensorData, Error> {
-    Err(Error::Abandoned)
+pub(crate) fn decode(type_hash: u64, bytes: Vec<u8>) -> Result<TensorData, Error> {
+    Ok(bb_ir::wire::decode_as(type_hash, bytes.into())?)
 }
