@@ -1,0 +1,13 @@
+//! `cast`, which every backend shares: [`bb::ir::convert`] converts host tensors.
+
+use crate::tensor::{from_host, to_host};
+use crate::{Error, Tensor};
+use bb::ir::convert::{self, Rounding};
+use bb::{DataType, RoundMode, Tensor as _};
+
+pub(crate) fn cast(x: &Tensor, to: DataType, saturate: bool, round_mode: RoundMode) -> Result<Tensor, Error> {
+    if x.dtype() == to {
+        return Ok(x.clone());
+    }
+    from_host(&convert::cast(&to_host(x)?, to, Rounding { saturate, mode: round_mode })?)
+}

@@ -1,0 +1,85 @@
+//! From an element type known when the program runs to a Rust type: `numbers!("add", dtype, T => …)`
+//! runs what follows with `T` as the type that elements of `dtype` are held as.
+//!
+//! Each macro stands for a set of element types; a type outside it is an error that names the
+//! operation and the type.
+
+/// Chooses among rows of `element types => Rust type`.
+macro_rules! choose {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr, { $( $($variant:ident)|+ => $type:ty, )* }) => {
+        match $dtype {
+            $( $(bb::DataType::$variant)|+ => { type $T = $type; $body } )*
+            dtype => Err(bb::ir::Error::Unsupported { op: $op, dtype }.into()),
+        }
+    };
+}
+
+/// Every element type, storage included.
+macro_rules! any {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, {
+            F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64,
+            I8 => i8, I16 => i16, I32 => i32, I64 => i64,
+            U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+            Bool => bool,
+            String => std::sync::Arc<str>,
+            F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F8E8M0 | F6E2M3 | F6E3M2 | F4E2M1 => [u8; 1],
+            U4 | I4 | U2 | I2 => [u8; 1],
+            C64 => [u8; 8],
+            C128 => [u8; 16],
+        })
+    };
+}
+
+/// The floats and the integers.
+macro_rules! numbers {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, {
+            F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64,
+            I8 => i8, I16 => i16, I32 => i32, I64 => i64,
+            U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+        })
+    };
+}
+
+/// The floats.
+macro_rules! floats {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, { F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64, })
+    };
+}
+
+/// The integers.
+macro_rules! integers {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, {
+            I8 => i8, I16 => i16, I32 => i32, I64 => i64,
+            U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+        })
+    };
+}
+
+/// What has an order: the numbers, and bool with false below true.
+macro_rules! ordered {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, {
+            F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64,
+            I8 => i8, I16 => i16, I32 => i32, I64 => i64,
+            U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+            Bool => bool,
+        })
+    };
+}
+
+/// What `equal` compares: the compute types and strings.
+macro_rules! equatable {
+    ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
+        choose!($op, $dtype, $T => $body, {
+            F16 => bb::f16, BF16 => bb::bf16, F32 => f32, F64 => f64,
+            I8 => i8, I16 => i16, I32 => i32, I64 => i64,
+            U8 => u8, U16 => u16, U32 => u32, U64 => u64,
+            Bool => bool,
+            String => std::sync::Arc<str>,
+        })
+    };
+}

@@ -1,0 +1,26 @@
+//! Why an operation of this backend failed.
+
+/// Why an operation of this backend failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operands or parameters are not what the operation takes.
+    #[error(transparent)]
+    Bb(#[from] bb::Error),
+
+    /// ndarray cannot hold an array of these extents.
+    #[error("extents {shape:?} are more than an array can have")]
+    Extents {
+        /// The extents.
+        shape: Box<[usize]>,
+        /// What ndarray says.
+        #[source]
+        source: ndarray::ShapeError,
+    },
+}
+
+impl From<bb::ir::Error> for Error {
+    fn from(error: bb::ir::Error) -> Error {
+        Error::Bb(error.into())
+    }
+}

@@ -1,0 +1,77 @@
+//! `matmul`.
+
+use crate::cast::cast;
+use crate::number::Integer;
+use crate::tensor::{Array, array};
+use crate::{Error, Tensor};
+use bb::ir::infer;
+use bb::{DataType, Primitive, RoundMode, Tensor as _};
+use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Dimension as _, IxDyn};
+
+/// Multiplies matrices; those of `f16` and `bf16` in `f32`, rounded once.
+pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
+    let dtype = infer::dtype(Primitive::MatMul, &[a.dtype(), b.dtype()], &[])?;
+    match dtype {
+        DataType::F32 => {
+            let product = batched::<f32>(a.array(dtype)?, b.array(dtype)?, |a, b| a.dot(&b))?;
+            Ok(Tensor::new(dtype, product))
+        }
+        DataType::F64 => {
+            let product = batched::<f64>(a.array(dtype)?, b.array(dtype)?, |a, b| a.dot(&b))?;
+            Ok(Tensor::new(dtype, product))
+        }
+        DataType::F16 | DataType::BF16 => {
+            let [a, b] = [a, b].map(|x| cast(x, DataType::F32, true, RoundMode::Up));
+            cast(&matmul(&a?, &b?)?, dtype, true, RoundMode::Up)
+        }
+        _ => integers!("matmul", dtype, T => {
+            let product = batched::<T>(a.array(dtype)?, b.array(dtype)?, integer_product)?;
+            Ok(Tensor::new(dtype, product))
+        }),
+    }
+}
+
+/// Multiplies each matrix of `a` with the one of `b` that it meets when the leading extents broadcast.
+fn batched<T: Copy>(
+    a: &Array<T>,
+    b: &Array<T>,
+    product: impl Fn(ArrayView2<'_, T>, ArrayView2<'_, T>) -> Array2<T>,
+) -> Result<Array<T>, Error> {
+    let extents = infer::matmul(a.shape(), b.shape())?;
+    // A vector is a matrix of one row (`a`) or one column (`b`).
+    let a = if a.ndim() == 1 { a.view().insert_axis(Axis(0)) } else { a.view() };
+    let b = if b.ndim() == 1 { b.view().insert_axis(Axis(1)) } else { b.view() };
+    let batch = &extents.batch[..];
+    let (a, b) = (matrices(&a, batch)?, matrices(&b, batch)?);
+    let products = a.iter().zip(&b).flat_map(|(a, b)| product(*a, *b));
+    array(&extents.shape, products.collect())
+}
+
+/// Lists the matrices that the last two dimensions hold, once for each index of `batch`.
+fn matrices<'a, T>(x: &'a ArrayViewD<'a, T>, batch: &[usize]) -> Result<Vec<ArrayView2<'a, T>>, Error> {
+    let [.., rows, columns] = x.shape() else {
+        return Ok(Vec::new());
+    };
+    let shape = [batch, &[*rows, *columns]].concat();
+    let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
+    let failed = |source| Error::Extents { shape: shape.as_slice().into(), source };
+    let all = x.broadcast(IxDyn(&shape)).ok_or_else(|| failed(overflow))?;
+    ndarray::indices(batch)
+        .into_iter()
+        .map(|index| {
+            let matrix = index.slice().iter().fold(all.clone(), |x, &i| x.index_axis_move(Axis(0), i));
+            matrix.into_dimensionality().map_err(failed)
+        })
+        .collect()
+}
+
+/// Multiplies two matrices of integers; sums and products wrap.
+fn integer_product<T: Integer>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
+    let mut product = Array2::from_elem((a.nrows(), b.ncols()), T::ZERO);
+    for (mut row, factors) in product.rows_mut().into_iter().zip(a.rows()) {
+        for (&factor, terms) in factors.iter().zip(b.rows()) {
+            row.zip_mut_with(&terms, |sum, &term| *sum = sum.plus(factor.times(term)));
+        }
+    }
+    product
+}

@@ -1,0 +1,67 @@
+//! `reduce_sum reduce_mean reduce_max reduce_min`.
+
+use crate::number::{Number, Ordered};
+use crate::tensor::{Array, array};
+use crate::{Error, Tensor};
+use bb::ir::{Error as IrError, element_count, infer};
+use bb::{Primitive, Tensor as _};
+
+pub(crate) fn sum(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
+    let dtype = infer::dtype(Primitive::ReduceSum, &[x.dtype()], &[])?;
+    numbers!("reduce_sum", dtype, T => {
+        let sums = reduce("reduce_sum", x.array(dtype)?, axes, keepdims, |row: &[T]| Some(T::sum(row)))?;
+        Ok(Tensor::new(dtype, sums))
+    })
+}
+
+pub(crate) fn mean(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
+    let dtype = infer::dtype(Primitive::ReduceMean, &[x.dtype()], &[])?;
+    numbers!("reduce_mean", dtype, T => {
+        let means = reduce("reduce_mean", x.array(dtype)?, axes, keepdims, |row: &[T]| T::mean(row))?;
+        Ok(Tensor::new(dtype, means))
+    })
+}
+
+pub(crate) fn max(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
+    let dtype = infer::dtype(Primitive::ReduceMax, &[x.dtype()], &[])?;
+    ordered!("reduce_max", dtype, T => {
+        let best = |row: &[T]| Some(row.iter().fold(T::LEAST, |best, &x| prefer(x > best, x, best)));
+        Ok(Tensor::new(dtype, reduce("reduce_max", x.array(dtype)?, axes, keepdims, best)?))
+    })
+}
+
+pub(crate) fn min(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
+    let dtype = infer::dtype(Primitive::ReduceMin, &[x.dtype()], &[])?;
+    ordered!("reduce_min", dtype, T => {
+        let best = |row: &[T]| Some(row.iter().fold(T::GREATEST, |best, &x| prefer(x < best, x, best)));
+        Ok(Tensor::new(dtype, reduce("reduce_min", x.array(dtype)?, axes, keepdims, best)?))
+    })
+}
+
+/// Takes `x` if it is better than `best`, or NaN, which alone differs from itself.
+#[expect(clippy::eq_op, reason = "how NaN is known in any type")]
+fn prefer<T: Ordered>(better: bool, x: T, best: T) -> T {
+    if better || x != x { x } else { best }
+}
+
+/// Applies `f` to the elements that are reduced to each result; none of it is a division by zero.
+fn reduce<T: Clone>(
+    op: &'static str,
+    x: &Array<T>,
+    axes: &[i64],
+    keepdims: bool,
+    f: impl Fn(&[T]) -> Option<T>,
+) -> Result<Array<T>, Error> {
+    let reduction = infer::reduce(op, x.shape(), axes, keepdims)?;
+    // With the reduced dimensions last, each result is made of one run of elements.
+    let mut order: Vec<usize> = (0..x.ndim()).collect();
+    order.sort_by_key(|&axis| reduction.reduced.get(axis));
+    let rows = x.view().permuted_axes(order);
+    let rows = rows.as_standard_layout();
+    let rows = rows.as_slice().unwrap_or_default();
+    let results: Option<Vec<T>> = match reduction.count {
+        0 => (0..element_count(&reduction.shape).unwrap_or(0)).map(|_| f(&[])).collect(),
+        count => rows.chunks(count).map(f).collect(),
+    };
+    array(&reduction.shape, results.ok_or(IrError::DivisionByZero { op })?)
+}

@@ -1,0 +1,82 @@
+//! `reshape transpose squeeze unsqueeze identity concat slice split`: elements move, or only extents
+//! change, so any element type will do.
+
+use crate::tensor::{Array, Held};
+use crate::{Error, Tensor};
+use bb::ir::{Shape, infer};
+use bb::{Primitive, Tensor as _};
+use ndarray::{Axis, IxDyn, Slice};
+
+pub(crate) fn reshape(x: &Tensor, shape: &[usize]) -> Result<Tensor, Error> {
+    with_extents("reshape", x, infer::reshape(x.shape(), shape)?)
+}
+
+pub(crate) fn squeeze(x: &Tensor, axes: &[i64]) -> Result<Tensor, Error> {
+    with_extents("squeeze", x, infer::squeeze(x.shape(), axes)?)
+}
+
+pub(crate) fn unsqueeze(x: &Tensor, axes: &[i64]) -> Result<Tensor, Error> {
+    with_extents("unsqueeze", x, infer::unsqueeze(x.shape(), axes)?)
+}
+
+/// Gives the elements, in row-major order, other extents; copies them only if they are not in it.
+fn with_extents(op: &'static str, x: &Tensor, shape: Shape) -> Result<Tensor, Error> {
+    any!(op, x.dtype(), T => {
+        let elements = x.array::<T>(x.dtype())?.clone();
+        let reshaped = elements.into_shape_clone(IxDyn(&shape));
+        let array = reshaped.map_err(|source| Error::Extents { shape: shape.as_slice().into(), source })?;
+        Ok(Tensor::new(x.dtype(), array))
+    })
+}
+
+pub(crate) fn transpose(x: &Tensor, perm: &[i64]) -> Result<Tensor, Error> {
+    let transposed = infer::transpose(x.shape(), perm)?;
+    any!("transpose", x.dtype(), T => {
+        let elements = x.array::<T>(x.dtype())?.clone();
+        Ok(Tensor::new(x.dtype(), elements.permuted_axes(&transposed.perm[..])))
+    })
+}
+
+pub(crate) fn slice(x: &Tensor, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Tensor, Error> {
+    let sliced = infer::slice(x.shape(), starts, ends, axes, steps)?;
+    any!("slice", x.dtype(), T => {
+        let mut part = x.array::<T>(x.dtype())?.clone();
+        for (axis, dim) in sliced.dims.iter().enumerate() {
+            let last = dim.start.saturating_add_signed(dim.step * (dim.count.saturating_sub(1)) as isize);
+            // ndarray cuts a range first and walks it backwards if the step is negative.
+            let range = if dim.count == 0 { 0..0 } else { dim.start.min(last)..dim.start.max(last) + 1 };
+            part.slice_axis_inplace(Axis(axis), Slice::from(range).step_by(dim.step));
+        }
+        Ok(Tensor::new(x.dtype(), part))
+    })
+}
+
+pub(crate) fn split(x: &Tensor, axis: i64, sizes: &[usize]) -> Result<Vec<Tensor>, Error> {
+    let axis = infer::split(x.shape(), axis, sizes)?.get();
+    any!("split", x.dtype(), T => {
+        let mut start = 0;
+        let parts = sizes.iter().map(|&size| {
+            let mut part = x.array::<T>(x.dtype())?.clone();
+            part.slice_axis_inplace(Axis(axis), Slice::from(start..start + size));
+            start += size;
+            Ok(Tensor::new(x.dtype(), part))
+        });
+        parts.collect()
+    })
+}
+
+pub(crate) fn concat(xs: &[&Tensor], axis: i64) -> Result<Tensor, Error> {
+    let shapes: Vec<_> = xs.iter().map(|x| x.shape()).collect();
+    let joined = infer::concat(&shapes, axis)?;
+    let dtypes: Vec<_> = xs.iter().map(|x| x.dtype()).collect();
+    let dtype = infer::dtype(Primitive::Concat, &dtypes, &[])?;
+    any!("concat", dtype, T => Ok(Tensor::new(dtype, join::<T>(xs, Axis(joined.axis.get()))?)))
+}
+
+fn join<T: Held>(xs: &[&Tensor], axis: Axis) -> Result<Array<T>, Error> {
+    let parts = xs.iter().map(|x| Ok(x.array::<T>(x.dtype())?.view()));
+    let parts: Vec<_> = parts.collect::<Result<_, Error>>()?;
+    let shape = parts.first().map(|x| x.shape()).unwrap_or_default();
+    let joined = ndarray::concatenate(axis, &parts).map_err(|source| Error::Extents { shape: shape.into(), source })?;
+    Ok(joined.into_shared())
+}

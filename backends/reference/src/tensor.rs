@@ -1,0 +1,147 @@
+//! The tensor: an ndarray of one of the element types, shared, so that a clone copies no elements.
+//!
+//! The thirteen compute types are what they are called in Rust; strings are `Arc<str>`. A storage
+//! type is held as its bytes: what is smaller than a byte has a byte of its own.
+
+use crate::Error;
+use bb::ir::Error as IrError;
+use bb::{DataType, TensorData, bf16, f16};
+use ndarray::{ArcArray, ArrayD, ArrayViewD, IxDyn};
+use std::sync::Arc;
+
+/// A shared array of any rank.
+pub(crate) type Array<T> = ArcArray<T, IxDyn>;
+
+/// A tensor of the reference backend.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    dtype: DataType,
+    values: Values,
+}
+
+/// A Rust type that elements are held as.
+pub(crate) trait Held: Clone + Send + Sync + 'static {
+    /// Wraps an array.
+    fn hold(array: Array<Self>) -> Values;
+    /// Unwraps an array, if this is what it holds.
+    fn held(values: &Values) -> Option<&Array<Self>>;
+    /// Reads the elements of a host tensor.
+    fn from_host(x: &TensorData) -> Result<Vec<Self>, IrError>;
+    /// Makes a host tensor of elements in row-major order.
+    fn to_host(dtype: DataType, shape: &[usize], elements: &[Self]) -> Result<TensorData, IrError>;
+}
+
+impl Tensor {
+    /// Makes a tensor of an array.
+    pub(crate) fn new<T: Held>(dtype: DataType, array: Array<T>) -> Tensor {
+        Tensor { dtype, values: T::hold(array) }
+    }
+
+    /// Returns the array, whose elements the caller expects to be held as `T`.
+    pub(crate) fn array<T: Held>(&self, expected: DataType) -> Result<&Array<T>, Error> {
+        let other = IrError::DataType { expected, got: self.dtype };
+        Ok(T::held(&self.values).ok_or(other)?)
+    }
+}
+
+impl bb::Tensor for Tensor {
+    fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.values.shape()
+    }
+}
+
+/// Makes an array of elements in row-major order.
+pub(crate) fn array<T: Clone>(shape: &[usize], elements: Vec<T>) -> Result<Array<T>, Error> {
+    ArrayD::from_shape_vec(IxDyn(shape), elements)
+        .map(ArrayD::into_shared)
+        .map_err(|source| Error::Extents { shape: shape.into(), source })
+}
+
+/// Repeats an array to extents that it broadcasts to, without copying.
+pub(crate) fn stretched<'a, T>(x: &'a Array<T>, shape: &[usize]) -> Result<ArrayViewD<'a, T>, Error> {
+    let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
+    x.broadcast(IxDyn(shape)).ok_or(Error::Extents { shape: shape.into(), source: overflow })
+}
+
+/// Copies a host tensor.
+pub(crate) fn from_host(x: &TensorData) -> Result<Tensor, Error> {
+    any!("constant", x.dtype(), T => {
+        Ok(Tensor::new(x.dtype(), array(x.shape(), T::from_host(x)?)?))
+    })
+}
+
+/// Copies a tensor to the host.
+pub(crate) fn to_host(x: &Tensor) -> Result<TensorData, Error> {
+    any!("to_host", x.dtype, T => {
+        let rows = x.array::<T>(x.dtype)?.as_standard_layout();
+        Ok(T::to_host(x.dtype, rows.shape(), rows.as_slice().unwrap_or_default())?)
+    })
+}
+
+/// Declares [`Values`], one variant per type that elements are held as.
+macro_rules! values {
+    ($( $variant:ident($type:ty), |$x:ident| $from:expr, |$dtype:ident, $shape:ident, $elements:ident| $to:expr; )*) => {
+        /// An array of one of the types that elements are held as.
+        #[derive(Debug, Clone)]
+        pub(crate) enum Values { $( $variant(Array<$type>), )* }
+
+        impl Values {
+            fn shape(&self) -> &[usize] {
+                match self { $( Values::$variant(array) => array.shape(), )* }
+            }
+        }
+
+        $( impl Held for $type {
+            fn hold(array: Array<Self>) -> Values {
+                Values::$variant(array)
+            }
+
+            fn held(values: &Values) -> Option<&Array<Self>> {
+                match values {
+                    Values::$variant(array) => Some(array),
+                    _ => None,
+                }
+            }
+
+            fn from_host($x: &TensorData) -> Result<Vec<Self>, IrError> {
+                $from
+            }
+
+            fn to_host($dtype: DataType, $shape: &[usize], $elements: &[Self]) -> Result<TensorData, IrError> {
+                $to
+            }
+        } )*
+    };
+}
+
+/// The rows of [`values!`] for types that the host holds as they are.
+macro_rules! all_values {
+    ($( $plain:ident($type:ty), )*) => { values! {
+        $( $plain($type), |x| Ok(x.as_slice()?.to_vec()), |_dtype, shape, elements| TensorData::new(shape, elements); )*
+        Bool(bool),
+            |x| Ok(x.bytes().iter().map(|&byte| byte != 0).collect()),
+            |_dtype, shape, elements| TensorData::bools(shape, elements);
+        Text(Arc<str>),
+            |x| Ok(x.iter_str().map(Arc::from).collect()),
+            |_dtype, shape, elements| TensorData::strings(shape, elements);
+        Bytes1([u8; 1]),
+            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+            |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
+        Bytes8([u8; 8]),
+            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+            |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
+        Bytes16([u8; 16]),
+            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+            |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
+    } };
+}
+
+all_values! {
+    F16(f16), BF16(bf16), F32(f32), F64(f64),
+    I8(i8), I16(i16), I32(i32), I64(i64),
+    U8(u8), U16(u16), U32(u32), U64(u64),
+}
