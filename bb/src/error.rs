@@ -91,6 +91,13 @@ pub enum Error {
         name: String,
     },
 
+    /// Only primitives can be written as a graph for every backend.
+    #[error("`{op}` is no primitive, so that a graph for any backend cannot hold it")]
+    NotPrimitive {
+        /// The operation.
+        op: &'static str,
+    },
+
     /// A value is needed while lowering, but only running the graph gives it.
     #[error("`{op}` needs the value of `{value}`, which is not constant")]
     NotConstant {
@@ -98,6 +105,13 @@ pub enum Error {
         op: String,
         /// The value asked for.
         value: String,
+    },
+
+    /// Nothing runs some of a graph's nodes; all of them are listed.
+    #[error("{} of the graph's nodes cannot run: {missing}", .missing.0.len())]
+    Unsupported {
+        /// The nodes.
+        missing: crate::coverage::MissingList,
     },
 
     /// No function lowers this operator, and the backend has none of its own.

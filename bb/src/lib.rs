@@ -9,8 +9,10 @@ extern crate self as bb;
 
 mod call;
 mod contract;
+pub mod coverage;
 mod error;
 pub mod ext;
+pub mod onnx;
 mod plan;
 mod runtime;
 pub mod trace;

@@ -1,6 +1,6 @@
 //! The other side of the contract: a backend that runs whole graphs gets its operations as graphs of one node.
 
-use super::{Backend, BackendAttrs, Outputs};
+use super::{Backend, BackendAttrs, Outputs, Tensor};
 use crate::Error;
 use crate::trace::one_node_graph;
 use bb_ir::op::{Param, Primitive};
@@ -17,11 +17,11 @@ pub fn one_node<B: Backend + ?Sized>(
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
-    let types: Vec<_> = inputs.iter().flatten().map(|x| (crate::Tensor::dtype(*x), crate::Tensor::shape(*x).len())).collect();
-    let single = one_node_graph(op, &types, params)?;
+    let types = inputs.iter().flatten().map(|x| (x.dtype(), x.rank())).collect();
+    let single = one_node_graph(op, types, params)?;
     let named: HashMap<String, B::Tensor> =
         single.inputs.iter().cloned().zip(inputs.iter().flatten().map(|&x| x.clone())).collect();
-    let attrs = BackendAttrs::default().with_identity(single.identity);
+    let attrs = single.identity.map_or_else(BackendAttrs::default, |id| BackendAttrs::default().with_identity(id));
     let mut results = on.execute(&single.graph, named, attrs)?;
     single
         .outputs

@@ -1,31 +1,18 @@
 //! From a checked graph to something that runs: staged tracing, plans, the interpreter.
+//!
+//! [`compile`] is what a backend with kernels inherits; [`compile_whole_graph`] is what
+//! [`forward_to_execute!`](crate::forward_to_execute) writes. Both trace the graph's ONNX functions; the one runs
+//! the steps, the other hands them over as a graph.
 
+mod constants;
+mod execute;
+mod interpreter;
+mod lir;
 mod module;
+mod program;
+mod stage;
 
+pub(crate) use execute::execute;
 pub use module::{CompileOptions, Module};
-
-use crate::{Backend, BackendAttrs, Error, Executable};
-use bb_ir::proto::GraphProto;
-use std::collections::HashMap;
-
-fn later<T>() -> Result<T, Error> {
-    Err(Error::UnsupportedOperator { op: String::new(), domain: String::new(), opset: 0 })
-}
-
-pub(crate) fn execute<B: Backend + ?Sized>(
-    _on: &B,
-    _graph: &GraphProto,
-    _inputs: HashMap<String, B::Tensor>,
-    _attrs: BackendAttrs<'_>,
-) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    Ok(later()?)
-}
-
-pub(crate) fn compile<B: Backend + ?Sized>(_on: &B, _module: Module, _options: &CompileOptions) -> Result<Box<dyn Executable<B>>, B::Error> {
-    Ok(later()?)
-}
-
-/// Compiles for a backend that runs whole graphs.
-pub fn compile_whole_graph<B: Backend + ?Sized>(_on: &B, _module: Module, _options: &CompileOptions) -> Result<Box<dyn Executable<B>>, B::Error> {
-    Ok(later()?)
-}
+pub(crate) use program::compile_with;
+pub use program::{compile, compile_whole_graph};

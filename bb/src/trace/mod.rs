@@ -8,7 +8,8 @@ mod export;
 mod recorded;
 mod tracer;
 
-pub use export::{one_node_graph, trace};
+pub use export::trace;
+pub(crate) use export::{one_node_graph, to_graph};
 pub(crate) use recorded::{Recorded, Source, Step, ValueNo};
 pub(crate) use tracer::DEFAULT_LIMIT;
 pub use tracer::{Traced, Tracer};

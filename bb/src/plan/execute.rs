@@ -1,0 +1,43 @@
+//! Running a graph that was not compiled: check, plan, run, with tensors by name.
+
+use super::{CompileOptions, Module, compile_with};
+use super::program::Engine;
+use crate::{Backend, BackendAttrs, Error, Executable};
+use bb_ir::proto::GraphProto;
+use std::collections::HashMap;
+
+/// Runs a graph on a backend by its operations.
+///
+/// # Errors
+///
+/// What makes the graph invalid; [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
+pub(crate) fn execute<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+    let program = compile_with::<B>(&module, &CompileOptions::default(), &[], Engine::Interpreter)?;
+    run_named(on, &program, inputs)
+}
+
+/// Runs a compiled graph with tensors by name.
+///
+/// # Errors
+///
+/// [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
+pub(crate) fn run_named<B: Backend + ?Sized>(
+    on: &B,
+    program: &dyn Executable<B>,
+    mut inputs: HashMap<String, B::Tensor>,
+) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    let taken: Vec<Option<B::Tensor>> = program.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
+    if let Some(name) = inputs.into_keys().min() {
+        let expected = program.inputs().iter().map(|port| port.name.clone()).collect();
+        return Err(Error::UnknownInput { name, expected }.into());
+    }
+    let refs: Vec<Option<&B::Tensor>> = taken.iter().map(Option::as_ref).collect();
+    let results = program.run(on, &refs)?;
+    Ok(program.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
+}

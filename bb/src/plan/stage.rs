@@ -1,0 +1,263 @@
+//! Tracing a checked graph, as far as values allow.
+//!
+//! A stage is a run of nodes that can be traced without knowing a value which only running gives. Most
+//! graphs are one stage. Where a node needs such a value (the extents for a `Reshape`, say, computed from
+//! data), the stage ends before it; the next begins with that value read back from the backend.
+
+use crate::ext::OpSet;
+use crate::onnx::{Call, Function};
+use crate::trace::{Recorded, Traced, Tracer, ValueNo};
+use crate::Error;
+use bb_ir::graph::{Graph, ValueId};
+use bb_ir::op::Family;
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+
+/// A graph with what planning looks up once: its nodes' functions and which of them matter.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) graph: Graph,
+    /// The function of each node; `None` for a node whose results nobody reads.
+    functions: Vec<Option<Function<Tracer>>>,
+    /// For each value, its position in `graph.constants`.
+    weights: Vec<Option<u32>>,
+    /// For each value, the last node that reads it; `usize::MAX` for an output of the graph.
+    last_reader: Vec<Option<usize>>,
+}
+
+impl Resolved {
+    /// Finds the function of each node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] with every node for which there is none.
+    pub(crate) fn new(graph: Graph) -> Result<Resolved, Error> {
+        let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
+        for &output in &graph.outputs {
+            set(&mut last_reader, output, Some(usize::MAX));
+        }
+        let mut functions = vec![None; graph.nodes.len()];
+        let mut missing = Vec::new();
+        for (at, node) in graph.nodes.iter().enumerate().rev() {
+            let read = node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some());
+            if !read {
+                continue;
+            }
+            match crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset) {
+                Some((_, function)) => {
+                    if let Some(place) = functions.get_mut(at) {
+                        *place = Some(function);
+                    }
+                }
+                None => missing.push(crate::coverage::Missing::of(&graph, node)),
+            }
+            for &input in node.inputs.iter().flatten() {
+                if get(&last_reader, input).is_none() {
+                    set(&mut last_reader, input, Some(at));
+                }
+            }
+        }
+        if !missing.is_empty() {
+            missing.reverse();
+            return Err(Error::Unsupported { missing: crate::coverage::MissingList(missing) });
+        }
+        let mut weights = vec![None; graph.values.len()];
+        for (index, (value, _)) in graph.constants.iter().enumerate() {
+            set(&mut weights, *value, Some(index as u32));
+        }
+        Ok(Resolved { graph, functions, weights, last_reader })
+    }
+
+    /// Returns the position in `graph.constants` of a value that is constant.
+    pub(crate) fn weight(&self, value: ValueId) -> Option<u32> {
+        get(&self.weights, value)
+    }
+}
+
+fn get<T: Copy>(table: &[Option<T>], value: ValueId) -> Option<T> {
+    table.get(value.index()).copied().flatten()
+}
+
+fn set<T>(table: &mut [Option<T>], value: ValueId, to: Option<T>) {
+    if let Some(place) = table.get_mut(value.index()) {
+        *place = to;
+    }
+}
+
+/// Where a stage begins: the node, and the values that come from before.
+#[derive(Debug, Default)]
+pub(crate) struct Start {
+    /// The first node.
+    pub(crate) node: usize,
+    /// The values that the backend holds, in the order of the plan's inputs.
+    pub(crate) live: Vec<ValueId>,
+    /// The values that earlier stages found to be constant.
+    pub(crate) known: Vec<(ValueId, TensorData)>,
+}
+
+/// What is known of a live value when a stage is traced.
+#[derive(Debug, Clone)]
+pub(crate) struct Arriving {
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Shape,
+    /// Whether other runs may bring other extents.
+    pub(crate) varies: bool,
+    /// The elements, where the stage is specialised on them.
+    pub(crate) known: Option<TensorData>,
+}
+
+/// A traced stage.
+#[derive(Debug)]
+pub(crate) struct StageTrace {
+    pub(crate) recorded: Recorded,
+    /// The values to return.
+    pub(crate) outputs: Vec<ValueNo>,
+    /// The live values, as bits by position (63 for all from there on), on whose extents the trace depends.
+    pub(crate) consulted: u64,
+    /// For each node traced, the number of steps before it; to find the node of a step.
+    pub(crate) origins: Vec<(u32, u32)>,
+    /// Where the next stage starts; its `live` are the outputs. `None` if the graph is done.
+    pub(crate) next: Option<Start>,
+    /// The value that the next stage needs to know.
+    pub(crate) wanted: Option<ValueId>,
+}
+
+/// How tracing a stage ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// With a trace.
+    Done(Box<StageTrace>),
+    /// Before its first node: the value at this position of `live` must be known.
+    Needs(usize),
+}
+
+/// Settings of a trace that do not change between stages.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) natives: Vec<(Family, OpSet)>,
+    pub(crate) value_bytes: usize,
+}
+
+/// Traces from `start` as far as values allow.
+pub(crate) fn trace(
+    resolved: &Resolved,
+    start: &Start,
+    arriving: &[Arriving],
+    settings: &Settings,
+) -> Result<Outcome, Error> {
+    let graph = &resolved.graph;
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
+    let mut env: Vec<Option<Traced>> = vec![None; graph.values.len()];
+    for (index, (&value, from)) in start.live.iter().zip(arriving).enumerate() {
+        let traced = tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone());
+        set(&mut env, value, Some(traced));
+    }
+    for (value, data) in &start.known {
+        set(&mut env, *value, Some(crate::Backend::constant(&tracer, data)?));
+    }
+    let mut origins = Vec::with_capacity(graph.nodes.len() - start.node.min(graph.nodes.len()));
+    let mut cut = None;
+    let nodes = graph.nodes.iter().zip(&resolved.functions).enumerate().skip(start.node);
+    for (at, (node, function)) in nodes {
+        let Some(function) = function else { continue };
+        let before = tracer.steps();
+        origins.push((before as u32, at as u32));
+        let mut inputs: SmallVec<[Option<Traced>; 4]> = SmallVec::new();
+        for input in &node.inputs {
+            inputs.push(match input {
+                Some(value) => Some(value_of(resolved, &tracer, &mut env, *value)?),
+                None => None,
+            });
+        }
+        match function(&tracer, &Call::new(node, &inputs)) {
+            Ok(results) => {
+                tracer.take_wanted();
+                let got = results.len();
+                let mut results = results.into_iter();
+                for (position, output) in node.outputs.iter().enumerate() {
+                    let result = results.next();
+                    if let Some(value) = output {
+                        let result = result.ok_or_else(|| Error::Results {
+                            op: node.op_type.clone(),
+                            expected: position + 1,
+                            got,
+                        })?;
+                        set(&mut env, *value, Some(result));
+                    }
+                }
+            }
+            Err(error) => {
+                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
+                if let Some(live) = start.live.iter().position(|v| is(&env, *v, wanted)) {
+                    return Ok(Outcome::Needs(live));
+                }
+                let named = node.inputs.iter().flatten().find(|v| is(&env, **v, wanted));
+                let Some(&value) = named else { return Err(in_node(graph, at, error)) };
+                tracer.forget(before);
+                origins.pop();
+                cut = Some((at, value));
+                break;
+            }
+        }
+    }
+    let mut outputs = Vec::new();
+    let mut next = None;
+    let consulted = tracer.consulted();
+    match cut {
+        None => {
+            for &output in &graph.outputs {
+                outputs.push(value_of(resolved, &tracer, &mut env, output)?.no());
+            }
+        }
+        Some((node, _)) => {
+            let mut begin = Start { node, ..Start::default() };
+            for (index, traced) in env.iter().enumerate() {
+                let value = ValueId(index as u32);
+                let needed = get(&resolved.last_reader, value).is_some_and(|last| last >= node);
+                let Some(traced) = traced.as_ref().filter(|_| needed && resolved.weight(value).is_none()) else { continue };
+                match traced.known() {
+                    Some(data) => begin.known.push((value, data.clone())),
+                    None => {
+                        begin.live.push(value);
+                        outputs.push(traced.no());
+                    }
+                }
+            }
+            next = Some(begin);
+        }
+    }
+    let wanted = cut.map(|(_, value)| value);
+    Ok(Outcome::Done(Box::new(StageTrace { recorded: tracer.finish(), outputs, consulted, origins, next, wanted })))
+}
+
+/// Tells whether a value of the graph is this value of the trace.
+fn is(env: &[Option<Traced>], value: ValueId, no: ValueNo) -> bool {
+    env.get(value.index()).and_then(Option::as_ref).is_some_and(|t| t.no() == no)
+}
+
+/// Returns a value, adding it to the trace where it is a weight not yet used.
+fn value_of(resolved: &Resolved, tracer: &Tracer, env: &mut [Option<Traced>], value: ValueId) -> Result<Traced, Error> {
+    if let Some(traced) = env.get(value.index()).and_then(Option::as_ref) {
+        return Ok(traced.clone());
+    }
+    let data = resolved.weight(value).and_then(|i| resolved.graph.constants.get(i as usize).map(|(_, d)| (i, d)));
+    let Some((index, data)) = data else {
+        return Err(Error::MissingInput {
+            name: resolved.graph.name_of(value).to_owned(),
+            expected: resolved.graph.inputs.iter().map(|v| resolved.graph.name_of(*v).to_owned()).collect(),
+        });
+    };
+    let traced = tracer.weight(index, data);
+    set(env, value, Some(traced.clone()));
+    Ok(traced)
+}
+
+/// Says in which node an error happened.
+pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<crate::BoxError>) -> Error {
+    let node = graph.nodes.get(at);
+    let name = node.map_or_else(String::new, |n| {
+        let first = n.outputs.iter().flatten().next().map(|v| graph.name_of(*v));
+        if n.name.is_empty() { first.unwrap_or_default().to_owned() } else { n.name.clone() }
+    });
+    Error::Node { node: name, op: node.map_or_else(String::new, |n| n.op_type.clone()), source: source.into() }
+}
