@@ -4,10 +4,10 @@
 //! uploads its weights again nor computes again what follows from them.
 
 use super::lir::{Callee, callee};
-use crate::ext::FamilyTable;
+use crate::ext::{FamilyTable, OpSet};
 use crate::trace::{Recorded, Source, Step, ValueNo};
 use crate::{Backend, Outputs};
-use bb_ir::op::{OpSpec, Param};
+use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -58,9 +58,9 @@ pub(crate) struct PlanConstants<T> {
 /// # Errors
 ///
 /// The backend's own.
-pub(crate) fn fold<B: Backend + ?Sized>(
+pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
-    tables: &[FamilyTable<B>],
+    natives: &N,
     pool: &mut Pool<B::Tensor>,
     recorded: &Recorded,
     outputs: &[ValueNo],
@@ -92,7 +92,7 @@ pub(crate) fn fold<B: Backend + ?Sized>(
             .collect();
         let wanted = step.outputs.iter().any(|v| read.get(*v as usize) == Some(&true));
         let Some(known) = known.filter(|k| wanted && !k.is_empty() && worth_folding(recorded, step)) else { continue };
-        let results = run(on, tables, pool, step, known)?;
+        let results = run(on, natives, pool, step, known)?;
         for (&v, &number) in step.outputs.iter().zip(&results) {
             if let Some(place) = numbers.get_mut(v as usize) {
                 *place = Some(number);
@@ -158,9 +158,9 @@ fn literal<B: Backend + ?Sized>(on: &B, pool: &mut Pool<B::Tensor>, data: &Tenso
 }
 
 /// Runs one step on constants, or finds that it has run before.
-fn run<B: Backend + ?Sized>(
+fn run<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
-    tables: &[FamilyTable<B>],
+    natives: &N,
     pool: &mut Pool<B::Tensor>,
     step: &Step,
     known: SmallVec<[Option<u32>; 3]>,
@@ -172,11 +172,69 @@ fn run<B: Backend + ?Sized>(
     let results = {
         let operands: SmallVec<[Option<&B::Tensor>; 4]> =
             key.1.iter().map(|number| number.and_then(|n| pool.tensors.get(n as usize))).collect();
-        call(on, tables, callee(step), &operands, &step.params)?
+        call(on, natives, callee(step), &operands, &step.params)?
     };
     let numbers: SmallVec<[u32; 1]> = results.into_iter().map(|t| pool.add(t)).collect();
     pool.folds.entry(key).or_default().push((step.params.clone(), numbers.clone()));
     Ok(numbers)
+}
+
+/// The operations beyond the primitives that a plan may call.
+///
+/// Plans hold this rather than tables, so that one without natives does not mention the backend's type.
+pub(crate) trait Natives<B: Backend + ?Sized> {
+    /// Calls an operation of a family.
+    fn call(
+        &self,
+        on: &B,
+        family: Family,
+        index: u16,
+        operands: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error>;
+
+    /// Returns what is native.
+    fn native(&self) -> Vec<(Family, OpSet)>;
+}
+
+/// No operations but the primitives.
+pub(crate) struct NoNatives;
+
+impl<B: Backend + ?Sized> Natives<B> for NoNatives {
+    fn call(
+        &self,
+        _on: &B,
+        family: Family,
+        index: u16,
+        _operands: &[Option<&B::Tensor>],
+        _params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index })
+    }
+
+    fn native(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
+}
+
+impl<B: Backend + ?Sized> Natives<B> for &'static [FamilyTable<B>] {
+    fn call(
+        &self,
+        on: &B,
+        family: Family,
+        index: u16,
+        operands: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        match self.iter().find(|t| t.family() == family) {
+            Some(table) => table.call(on, index, operands, params),
+            None => NoNatives.call(on, family, index, operands, params),
+        }
+    }
+
+    fn native(&self) -> Vec<(Family, OpSet)> {
+        self.iter().map(|t| (t.family(), t.native())).collect()
+    }
 }
 
 /// Calls a primitive, or an operation of a family that the backend has.
@@ -185,19 +243,16 @@ fn run<B: Backend + ?Sized>(
 ///
 /// The operation's own.
 #[inline]
-pub(crate) fn call<B: Backend + ?Sized>(
+pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
-    tables: &[FamilyTable<B>],
+    natives: &N,
     callee: Callee,
     operands: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     match callee {
         Callee::Primitive(op) => crate::call::primitive(on, op, operands, params),
-        Callee::Extension(family, index) => match tables.iter().find(|t| t.family() == family) {
-            Some(table) => table.call(on, index, operands, params),
-            None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index }),
-        },
+        Callee::Extension(family, index) => natives.call(on, family, index, operands, params),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Running a graph that was not compiled: check, plan, run, with tensors by name.
 
 use super::{CompileOptions, Module, compile_with};
+use super::constants::NoNatives;
 use super::program::Engine;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
@@ -18,7 +19,7 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
     let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
-    let program = compile_with::<B>(&module, &CompileOptions::default(), &[], Engine::Interpreter)?;
+    let program = compile_with::<B, _>(&module, &CompileOptions::default(), NoNatives, Engine::Interpreter)?;
     run_named(on, &program, inputs)
 }
 

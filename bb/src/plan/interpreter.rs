@@ -1,9 +1,8 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
-use super::constants::{PlanConstants, call};
+use super::constants::{Natives, PlanConstants, call};
 use super::lir::{Instruction, Operand, Plan};
 use super::stage::StageTrace;
-use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use smallvec::SmallVec;
 
@@ -36,10 +35,10 @@ impl<T: crate::Tensor> Prepared<T> {
     /// Runs the plan.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.
-    pub(crate) fn run<B: Backend<Tensor = T> + ?Sized>(
+    pub(crate) fn run<B: Backend<Tensor = T> + ?Sized, N: Natives<B>>(
         &self,
         on: &B,
-        tables: &[FamilyTable<B>],
+        natives: &N,
         inputs: &[&T],
     ) -> Result<Vec<T>, Failure<B::Error>> {
         let mut slots: Vec<Option<T>> = Vec::with_capacity(self.plan.slots);
@@ -49,7 +48,7 @@ impl<T: crate::Tensor> Prepared<T> {
             for &operand in &instruction.inputs {
                 operands.push(self.operand(&slots, inputs, operand));
             }
-            let results = call(on, tables, instruction.callee, &operands, &instruction.params)
+            let results = call(on, natives, instruction.callee, &operands, &instruction.params)
                 .map_err(|error| Failure { node: self.node_of(instruction), error })?;
             drop(operands);
             for &slot in &instruction.frees {

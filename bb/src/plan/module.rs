@@ -1,12 +1,17 @@
 //! A model on its way to a backend.
 
+use crate::Error;
+use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::Graph;
+use bb_ir::proto::{FunctionProto, GraphProto, OperatorSetIdProto};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A checked model, ready to be compiled for a backend.
 #[derive(Debug, Clone)]
 pub struct Module {
-    pub(crate) graph: Arc<Graph>,
+    graph: Arc<Graph>,
 }
 
 impl Module {
@@ -15,9 +20,61 @@ impl Module {
         Module { graph: Arc::new(graph) }
     }
 
+    /// Reads and checks a model file; its external data lies in its folder.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::File`] if the file cannot be read, [`Error::Ir`] if the model is not valid.
+    pub fn load(path: &Path, limits: &bb_ir::Limits) -> Result<Module, Error> {
+        let file = |source| Error::File { path: path.to_owned(), source };
+        let size = std::fs::metadata(path).map_err(file)?.len();
+        if size > limits.model_bytes as u64 {
+            let limit = limits.model_bytes;
+            let got = usize::try_from(size).unwrap_or(usize::MAX);
+            return Err(bb_ir::Error::Limit { what: "bytes of a model", got, limit }.into());
+        }
+        let bytes = std::fs::read(path).map_err(file)?;
+        Module::from_bytes(bytes.into(), limits, path.parent())
+    }
+
+    /// Checks a serialized model; `folder` is where its external data may lie.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid.
+    pub fn from_bytes(bytes: bytes::Bytes, limits: &bb_ir::Limits, folder: Option<&Path>) -> Result<Module, Error> {
+        let model = check::parse_model(bytes, limits)?;
+        let mut options = CheckOptions::default();
+        options.limits = limits.clone();
+        options.external_data = folder;
+        Ok(Module::new(check::check(&model, &options)?.graph))
+    }
+
+    /// Checks a graph on its own. Without opsets it is taken to be of the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph is not valid.
+    pub fn from_graph(
+        graph: &GraphProto,
+        opsets: &[OperatorSetIdProto],
+        functions: &[FunctionProto],
+    ) -> Result<Module, Error> {
+        let mut versions: BTreeMap<String, i64> =
+            opsets.iter().map(|o| (o.domain().to_owned(), o.version())).collect();
+        if versions.is_empty() {
+            versions.insert(String::new(), bb_ir::opset::NEWEST);
+        }
+        Ok(Module::new(check::check_graph(graph, &versions, functions, &CheckOptions::default())?))
+    }
+
     /// Returns the checked graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Graph> {
+        self.graph.clone()
     }
 }
 
@@ -25,7 +82,7 @@ impl Module {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CompileOptions {
-    /// The most bytes that one value of the graph may have.
+    /// The most bytes that one value of the graph may have; what would be larger is an error before anything runs.
     pub value_bytes: usize,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,

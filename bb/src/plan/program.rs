@@ -4,12 +4,13 @@
 //! the trace consulted that, and for one value only where it read that. So a graph whose functions consult
 //! nothing keeps one plan, and a decoder whose cache grows makes one per step, of which the latest are kept.
 
-use super::constants::{Pool, fold};
+use super::constants::{Natives, NoNatives, Pool, fold};
 use super::interpreter::{Failure, Prepared};
-use super::stage::{Arriving, Outcome, Resolved, Settings, Start, in_node, trace};
+use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, in_node, trace};
 use super::{CompileOptions, Module};
-use crate::ext::FamilyTable;
-use crate::{Backend, Error, Executable, Port, Tensor};
+use crate::trace::to_graph;
+use crate::{Backend, BackendAttrs, Error, Executable, GraphIdentity, Port, Tensor};
+use bb_ir::proto::GraphProto;
 use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -18,14 +19,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 const KEPT: usize = 64;
 
 /// A compiled graph.
-pub(crate) struct Program<B: Backend + ?Sized> {
+pub(crate) struct Program<T, N> {
     resolved: Resolved,
-    tables: Vec<FamilyTable<B>>,
+    natives: N,
     settings: Settings,
+    engine: Engine,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    first: Stage<B::Tensor>,
-    pool: Mutex<Pool<B::Tensor>>,
+    first: Stage<T>,
+    pool: Mutex<Pool<T>>,
 }
 
 /// A stage and its plans.
@@ -39,8 +41,33 @@ struct Stage<T> {
 /// A plan of a stage, and for which inputs it holds.
 struct Variant<T> {
     guards: Vec<Guard>,
-    prepared: Prepared<T>,
+    code: Code<T>,
     next: Option<Stage<T>>,
+}
+
+/// What runs a stage.
+enum Code<T> {
+    /// Instructions, one call of an operation each.
+    Plan(Prepared<T>),
+    /// A graph of primitives, run whole by the backend.
+    Graph(Box<Whole>),
+}
+
+/// A stage as a graph.
+struct Whole {
+    graph: GraphProto,
+    identity: GraphIdentity,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+/// How a backend wants its stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    /// Operation by operation.
+    Interpreter,
+    /// As graphs, through [`Backend::execute`].
+    WholeGraph,
 }
 
 /// What a plan assumes of one live value.
@@ -66,16 +93,43 @@ impl<T> Stage<T> {
     }
 }
 
-/// Compiles a module to the planned interpreter, with the families that the backend adopted.
+/// Compiles for a backend with kernels; [`Backend::compile`] unless overridden.
 ///
 /// # Errors
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
-pub(crate) fn compile<B: Backend + ?Sized>(
+pub fn compile<B: Backend + ?Sized>(
+    _on: &B,
+    module: Module,
+    options: &CompileOptions,
+) -> Result<Box<dyn Executable<B>>, B::Error> {
+    Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::Interpreter)?))
+}
+
+/// Compiles for a backend that runs whole graphs: each stage is one graph of primitives.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] with every node that nothing runs.
+pub fn compile_whole_graph<B: Backend + ?Sized>(
+    _on: &B,
+    module: Module,
+    options: &CompileOptions,
+) -> Result<Box<dyn Executable<B>>, B::Error> {
+    Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::WholeGraph)?))
+}
+
+/// Compiles with the families that the backend adopted.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] with every node that nothing runs.
+pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     module: &Module,
     options: &CompileOptions,
-    tables: &[FamilyTable<B>],
-) -> Result<Program<B>, Error> {
+    natives: N,
+    engine: Engine,
+) -> Result<Program<B::Tensor, N>, Error> {
     let graph = module.graph();
     let port = |value: &ValueId| Port {
         name: graph.name_of(*value).to_owned(),
@@ -84,29 +138,34 @@ pub(crate) fn compile<B: Backend + ?Sized>(
     };
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
-    let resolved = Resolved::new(graph.clone())?;
+    let resolved = Resolved::new(module.shared())?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
         pool: Mutex::new(Pool::new(graph.constants.len())),
-        tables: tables.to_vec(),
-        settings: Settings {
-            natives: tables.iter().map(|t| (t.family(), t.native())).collect(),
-            value_bytes: options.value_bytes,
-        },
+        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
+        natives,
         first: Stage::new(start, Vec::new()),
         inputs,
         outputs,
         resolved,
+        engine,
     })
 }
 
-impl<B: Backend + ?Sized> Program<B> {
-    fn run_variant(&self, on: &B, variant: &Variant<B::Tensor>, live: &[&B::Tensor]) -> Result<Vec<B::Tensor>, B::Error> {
-        variant.prepared.run(on, &self.tables, live).map_err(|failure| self.name(failure))
+impl<T: Tensor, N> Program<T, N> {
+    fn run_variant<B>(&self, on: &B, variant: &Variant<T>, live: &[&T]) -> Result<Vec<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
+        match &variant.code {
+            Code::Plan(plan) => plan.run(on, &self.natives, live).map_err(|failure| self.name(failure)),
+            Code::Graph(whole) => whole.run(on, live),
+        }
     }
 
     /// Says in which node of the graph a kernel failed.
-    fn name(&self, failure: Failure<B::Error>) -> B::Error {
+    fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(&self, failure: Failure<E>) -> E {
         match failure.node {
             Some(node) => in_node(&self.resolved.graph, node, failure.error).into(),
             None => failure.error,
@@ -114,7 +173,11 @@ impl<B: Backend + ?Sized> Program<B> {
     }
 
     /// Finds the plan for these inputs, or makes it.
-    fn variant(&self, on: &B, stage: &Stage<B::Tensor>, live: &[&B::Tensor]) -> Result<Arc<Variant<B::Tensor>>, B::Error> {
+    fn variant<B>(&self, on: &B, stage: &Stage<T>, live: &[&T]) -> Result<Arc<Variant<T>>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
         let mut values: Vec<Option<TensorData>> = Vec::new();
         loop {
             let read = stage.read.read().unwrap_or_else(PoisonError::into_inner).clone();
@@ -164,17 +227,12 @@ impl<B: Backend + ?Sized> Program<B> {
                             value: a.known,
                         })
                         .collect();
-                    let weights = &self.resolved.graph.constants;
-                    let constants = {
-                        let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                        fold(on, &self.tables, &mut pool, &traced.recorded, &traced.outputs, weights)?
-                    };
-                    let prepared = Prepared::new(&traced, constants);
+                    let code = self.code(on, &traced)?;
                     let next = traced.next.map(|start| {
                         let read = traced.wanted.and_then(|w| start.live.iter().position(|v| *v == w));
                         Stage::new(start, read.into_iter().collect())
                     });
-                    let variant = Arc::new(Variant { guards, prepared, next });
+                    let variant = Arc::new(Variant { guards, code, next });
                     let mut variants = stage.variants.write().unwrap_or_else(PoisonError::into_inner);
                     if variants.len() >= KEPT {
                         variants.remove(0);
@@ -186,8 +244,30 @@ impl<B: Backend + ?Sized> Program<B> {
         }
     }
 
+    /// Makes of a trace what runs it.
+    fn code<B>(&self, on: &B, traced: &StageTrace) -> Result<Code<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
+        let weights = &self.resolved.graph.constants;
+        match self.engine {
+            Engine::Interpreter => {
+                let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
+                let constants = fold(on, &self.natives, &mut pool, &traced.recorded, &traced.outputs, weights)?;
+                Ok(Code::Plan(Prepared::new(traced, constants)))
+            }
+            Engine::WholeGraph => {
+                let inputs: Vec<String> = (0..traced.inputs).map(|i| format!("input_{i}")).collect();
+                let outputs: Vec<String> = (0..traced.outputs.len()).map(|i| format!("output_{i}")).collect();
+                let graph = to_graph(&traced.recorded, &inputs, &outputs, &traced.outputs, weights)?;
+                Ok(Code::Graph(Box::new(Whole { graph, identity: GraphIdentity::fresh(), inputs, outputs })))
+            }
+        }
+    }
+
     /// Tells whether other runs may bring other extents of a live value.
-    fn varies(&self, stage: &Stage<B::Tensor>, position: usize) -> bool {
+    fn varies(&self, stage: &Stage<T>, position: usize) -> bool {
         let ty = stage.start.live.get(position).and_then(|v| self.resolved.graph.values.get(v.index())).map(|v| &v.ty);
         match ty {
             Some(ValueType::Tensor { shape: Some(dims), .. }) if stage.start.node == 0 => {
@@ -198,7 +278,22 @@ impl<B: Backend + ?Sized> Program<B> {
     }
 }
 
-impl<B: Backend + ?Sized> Executable<B> for Program<B> {
+impl Whole {
+    fn run<B: Backend + ?Sized>(&self, on: &B, live: &[&B::Tensor]) -> Result<Vec<B::Tensor>, B::Error> {
+        let inputs = self.inputs.iter().cloned().zip(live.iter().map(|&x| x.clone())).collect();
+        let attrs = BackendAttrs::default().with_identity(self.identity);
+        let mut results = on.execute(&self.graph, inputs, attrs)?;
+        let take = |name: &String| results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into());
+        self.outputs.iter().map(take).collect()
+    }
+}
+
+impl<T, N, B> Executable<B> for Program<T, N>
+where
+    T: Tensor,
+    B: Backend<Tensor = T> + ?Sized,
+    N: Natives<B> + Send + Sync,
+{
     fn inputs(&self) -> &[Port] {
         &self.inputs
     }
@@ -240,9 +335,13 @@ impl<B: Backend + ?Sized> Executable<B> for Program<B> {
     }
 }
 
-impl<B: Backend + ?Sized> Program<B> {
+impl<T: Tensor, N> Program<T, N> {
     /// Runs the stages after the first.
-    fn run_rest(&self, on: &B, first: Arc<Variant<B::Tensor>>, results: Vec<B::Tensor>) -> Result<Vec<B::Tensor>, B::Error> {
+    fn run_rest<B>(&self, on: &B, first: Arc<Variant<T>>, results: Vec<T>) -> Result<Vec<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
         let (mut variant, mut live) = (first, results);
         loop {
             let next = match &variant.next {

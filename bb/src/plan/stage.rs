@@ -12,11 +12,12 @@ use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A graph with what planning looks up once: its nodes' functions and which of them matter.
 #[derive(Debug)]
 pub(crate) struct Resolved {
-    pub(crate) graph: Graph,
+    pub(crate) graph: Arc<Graph>,
     /// The function of each node; `None` for a node whose results nobody reads.
     functions: Vec<Option<Function<Tracer>>>,
     /// For each value, its position in `graph.constants`.
@@ -31,7 +32,7 @@ impl Resolved {
     /// # Errors
     ///
     /// [`Error::Unsupported`] with every node for which there is none.
-    pub(crate) fn new(graph: Graph) -> Result<Resolved, Error> {
+    pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
         let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
         for &output in &graph.outputs {
             set(&mut last_reader, output, Some(usize::MAX));
@@ -110,6 +111,8 @@ pub(crate) struct Arriving {
 #[derive(Debug)]
 pub(crate) struct StageTrace {
     pub(crate) recorded: Recorded,
+    /// The number of live values that came in.
+    pub(crate) inputs: usize,
     /// The values to return.
     pub(crate) outputs: Vec<ValueNo>,
     /// The live values, as bits by position (63 for all from there on), on whose extents the trace depends.
@@ -175,14 +178,13 @@ pub(crate) fn trace(
                 let got = results.len();
                 let mut results = results.into_iter();
                 for (position, output) in node.outputs.iter().enumerate() {
-                    let result = results.next();
+                    let result = results.next().flatten();
                     if let Some(value) = output {
-                        let result = result.ok_or_else(|| Error::Results {
-                            op: node.op_type.clone(),
-                            expected: position + 1,
-                            got,
-                        })?;
-                        set(&mut env, *value, Some(result));
+                        if result.is_none() {
+                            let op = node.op_type.clone();
+                            return Err(in_node(graph, at, Error::Results { op, expected: position + 1, got }));
+                        }
+                        set(&mut env, *value, result);
                     }
                 }
             }
@@ -227,7 +229,7 @@ pub(crate) fn trace(
         }
     }
     let wanted = cut.map(|(_, value)| value);
-    Ok(Outcome::Done(Box::new(StageTrace { recorded: tracer.finish(), outputs, consulted, origins, next, wanted })))
+    Ok(Outcome::Done(Box::new(StageTrace { recorded: tracer.finish(), inputs: start.live.len(), outputs, consulted, origins, next, wanted })))
 }
 
 /// Tells whether a value of the graph is this value of the trace.

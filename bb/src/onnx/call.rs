@@ -1,0 +1,223 @@
+//! One call of an operator, and typed access to what it brings.
+
+use crate::ext::Ops;
+use crate::{Backend, Error};
+use bb_ir::graph::{Attribute, Attributes, Node};
+use smallvec::{SmallVec, smallvec};
+
+/// The results of an operator by position; `None` where one is not made.
+pub type Results<T> = SmallVec<[Option<T>; 2]>;
+
+/// What an ONNX function returns on the backend `B`.
+pub type Answer<B> = Result<Results<<B as Backend>::Tensor>, <B as Backend>::Error>;
+
+/// An ONNX function on the backend `B`.
+pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> Answer<B>;
+
+/// One call of an operator: the node and its operands.
+#[derive(Debug)]
+pub struct Call<'a, T> {
+    node: &'a Node,
+    inputs: &'a [Option<T>],
+}
+
+impl<'a, T> Call<'a, T> {
+    /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
+    pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
+        Call { node, inputs }
+    }
+
+    /// Returns the operand at `index`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out.
+    pub fn input(&self, index: usize) -> Result<&'a T, Error> {
+        self.optional(index).ok_or_else(|| {
+            self.wrong(&format!("operand {index}"), format!("is missing; {} came", self.inputs.len()))
+        })
+    }
+
+    /// Returns the operand at `index`, if it is not left out.
+    pub fn optional(&self, index: usize) -> Option<&'a T> {
+        self.inputs.get(index).and_then(Option::as_ref)
+    }
+
+    /// Returns all operands of an operator that takes any number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if one is left out.
+    pub fn all(&self) -> Result<SmallVec<[&'a T; 8]>, Error> {
+        (0..self.inputs.len()).map(|i| self.input(i)).collect()
+    }
+
+    /// Returns the number of operands, those left out included.
+    pub fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Tells whether there are no operands.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Tells whether the result at `index` is wanted.
+    pub fn wants(&self, index: usize) -> bool {
+        self.node.outputs.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Returns the number of results that the node names, those not wanted included.
+    pub fn results(&self) -> usize {
+        self.node.outputs.len()
+    }
+
+    /// Returns the opset of the operator's domain.
+    pub fn opset(&self) -> i64 {
+        self.node.opset
+    }
+
+    /// Returns the operator, as in `ReduceSum`.
+    pub fn op_type(&self) -> &'a str {
+        &self.node.op_type
+    }
+
+    /// Returns the attributes.
+    pub fn attributes(&self) -> &'a Attributes {
+        &self.node.attributes
+    }
+
+    /// Tells whether the attribute is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.node.attributes.get(name).is_some()
+    }
+
+    /// Makes the error that `what`, an attribute or operand, has a `problem`.
+    pub fn wrong(&self, what: &str, problem: impl Into<String>) -> Error {
+        Error::Operator { op: self.node.op_type.clone(), what: what.to_owned(), problem: problem.into() }
+    }
+
+    /// Returns an integer attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    pub fn int(&self, name: &str) -> Result<i64, Error> {
+        self.required(name, self.attributes().int(name)?)
+    }
+
+    /// Returns an integer attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Error> {
+        Ok(self.attributes().int(name)?.unwrap_or(default))
+    }
+
+    /// Returns an integer attribute that is 0 or not, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
+        Ok(self.attributes().int(name)?.map_or(default, |v| v != 0))
+    }
+
+    /// Returns a float attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    pub fn float(&self, name: &str) -> Result<f64, Error> {
+        self.required(name, self.attributes().float(name)?.map(f64::from))
+    }
+
+    /// Returns a float attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
+        Ok(self.attributes().float(name)?.map_or(default, f64::from))
+    }
+
+    /// Returns a list of integers, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Error> {
+        Ok(self.attributes().ints(name)?)
+    }
+
+    /// Returns a list of floats, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn floats(&self, name: &str) -> Result<Option<&'a [f32]>, Error> {
+        Ok(self.attributes().floats(name)?)
+    }
+
+    /// Returns a string attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    pub fn text(&self, name: &str) -> Result<Option<&'a str>, Error> {
+        Ok(self.attributes().text(name)?)
+    }
+
+    /// Returns a string attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    pub fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Error> {
+        Ok(self.text(name)?.unwrap_or(default))
+    }
+
+    /// Returns an element type that an integer attribute numbers, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if no type has the number.
+    pub fn dtype(&self, name: &str) -> Result<Option<bb_ir::DataType>, Error> {
+        let Some(number) = self.attributes().int(name)? else { return Ok(None) };
+        let dtype = i32::try_from(number).ok().and_then(bb_ir::DataType::from_onnx);
+        dtype.map(Some).ok_or_else(|| self.wrong(name, format!("is {number}, which numbers no element type")))
+    }
+
+    /// Returns an attribute of any kind.
+    pub fn attribute(&self, name: &str) -> Option<&'a Attribute> {
+        self.node.attributes.get(name)
+    }
+
+    fn required<V>(&self, name: &str, value: Option<V>) -> Result<V, Error> {
+        value.ok_or_else(|| self.wrong(name, "is missing; the operator needs it"))
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones.
+    pub(super) fn list<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        name: &str,
+        index: usize,
+    ) -> Result<Option<Vec<i64>>, B::Error>
+    where
+        T: crate::Tensor,
+    {
+        match (self.optional(index), self.ints(name)?) {
+            (Some(x), _) => on.ints(x).map(Some),
+            (None, list) => Ok(list.map(<[i64]>::to_vec)),
+        }
+    }
+}
+
+/// The only result.
+pub(super) fn one<T>(x: T) -> Results<T> {
+    smallvec![Some(x)]
+}

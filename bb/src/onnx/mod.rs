@@ -1,0 +1,18 @@
+//! ONNX's operators as functions over any backend.
+//!
+//! [`lookup`] finds the function that serves an operator of an opset. A function reads its [`Call`]'s
+//! attributes and tensor parameters, resolves what ONNX moved between the two across opsets, and calls
+//! primitives and extension methods. Run on a backend's tensors it computes; run on a
+//! [`Tracer`](crate::trace::Tracer) it records what it calls, which is how operators are lowered.
+//!
+//! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
+//! operand's value a plan depends on. Operators with subgraphs belong to the plan.
+
+mod arithmetic;
+mod call;
+mod movement;
+mod reduce;
+mod table;
+
+pub use call::{Answer, Call, Function, Results};
+pub use table::{Class, Operator, lookup, operators};
