@@ -81,7 +81,10 @@ macro_rules! contract {
             ///
             /// What makes the graph invalid, or what the options refuse.
             fn compile(&self, module: Module, options: &CompileOptions)
-                -> Result<Box<dyn Executable<Self>>, Self::Error> {
+                -> Result<Box<dyn Executable<Self>>, Self::Error>
+            where
+                Self: 'static,
+            {
                 crate::plan::compile(self, module, options)
             }
 

@@ -1,6 +1,6 @@
 //! Every family on every backend: native where the backend is, by the default body where it is not.
 
-use crate::{Backend, BackendAttrs, CompileOptions, Executable, Module, Outputs};
+use crate::{Backend, BackendAttrs, Outputs};
 use bb_ir::TensorData;
 use bb_ir::op::{Family, Param};
 use bb_ir::proto::GraphProto;
@@ -145,11 +145,6 @@ macro_rules! forward {
                 attrs: BackendAttrs<'_>,
             ) -> Result<HashMap<String, B::Tensor>, B::Error> {
                 self.on.execute(graph, inputs, attrs)
-            }
-
-            fn compile(&self, module: Module, options: &CompileOptions)
-                -> Result<Box<dyn Executable<Self>>, B::Error> {
-                crate::plan::compile(self, module, options)
             }
         }
     };

@@ -1,9 +1,11 @@
 //! A model on its way to a backend.
 
-use crate::Error;
+use crate::ext::FamilyTable;
+use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::Graph;
 use bb_ir::proto::{FunctionProto, GraphProto, OperatorSetIdProto};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,17 +81,41 @@ impl Module {
 }
 
 /// How to compile.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct CompileOptions {
     /// The most bytes that one value of the graph may have; what would be larger is an error before anything runs.
     pub value_bytes: usize,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
+    /// A `Families<B>` for the backend that compiles.
+    families: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The families that a backend adopted, inside [`CompileOptions`], which do not name its type.
+struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
+
+impl CompileOptions {
+    /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
+    #[must_use]
+    pub fn with_families<B: Backend + ?Sized + 'static>(self, tables: &'static [FamilyTable<B>]) -> CompileOptions {
+        CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
+    }
+
+    /// Returns the families of `B`; none if the options were made for another backend.
+    pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
+        self.families.as_ref().and_then(|any| any.downcast_ref::<Families<B>>()).map_or(&[], |families| families.0)
+    }
+}
+
+impl std::fmt::Debug for CompileOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompileOptions").field("value_bytes", &self.value_bytes).finish_non_exhaustive()
+    }
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { value_bytes: crate::trace::DEFAULT_LIMIT, identity: None }
+        CompileOptions { value_bytes: crate::trace::DEFAULT_LIMIT, identity: None, families: None }
     }
 }

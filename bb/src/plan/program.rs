@@ -98,12 +98,16 @@ impl<T> Stage<T> {
 /// # Errors
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
-pub fn compile<B: Backend + ?Sized>(
+pub fn compile<B: Backend + ?Sized + 'static>(
     _on: &B,
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
-    Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::Interpreter)?))
+    let families = options.families::<B>();
+    if families.is_empty() {
+        return Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::Interpreter)?));
+    }
+    Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter)?))
 }
 
 /// Compiles for a backend that runs whole graphs: each stage is one graph of primitives.

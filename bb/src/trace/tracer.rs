@@ -3,12 +3,10 @@
 use super::eval;
 use super::recorded::{Recorded, Source, Step, Value, ValueNo};
 use crate::ext::OpSet;
-use crate::{Backend, BackendAttrs, CompileOptions, Error, Executable, Module, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
-use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData, infer};
 use smallvec::SmallVec;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -311,19 +309,6 @@ macro_rules! record {
                 }
                 self.lock().wanted = Some(x.no());
                 Err(Error::NotConstant { op: "to_host".to_owned(), value: format!("%{}", x.no()) })
-            }
-
-            fn execute(
-                &self,
-                graph: &GraphProto,
-                inputs: HashMap<String, Traced>,
-                attrs: BackendAttrs<'_>,
-            ) -> Result<HashMap<String, Traced>, Error> {
-                crate::plan::execute(self, graph, inputs, attrs)
-            }
-
-            fn compile(&self, module: Module, options: &CompileOptions) -> Result<Box<dyn Executable<Self>>, Error> {
-                crate::plan::compile(self, module, options)
             }
         }
     };
