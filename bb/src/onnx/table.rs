@@ -30,9 +30,9 @@ pub struct Operator {
 /// Expands `domain { Name: versions => function, versions => function; … }` to the list of operators and the
 /// functions beside it. Domains, names and versions ascend, so that [`lookup`] can bisect; a test holds it.
 macro_rules! operators {
-    ($( $domain:literal { $( $name:ident : $( $($since:literal),+ => $function:expr ),+ ; )* } )*) => {
+    ($( $domain:literal { $( $name:ident $([$class:ident])? : $( $($since:literal),+ => $function:expr ),+ ; )* } )*) => {
         static OPERATORS: &[Operator] = &[$( $( $( $(
-            Operator { domain: $domain, name: stringify!($name), since: $since, class: Class::Primitives },
+            Operator { domain: $domain, name: stringify!($name), since: $since, class: class!($($class)?) },
         )+ )+ )* )*];
 
         /// Returns the function of the operator at `index` of [`OPERATORS`].
@@ -42,6 +42,15 @@ macro_rules! operators {
             // Versions that share a function are one entry here.
             functions.iter().find(|(_, versions)| { end += versions; index < end }).map(|(f, _)| *f)
         }
+    };
+}
+
+macro_rules! class {
+    () => {
+        Class::Primitives
+    };
+    ($class:ident) => {
+        Class::$class
     };
 }
 

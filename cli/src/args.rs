@@ -1,0 +1,136 @@
+//! The command line's grammar.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs, inspects, tests and measures ONNX models on any backend.
+#[derive(Debug, Parser)]
+#[command(name = "bb", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a model and print its outputs
+    Run(Run),
+    /// Print a model's inputs, outputs and operators, and what runs each
+    Inspect(Inspect),
+    /// Run every test case below a folder and compare with the expected outputs
+    Conformance(Conformance),
+    /// Run the cases named on standard input, one at a time, for `conformance`
+    #[command(hide = true)]
+    ConformanceWorker(Worker),
+    /// Measure how long a model takes to load, prepare and run
+    Bench(Bench),
+    /// List the backends that are linked
+    Backends(Backends),
+}
+
+/// Which backend, and how to print.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// The backend, by name
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    pub(crate) backend: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The model, an .onnx file
+    pub(crate) model: PathBuf,
+    /// An input: a .npy file, or a serialized TensorProto in a .pb file
+    #[arg(long = "input", value_name = "NAME=FILE")]
+    pub(crate) inputs: Vec<String>,
+    /// Fill the inputs that are not given with random numbers from this seed
+    #[arg(long, value_name = "SEED")]
+    pub(crate) random: Option<u64>,
+    /// Write each output to this folder, as NAME.npy
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// How far a model is taken before it is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Stage {
+    /// As authored, functions inlined
+    Hir,
+    /// Lowered to what the backend runs
+    Mir,
+    /// As instructions over slots
+    Lir,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The model, an .onnx file
+    pub(crate) model: PathBuf,
+    /// Also print the graph at this stage
+    #[arg(long, value_enum)]
+    pub(crate) stage: Option<Stage>,
+    /// The extents of an input, for the stages after the first
+    #[arg(long = "shape", value_name = "NAME=1,3,224,224")]
+    pub(crate) shapes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Conformance {
+    /// The folder; every folder below it with a model.onnx is a case
+    pub(crate) dir: PathBuf,
+    /// The backend, by name
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    pub(crate) backend: String,
+    /// Run the cases whose path contains this text only
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) filter: Option<String>,
+    /// Skip the cases named in this file, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) exclude: Option<PathBuf>,
+    /// Give up on a case after this long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) timeout: u64,
+    /// Write one record per case to this file; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// How many cases to run at once; as many as there are processors unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) jobs: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Worker {
+    #[arg(long)]
+    pub(crate) backend: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// The model, an .onnx file
+    pub(crate) model: PathBuf,
+    /// A folder with the inputs: input_0.pb, input_1.pb, …; random numbers unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// How many threads a backend may use; as many as there are processors unless given
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    /// How many runs to time
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) runs: usize,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Backends {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,102 @@
+//! `bb conformance`: every case below a folder, each isolated.
+//!
+//! Cases run in worker processes, so that one that crashes, hangs or takes all memory fails alone.
+
+mod pool;
+
+use crate::args;
+use crate::case;
+use crate::error::{Error, Result};
+use pool::{Job, Outcome};
+use std::collections::BTreeSet;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
+    let backend = bb::backend(&options.backend)?;
+    drop(backend);
+    let excluded = excluded(options.exclude.as_deref())?;
+    let mut skipped = Vec::new();
+    let mut jobs = Vec::new();
+    let cases = case::find(&options.dir)?;
+    if cases.is_empty() {
+        return Err(Error::NoCases { dir: options.dir.clone() });
+    }
+    for path in cases {
+        let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
+            continue;
+        }
+        // A list names cases from the root of the data; the folder given may lie below it.
+        let listed = excluded.iter().any(|e| *e == name || (!name.is_empty() && e.ends_with(&format!("/{name}"))));
+        if listed { skipped.push(name) } else { jobs.push(Job { name, path }) }
+    }
+    let bar = progress(jobs.len());
+    let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let timeout = Duration::from_secs(options.timeout);
+    let mut outcomes = pool::run(jobs, &options.backend, workers, timeout, |outcome| {
+        if let Some(reason) = &outcome.reason {
+            bar.suspend(|| println!("failed {}: {reason}", outcome.name));
+        }
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    outcomes.sort_by(|a, b| a.name.cmp(&b.name));
+    if let Some(path) = &options.json {
+        write(path, &outcomes, &skipped)?;
+    }
+    let failed = outcomes.iter().filter(|o| o.reason.is_some()).count();
+    println!("{} passed, {failed} failed, {} skipped", outcomes.len() - failed, skipped.len());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs the cases that standard input names; answers each with a line, empty if it passed.
+pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(Error::Worker)?;
+        let ran = std::panic::catch_unwind(|| case::run(Path::new(&line), &options.backend));
+        let reason = match ran {
+            Ok(Ok(())) => String::new(),
+            Ok(Err(reason)) => reason,
+            Err(_) => "panicked".to_owned(),
+        };
+        writeln!(out, "{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
+        out.flush().map_err(Error::Worker)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the list of cases to skip; what follows `#` is a remark.
+fn excluded(path: Option<&Path>) -> Result<BTreeSet<String>> {
+    let Some(path) = path else { return Ok(BTreeSet::new()) };
+    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let name = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
+    Ok(text.lines().map(name).filter(|name| !name.is_empty()).collect())
+}
+
+fn progress(length: usize) -> indicatif::ProgressBar {
+    if std::io::stderr().is_terminal() {
+        indicatif::ProgressBar::new(length as u64)
+    } else {
+        indicatif::ProgressBar::hidden()
+    }
+}
+
+fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
+    let ran = outcomes.iter().map(|o| {
+        let status = if o.reason.is_none() { "passed" } else { "failed" };
+        serde_json::json!({ "case": o.name, "status": status, "reason": o.reason, "seconds": o.seconds })
+    });
+    let left = skipped
+        .iter()
+        .map(|name| serde_json::json!({ "case": name, "status": "skipped", "reason": "excluded", "seconds": 0.0 }));
+    let text = serde_json::to_string_pretty(&ran.chain(left).collect::<Vec<_>>())?;
+    if path == Path::new("-") {
+        println!("{text}");
+        return Ok(());
+    }
+    std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
+}

@@ -1,0 +1,112 @@
+//! Worker processes, which are replaced when they crash or take too long.
+
+use crate::error::{Error, Result};
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A case to run.
+pub(super) struct Job {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+}
+
+/// How a case ended; without a reason it passed.
+pub(super) struct Outcome {
+    pub(super) name: String,
+    pub(super) reason: Option<String>,
+    pub(super) seconds: f64,
+}
+
+/// Runs all jobs on `workers` processes and calls `done` after each.
+pub(super) fn run(
+    jobs: Vec<Job>,
+    backend: &str,
+    workers: usize,
+    timeout: Duration,
+    done: impl Fn(&Outcome) + Sync,
+) -> Result<Vec<Outcome>> {
+    let queue = Mutex::new(jobs.into_iter());
+    let outcomes = Mutex::new(Vec::new());
+    let one = || -> Result<()> {
+        let mut worker = None;
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(job) = next else { return Ok(()) };
+            let running = match worker.take() {
+                Some(running) => running,
+                None => Worker::start(backend)?,
+            };
+            let start = Instant::now();
+            let (reason, kept) = running.run(&job, timeout);
+            worker = kept;
+            let outcome = Outcome { name: job.name, reason, seconds: start.elapsed().as_secs_f64() };
+            done(&outcome);
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(one)).collect();
+        threads.into_iter().try_for_each(|t| {
+            t.join().unwrap_or_else(|_| Err(Error::Worker(std::io::Error::other("a supervising thread panicked"))))
+        })
+    })?;
+    Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A process that answers each line on its standard input with one on its standard output.
+struct Worker {
+    process: Child,
+    input: ChildStdin,
+    answers: Receiver<String>,
+}
+
+impl Worker {
+    fn start(backend: &str) -> Result<Worker> {
+        let program = std::env::current_exe().map_err(Error::Worker)?;
+        let mut process = Command::new(program)
+            .args(["conformance-worker", "--backend", backend])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(Error::Worker)?;
+        let closed = || Error::Worker(std::io::Error::other("a pipe is missing"));
+        let input = process.stdin.take().ok_or_else(closed)?;
+        let output = process.stdout.take().ok_or_else(closed)?;
+        let (send, answers) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Worker { process, input, answers })
+    }
+
+    /// Runs a case; returns why it failed, and the worker if it can go on.
+    fn run(mut self, job: &Job, timeout: Duration) -> (Option<String>, Option<Worker>) {
+        let asked = writeln!(self.input, "{}", job.path.display()).and_then(|()| self.input.flush());
+        let answer = asked.map_err(|_| RecvTimeoutError::Disconnected).and_then(|()| self.answers.recv_timeout(timeout));
+        match answer {
+            Ok(reason) => ((!reason.is_empty()).then_some(reason), Some(self)),
+            Err(RecvTimeoutError::Timeout) => (Some(format!("timed out after {} s", timeout.as_secs())), None),
+            Err(RecvTimeoutError::Disconnected) => {
+                let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+                (Some(format!("crashed: {how}")), None)
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A process that has ended already needs no ending.
+        let _ended = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}

@@ -1,0 +1,68 @@
+//! Printing for people: errors with their causes, tables, numbers.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use std::io::{IsTerminal, Write};
+
+/// Prints an error and what caused it to standard error, each on a line.
+pub(crate) fn error(error: &dyn std::error::Error) {
+    let mut out = std::io::stderr().lock();
+    let (red, plain) = if out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
+    let mut cause = error.source();
+    // Nobody is left to tell if standard error is closed.
+    let _closed = writeln!(out, "{red}error:{plain} {error}");
+    while let Some(source) = cause {
+        let _closed = writeln!(out, "  because: {source}");
+        cause = source.source();
+    }
+}
+
+/// Writes an error and what caused it on one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}
+
+/// Makes a table with this header.
+pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table
+}
+
+/// Writes a duration with a fitting unit.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s => format!("{:.2} µs", s * 1e6),
+    }
+}
+
+/// Writes a type and shape, as in `f32[1, n, 3]`.
+pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
+    use bb_ir::graph::{Dim, ValueType};
+    match ty {
+        ValueType::Unknown => "?".to_owned(),
+        ValueType::Tensor { dtype, shape: None } => format!("{dtype}[..]"),
+        ValueType::Tensor { dtype, shape: Some(dims) } => {
+            let dims: Vec<String> = dims
+                .iter()
+                .map(|dim| match dim {
+                    Dim::Known(extent) => extent.to_string(),
+                    Dim::Symbol(name) => name.clone(),
+                    Dim::Unknown => "?".to_owned(),
+                })
+                .collect();
+            format!("{dtype}[{}]", dims.join(", "))
+        }
+        ValueType::Sequence(of) => format!("sequence of {}", self::ty(of)),
+        ValueType::Optional(of) => format!("optional {}", self::ty(of)),
+        ValueType::Map(key, of) => format!("map from {key} to {}", self::ty(of)),
+    }
+}
