@@ -27,12 +27,12 @@ pub struct Operator {
     pub class: Class,
 }
 
-/// Expands `domain { Name: versions => function, versions => function; … }` to the list of operators and the
+/// Expands `domain { Class Name: versions => function, versions => function; … }` to the list of operators and the
 /// functions beside it. Domains, names and versions ascend, so that [`lookup`] can bisect; a test holds it.
 macro_rules! operators {
-    ($( $domain:literal { $( $name:ident $([$class:ident])? : $( $($since:literal),+ => $function:expr ),+ ; )* } )*) => {
+    ($( $domain:literal { $( $class:ident $name:ident : $( $($since:literal),+ => $function:expr ),+ ; )* } )*) => {
         static OPERATORS: &[Operator] = &[$( $( $( $(
-            Operator { domain: $domain, name: stringify!($name), since: $since, class: class!($($class)?) },
+            Operator { domain: $domain, name: stringify!($name), since: $since, class: Class::$class },
         )+ )+ )* )*];
 
         /// Returns the function of the operator at `index` of [`OPERATORS`].
@@ -42,15 +42,6 @@ macro_rules! operators {
             // Versions that share a function are one entry here.
             functions.iter().find(|(_, versions)| { end += versions; index < end }).map(|(f, _)| *f)
         }
-    };
-}
-
-macro_rules! class {
-    () => {
-        Class::Primitives
-    };
-    ($class:ident) => {
-        Class::$class
     };
 }
 
@@ -72,37 +63,37 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 
 operators! {
     "" {
-        Abs: 1, 6, 13 => a::abs;
-        Add: 1, 6 => a::legacy_add, 7, 13, 14 => a::add;
-        Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
-        CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
-        Concat: 1, 4, 11, 13 => m::concat;
-        Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
-        Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
-        Equal: 1 => a::legacy_equal, 7, 11, 13, 19 => a::equal;
-        Exp: 1, 6, 13 => a::exp;
-        Gather: 1, 11, 13 => m::gather;
-        Greater: 1 => a::legacy_greater, 7, 9, 13 => a::greater;
-        Identity: 1, 13, 14, 16, 19, 21, 23, 24, 25 => a::identity;
-        Less: 1 => a::legacy_less, 7, 9, 13 => a::less;
-        Log: 1, 6, 13 => a::log;
-        MatMul: 1, 9, 13 => a::matmul;
-        Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
-        Neg: 1, 6, 13 => a::neg;
-        Pow: 1 => a::legacy_pow, 7, 12, 13, 15 => a::pow;
-        ReduceMax: 1, 11, 12, 13, 18, 20 => r::max;
-        ReduceMean: 1, 11, 13, 18 => r::mean;
-        ReduceMin: 1, 11, 12, 13, 18, 20 => r::min;
-        ReduceSum: 1, 11, 13 => r::sum;
-        Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
-        Slice: 1, 10, 11, 13 => m::slice;
-        Split: 1, 2, 11, 13, 18 => m::split;
-        Sqrt: 1, 6, 13 => a::sqrt;
-        Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
-        Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;
-        Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
-        Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
-        Where: 9, 16 => a::select;
+        Primitives Abs: 1, 6, 13 => a::abs;
+        Primitives Add: 1, 6 => a::legacy_add, 7, 13, 14 => a::add;
+        Primitives Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
+        Primitives CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
+        Primitives Concat: 1, 4, 11, 13 => m::concat;
+        Primitives Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
+        Primitives Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
+        Primitives Equal: 1 => a::legacy_equal, 7, 11, 13, 19 => a::equal;
+        Primitives Exp: 1, 6, 13 => a::exp;
+        Primitives Gather: 1, 11, 13 => m::gather;
+        Primitives Greater: 1 => a::legacy_greater, 7, 9, 13 => a::greater;
+        Primitives Identity: 1, 13, 14, 16, 19, 21, 23, 24, 25 => a::identity;
+        Primitives Less: 1 => a::legacy_less, 7, 9, 13 => a::less;
+        Primitives Log: 1, 6, 13 => a::log;
+        Primitives MatMul: 1, 9, 13 => a::matmul;
+        Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
+        Primitives Neg: 1, 6, 13 => a::neg;
+        Primitives Pow: 1 => a::legacy_pow, 7, 12, 13, 15 => a::pow;
+        Primitives ReduceMax: 1, 11, 12, 13, 18, 20 => r::max;
+        Primitives ReduceMean: 1, 11, 13, 18 => r::mean;
+        Primitives ReduceMin: 1, 11, 12, 13, 18, 20 => r::min;
+        Primitives ReduceSum: 1, 11, 13 => r::sum;
+        Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
+        Primitives Slice: 1, 10, 11, 13 => m::slice;
+        Primitives Split: 1, 2, 11, 13, 18 => m::split;
+        Primitives Sqrt: 1, 6, 13 => a::sqrt;
+        Primitives Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
+        Primitives Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;
+        Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
+        Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
+        Primitives Where: 9, 16 => a::select;
     }
 }
 

@@ -237,6 +237,12 @@ impl Tracer {
             let mut state = self.lock();
             return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
         }
+        if let (Primitive::Squeeze, [Param::Ints(axes)], [x]) = (op, params, inputs)
+            && axes.is_empty()
+        {
+            // Which dimensions go depends on their extents.
+            self.consulted.fetch_or(x.0.follows, Ordering::Relaxed);
+        }
         // Extents that parameters fix do not follow from any input's.
         let follows = match op {
             Primitive::Reshape => 0,

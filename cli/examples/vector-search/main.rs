@@ -1,0 +1,93 @@
+//! A vector index whose distances are one matrix product on any backend.
+//!
+//! ```text
+//! cargo run --release --example vector-search -- [--backend NAME]
+//! ```
+
+use bb::runtime::{Backends, Value};
+use bb::{Error, TensorData};
+
+use bb_cpu as _;
+use bb_reference as _;
+use bb_whole_graph as _;
+
+/// Vectors of one length, normalised, that can be searched by cosine similarity.
+struct Index {
+    backends: Backends,
+    /// `[dimensions, vectors]`, so that a product with it compares a query with every vector.
+    columns: Value,
+}
+
+/// A vector found, and its cosine similarity to the query.
+#[derive(Debug, PartialEq)]
+struct Hit {
+    vector: usize,
+    similarity: f32,
+}
+
+impl Index {
+    /// Indexes `vectors`, row after row of `dimensions` numbers.
+    fn new(backend: &str, dimensions: usize, vectors: &[f32]) -> Result<Index, Error> {
+        let backends = Backends::new(vec![bb::backend(backend)?]);
+        let rows = backends.constant(&TensorData::new(&[vectors.len() / dimensions.max(1), dimensions], vectors)?)?;
+        let columns = backends.transpose(&normalised(&backends, &rows)?, &[1, 0])?;
+        Ok(Index { backends, columns })
+    }
+
+    /// Finds the `count` vectors most similar to `query`, best first.
+    fn search(&self, query: &[f32], count: usize) -> Result<Vec<Hit>, Error> {
+        let query = self.backends.constant(&TensorData::new(&[1, query.len()], query)?)?;
+        let similarities = self.backends.matmul(&normalised(&self.backends, &query)?, &self.columns)?;
+        let similarities = similarities.to_host(usize::MAX)?;
+        let mut hits: Vec<Hit> = similarities
+            .as_slice::<f32>()?
+            .iter()
+            .enumerate()
+            .map(|(vector, &similarity)| Hit { vector, similarity })
+            .collect();
+        hits.sort_by(|a, b| b.similarity.total_cmp(&a.similarity));
+        hits.truncate(count);
+        Ok(hits)
+    }
+}
+
+/// Divides each row by its length.
+fn normalised(backends: &Backends, rows: &Value) -> Result<Value, Error> {
+    let squares = backends.reduce_sum(&backends.mul(rows, rows)?, &[1], true)?;
+    backends.div(rows, &backends.sqrt(&squares)?)
+}
+
+fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let backend = match (arguments.next().as_deref(), arguments.next()) {
+        (Some("--backend"), Some(name)) => name,
+        _ => "cpu".to_owned(),
+    };
+    let words = ["king", "queen", "apple", "pear", "car"];
+    let vectors = [0.9, 0.8, 0.1, 0.9, 0.9, 0.1, 0.1, 0.2, 0.9, 0.2, 0.1, 0.8, 0.5, 0.0, 0.2];
+    let index = Index::new(&backend, 3, &vectors)?;
+    for hit in index.search(&[0.1, 0.1, 1.0], 3)? {
+        println!("{:6} {:.3}", words.get(hit.vector).unwrap_or(&"?"), hit.similarity);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The similarities of (3, 4) to the axes and to itself are 3/5, 4/5 and 1.
+    #[test]
+    fn finds_by_cosine_on_every_backend() {
+        for backend in ["cpu", "reference", "whole-graph"] {
+            let index = Index::new(backend, 2, &[1.0, 0.0, 0.0, 2.0, 30.0, 40.0]).unwrap();
+            let hits = index.search(&[3.0, 4.0], 3).unwrap();
+            assert_eq!(hits.iter().map(|h| h.vector).collect::<Vec<_>>(), [2, 1, 0], "{backend}");
+            for (hit, expected) in hits.iter().zip([1.0, 0.8, 0.6]) {
+                assert!((hit.similarity - expected).abs() < 1e-6, "{backend}: {hit:?}");
+            }
+            assert_eq!(index.search(&[1.0, 0.0], 1).unwrap()[0].vector, 0);
+        }
+    }
+}
