@@ -645,6 +645,20 @@ pub enum Error {
         /// The other.
         second: String,
     },
+
+    /// Bytes are no `.npy` file.
+    #[error("not a readable .npy file: {problem}")]
+    Npy {
+        /// What is wrong.
+        problem: &'static str,
+    },
+
+    /// An `.npy` file has elements of a type without counterpart.
+    #[error("the .npy type `{descr}` has no counterpart; expected a number, a truth value or a string")]
+    NpyType {
+        /// The type as NumPy describes it, cut to 64 characters.
+        descr: String,
+    },
 }
 
 /// A range of counts in words.

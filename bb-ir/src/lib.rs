@@ -21,7 +21,7 @@ pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};
 pub use limits::Limits;
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, Strings, TensorData, element_count, unpack_into};
+pub use tensor::{ALIGNMENT, Strings, Summary, TensorData, element_count, unpack_into};
 
 /// Re-exported so that callers name the same versions.
 pub use half::{bf16, f16};

@@ -3,11 +3,16 @@
 //! Everything that holds elements on the host (models, frames, files) becomes a [`TensorData`] by
 //! [`TensorData::adopt`], which is where bytes are validated.
 
+#[cfg(feature = "ndarray")]
+mod array;
+mod npy;
 mod packed;
 mod strings;
+mod summary;
 
 pub use packed::unpack_into;
 pub use strings::Strings;
+pub use summary::Summary;
 
 use crate::{DataType, Element, Error, Shape};
 use bytes::Bytes;

@@ -1,0 +1,370 @@
+//! NumPy's `.npy` files.
+//!
+//! Read are versions 1 to 3, both byte orders and both orders of elements, for numbers, truth values
+//! and strings; structured and object arrays are refused. Written is version 1, row-major,
+//! little-endian, and only what NumPy itself has a type for.
+//!
+//! Source: `numpy.lib.format`.
+
+use super::{TensorData, element_count};
+use crate::{DataType, Error, Shape};
+use bytes::Bytes;
+
+const MAGIC: &[u8] = b"\x93NUMPY";
+
+impl TensorData {
+    /// Reads the content of an `.npy` file; shares its bytes where order and alignment allow.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Npy`] for what is no such file, [`Error::NpyType`] for an element type that has no
+    /// counterpart, [`Error::ByteLength`] if the elements are not those of the shape, and what
+    /// [`adopt`](Self::adopt) finds wrong with them.
+    pub fn from_npy(file: Bytes) -> Result<TensorData, Error> {
+        let header = Header::parse(&file)?;
+        let Header {
+            text_width,
+            width,
+            swap,
+            dtype,
+            ..
+        } = header;
+        let shape = Shape::from_vec(header.shape);
+        let too_large = || Error::TooLarge {
+            dtype,
+            shape: shape.as_slice().into(),
+            limit: isize::MAX as usize,
+        };
+        let elements = element_count(&shape).ok_or_else(too_large)?;
+        let expected = elements.checked_mul(width).ok_or_else(too_large)?;
+        let mut bytes = file.slice(header.end..);
+        if bytes.len() != expected {
+            let (shape, got) = (shape.as_slice().into(), bytes.len());
+            return Err(Error::ByteLength {
+                dtype,
+                shape,
+                expected,
+                got,
+            });
+        }
+        if header.fortran && shape.len() > 1 && elements > 0 && width > 0 {
+            bytes = Bytes::from(row_major(&bytes, &shape, width));
+        }
+        if let Some(kind) = text_width {
+            let texts = texts(&bytes, elements, width, kind, swap)?;
+            return TensorData::strings(&shape, &texts);
+        }
+        if swap {
+            // The two parts of a complex number are swapped each.
+            let part = if matches!(dtype, DataType::C64 | DataType::C128) {
+                width / 2
+            } else {
+                width
+            };
+            let mut swapped = bytes.to_vec();
+            swapped.chunks_mut(part).for_each(<[u8]>::reverse);
+            bytes = Bytes::from(swapped);
+        }
+        TensorData::adopt(dtype, &shape, bytes)
+    }
+
+    /// Writes the content of an `.npy` file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] if NumPy has no such element type: `bf16`, the small floats and the
+    /// packed integers; [`Error::TooLarge`] if strings padded to one length overflow.
+    pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
+        let longest = self
+            .iter_str()
+            .map(|s| s.chars().count())
+            .max()
+            .unwrap_or(0)
+            .max(1);
+        let descr = match self.dtype() {
+            DataType::String => format!("<U{longest}"),
+            dtype => descr(dtype)
+                .ok_or(Error::Unsupported { op: "npy", dtype })?
+                .to_owned(),
+        };
+        let extents: Vec<String> = self.shape().iter().map(usize::to_string).collect();
+        let comma = if extents.len() == 1 { "," } else { "" };
+        let mut header = format!(
+            "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+            extents.join(", ")
+        );
+        // The elements start at a multiple of 64, after a line feed.
+        let front = MAGIC.len() + 4;
+        let padded = (front + header.len() + 1).next_multiple_of(64);
+        header.push_str(&" ".repeat(padded - front - header.len() - 1));
+        header.push('\n');
+        let length = u16::try_from(header.len()).map_err(|_| Error::Npy {
+            problem: "the header is longer than 65535 bytes",
+        })?;
+        let mut out = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
+        if self.dtype() != DataType::String {
+            out.extend_from_slice(self.bytes());
+            return Ok(out);
+        }
+        let shape = self.shape().into();
+        let too_large = Error::TooLarge {
+            dtype: DataType::String,
+            shape,
+            limit: isize::MAX as usize,
+        };
+        let size = longest
+            .checked_mul(4)
+            .and_then(|w| w.checked_mul(self.len()))
+            .filter(|&n| n <= isize::MAX as usize);
+        out.reserve(size.ok_or(too_large)?);
+        for text in self.iter_str() {
+            let codes = text
+                .chars()
+                .map(u32::from)
+                .chain(std::iter::repeat(0))
+                .take(longest);
+            out.extend(codes.flat_map(u32::to_le_bytes));
+        }
+        Ok(out)
+    }
+}
+
+/// The number types that NumPy has too.
+const NUMBERS: [(&str, DataType); 14] = [
+    ("f2", DataType::F16),
+    ("f4", DataType::F32),
+    ("f8", DataType::F64),
+    ("i1", DataType::I8),
+    ("i2", DataType::I16),
+    ("i4", DataType::I32),
+    ("i8", DataType::I64),
+    ("u1", DataType::U8),
+    ("u2", DataType::U16),
+    ("u4", DataType::U32),
+    ("u8", DataType::U64),
+    ("b1", DataType::Bool),
+    ("c8", DataType::C64),
+    ("c16", DataType::C128),
+];
+
+fn descr(dtype: DataType) -> Option<String> {
+    let (name, _) = NUMBERS.iter().find(|(_, t)| *t == dtype)?;
+    let order = if dtype.bits() == 8 { '|' } else { '<' };
+    Some(format!("{order}{name}"))
+}
+
+/// How the characters of a string lie in the file.
+#[derive(Clone, Copy)]
+enum Text {
+    /// Code points of four bytes.
+    Codes,
+    /// UTF-8 bytes.
+    Bytes,
+}
+
+struct Header {
+    dtype: DataType,
+    /// For strings, which are padded with zeros.
+    text_width: Option<Text>,
+    /// Bytes of an element.
+    width: usize,
+    swap: bool,
+    fortran: bool,
+    shape: Vec<usize>,
+    /// Where the elements start.
+    end: usize,
+}
+
+impl Header {
+    fn parse(file: &[u8]) -> Result<Header, Error> {
+        let problem = |problem| Error::Npy { problem };
+        let rest = file
+            .strip_prefix(MAGIC)
+            .ok_or(problem("the magic number is missing"))?;
+        let (length, front) = match *rest {
+            [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([a, b])), 4),
+            [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]) as usize, 6),
+            [1..=3, ..] => return Err(problem("the file ends before its header")),
+            _ => return Err(problem("the version is not 1, 2 or 3")),
+        };
+        let start = MAGIC.len() + front;
+        let end = start.saturating_add(length);
+        let text = file
+            .get(start..end)
+            .ok_or(problem("the file ends before its header"))?;
+        let text = std::str::from_utf8(text).map_err(|_| problem("the header is not UTF-8"))?;
+        let (descr, fortran, shape) = Literal(text).header().ok_or(problem(
+            "the header is not a dictionary of `descr`, `fortran_order` and `shape` for a plain array",
+        ))?;
+        let unknown = || Error::NpyType {
+            descr: descr.chars().take(64).collect(),
+        };
+        let (swap, kind) = match descr.split_at_checked(1) {
+            Some(("<" | "|" | "=", kind)) => (false, kind),
+            Some((">", kind)) => (true, kind),
+            _ => return Err(unknown()),
+        };
+        let number = NUMBERS.iter().find(|(name, _)| *name == kind);
+        let (dtype, text_width, width) = match (number, kind.split_at_checked(1)) {
+            (Some((_, dtype)), _) => (*dtype, None, dtype.bits() / 8),
+            (None, Some((text @ ("U" | "S"), count))) => {
+                let count: u32 = count.parse().map_err(|_| unknown())?;
+                let (kind, bytes) = if text == "U" {
+                    (Text::Codes, 4)
+                } else {
+                    (Text::Bytes, 1)
+                };
+                (
+                    DataType::String,
+                    Some(kind),
+                    (count as usize).checked_mul(bytes).ok_or_else(unknown)?,
+                )
+            }
+            _ => return Err(unknown()),
+        };
+        // Strings without a character take no bytes, so a shape alone could ask for any number.
+        if text_width.is_some()
+            && width == 0
+            && element_count(&shape).is_none_or(|n| n > file.len())
+        {
+            return Err(unknown());
+        }
+        Ok(Header {
+            dtype,
+            text_width,
+            width,
+            swap,
+            fortran,
+            shape,
+            end,
+        })
+    }
+}
+
+/// What is left of a Python literal.
+struct Literal<'a>(&'a str);
+
+impl<'a> Literal<'a> {
+    /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` in any order of keys.
+    fn header(mut self) -> Option<(&'a str, bool, Vec<usize>)> {
+        let (mut descr, mut fortran, mut shape) = (None, None, None);
+        self.token("{")?;
+        while self.token("}").is_none() {
+            let key = self.quoted()?;
+            self.token(":")?;
+            let twice = match key {
+                "descr" => descr.replace(self.quoted()?).is_some(),
+                "fortran_order" => {
+                    let value = self
+                        .token("True")
+                        .map(|()| true)
+                        .or_else(|| self.token("False").map(|()| false));
+                    fortran.replace(value?).is_some()
+                }
+                "shape" => shape.replace(self.tuple()?).is_some(),
+                _ => true,
+            };
+            if twice {
+                return None;
+            }
+            if self.token(",").is_none() {
+                self.token("}")?;
+                break;
+            }
+        }
+        self.0
+            .trim()
+            .is_empty()
+            .then_some((descr?, fortran?, shape?))
+    }
+
+    fn token(&mut self, token: &str) -> Option<()> {
+        self.0 = self.0.trim_start().strip_prefix(token)?;
+        Some(())
+    }
+
+    fn quoted(&mut self) -> Option<&'a str> {
+        let rest = self.0.trim_start();
+        let quote = rest.chars().next().filter(|q| matches!(q, '\'' | '"'))?;
+        let (text, rest) = rest.get(1..)?.split_once(quote)?;
+        self.0 = rest;
+        Some(text)
+    }
+
+    fn tuple(&mut self) -> Option<Vec<usize>> {
+        self.token("(")?;
+        let (items, rest) = self.0.split_once(')')?;
+        self.0 = rest;
+        let items = items.trim();
+        // Python 2 marked long integers.
+        let number = |item: &str| item.trim().trim_end_matches('L').parse().ok();
+        match items.strip_suffix(',').unwrap_or(items) {
+            "" => Some(Vec::new()),
+            items => items.split(',').map(number).collect(),
+        }
+    }
+}
+
+/// Puts elements that lie with the first index fastest in row-major order.
+fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
+    let mut strides = Vec::with_capacity(shape.len());
+    let mut stride = width;
+    for &extent in shape {
+        strides.push(stride);
+        stride *= extent;
+    }
+    let mut index = vec![0; shape.len()];
+    let mut from = 0;
+    let mut out = Vec::with_capacity(bytes.len());
+    while out.len() < bytes.len() {
+        out.extend_from_slice(bytes.get(from..from + width).unwrap_or_default());
+        for ((i, &extent), &stride) in index.iter_mut().zip(shape).zip(&strides).rev() {
+            *i += 1;
+            from += stride;
+            if *i < extent {
+                break;
+            }
+            from -= stride * extent;
+            *i = 0;
+        }
+    }
+    out
+}
+
+fn texts(
+    bytes: &[u8],
+    elements: usize,
+    width: usize,
+    kind: Text,
+    swap: bool,
+) -> Result<Vec<String>, Error> {
+    if width == 0 {
+        return Ok(vec![String::new(); elements]);
+    }
+    let read = |(index, element): (usize, &[u8])| match kind {
+        Text::Bytes => {
+            let used = element
+                .iter()
+                .rposition(|&b| b != 0)
+                .map_or(0, |last| last + 1);
+            let text = std::str::from_utf8(element.get(..used).unwrap_or_default());
+            text.map(str::to_owned)
+                .map_err(|source| Error::Utf8 { index, source })
+        }
+        Text::Codes => {
+            let code = |&b: &[u8; 4]| {
+                char::from_u32(if swap {
+                    u32::from_be_bytes(b)
+                } else {
+                    u32::from_le_bytes(b)
+                })
+            };
+            let text: Option<String> = element.as_chunks().0.iter().map(code).collect();
+            let text = text.ok_or(Error::Npy {
+                problem: "a string has a code that is no character",
+            })?;
+            Ok(text.trim_end_matches('\0').to_owned())
+        }
+    };
+    bytes.chunks(width).enumerate().map(read).collect()
+}
