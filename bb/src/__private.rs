@@ -6,6 +6,13 @@ pub use bb_ir as ir;
 pub use bb_ir::for_each_primitive;
 pub use inventory;
 
+pub use crate::ext::FamilyTable;
+pub use crate::runtime::{Created, Declared, Registration};
+pub use crate::{Backend, BoxError};
+pub use std::primitive::str;
+pub use std::result::Result;
+pub use std::{concat, env, module_path, stringify};
+
 use crate::{Error, Outputs};
 use smallvec::SmallVec;
 
@@ -64,4 +71,13 @@ impl<T, E: From<Error>> IntoOutput<T, E> for Vec<T> {
     fn into_output(outputs: Outputs<T>) -> Result<Vec<T>, E> {
         Ok(outputs.into_vec())
     }
+}
+
+/// Makes a backend that has no constructor of its own.
+///
+/// # Errors
+///
+/// None.
+pub fn default<B: crate::runtime::Constructed>() -> Result<B, BoxError> {
+    Ok(B::construct())
 }

@@ -7,7 +7,7 @@ mod table;
 
 pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
-pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name};
+pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name, same};
 
 crate::for_each_primitive!(crate::op_family,
     /// A primitive: an operation that every backend implements.
@@ -25,6 +25,7 @@ mod tests {
             assert_eq!(usize::from(p.spec().index), i);
             assert_eq!(Primitive::from_index(p.spec().index), Some(p));
             assert_eq!(Primitive::from_name(p.spec().name), Some(p));
+            assert_eq!(Primitive::by_method(p.spec().method), p);
         }
         assert_eq!(Primitive::Where.spec().method, "where");
     }

@@ -130,6 +130,16 @@ macro_rules! op_family {
                 match name { $( stringify!($name) => ::core::option::Option::Some($enum::$name), )* _ => ::core::option::Option::None }
             }
 
+            /// Returns the operation whose method is `method` (as in `reduce_sum`).
+            ///
+            /// # Panics
+            ///
+            /// If there is none; in a constant, that is an error of the compiler's.
+            pub const fn by_method(method: &str) -> $enum {
+                $( if $crate::op::same($crate::op::method_name(stringify!($method)), method) { return $enum::$name; } )*
+                panic!(concat!("`", stringify!($family), "` has no operation of this name"))
+            }
+
             /// Returns what the table says of the operation.
             pub const fn spec(self) -> &'static $crate::op::OpSpec {
                 match self { $( $enum::$name => {
@@ -170,5 +180,18 @@ pub const fn method_name(ident: &'static str) -> &'static str {
     match ident.as_bytes() {
         [b'r', b'#', ..] => ident.split_at(2).1,
         _ => ident,
+    }
+}
+
+/// Compares two names, in constants too.
+#[doc(hidden)]
+pub const fn same(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        match (a, b) {
+            ([], []) => return true,
+            ([x, rest_a @ ..], [y, rest_b @ ..]) if *x == *y => (a, b) = (rest_a, rest_b),
+            _ => return false,
+        }
     }
 }

@@ -123,6 +123,7 @@ macro_rules! forward {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl<B: Backend + ?Sized> Backend for Extended<'_, B> {
             type Tensor = B::Tensor;
             type Error = B::Error;

@@ -5,6 +5,7 @@
 
 mod extended;
 mod family;
+mod named;
 
 pub mod create;
 pub mod llm;

@@ -28,6 +28,52 @@ pub trait Declared: Backend + Sized + 'static {
     fn create() -> Result<Self, BoxError>;
 }
 
+/// What a constructor may return: the backend, or a result.
+#[diagnostic::on_unimplemented(
+    message = "the constructor of `{B}` returns `{Self}`",
+    label = "expected `{B}` or `Result<{B}, E>`",
+    note = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>` where `E: Into<bb::BoxError>`"
+)]
+pub trait Created<B> {
+    /// Converts.
+    ///
+    /// # Errors
+    ///
+    /// The constructor's own.
+    fn created(self) -> Result<B, BoxError>;
+}
+
+impl<B> Created<B> for B {
+    fn created(self) -> Result<B, BoxError> {
+        Ok(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<B, E: Into<BoxError>> Created<B> for Result<B, E> {
+    fn created(self) -> Result<B, BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// What is made without a constructor.
+#[diagnostic::on_unimplemented(
+    message = "`#[derive(bb::Backend)]` does not know how to make `{Self}`",
+    label = "this type has no `Default`",
+    note = "write `#[bb(new = path)]` with a function `fn() -> {Self}` or `fn() -> Result<{Self}, E>`, or derive `Default`"
+)]
+pub trait Constructed: Sized {
+    /// Makes one.
+    fn construct() -> Self;
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: Default> Constructed for B {
+    fn construct() -> B {
+        B::default()
+    }
+}
+
 /// The record of a linked backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {

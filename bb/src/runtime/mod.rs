@@ -17,7 +17,8 @@ mod services;
 mod value;
 
 pub use backends::Backends;
-pub use declared::{Declared, Registration};
+pub(crate) use declared::Constructed;
+pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, Typed};
 pub use owner::Owner;

@@ -297,6 +297,7 @@ macro_rules! record {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl Backend for Tracer {
             type Tensor = Traced;
             type Error = Error;

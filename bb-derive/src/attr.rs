@@ -1,0 +1,207 @@
+//! Parses `#[bb(…)]`. What the options mean together is checked in [`model`](crate::model).
+
+use crate::ctxt::Ctxt;
+use proc_macro2::{Ident, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::ParseStream;
+use syn::{Attribute, LitStr, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
+
+/// An option: not given, given and understood, or given and wrong, which was then reported.
+pub(crate) enum Given<T> {
+    No,
+    Wrong,
+    Yes(T),
+}
+
+/// An instance of a generic type and its name.
+pub(crate) struct Named {
+    pub(crate) name: LitStr,
+    pub(crate) ty: Type,
+}
+
+/// What was written in `#[bb(…)]`.
+pub(crate) struct Options {
+    pub(crate) name: Given<LitStr>,
+    pub(crate) version: Given<LitStr>,
+    pub(crate) bb: Given<Path>,
+    pub(crate) new: Given<TypePath>,
+    pub(crate) extensions: Vec<Ident>,
+    pub(crate) instances: Given<Vec<Named>>,
+}
+
+/// The options, for messages.
+const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `extensions` or `instances`";
+
+impl Options {
+    /// Parses every `#[bb(…)]` among the attributes and reports all that cannot be understood.
+    pub(crate) fn parse(attrs: &[Attribute], ctxt: &mut Ctxt) -> Options {
+        let mut options = Options {
+            name: Given::No,
+            version: Given::No,
+            bb: Given::No,
+            new: Given::No,
+            extensions: Vec::new(),
+            instances: Given::No,
+        };
+        let mut seen = Vec::new();
+        for attr in attrs.iter().filter(|a| a.path().is_ident("bb")) {
+            let Meta::List(list) = &attr.meta else {
+                ctxt.error(attr, "write the options in parentheses: `#[bb(name = \"…\")]`");
+                continue;
+            };
+            let parsed = list.parse_args_with(|input: ParseStream<'_>| {
+                while !input.is_empty() {
+                    options.option(input, &mut seen, ctxt);
+                    next(input);
+                }
+                Ok(())
+            });
+            if let Err(error) = parsed {
+                ctxt.push(error);
+            }
+        }
+        options
+    }
+
+    fn option(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>, ctxt: &mut Ctxt) {
+        let Ok(key) = input.call(Ident::parse_any) else {
+            ctxt.push(input.error(format_args!("expected an option: {EXPECTED}")));
+            return;
+        };
+        let option = key.to_string();
+        let duplicate = seen.contains(&key);
+        if duplicate {
+            ctxt.error(&key, format_args!("`{option}` is given twice; remove one"));
+        }
+        // The value of a duplicate is parsed all the same: it may be wrong as well.
+        match option.as_str() {
+            "name" => given(&mut self.name, duplicate, value(input, &key, "\"my-backend\"", string, ctxt)),
+            "version" => given(&mut self.version, duplicate, value(input, &key, "\"1.2.0\"", string, ctxt)),
+            "crate" => given(&mut self.bb, duplicate, value(input, &key, "path::to::bb", crate_path, ctxt)),
+            "new" => given(&mut self.new, duplicate, value(input, &key, "Self::open", constructor, ctxt)),
+            "extensions" => self.extensions.extend(list(input, &key, "(Nn, Llm)", family, ctxt).unwrap_or_default()),
+            "instances" => {
+                let parsed = list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
+                given(&mut self.instances, duplicate, parsed);
+            }
+            _ => {
+                ctxt.error(&key, format_args!("unknown option `{option}`; expected {EXPECTED}"));
+                return;
+            }
+        }
+        seen.push(key);
+    }
+}
+
+fn given<T>(slot: &mut Given<T>, duplicate: bool, value: Option<T>) {
+    if !duplicate {
+        *slot = value.map_or(Given::Wrong, Given::Yes);
+    }
+}
+
+/// Parses `= value`.
+fn value<T>(
+    input: ParseStream<'_>,
+    key: &Ident,
+    example: &str,
+    parse: fn(ParseStream<'_>) -> syn::Result<T>,
+    ctxt: &mut Ctxt,
+) -> Option<T> {
+    if !input.peek(Token![=]) {
+        ctxt.error(key, format_args!("`{key}` needs a value: write `{key} = {example}`"));
+        return None;
+    }
+    let parsed = input.parse::<Token![=]>().and_then(|_| parse(input)).and_then(|value| end(input).map(|()| value));
+    parsed.map_err(|error| ctxt.push(syn::Error::new(error.span(), format_args!("{error}: write `{key} = {example}`")))).ok()
+}
+
+/// Parses `(element, …)`; `None` if an element is wrong.
+fn list<T>(
+    input: ParseStream<'_>,
+    key: &Ident,
+    example: &str,
+    parse: fn(ParseStream<'_>) -> syn::Result<T>,
+    ctxt: &mut Ctxt,
+) -> Option<Vec<T>> {
+    let content = match (|| {
+        let content;
+        parenthesized!(content in input);
+        Ok::<_, syn::Error>(content)
+    })() {
+        Ok(content) => content,
+        Err(_) => {
+            ctxt.error(key, format_args!("`{key}` needs a list: write `{key}{example}`"));
+            return None;
+        }
+    };
+    if content.is_empty() {
+        ctxt.error(key, format_args!("`{key}` is empty: write `{key}{example}`, or leave it out"));
+    }
+    let mut elements = Vec::new();
+    let mut whole = true;
+    while !content.is_empty() {
+        match parse(&content).and_then(|element| end(&content).map(|()| element)) {
+            Ok(element) => elements.push(element),
+            Err(error) => {
+                whole = false;
+                ctxt.push(syn::Error::new(error.span(), format_args!("{error}: write `{key}{example}`")));
+            }
+        }
+        next(&content);
+    }
+    whole.then_some(elements)
+}
+
+/// Refuses what follows an element, unless it is a comma.
+fn end(input: ParseStream<'_>) -> syn::Result<()> {
+    if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error("expected `,`")) }
+}
+
+/// Moves past the next comma.
+fn next(input: ParseStream<'_>) {
+    while !input.is_empty() {
+        if input.parse::<Token![,]>().is_ok() || input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+fn string(input: ParseStream<'_>) -> syn::Result<LitStr> {
+    input.parse().map_err(|error| syn::Error::new(error.span(), "expected a string"))
+}
+
+fn crate_path(input: ParseStream<'_>) -> syn::Result<Path> {
+    if input.peek(LitStr) {
+        return Err(input.error("expected a path without quotes"));
+    }
+    input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), "expected a path"))
+}
+
+/// Parses a path that may have generic arguments, with or without the `::` before them.
+fn constructor(input: ParseStream<'_>) -> syn::Result<TypePath> {
+    let wrong = "expected the path of a function that takes nothing";
+    let mut path: TypePath = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    end(input).map_err(|error| syn::Error::new(error.span(), wrong))?;
+    for segment in &mut path.path.segments {
+        if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
+            arguments.colon2_token.get_or_insert_with(Default::default);
+        }
+    }
+    Ok(path)
+}
+
+fn family(input: ParseStream<'_>) -> syn::Result<Ident> {
+    let wrong = "expected the family's name alone";
+    let family: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    if input.peek(Token![::]) {
+        return Err(input.error(wrong));
+    }
+    Ok(family)
+}
+
+fn instance(input: ParseStream<'_>) -> syn::Result<Named> {
+    let wrong = "each instance needs a name of its own";
+    let name = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    input.parse::<Token![=]>()?;
+    Ok(Named { name, ty: input.parse()? })
+}

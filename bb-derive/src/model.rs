@@ -1,0 +1,240 @@
+//! Checks what was written on a type, and settles what was not.
+//!
+//! Everything that can be understood is, even beside a mistake: what is rendered from it makes rustc report the
+//! mistakes that only rustc can see in the same build.
+
+use crate::attr::{Given, Named, Options};
+use crate::ctxt::Ctxt;
+use proc_macro2::Ident;
+use quote::ToTokens;
+use syn::{Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, Type, TypePath, parse_quote};
+
+/// A type to register.
+pub(crate) struct Backend<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) bb: Path,
+    pub(crate) version: Option<LitStr>,
+    pub(crate) new: New,
+    pub(crate) families: Vec<Ident>,
+    pub(crate) instances: Vec<Instance>,
+}
+
+/// How a backend is made.
+pub(crate) enum New {
+    /// By `Default`.
+    Default,
+    /// By a function.
+    Path(TypePath),
+    /// By something that was not understood.
+    Unknown,
+}
+
+/// A concrete type and the name to register it under.
+pub(crate) struct Instance {
+    pub(crate) name: String,
+    pub(crate) ty: Type,
+}
+
+impl<'a> Backend<'a> {
+    /// Reads the type's options; mistakes go to `ctxt`.
+    pub(crate) fn from_input(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Backend<'a> {
+        let mut options = Options::parse(&input.attrs, ctxt);
+        misplaced(&input.data, ctxt);
+        let version = match options.version {
+            Given::Yes(version) if version.value().is_empty() => {
+                ctxt.error(version, "the version is empty: write `version = \"1.2.0\"`, or leave it out");
+                None
+            }
+            Given::Yes(version) => Some(version),
+            Given::No | Given::Wrong => None,
+        };
+        let new = match options.new {
+            Given::No => New::Default,
+            Given::Wrong => New::Unknown,
+            Given::Yes(path) => New::Path(path),
+        };
+        let bb = match options.bb {
+            Given::Yes(path) => path,
+            Given::No | Given::Wrong => parse_quote!(::bb),
+        };
+        let mut families: Vec<Ident> = Vec::new();
+        for family in options.extensions.drain(..) {
+            if families.contains(&family) {
+                ctxt.error(&family, format_args!("`{family}` is listed twice; remove one"));
+            } else {
+                families.push(family);
+            }
+        }
+        let instances = instances(input, options.name, options.instances, ctxt);
+        Backend { ident: &input.ident, bb, version, new, families, instances }
+    }
+}
+
+/// Settles which types are registered, and under which names.
+fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>, ctxt: &mut Ctxt) -> Vec<Instance> {
+    let ident = &input.ident;
+    if let Data::Union(data) = &input.data {
+        ctxt.error(data.union_token, "a union cannot be a backend: write a struct or an enum");
+        return Vec::new();
+    }
+    if input.generics.params.is_empty() {
+        if let Given::Yes(list) = given {
+            for named in list {
+                let message = format!("`{ident}` is not generic: write `name = \"…\"` instead of `instances`");
+                ctxt.error(named.ty, message);
+            }
+        }
+        let name = match name {
+            Given::Yes(name) => checked(&name, ctxt),
+            Given::No => default_name(ident, ctxt),
+            Given::Wrong => String::new(),
+        };
+        return vec![Instance { name, ty: parse_quote!(#ident) }];
+    }
+    let example = example(input);
+    if let Given::Yes(name) = &name {
+        ctxt.error(name, format_args!("`{ident}` is generic, and each instance has a name: write `instances({example})`"));
+    }
+    match given {
+        Given::Yes(list) => named(ident, list, &example, ctxt),
+        Given::Wrong => Vec::new(),
+        Given::No => {
+            if matches!(name, Given::No) {
+                let message = format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
+                ctxt.error(&input.generics, message);
+            }
+            Vec::new()
+        }
+    }
+}
+
+/// Checks the instances of a generic type.
+fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec<Instance> {
+    let mut instances: Vec<Instance> = Vec::new();
+    for Named { name, ty } in list {
+        let own = match &ty {
+            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == *ident),
+            _ => false,
+        };
+        if !own {
+            ctxt.error(&ty, format_args!("this is no instance of `{ident}`: write `{example}`"));
+            continue;
+        }
+        let checked = checked(&name, ctxt);
+        if instances.iter().any(|other| other.name == checked) {
+            ctxt.error(&name, format_args!("two instances are called `{checked}`; rename one"));
+        }
+        instances.push(Instance { name: checked, ty });
+    }
+    instances
+}
+
+/// Writes an instance of the type, for messages.
+fn example(input: &DeriveInput) -> String {
+    let ident = &input.ident;
+    let arguments: Vec<&str> = input
+        .generics
+        .params
+        .iter()
+        .map(|param| match param {
+            GenericParam::Lifetime(_) => "'static",
+            GenericParam::Type(_) => "f32",
+            GenericParam::Const(_) => "1",
+        })
+        .collect();
+    format!("\"{}\" = {ident}<{}>", kebab(&ident.to_string()), arguments.join(", "))
+}
+
+/// What a name is made of, for messages.
+const RULE: &str = "lower-case letters, digits and `-`, starting with a letter";
+
+/// Checks a name that was written.
+fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
+    let text = name.value();
+    let like = match kebab(&text) {
+        like if is_name(&like) => like,
+        _ => "my-backend".to_owned(),
+    };
+    if text.is_empty() {
+        ctxt.error(name, format_args!("the name is empty: write {RULE}, such as `{like}`"));
+    } else if !is_name(&text) {
+        ctxt.error(name, format_args!("`{text}` is not a name: write {RULE}, such as `{like}`"));
+    }
+    text
+}
+
+/// Makes a name of the type's.
+fn default_name(ident: &Ident, ctxt: &mut Ctxt) -> String {
+    let name = kebab(ident.to_string().trim_start_matches("r#"));
+    if !is_name(&name) {
+        ctxt.error(ident, format_args!("no name can be made of `{ident}`: write `#[bb(name = \"…\")]` with {RULE}"));
+    }
+    name
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+}
+
+/// Writes in kebab case: a word starts at a capital that follows a small letter or precedes one.
+fn kebab(text: &str) -> String {
+    let mut kebab = String::new();
+    let mut before: Option<char> = None;
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        let separator = matches!(c, '_' | ' ' | '.' | '/' | '-');
+        let starts = c.is_uppercase()
+            && before.is_some_and(|b| !b.is_uppercase() || chars.peek().is_some_and(|next| next.is_lowercase()));
+        if (separator || starts) && !kebab.is_empty() && !kebab.ends_with('-') {
+            kebab.push('-');
+        }
+        if !separator {
+            kebab.extend(c.to_lowercase());
+        }
+        before = Some(c);
+    }
+    kebab
+}
+
+/// Reports `#[bb(…)]` on fields and variants, where it would be ignored.
+fn misplaced(data: &Data, ctxt: &mut Ctxt) {
+    let mut report = |attrs: &[Attribute]| {
+        for attr in attrs.iter().filter(|a| a.path().is_ident("bb")) {
+            ctxt.error(attr.to_token_stream(), "options belong on the type: write `#[bb(…)]` above it");
+        }
+    };
+    let mut fields = |fields: &Fields| fields.iter().for_each(|field| report(&field.attrs));
+    match data {
+        Data::Struct(data) => fields(&data.fields),
+        Data::Enum(data) => {
+            data.variants.iter().for_each(|variant| fields(&variant.fields));
+            data.variants.iter().for_each(|variant| report(&variant.attrs));
+        }
+        Data::Union(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_kebab_case() {
+        for (ident, name) in [
+            ("Cpu", "cpu"),
+            ("MyBackend", "my-backend"),
+            ("GPU", "gpu"),
+            ("GPUBackend", "gpu-backend"),
+            ("Cuda12Device", "cuda12-device"),
+            ("snake_case", "snake-case"),
+            ("My Backend", "my-backend"),
+        ] {
+            assert_eq!(kebab(ident), name);
+            assert!(is_name(name));
+        }
+        for not_a_name in ["", "-a", "1a", "A", "a_b", "größe", "a b"] {
+            assert!(!is_name(not_a_name));
+        }
+    }
+}
