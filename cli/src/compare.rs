@@ -1,6 +1,6 @@
 //! Whether an output is the one expected: ONNX's comparison.
 
-use bb_ir::op::RoundMode;
+use bb_ir::convert::Rounding;
 use bb_ir::{DataType, TensorData};
 
 /// How far an element may be from the one expected: `absolute + relative * |expected|`.
@@ -61,7 +61,7 @@ fn numbers(x: &TensorData) -> Result<Vec<f64>, String> {
                 .flat_map(|c| [f64::from(c.re), f64::from(c.im)])
                 .collect()),
             DataType::C128 => Ok(x.as_slice::<num_complex::Complex<f64>>()?.iter().flat_map(|c| [c.re, c.im]).collect()),
-            _ => Ok(bb_ir::convert::cast(x, DataType::F64, true, RoundMode::Up)?.as_slice::<f64>()?.to_vec()),
+            _ => Ok(bb_ir::convert::cast(x, DataType::F64, Rounding::default())?.as_slice::<f64>()?.to_vec()),
         }
     };
     read().map_err(|e| e.to_string())

@@ -4,7 +4,7 @@ use crate::args;
 use crate::error::{Error, Result};
 use crate::{render, tensors};
 use bb::{CompileOptions, Module, TensorData};
-use bb::runtime::{BackendRuntime, ErasedExecutable, Value};
+use bb::{BackendRuntime, ErasedExecutable, Value};
 use bb_ir::graph::ValueType;
 use std::path::Path;
 use std::process::ExitCode;

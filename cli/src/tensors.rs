@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use bb::{DataType, TensorData};
 use bb_ir::graph::{Dim, ValueType};
-use bb_ir::op::RoundMode;
+use bb_ir::convert::Rounding;
 use prost::Message;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub(crate) fn random(name: &str, ty: &ValueType, seed: u64) -> Result<TensorData
             if whole { unit.round() } else { unit }
         })
         .collect();
-    Ok(bb_ir::convert::cast(&TensorData::new(&shape, &values)?, *dtype, true, RoundMode::Up)?)
+    Ok(bb_ir::convert::cast(&TensorData::new(&shape, &values)?, *dtype, Rounding::default())?)
 }
 
 /// Draws from [0, 1) with SplitMix64 (Steele, Lea, Flood 2014).

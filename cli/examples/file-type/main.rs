@@ -6,7 +6,7 @@
 
 mod features;
 
-use bb::runtime::{BackendRuntime, ErasedExecutable};
+use bb::{BackendRuntime, ErasedExecutable};
 use bb::{CompileOptions, Module, TensorData};
 use std::collections::HashMap;
 use std::path::Path;

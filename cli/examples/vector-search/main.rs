@@ -4,7 +4,7 @@
 //! cargo run --release --example vector-search -- [--backend NAME]
 //! ```
 
-use bb::runtime::{Backends, Value};
+use bb::{Backends, Value};
 use bb::{Error, TensorData};
 
 use bb_cpu as _;

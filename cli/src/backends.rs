@@ -1,0 +1,42 @@
+//! `bb backends`: what is linked.
+
+use crate::args;
+use crate::error::Result;
+use crate::render;
+use std::process::ExitCode;
+
+pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
+    let linked = bb::backends()?;
+    let mut records = Vec::new();
+    let mut table = render::table(["NAME", "VERSION", "OPSETS", "NATIVE", "STATUS"]);
+    for backend in &linked {
+        let (opsets, native, status) = match &backend.runtime {
+            Ok(handle) => {
+                let runtime = handle.runtime();
+                let mut opsets = vec![runtime.atomic_opset()];
+                opsets.extend(runtime.extension_opsets());
+                let opsets: Vec<String> =
+                    opsets.iter().map(|o| format!("{} {} ({} operations)", o.domain, o.version, o.ops.len())).collect();
+                (opsets, runtime.capabilities().native.len(), "available".to_owned())
+            }
+            Err(error) => (Vec::new(), 0, format!("linked, not available: {}", render::chain(error))),
+        };
+        records.push(serde_json::json!({
+            "name": backend.name, "version": backend.version, "path": backend.path,
+            "opsets": opsets, "native": native, "status": status,
+        }));
+        table.add_row([
+            backend.name.to_owned(),
+            backend.version.to_owned(),
+            opsets.join("\n"),
+            native.to_string(),
+            status,
+        ]);
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&records)?);
+    } else {
+        println!("{table}");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,105 @@
+//! `bb bench`: how long a model takes to load, prepare and run, and how much memory.
+
+use crate::error::{Error, Result};
+use crate::run::Session;
+use crate::{args, case, render, tensors};
+use bb::{Module, TensorData, Value};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Times of one thing, in seconds.
+struct Times(Vec<f64>);
+
+impl Times {
+    fn of(mut seconds: Vec<f64>) -> Times {
+        seconds.sort_by(f64::total_cmp);
+        Times(seconds)
+    }
+
+    fn at(&self, part: f64) -> f64 {
+        let last = self.0.len().saturating_sub(1) as f64;
+        self.0.get((last * part).round() as usize).copied().unwrap_or(f64::NAN)
+    }
+
+    fn json(&self) -> serde_json::Value {
+        serde_json::json!({ "min": self.at(0.0), "median": self.at(0.5), "max": self.at(1.0) })
+    }
+}
+
+pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
+    if let Some(threads) = options.threads {
+        // Fails only if the pool exists already, which nothing before this line makes.
+        let _built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    }
+    let start = Instant::now();
+    let module = Module::load(&options.model, &bb_ir::Limits::default())?;
+    let load = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let session = Session::new(&options.common.backend, module)?;
+    let inputs = match &options.inputs {
+        Some(folder) => case::read_all(folder, "input")?.into_iter().map(Some).collect(),
+        None => random(&session)?,
+    };
+    let values = session.upload(&inputs)?;
+    let refs: Vec<Option<&Value>> = values.iter().map(Option::as_ref).collect();
+    run(&session, &refs)?;
+    let prepare = start.elapsed().as_secs_f64();
+    let mut runs = Vec::with_capacity(options.runs);
+    for _ in 0..options.runs.max(1) {
+        let start = Instant::now();
+        run(&session, &refs)?;
+        runs.push(start.elapsed().as_secs_f64());
+    }
+    let runs = Times::of(runs);
+    let peak = peak_memory();
+    if options.common.json {
+        let record = serde_json::json!({
+            "backend": options.common.backend, "load": load, "prepare": prepare, "run": runs.json(),
+            "runs": runs.0.len(), "peak_bytes": peak,
+        });
+        println!("{}", serde_json::to_string_pretty(&record)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = render::table(["", "MIN", "MEDIAN", "MAX"]);
+    table.add_row(["load", &render::duration(load)]);
+    table.add_row(["prepare and first run", &render::duration(prepare)]);
+    table.add_row([
+        format!("run ({} times)", runs.0.len()),
+        render::duration(runs.at(0.0)),
+        render::duration(runs.at(0.5)),
+        render::duration(runs.at(1.0)),
+    ]);
+    if let Some(bytes) = peak {
+        table.add_row(["peak memory".to_owned(), format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)]);
+    }
+    println!("{table}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs once and waits for the first output, so that a backend that answers early is not timed short.
+fn run(session: &Session, inputs: &[Option<&Value>]) -> Result<()> {
+    let outputs = session.executable.run(inputs)?;
+    if let Some(first) = outputs.first() {
+        session.runtime.to_host(first)?;
+    }
+    Ok(())
+}
+
+fn random(session: &Session) -> Result<Vec<Option<TensorData>>> {
+    let make = |(i, port): (usize, &bb::Port)| {
+        (!port.optional).then(|| tensors::random(&port.name, &port.ty, i as u64)).transpose()
+    };
+    session.executable.inputs().iter().enumerate().map(make).collect::<Result<_>>().map_err(|error| match error {
+        Error::NotRandom { name, ty } => {
+            Error::InputsNeeded { needed: format!("`{name}`: {ty} (give a folder with --inputs DIR)") }
+        }
+        other => other,
+    })
+}
+
+/// Returns the most memory this process has held, in bytes, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
