@@ -10,14 +10,14 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     let mut records = Vec::new();
     let mut table = render::table(["NAME", "VERSION", "OPSETS", "NATIVE", "STATUS"]);
     for backend in &linked {
-        let (opsets, native, status) = match &backend.runtime {
+        let (opsets, native, status) = match &backend.backend {
             Ok(handle) => {
                 let runtime = handle.runtime();
                 let mut opsets = vec![runtime.atomic_opset()];
                 opsets.extend(runtime.extension_opsets());
                 let opsets: Vec<String> =
                     opsets.iter().map(|o| format!("{} {} ({} operations)", o.domain, o.version, o.ops.len())).collect();
-                (opsets, runtime.capabilities().native.len(), "available".to_owned())
+                (opsets, runtime.capabilities().families.iter().map(|(_, set)| set.len()).sum::<usize>(), "available".to_owned())
             }
             Err(error) => (Vec::new(), 0, format!("linked, not available: {}", render::chain(error))),
         };

@@ -1,18 +1,18 @@
 //! `bb inspect`: what a model takes, gives and is made of, and what runs each node.
 
 use crate::args;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::render;
 use bb::Module;
 use bb::coverage::{Coverage, How};
 use bb_ir::graph::ValueId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
 pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let module = Module::load(&options.model, &bb_ir::Limits::default())?;
     let handle = bb::backend(&options.common.backend)?;
-    let coverage = handle.runtime().coverage(&module);
+    let coverage = Coverage::of(&module, &handle.runtime().capabilities().families);
     if options.common.json {
         println!("{}", serde_json::to_string_pretty(&json(&module, &coverage))?);
         return Ok(ExitCode::SUCCESS);
@@ -38,10 +38,28 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     println!("{table}\n");
     println!("{coverage}");
     if let Some(stage) = options.stage {
-        print_stage(&module, options, stage)?;
+        println!("\n{}", stage_text(&module, options, stage)?);
     }
     let unsupported = coverage.nodes.iter().any(|node| node.how == How::Unsupported);
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the module at a stage.
+fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> Result<String> {
+    let mut shapes = HashMap::new();
+    for text in &options.shapes {
+        let form = || Error::Form { text: text.clone(), expected: "NAME=EXTENT,EXTENT,…" };
+        let (name, extents) = text.split_once('=').ok_or_else(form)?;
+        let extents = extents.split(',').filter(|e| !e.is_empty()).map(|e| e.trim().parse().map_err(|_| form()));
+        shapes.insert(name.to_owned(), extents.collect::<Result<Vec<usize>>>()?);
+    }
+    let handle = bb::backend(&options.common.backend)?;
+    let families = handle.runtime().capabilities().families.clone();
+    Ok(match stage {
+        args::Stage::Hir => module.print_hir(),
+        args::Stage::Mir => module.print_mir(&shapes, &families)?,
+        args::Stage::Lir => module.print_lir(&shapes, &families)?,
+    })
 }
 
 fn type_of(module: &Module, value: ValueId) -> String {

@@ -12,7 +12,7 @@ pub(crate) fn read(path: &Path) -> Result<TensorData> {
     let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let tensor = |source: bb_ir::BoxError| Error::Tensor { path: path.to_owned(), source };
     if path.extension().is_some_and(|e| e == "npy") {
-        return bb_ir::npy::read(bytes.into()).map_err(|e| tensor(e.into()));
+        return TensorData::from_npy(bytes.into()).map_err(|e| tensor(e.into()));
     }
     let proto = bb_ir::proto::TensorProto::decode(bytes::Bytes::from(bytes)).map_err(|e| tensor(e.into()))?;
     TensorData::from_proto(&proto).map_err(|e| tensor(e.into()))
@@ -20,7 +20,7 @@ pub(crate) fn read(path: &Path) -> Result<TensorData> {
 
 /// Writes a `.npy` file.
 pub(crate) fn write(path: &Path, x: &TensorData) -> Result<()> {
-    let bytes = bb_ir::npy::write(x)?;
+    let bytes = x.to_npy()?;
     std::fs::write(path, bytes).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 

@@ -29,6 +29,16 @@ impl OpSet {
         self
     }
 
+    /// Returns how many operations the set has.
+    pub fn len(self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Tells whether the set has no operation.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
     /// Tells whether the set has the operation.
     pub fn contains(self, index: u16) -> bool {
         self.0.get(usize::from(index) / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)

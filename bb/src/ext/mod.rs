@@ -110,3 +110,18 @@ families! {
 pub(crate) fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {
     Err(error.into().into())
 }
+
+/// Tells whether an operation of this name is among the native ones of some family.
+pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> bool {
+    use bb_ir::op::Family;
+    natives.iter().any(|(family, set)| {
+        let index = match family {
+            Family::Create => CreateOp::from_name(name).map(|op| op as u16),
+            Family::Scalar => ScalarOp::from_name(name).map(|op| op as u16),
+            Family::Nn => NnOp::from_name(name).map(|op| op as u16),
+            Family::Llm => LlmOp::from_name(name).map(|op| op as u16),
+            _ => None,
+        };
+        index.is_some_and(|i| set.contains(i))
+    })
+}

@@ -9,10 +9,12 @@ mod execute;
 mod interpreter;
 mod lir;
 mod module;
+mod print;
 mod program;
 mod stage;
 
 pub(crate) use execute::execute;
 pub use module::{CompileOptions, Module};
 pub(crate) use program::compile_with;
+pub(crate) use stage::count_steps;
 pub use program::{compile, compile_whole_graph};

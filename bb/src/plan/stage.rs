@@ -8,7 +8,7 @@ use crate::ext::OpSet;
 use crate::onnx::{Call, Function};
 use crate::trace::{Recorded, Traced, Tracer, ValueNo};
 use crate::Error;
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -257,9 +257,29 @@ fn value_of(resolved: &Resolved, tracer: &Tracer, env: &mut [Option<Traced>], va
 /// Says in which node an error happened.
 pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<crate::BoxError>) -> Error {
     let node = graph.nodes.get(at);
-    let name = node.map_or_else(String::new, |n| {
-        let first = n.outputs.iter().flatten().next().map(|v| graph.name_of(*v));
-        if n.name.is_empty() { first.unwrap_or_default().to_owned() } else { n.name.clone() }
-    });
+    let name = node.map_or_else(String::new, |n| crate::coverage::name(graph, n));
     Error::Node { node: name, op: node.map_or_else(String::new, |n| n.op_type.clone()), source: source.into() }
+}
+
+/// Counts the steps that each node is lowered to, where the extents of all inputs are known; `None` where they
+/// are not, or where tracing needs values.
+pub(crate) fn count_steps(module: &crate::Module, natives: &[(Family, OpSet)]) -> Option<Vec<(usize, usize)>> {
+    let graph = module.graph();
+    let arriving: Option<Vec<Arriving>> = graph
+        .inputs
+        .iter()
+        .map(|value| match graph.values.get(value.index()).map(|v| &v.ty) {
+            Some(ValueType::Tensor { dtype, shape: Some(dims) }) => {
+                let shape = dims.iter().map(|d| if let Dim::Known(n) = d { Some(*n) } else { None }).collect::<Option<_>>()?;
+                Some(Arriving { dtype: *dtype, shape, varies: false, known: None })
+            }
+            _ => None,
+        })
+        .collect();
+    let start = Start { live: graph.inputs.clone(), ..Start::default() };
+    let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
+    let resolved = Resolved::new(module.shared()).ok()?;
+    let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &settings).ok()? else { return None };
+    let ends = traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
+    Some(traced.origins.iter().zip(ends).map(|((from, node), to)| (*node as usize, (to - from) as usize)).collect())
 }
