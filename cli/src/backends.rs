@@ -8,28 +8,27 @@ use std::process::ExitCode;
 pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     let linked = bb::backends()?;
     let mut records = Vec::new();
-    let mut table = render::table(["NAME", "VERSION", "OPSETS", "NATIVE", "STATUS"]);
+    let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "STATUS"]);
     for backend in &linked {
-        let (opsets, native, status) = match &backend.backend {
+        let (opsets, status) = match &backend.backend {
             Ok(handle) => {
                 let runtime = handle.runtime();
                 let mut opsets = vec![runtime.atomic_opset()];
                 opsets.extend(runtime.extension_opsets());
                 let opsets: Vec<String> =
-                    opsets.iter().map(|o| format!("{} {} ({} operations)", o.domain, o.version, o.ops.len())).collect();
-                (opsets, runtime.capabilities().families.iter().map(|(_, set)| set.len()).sum::<usize>(), "available".to_owned())
+                    opsets.iter().map(|o| format!("{}: {} operations, {} native", o.family.name(), o.ops.len(), o.ops.iter().filter(|op| op.native).count())).collect();
+                (opsets, "available".to_owned())
             }
-            Err(error) => (Vec::new(), 0, format!("linked, not available: {}", render::chain(error))),
+            Err(error) => (Vec::new(), format!("linked, not available: {}", render::chain(error))),
         };
         records.push(serde_json::json!({
             "name": backend.name, "version": backend.version, "path": backend.path,
-            "opsets": opsets, "native": native, "status": status,
+            "operations": opsets, "status": status,
         }));
         table.add_row([
             backend.name.to_owned(),
             backend.version.to_owned(),
             opsets.join("\n"),
-            native.to_string(),
             status,
         ]);
     }
