@@ -27,156 +27,75 @@ fn refusal(proto: &TensorProto) -> Error {
 fn typed_fields_and_raw_bytes_say_the_same() {
     let cases = [
         (
-            TensorProto {
-                float_data: vec![1.5, -2.0],
-                ..of(DataType::F32, &[2])
-            },
+            TensorProto { float_data: vec![1.5, -2.0], ..of(DataType::F32, &[2]) },
             TensorData::new(&[2], &[1.5f32, -2.0]),
         ),
+        (TensorProto { double_data: vec![0.1], ..of(DataType::F64, &[]) }, TensorData::new(&[], &[0.1f64])),
         (
-            TensorProto {
-                double_data: vec![0.1],
-                ..of(DataType::F64, &[])
-            },
-            TensorData::new(&[], &[0.1f64]),
-        ),
-        (
-            TensorProto {
-                int64_data: vec![-1, i64::MAX],
-                ..of(DataType::I64, &[2, 1])
-            },
+            TensorProto { int64_data: vec![-1, i64::MAX], ..of(DataType::I64, &[2, 1]) },
             TensorData::new(&[2, 1], &[-1i64, i64::MAX]),
         ),
         (
-            TensorProto {
-                uint64_data: vec![u64::MAX],
-                ..of(DataType::U64, &[1])
-            },
+            TensorProto { uint64_data: vec![u64::MAX], ..of(DataType::U64, &[1]) },
             TensorData::new(&[1], &[u64::MAX]),
         ),
+        (TensorProto { uint64_data: vec![7], ..of(DataType::U32, &[1]) }, TensorData::new(&[1], &[7u32])),
+        (TensorProto { int32_data: vec![-7], ..of(DataType::I32, &[1]) }, TensorData::new(&[1], &[-7i32])),
         (
-            TensorProto {
-                uint64_data: vec![7],
-                ..of(DataType::U32, &[1])
-            },
-            TensorData::new(&[1], &[7u32]),
-        ),
-        (
-            TensorProto {
-                int32_data: vec![-7],
-                ..of(DataType::I32, &[1])
-            },
-            TensorData::new(&[1], &[-7i32]),
-        ),
-        (
-            TensorProto {
-                int32_data: vec![-7, 255],
-                ..of(DataType::I16, &[2])
-            },
+            TensorProto { int32_data: vec![-7, 255], ..of(DataType::I16, &[2]) },
             TensorData::new(&[2], &[-7i16, 255]),
         ),
         (
-            TensorProto {
-                int32_data: vec![65535],
-                ..of(DataType::U16, &[1])
-            },
+            TensorProto { int32_data: vec![65535], ..of(DataType::U16, &[1]) },
             TensorData::new(&[1], &[65535u16]),
         ),
+        (TensorProto { int32_data: vec![-128], ..of(DataType::I8, &[1]) }, TensorData::new(&[1], &[-128i8])),
+        (TensorProto { int32_data: vec![200], ..of(DataType::U8, &[1]) }, TensorData::new(&[1], &[200u8])),
         (
-            TensorProto {
-                int32_data: vec![-128],
-                ..of(DataType::I8, &[1])
-            },
-            TensorData::new(&[1], &[-128i8]),
-        ),
-        (
-            TensorProto {
-                int32_data: vec![200],
-                ..of(DataType::U8, &[1])
-            },
-            TensorData::new(&[1], &[200u8]),
-        ),
-        (
-            TensorProto {
-                int32_data: vec![1, 0],
-                ..of(DataType::Bool, &[2])
-            },
+            TensorProto { int32_data: vec![1, 0], ..of(DataType::Bool, &[2]) },
             TensorData::bools(&[2], &[true, false]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0xBC00],
-                ..of(DataType::F16, &[1])
-            },
+            TensorProto { int32_data: vec![0xBC00], ..of(DataType::F16, &[1]) },
             TensorData::new(&[1], &[f16::from_f32(-1.0)]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0x3F80],
-                ..of(DataType::BF16, &[1])
-            },
+            TensorProto { int32_data: vec![0x3F80], ..of(DataType::BF16, &[1]) },
             TensorData::new(&[1], &[bf16::ONE]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0x80],
-                ..of(DataType::F8E4M3FNUZ, &[1])
-            },
+            TensorProto { int32_data: vec![0x80], ..of(DataType::F8E4M3FNUZ, &[1]) },
             TensorData::pack(DataType::F8E4M3FNUZ, &[1], &[0x80]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0x21, 0x3],
-                ..of(DataType::U4, &[3])
-            },
+            TensorProto { int32_data: vec![0x21, 0x3], ..of(DataType::U4, &[3]) },
             TensorData::pack(DataType::U4, &[3], &[1, 2, 3]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0x7F],
-                ..of(DataType::F4E2M1, &[2])
-            },
+            TensorProto { int32_data: vec![0x7F], ..of(DataType::F4E2M1, &[2]) },
             TensorData::pack(DataType::F4E2M1, &[2], &[15, 7]),
         ),
         (
-            TensorProto {
-                int32_data: vec![0b01_10_11_00, 1],
-                ..of(DataType::U2, &[5])
-            },
+            TensorProto { int32_data: vec![0b01_10_11_00, 1], ..of(DataType::U2, &[5]) },
             TensorData::pack(DataType::U2, &[5], &[0, 3, 2, 1, 1]),
         ),
         (
-            TensorProto {
-                int32_data: vec![63, 1],
-                ..of(DataType::F6E3M2, &[2])
-            },
+            TensorProto { int32_data: vec![63, 1], ..of(DataType::F6E3M2, &[2]) },
             TensorData::pack(DataType::F6E3M2, &[2], &[63, 1]),
         ),
         (
-            TensorProto {
-                float_data: vec![1.0, 2.0],
-                ..of(DataType::C64, &[1])
-            },
+            TensorProto { float_data: vec![1.0, 2.0], ..of(DataType::C64, &[1]) },
             TensorData::new(&[1], &[Complex::new(1f32, 2.0)]),
         ),
         (
-            TensorProto {
-                double_data: vec![1.0, 2.0],
-                ..of(DataType::C128, &[1])
-            },
+            TensorProto { double_data: vec![1.0, 2.0], ..of(DataType::C128, &[1]) },
             TensorData::new(&[1], &[Complex::new(1f64, 2.0)]),
         ),
         (
-            TensorProto {
-                string_data: vec!["ä".into(), "".into()],
-                ..of(DataType::String, &[2])
-            },
+            TensorProto { string_data: vec!["ä".into(), "".into()], ..of(DataType::String, &[2]) },
             TensorData::strings(&[2], &["ä", ""]),
         ),
-        (
-            of(DataType::F32, &[0, 3]),
-            TensorData::new::<f32>(&[0, 3], &[]),
-        ),
+        (of(DataType::F32, &[0, 3]), TensorData::new::<f32>(&[0, 3], &[])),
     ];
     for (proto, want) in cases {
         let want = want.unwrap();
@@ -197,152 +116,45 @@ fn raw_bytes_are_shared_where_aligned() {
 #[test]
 fn malformed_tensors_say_what_is_wrong() {
     assert!(matches!(
-        refusal(&TensorProto {
-            data_type: Some(99),
-            ..of(DataType::F32, &[1])
-        }),
+        refusal(&TensorProto { data_type: Some(99), ..of(DataType::F32, &[1]) }),
         Error::UnknownDataType { number: 99 }
     ));
     assert!(matches!(
-        refusal(&TensorProto {
-            data_type: None,
-            ..of(DataType::F32, &[1])
-        }),
+        refusal(&TensorProto { data_type: None, ..of(DataType::F32, &[1]) }),
         Error::UnknownDataType { number: 0 }
     ));
-    assert!(matches!(
-        refusal(&of(DataType::F32, &[2, -1])),
-        Error::Extent { extent: -1 }
-    ));
-    assert!(matches!(
-        refusal(&of(DataType::F32, &[i64::MAX, i64::MAX])),
-        Error::TooLarge { .. }
-    ));
-    assert!(matches!(
-        refusal(&of(DataType::F32, &[1 << 40])),
-        Error::ElementCount { got: 0, .. }
-    ));
-    let two = TensorProto {
-        float_data: vec![1.0],
-        raw_data: Some(vec![0; 4].into()),
-        ..of(DataType::F32, &[1])
-    };
-    assert!(matches!(
-        refusal(&two),
-        Error::TwoDataFields {
-            first: "raw_data",
-            second: "float_data"
-        }
-    ));
-    let wrong = TensorProto {
-        float_data: vec![1.0],
-        ..of(DataType::I32, &[1])
-    };
-    assert!(matches!(
-        refusal(&wrong),
-        Error::DataField {
-            field: "float_data",
-            ..
-        }
-    ));
-    let raw = TensorProto {
-        raw_data: Some(vec![0; 8].into()),
-        ..of(DataType::String, &[0])
-    };
-    assert!(matches!(
-        refusal(&raw),
-        Error::DataField {
-            field: "raw_data",
-            ..
-        }
-    ));
-    let short = TensorProto {
-        raw_data: Some(vec![0; 7].into()),
-        ..of(DataType::F32, &[2])
-    };
-    assert!(matches!(
-        refusal(&short),
-        Error::ByteLength {
-            expected: 8,
-            got: 7,
-            ..
-        }
-    ));
-    let many = TensorProto {
-        int64_data: vec![1, 2],
-        ..of(DataType::I64, &[])
-    };
-    assert!(matches!(
-        refusal(&many),
-        Error::ElementCount {
-            expected: 1,
-            got: 2,
-            ..
-        }
-    ));
-    let wide = TensorProto {
-        int32_data: vec![256],
-        ..of(DataType::U8, &[1])
-    };
-    assert!(matches!(
-        refusal(&wide),
-        Error::DataValue {
-            index: 0,
-            value: 256,
-            ..
-        }
-    ));
-    let wide = TensorProto {
-        uint64_data: vec![1 << 32],
-        ..of(DataType::U32, &[1])
-    };
-    assert!(matches!(
-        refusal(&wide),
-        Error::DataValue {
-            field: "uint64_data",
-            ..
-        }
-    ));
-    let truth = TensorProto {
-        raw_data: Some(vec![2].into()),
-        ..of(DataType::Bool, &[1])
-    };
-    assert!(matches!(
-        refusal(&truth),
-        Error::BoolByte { index: 0, value: 2 }
-    ));
-    let text = TensorProto {
-        string_data: vec![vec![0xFF]],
-        ..of(DataType::String, &[1])
-    };
+    assert!(matches!(refusal(&of(DataType::F32, &[2, -1])), Error::Extent { extent: -1 }));
+    assert!(matches!(refusal(&of(DataType::F32, &[i64::MAX, i64::MAX])), Error::TooLarge { .. }));
+    assert!(matches!(refusal(&of(DataType::F32, &[1 << 40])), Error::ElementCount { got: 0, .. }));
+    let two =
+        TensorProto { float_data: vec![1.0], raw_data: Some(vec![0; 4].into()), ..of(DataType::F32, &[1]) };
+    assert!(matches!(refusal(&two), Error::TwoDataFields { first: "raw_data", second: "float_data" }));
+    let wrong = TensorProto { float_data: vec![1.0], ..of(DataType::I32, &[1]) };
+    assert!(matches!(refusal(&wrong), Error::DataField { field: "float_data", .. }));
+    let raw = TensorProto { raw_data: Some(vec![0; 8].into()), ..of(DataType::String, &[0]) };
+    assert!(matches!(refusal(&raw), Error::DataField { field: "raw_data", .. }));
+    let short = TensorProto { raw_data: Some(vec![0; 7].into()), ..of(DataType::F32, &[2]) };
+    assert!(matches!(refusal(&short), Error::ByteLength { expected: 8, got: 7, .. }));
+    let many = TensorProto { int64_data: vec![1, 2], ..of(DataType::I64, &[]) };
+    assert!(matches!(refusal(&many), Error::ElementCount { expected: 1, got: 2, .. }));
+    let wide = TensorProto { int32_data: vec![256], ..of(DataType::U8, &[1]) };
+    assert!(matches!(refusal(&wide), Error::DataValue { index: 0, value: 256, .. }));
+    let wide = TensorProto { uint64_data: vec![1 << 32], ..of(DataType::U32, &[1]) };
+    assert!(matches!(refusal(&wide), Error::DataValue { field: "uint64_data", .. }));
+    let truth = TensorProto { raw_data: Some(vec![2].into()), ..of(DataType::Bool, &[1]) };
+    assert!(matches!(refusal(&truth), Error::BoolByte { index: 0, value: 2 }));
+    let text = TensorProto { string_data: vec![vec![0xFF]], ..of(DataType::String, &[1]) };
     assert!(matches!(refusal(&text), Error::Utf8 { index: 0, .. }));
-    let elsewhere = TensorProto {
-        data_location: Some(2),
-        ..of(DataType::F32, &[0])
-    };
-    assert!(matches!(
-        refusal(&elsewhere),
-        Error::DataLocation { number: 2 }
-    ));
-    let segment = TensorProto {
-        segment: Some(Default::default()),
-        ..of(DataType::F32, &[0])
-    };
+    let elsewhere = TensorProto { data_location: Some(2), ..of(DataType::F32, &[0]) };
+    assert!(matches!(refusal(&elsewhere), Error::DataLocation { number: 2 }));
+    let segment = TensorProto { segment: Some(Default::default()), ..of(DataType::F32, &[0]) };
     assert!(matches!(refusal(&segment), Error::Segment));
 }
 
-fn sparse(
-    values: TensorData,
-    indices: &[i64],
-    shape: &[usize],
-    dims: &[i64],
-) -> Result<TensorData, Error> {
+fn sparse(values: TensorData, indices: &[i64], shape: &[usize], dims: &[i64]) -> Result<TensorData, Error> {
     let indices = TensorData::new(shape, indices).unwrap().to_proto("");
-    let proto = SparseTensorProto {
-        values: Some(values.to_proto("s")),
-        indices: Some(indices),
-        dims: dims.to_vec(),
-    };
+    let proto =
+        SparseTensorProto { values: Some(values.to_proto("s")), indices: Some(indices), dims: dims.to_vec() };
     TensorData::from_sparse_proto(&proto, 1 << 20)
 }
 
@@ -351,10 +163,7 @@ fn sparse_tensors_become_dense() {
     let values = || TensorData::new(&[2], &[5f32, 6.0]).unwrap();
     let dense = TensorData::new(&[2, 3], &[0f32, 5.0, 0.0, 0.0, 0.0, 6.0]).unwrap();
     assert_eq!(sparse(values(), &[1, 5], &[2], &[2, 3]).unwrap(), dense);
-    assert_eq!(
-        sparse(values(), &[0, 1, 1, 2], &[2, 2], &[2, 3]).unwrap(),
-        dense
-    );
+    assert_eq!(sparse(values(), &[0, 1, 1, 2], &[2, 2], &[2, 3]).unwrap(), dense);
     let texts = sparse(TensorData::strings(&[1], &["x"]).unwrap(), &[1], &[1], &[2]).unwrap();
     assert_eq!(texts.iter_str().collect::<Vec<_>>(), ["", "x"]);
 
@@ -362,37 +171,20 @@ fn sparse_tensors_become_dense() {
         Err(Error::InTensor { source, .. }) => *source,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(
-        why(sparse(values(), &[5, 1], &[2], &[2, 3])),
-        Error::SparseIndex { position: 1 }
-    ));
-    assert!(matches!(
-        why(sparse(values(), &[1, 1], &[2], &[2, 3])),
-        Error::SparseIndex { position: 1 }
-    ));
-    assert!(matches!(
-        why(sparse(values(), &[1, 6], &[2], &[2, 3])),
-        Error::SparseIndex { position: 1 }
-    ));
+    assert!(matches!(why(sparse(values(), &[5, 1], &[2], &[2, 3])), Error::SparseIndex { position: 1 }));
+    assert!(matches!(why(sparse(values(), &[1, 1], &[2], &[2, 3])), Error::SparseIndex { position: 1 }));
+    assert!(matches!(why(sparse(values(), &[1, 6], &[2], &[2, 3])), Error::SparseIndex { position: 1 }));
     assert!(matches!(
         why(sparse(values(), &[0, 3, 1, 0], &[2, 2], &[2, 3])),
         Error::SparseIndex { position: 0 }
     ));
-    assert!(matches!(
-        why(sparse(values(), &[1], &[1], &[2, 3])),
-        Error::SparseShapes { .. }
-    ));
-    assert!(matches!(
-        why(sparse(values(), &[1, 2], &[2], &[1 << 40])),
-        Error::TooLarge { .. }
-    ));
+    assert!(matches!(why(sparse(values(), &[1], &[1], &[2, 3])), Error::SparseShapes { .. }));
+    assert!(matches!(why(sparse(values(), &[1, 2], &[2], &[1 << 40])), Error::TooLarge { .. }));
 }
 
 fn external(entries: &[(&str, &str)], dims: &[i64]) -> TensorProto {
-    let entry = |&(k, v): &(&str, &str)| StringStringEntryProto {
-        key: Some(k.into()),
-        value: Some(v.into()),
-    };
+    let entry =
+        |&(k, v): &(&str, &str)| StringStringEntryProto { key: Some(k.into()), value: Some(v.into()) };
     TensorProto {
         data_location: Some(1),
         external_data: entries.iter().map(entry).collect(),
@@ -406,10 +198,7 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     let folder = base.join("model");
     std::fs::create_dir_all(folder.join("sub")).unwrap();
     std::fs::write(base.join("secret"), [0u8; 8]).unwrap();
-    let elements: Vec<u8> = [0f32, 1.5, 2.5]
-        .iter()
-        .flat_map(|v| v.to_le_bytes())
-        .collect();
+    let elements: Vec<u8> = [0f32, 1.5, 2.5].iter().flat_map(|v| v.to_le_bytes()).collect();
     std::fs::write(folder.join("sub/data.bin"), &elements).unwrap();
     let data = ExternalData::new(&folder).unwrap();
     let read = |entries: &[(&str, &str)], dims: &[i64]| match TensorData::from_proto_in(
@@ -422,78 +211,32 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     };
 
     let at = ("location", "sub/data.bin");
-    assert_eq!(
-        read(&[at, ("offset", "4"), ("length", "8")], &[2]).unwrap(),
-        [1.5, 2.5]
-    );
+    assert_eq!(read(&[at, ("offset", "4"), ("length", "8")], &[2]).unwrap(), [1.5, 2.5]);
     assert_eq!(read(&[at], &[3]).unwrap(), [0.0, 1.5, 2.5]);
     assert_eq!(read(&[at], &[0]).unwrap(), [0f32; 0]);
 
-    assert!(matches!(
-        read(&[at, ("offset", "8")], &[2]),
-        Err(Error::ExternalRange { file: 12, .. })
-    ));
+    assert!(matches!(read(&[at, ("offset", "8")], &[2]), Err(Error::ExternalRange { file: 12, .. })));
     assert!(matches!(
         read(&[at, ("offset", "18446744073709551615")], &[2]),
         Err(Error::ExternalRange { .. })
     ));
-    assert!(matches!(
-        read(&[at, ("length", "4")], &[2]),
-        Err(Error::ExternalRange { needed: 8, .. })
-    ));
-    assert!(matches!(
-        read(&[at], &[1 << 40]),
-        Err(Error::ExternalRange { .. })
-    ));
-    assert!(matches!(
-        read(&[at, ("offset", "-1")], &[2]),
-        Err(Error::ExternalKey { .. })
-    ));
-    assert!(matches!(
-        read(&[at, at], &[2]),
-        Err(Error::ExternalKey { .. })
-    ));
+    assert!(matches!(read(&[at, ("length", "4")], &[2]), Err(Error::ExternalRange { needed: 8, .. })));
+    assert!(matches!(read(&[at], &[1 << 40]), Err(Error::ExternalRange { .. })));
+    assert!(matches!(read(&[at, ("offset", "-1")], &[2]), Err(Error::ExternalKey { .. })));
+    assert!(matches!(read(&[at, at], &[2]), Err(Error::ExternalKey { .. })));
     let digest = "c6b44d0d54ed1bd0e1f3ef2aabd2f3d7d30a7bb2";
-    assert!(matches!(
-        read(&[at, ("checksum", digest)], &[3]),
-        Err(Error::ExternalChecksum { .. })
-    ));
-    for outside in [
-        "",
-        "../secret",
-        "/etc/passwd",
-        "sub/../../secret",
-        "sub",
-        ".",
-    ] {
-        assert!(
-            matches!(
-                read(&[("location", outside)], &[2]),
-                Err(Error::ExternalPath { .. })
-            ),
-            "{outside}"
-        );
+    assert!(matches!(read(&[at, ("checksum", digest)], &[3]), Err(Error::ExternalChecksum { .. })));
+    for outside in ["", "../secret", "/etc/passwd", "sub/../../secret", "sub", "."] {
+        assert!(matches!(read(&[("location", outside)], &[2]), Err(Error::ExternalPath { .. })), "{outside}");
     }
-    assert!(matches!(
-        read(&[("location", "absent")], &[2]),
-        Err(Error::ExternalIo { .. })
-    ));
+    assert!(matches!(read(&[("location", "absent")], &[2]), Err(Error::ExternalIo { .. })));
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(base.join("secret"), folder.join("link")).unwrap();
-        assert!(matches!(
-            read(&[("location", "link")], &[2]),
-            Err(Error::ExternalPath { .. })
-        ));
+        assert!(matches!(read(&[("location", "link")], &[2]), Err(Error::ExternalPath { .. })));
         std::os::unix::fs::symlink("sub/data.bin", folder.join("inner")).unwrap();
-        assert_eq!(
-            read(&[("location", "inner")], &[3]).unwrap(),
-            [0.0, 1.5, 2.5]
-        );
+        assert_eq!(read(&[("location", "inner")], &[3]).unwrap(), [0.0, 1.5, 2.5]);
     }
-    assert!(matches!(
-        refusal(&external(&[at], &[3])),
-        Error::NoExternalFolder { .. }
-    ));
+    assert!(matches!(refusal(&external(&[at], &[3])), Error::NoExternalFolder { .. }));
     std::fs::remove_dir_all(&base).unwrap();
 }

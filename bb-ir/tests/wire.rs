@@ -11,22 +11,10 @@ fn golden() -> [(&'static [u8], TensorData, Checksum); 5] {
     let f32s = TensorData::new(&[2, 2], &[1f32, -2.5, f32::INFINITY, 0.0]).unwrap();
     let i4s = TensorData::pack(DataType::I4, &[3], &[0xFF, 7, 0xF8]).unwrap();
     [
-        (
-            include_bytes!("data/wire/f32_2x2.frame"),
-            f32s,
-            Checksum::All,
-        ),
-        (
-            include_bytes!("data/wire/i64_scalar.frame"),
-            TensorData::scalar(-1i64),
-            Checksum::Header,
-        ),
+        (include_bytes!("data/wire/f32_2x2.frame"), f32s, Checksum::All),
+        (include_bytes!("data/wire/i64_scalar.frame"), TensorData::scalar(-1i64), Checksum::Header),
         (include_bytes!("data/wire/i4_3.frame"), i4s, Checksum::All),
-        (
-            include_bytes!("data/wire/bool_0x2.frame"),
-            TensorData::bools(&[0, 2], &[]).unwrap(),
-            Checksum::All,
-        ),
+        (include_bytes!("data/wire/bool_0x2.frame"), TensorData::bools(&[0, 2], &[]).unwrap(), Checksum::All),
         (
             include_bytes!("data/wire/string_2.frame"),
             TensorData::strings(&[2], &["aä", "bc"]).unwrap(),
@@ -73,11 +61,7 @@ fn aligned_elements_are_shared_and_others_copied() {
         let bytes = Bytes::from(moved).slice(start..start + frame.len());
         let end = bytes.as_ptr_range().end;
         let y = decode(bytes).unwrap();
-        assert_eq!(
-            y.bytes().as_ptr_range().end == end,
-            shared,
-            "shift {shift} from {origin}"
-        );
+        assert_eq!(y.bytes().as_ptr_range().end == end, shared, "shift {shift} from {origin}");
         assert_eq!(y, x);
     }
 }
@@ -86,16 +70,10 @@ fn aligned_elements_are_shared_and_others_copied() {
 fn every_truncation_and_every_extension_is_refused() {
     for (frame, ..) in golden() {
         for length in 0..frame.len() {
-            assert!(
-                decode(Bytes::copy_from_slice(&frame[..length])).is_err(),
-                "{length}"
-            );
+            assert!(decode(Bytes::copy_from_slice(&frame[..length])).is_err(), "{length}");
         }
         let longer = [frame, &[0]].concat();
-        assert!(matches!(
-            decode(longer.into()),
-            Err(Error::FrameLength { .. })
-        ));
+        assert!(matches!(decode(longer.into()), Err(Error::FrameLength { .. })));
     }
 }
 
@@ -103,11 +81,7 @@ fn every_truncation_and_every_extension_is_refused() {
 fn every_flipped_bit_is_noticed() {
     for (frame, _, checksum) in golden() {
         // Without a checksum of the elements, the front alone is protected.
-        let end = if checksum == Checksum::All {
-            frame.len()
-        } else {
-            frame.len() - 8
-        };
+        let end = if checksum == Checksum::All { frame.len() } else { frame.len() - 8 };
         for bit in 0..end * 8 {
             let mut damaged = frame.to_vec();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -125,30 +99,12 @@ fn what_is_wrong_is_said() {
         decode(bytes.into()).unwrap_err()
     };
     assert!(matches!(with(0, b'b'), Error::FrameMagic));
-    assert!(matches!(
-        with(8, 2),
-        Error::FrameVersion {
-            expected: 1,
-            got: 2
-        }
-    ));
+    assert!(matches!(with(8, 2), Error::FrameVersion { expected: 1, got: 2 }));
     assert!(matches!(with(10, 3), Error::FrameFlags { got: 3 }));
     assert!(matches!(with(15, 1), Error::FrameHeaderLength { .. }));
-    assert!(matches!(
-        with(30, 1),
-        Error::FrameChecksum { part: "header", .. }
-    ));
-    assert!(matches!(
-        with(frame.len() - 1, 1),
-        Error::FrameChecksum {
-            part: "elements",
-            ..
-        }
-    ));
-    assert!(matches!(
-        decode(Bytes::from_static(b"\x93bb")),
-        Err(Error::FrameLength { got: 3, .. })
-    ));
+    assert!(matches!(with(30, 1), Error::FrameChecksum { part: "header", .. }));
+    assert!(matches!(with(frame.len() - 1, 1), Error::FrameChecksum { part: "elements", .. }));
+    assert!(matches!(decode(Bytes::from_static(b"\x93bb")), Err(Error::FrameLength { got: 3, .. })));
     let other = wire::decode_as(wire::type_hash(DataType::F64), Bytes::from_static(frame));
     assert!(matches!(other, Err(Error::FrameType { .. })));
 }
@@ -170,28 +126,13 @@ fn forged_headers_are_refused() {
     };
     // The header: type hash at 24, element type at 32, rank at 36, extents at 44 and 52, length at 60.
     assert!(matches!(forge(&|f| f[24] ^= 1), Error::FrameType { .. }));
-    assert!(matches!(
-        forge(&|f| f[32] = 99),
-        Error::UnknownDataType { number: 99 }
-    ));
+    assert!(matches!(forge(&|f| f[32] = 99), Error::UnknownDataType { number: 99 }));
     assert!(matches!(forge(&|f| f[32] = 2), Error::FrameType { .. }));
-    assert!(matches!(
-        forge(&|f| f[36..44].fill(0xFF)),
-        Error::FrameHeader { .. }
-    ));
-    assert!(matches!(
-        forge(&|f| f[36] = 1),
-        Error::FrameHeaderLength { .. }
-    ));
-    assert!(matches!(
-        forge(&|f| f[44..52].fill(0xFF)),
-        Error::TooLarge { .. }
-    ));
+    assert!(matches!(forge(&|f| f[36..44].fill(0xFF)), Error::FrameHeader { .. }));
+    assert!(matches!(forge(&|f| f[36] = 1), Error::FrameHeaderLength { .. }));
+    assert!(matches!(forge(&|f| f[44..52].fill(0xFF)), Error::TooLarge { .. }));
     assert!(matches!(forge(&|f| f[44] = 3), Error::ByteLength { .. }));
     assert!(matches!(forge(&|f| f[60] = 15), Error::FrameLength { .. }));
-    assert!(matches!(
-        forge(&|f| f[60..68].fill(0xFF)),
-        Error::FrameLength { .. }
-    ));
+    assert!(matches!(forge(&|f| f[60..68].fill(0xFF)), Error::FrameLength { .. }));
     assert!(matches!(forge(&|f| f[70] = 1), Error::FramePadding));
 }

@@ -99,19 +99,12 @@ impl Format {
             return -f32::NAN;
         } else if magnitude > self.max {
             // Above the largest finite code lie infinity, where the format has it, and NaN.
-            if magnitude == self.overflow && self.overflow != self.nan {
-                f32::INFINITY
-            } else {
-                f32::NAN
-            }
+            if magnitude == self.overflow && self.overflow != self.nan { f32::INFINITY } else { f32::NAN }
         } else {
             let exponent = (magnitude >> self.mantissa_bits) as i32;
             let mantissa = magnitude & ((1 << self.mantissa_bits) - 1);
-            let (significand, exponent) = if exponent == 0 {
-                (mantissa, 1)
-            } else {
-                (mantissa | (1 << self.mantissa_bits), exponent)
-            };
+            let (significand, exponent) =
+                if exponent == 0 { (mantissa, 1) } else { (mantissa | (1 << self.mantissa_bits), exponent) };
             significand as f32 * power_of_two(exponent - self.bias - self.mantissa_bits as i32)
         };
         if negative { -value } else { value }
@@ -121,10 +114,7 @@ impl Format {
         let mut table = [0.0; 256];
         let mut code = 0;
         while code < 256 {
-            #[expect(
-                clippy::indexing_slicing,
-                reason = "`code` is below 256 by the loop's condition"
-            )]
+            #[expect(clippy::indexing_slicing, reason = "`code` is below 256 by the loop's condition")]
             {
                 // Bits above the format's own are ignored.
                 let mask = (self.sign_bit() as usize) * 2 - 1;
@@ -141,17 +131,9 @@ impl Format {
     fn encode(&self, x: f64, saturate: bool) -> u8 {
         /// Adding and subtracting it rounds a smaller non-negative number to an integer.
         const ROUND: f64 = (1u64 << 52) as f64;
-        let sign = if x.is_sign_negative() {
-            self.sign_bit()
-        } else {
-            0
-        };
+        let sign = if x.is_sign_negative() { self.sign_bit() } else { 0 };
         if x.is_nan() {
-            return if self.unsigned_zero {
-                self.nan
-            } else {
-                self.nan ^ sign
-            };
+            return if self.unsigned_zero { self.nan } else { self.nan ^ sign };
         }
         let magnitude = x.abs();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(1 - self.bias);
@@ -187,10 +169,7 @@ const fn powers_table() -> [f32; 256] {
     table[0] = f32::from_bits(0x0040_0000);
     let mut code = 1;
     while code < 255 {
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "`code` is below 255 by the loop's condition"
-        )]
+        #[expect(clippy::indexing_slicing, reason = "`code` is below 255 by the loop's condition")]
         {
             table[code] = power_of_two(code as i32 - 127);
         }

@@ -43,10 +43,7 @@ pub struct Rounding {
 
 impl Default for Rounding {
     fn default() -> Rounding {
-        Rounding {
-            saturate: true,
-            mode: RoundMode::default(),
-        }
+        Rounding { saturate: true, mode: RoundMode::default() }
     }
 }
 
@@ -77,18 +74,11 @@ pub fn cast(x: &TensorData, to: DataType, rounding: Rounding) -> Result<TensorDa
     if from == to {
         return Ok(x.clone());
     }
-    let too_large = || Error::TooLarge {
-        dtype: to,
-        shape: x.shape().into(),
-        limit: usize::MAX,
-    };
+    let too_large = || Error::TooLarge { dtype: to, shape: x.shape().into(), limit: usize::MAX };
     if to == DataType::String {
         return TensorData::strings(x.shape(), &format_elements(from, &x.unpacked())?);
     }
-    let size = x
-        .len()
-        .checked_mul(unpacked_size(to))
-        .ok_or_else(too_large)?;
+    let size = x.len().checked_mul(unpacked_size(to)).ok_or_else(too_large)?;
     let mut out = vec![0u8; size];
     if from == DataType::String {
         parse_elements(x.iter_str(), to, rounding, &mut out)?;

@@ -35,35 +35,21 @@ pub fn cast_into(
 ) -> Result<(), Error> {
     for dtype in [from, to] {
         if dtype == DataType::String {
-            return Err(Error::Unsupported {
-                op: "cast_into",
-                dtype,
-            });
+            return Err(Error::Unsupported { op: "cast_into", dtype });
         }
     }
     let n = src.len() / unpacked_size(from);
     for (dtype, got) in [(from, src.len()), (to, out.len())] {
         let expected = n.saturating_mul(unpacked_size(dtype));
         if got != expected {
-            return Err(Error::ByteLength {
-                dtype,
-                shape: [n].as_slice().into(),
-                expected,
-                got,
-            });
+            return Err(Error::ByteLength { dtype, shape: [n].as_slice().into(), expected, got });
         }
     }
     if from == to {
         out.copy_from_slice(src);
         return Ok(());
     }
-    let job = Job {
-        src,
-        size: unpacked_size(from),
-        to,
-        rounding,
-        out,
-    };
+    let job = Job { src, size: unpacked_size(from), to, rounding, out };
     match from {
         DataType::F32 => job.run(|b, c| load(b, c, f32::from_le_bytes)),
         DataType::F16 => job.run(load_f16),
@@ -72,9 +58,7 @@ pub fn cast_into(
         DataType::I8 | DataType::I4 | DataType::I2 => {
             job.run(|b, c| load(b, c, |x| i64::from(i8::from_le_bytes(x))))
         }
-        DataType::U8 | DataType::U4 | DataType::U2 => {
-            job.run(|b, c| load(b, c, |[x]: [u8; 1]| i64::from(x)))
-        }
+        DataType::U8 | DataType::U4 | DataType::U2 => job.run(|b, c| load(b, c, |[x]: [u8; 1]| i64::from(x))),
         DataType::Bool => job.run(|b, c| load(b, c, |[x]: [u8; 1]| i64::from(x != 0))),
         DataType::I16 => job.run(|b, c| load(b, c, |x| i64::from(i16::from_le_bytes(x)))),
         DataType::U16 => job.run(|b, c| load(b, c, |x| i64::from(u16::from_le_bytes(x)))),
@@ -88,9 +72,7 @@ pub fn cast_into(
                 Complex::new(f64::from(x.re), f64::from(x.im))
             });
         }),
-        DataType::C128 => {
-            job.run(|b, c| load(b, c, |x: [u8; 16]| bytemuck::cast::<_, Complex<f64>>(x)))
-        }
+        DataType::C128 => job.run(|b, c| load(b, c, |x: [u8; 16]| bytemuck::cast::<_, Complex<f64>>(x))),
         DataType::F8E4M3FN
         | DataType::F8E4M3FNUZ
         | DataType::F8E5M2
@@ -121,11 +103,7 @@ impl Job<'_> {
     fn run<C: Carrier>(self, load: impl Fn(&[u8], &mut [C])) {
         let mut carrier = [C::default(); CHUNK];
         let out_size = unpacked_size(self.to);
-        for (src, out) in self
-            .src
-            .chunks(CHUNK * self.size)
-            .zip(self.out.chunks_mut(CHUNK * out_size))
-        {
+        for (src, out) in self.src.chunks(CHUNK * self.size).zip(self.out.chunks_mut(CHUNK * out_size)) {
             if let Some(chunk) = carrier.get_mut(..src.len() / self.size) {
                 load(src, chunk);
                 C::store(chunk, self.to, self.rounding, out);
@@ -180,11 +158,7 @@ macro_rules! float_carrier {
                 let int32 = |x: $float| if x < I32_END { x as i32 } else { i32::MIN };
                 let int64 = |x: $float| if x < I64_END { x as i64 } else { i64::MIN };
                 let uint64 = |x: $float| {
-                    if x >= I64_END {
-                        int64(x - I64_END) as u64 ^ (1 << 63)
-                    } else {
-                        int64(x) as u64
-                    }
+                    if x >= I64_END { int64(x - I64_END) as u64 ^ (1 << 63) } else { int64(x) as u64 }
                 };
                 match to {
                     DataType::F32 => put(chunk, out, |x| (x as f32).to_le_bytes()),
@@ -192,9 +166,7 @@ macro_rules! float_carrier {
                     DataType::F16 => $to_f16(chunk, out),
                     DataType::BF16 => put(chunk, out, |x| $to_bf16(x).to_le_bytes()),
                     DataType::I8 | DataType::U8 => put(chunk, out, |x| [int32(x) as u8]),
-                    DataType::I16 | DataType::U16 => {
-                        put(chunk, out, |x| (int32(x) as u16).to_le_bytes())
-                    }
+                    DataType::I16 | DataType::U16 => put(chunk, out, |x| (int32(x) as u16).to_le_bytes()),
                     DataType::I32 => put(chunk, out, |x| int32(x).to_le_bytes()),
                     DataType::U32 => put(chunk, out, |x| (int64(x) as u32).to_le_bytes()),
                     DataType::I64 => put(chunk, out, |x| int64(x).to_le_bytes()),
@@ -203,12 +175,12 @@ macro_rules! float_carrier {
                     DataType::U4 | DataType::I4 | DataType::U2 | DataType::I2 => {
                         put(chunk, out, |x| [nibble(to, int32(x))])
                     }
-                    DataType::C64 => put(chunk, out, |x| {
-                        bytemuck::cast::<_, [u8; 8]>(Complex::new(x as f32, 0.0))
-                    }),
-                    DataType::C128 => put(chunk, out, |x| {
-                        bytemuck::cast::<_, [u8; 16]>(Complex::new(f64::from(x), 0.0))
-                    }),
+                    DataType::C64 => {
+                        put(chunk, out, |x| bytemuck::cast::<_, [u8; 8]>(Complex::new(x as f32, 0.0)))
+                    }
+                    DataType::C128 => {
+                        put(chunk, out, |x| bytemuck::cast::<_, [u8; 16]>(Complex::new(f64::from(x), 0.0)))
+                    }
                     _ => {
                         encode_slice(to, chunk, rounding, out);
                     }
@@ -219,11 +191,7 @@ macro_rules! float_carrier {
 }
 
 float_carrier!(f32, store_f16, bf16::from_f32);
-float_carrier!(
-    f64,
-    |chunk, out| put(chunk, out, |x| f16::from_f64(x).to_le_bytes()),
-    bf16::from_f64
-);
+float_carrier!(f64, |chunk, out| put(chunk, out, |x| f16::from_f64(x).to_le_bytes()), bf16::from_f64);
 
 fn store_f16(chunk: &[f32], out: &mut [u8]) {
     let mut halves = [f16::ZERO; CHUNK];
@@ -250,12 +218,12 @@ macro_rules! integer_carrier {
                     DataType::U4 | DataType::I4 | DataType::U2 | DataType::I2 => {
                         put(chunk, out, |x| [nibble(to, x as i32)])
                     }
-                    DataType::C64 => put(chunk, out, |x| {
-                        bytemuck::cast::<_, [u8; 8]>(Complex::new(x as f32, 0.0))
-                    }),
-                    DataType::C128 => put(chunk, out, |x| {
-                        bytemuck::cast::<_, [u8; 16]>(Complex::new(x as f64, 0.0))
-                    }),
+                    DataType::C64 => {
+                        put(chunk, out, |x| bytemuck::cast::<_, [u8; 8]>(Complex::new(x as f32, 0.0)))
+                    }
+                    DataType::C128 => {
+                        put(chunk, out, |x| bytemuck::cast::<_, [u8; 16]>(Complex::new(x as f64, 0.0)))
+                    }
                     _ => {
                         let mut floats = [0f64; CHUNK];
                         for (f, &x) in floats.iter_mut().zip(chunk) {
@@ -275,9 +243,9 @@ integer_carrier!(u64);
 impl Carrier for Complex<f64> {
     fn store(chunk: &[Complex<f64>], to: DataType, rounding: Rounding, out: &mut [u8]) {
         match to {
-            DataType::C64 => put(chunk, out, |x| {
-                bytemuck::cast::<_, [u8; 8]>(Complex::new(x.re as f32, x.im as f32))
-            }),
+            DataType::C64 => {
+                put(chunk, out, |x| bytemuck::cast::<_, [u8; 8]>(Complex::new(x.re as f32, x.im as f32)))
+            }
             DataType::C128 => put(chunk, out, bytemuck::cast::<_, [u8; 16]>),
             DataType::Bool => put(chunk, out, |x| [u8::from(x.re != 0.0 || x.im != 0.0)]),
             _ => {

@@ -17,17 +17,11 @@ use half::f16;
 /// whole elements.
 pub fn format_elements(from: DataType, src: &[u8]) -> Result<Vec<String>, Error> {
     match from {
-        DataType::String | DataType::C64 | DataType::C128 => Err(Error::Unsupported {
-            op: "format_elements",
-            dtype: from,
-        }),
-        DataType::Bool => Ok(src
-            .iter()
-            .map(|&b| if b == 0 { "False" } else { "True" }.to_owned())
-            .collect()),
-        DataType::U64 => through(from, src, DataType::U64, |b| {
-            u64::from_le_bytes(b).to_string()
-        }),
+        DataType::String | DataType::C64 | DataType::C128 => {
+            Err(Error::Unsupported { op: "format_elements", dtype: from })
+        }
+        DataType::Bool => Ok(src.iter().map(|&b| if b == 0 { "False" } else { "True" }.to_owned()).collect()),
+        DataType::U64 => through(from, src, DataType::U64, |b| u64::from_le_bytes(b).to_string()),
         DataType::F64 => through(from, src, DataType::F64, |b| {
             let x = f64::from_le_bytes(b);
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
@@ -37,18 +31,14 @@ pub fn format_elements(from: DataType, src: &[u8]) -> Result<Vec<String>, Error>
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
         }),
         float
-            if float == DataType::F32
-                || float == DataType::BF16
-                || super::decode_table(float).is_some() =>
+            if float == DataType::F32 || float == DataType::BF16 || super::decode_table(float).is_some() =>
         {
             through(from, src, DataType::F32, |b| {
                 let x = f32::from_le_bytes(b);
                 plain(f64::from(x), || format!("{x:?}"), || format!("{x:e}"))
             })
         }
-        _ => through(from, src, DataType::I64, |b| {
-            i64::from_le_bytes(b).to_string()
-        }),
+        _ => through(from, src, DataType::I64, |b| i64::from_le_bytes(b).to_string()),
     }
 }
 
@@ -67,10 +57,7 @@ pub fn parse_elements<'a>(
     out: &mut [u8],
 ) -> Result<(), Error> {
     if matches!(to, DataType::String | DataType::C64 | DataType::C128) {
-        return Err(Error::Unsupported {
-            op: "parse_elements",
-            dtype: to,
-        });
+        return Err(Error::Unsupported { op: "parse_elements", dtype: to });
     }
     let size = unpacked_size(to);
     let (n, got) = (texts.len(), out.len());
@@ -83,24 +70,14 @@ pub fn parse_elements<'a>(
         });
     }
     for (text, out) in texts.zip(out.chunks_mut(size)) {
-        let refused = || Error::CastText {
-            text: text.chars().take(64).collect(),
-            to,
-        };
+        let refused = || Error::CastText { text: text.chars().take(64).collect(), to };
         if to == DataType::Bool {
             out.fill(u8::from(!text.is_empty()));
         } else if to == DataType::F32 {
-            out.copy_from_slice(
-                &text
-                    .trim()
-                    .parse::<f32>()
-                    .map_err(|_| refused())?
-                    .to_le_bytes(),
-            );
+            out.copy_from_slice(&text.trim().parse::<f32>().map_err(|_| refused())?.to_le_bytes());
         } else if let Some((least, most)) = integer_range(to) {
-            let value = parse_integer(text.trim())
-                .filter(|v| (least..=most).contains(v))
-                .ok_or_else(refused)?;
+            let value =
+                parse_integer(text.trim()).filter(|v| (least..=most).contains(v)).ok_or_else(refused)?;
             // Two's complement: the low bytes are the element, whatever its width.
             out.copy_from_slice(value.to_le_bytes().get(..size).unwrap_or_default());
         } else {
@@ -119,12 +96,7 @@ fn through<const N: usize>(
 ) -> Result<Vec<String>, Error> {
     let mut bytes = vec![0; (src.len() / unpacked_size(from)).saturating_mul(N)];
     cast_into(from, src, carrier, Rounding::default(), &mut bytes)?;
-    Ok(bytes
-        .as_chunks::<N>()
-        .0
-        .iter()
-        .map(|&b| format(b))
-        .collect())
+    Ok(bytes.as_chunks::<N>().0.iter().map(|&b| format(b)).collect())
 }
 
 fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> String) -> String {
@@ -172,18 +144,12 @@ fn parse_integer(text: &str) -> Option<i128> {
 const fn integer_range(dtype: DataType) -> Option<(i128, i128)> {
     let bits = dtype.bits();
     match dtype {
-        DataType::U2
-        | DataType::U4
-        | DataType::U8
-        | DataType::U16
-        | DataType::U32
-        | DataType::U64 => Some((0, (1 << bits) - 1)),
-        DataType::I2
-        | DataType::I4
-        | DataType::I8
-        | DataType::I16
-        | DataType::I32
-        | DataType::I64 => Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1)),
+        DataType::U2 | DataType::U4 | DataType::U8 | DataType::U16 | DataType::U32 | DataType::U64 => {
+            Some((0, (1 << bits) - 1))
+        }
+        DataType::I2 | DataType::I4 | DataType::I8 | DataType::I16 | DataType::I32 | DataType::I64 => {
+            Some((-(1 << (bits - 1)), (1 << (bits - 1)) - 1))
+        }
         _ => None,
     }
 }

@@ -32,12 +32,7 @@ impl ExternalData {
     pub fn new(folder: &Path) -> io::Result<ExternalData> {
         Ok(ExternalData {
             // The parent of a bare file name is the empty path.
-            root: if folder.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                folder
-            }
-            .canonicalize()?,
+            root: if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.canonicalize()?,
             digests: Mutex::default(),
             files: Files::default(),
         })
@@ -77,27 +72,17 @@ impl ExternalData {
                 needed: needed.unwrap_or(length),
             });
         }
-        let io = |source| Error::ExternalIo {
-            location: location.to_owned(),
-            source,
-        };
+        let io = |source| Error::ExternalIo { location: location.to_owned(), source };
         self.files.slice(&path, file, offset, length).map_err(io)
     }
 
     /// Opens the regular file at `location`; returns its real path and its size as well.
     fn open(&self, location: &str) -> Result<(PathBuf, File, u64), Error> {
-        let outside = || Error::ExternalPath {
-            location: location.to_owned(),
-        };
-        let io = |source| Error::ExternalIo {
-            location: location.to_owned(),
-            source,
-        };
+        let outside = || Error::ExternalPath { location: location.to_owned() };
+        let io = |source| Error::ExternalIo { location: location.to_owned(), source };
         let relative = Path::new(location);
         if location.is_empty()
-            || !relative
-                .components()
-                .all(|c| matches!(c, Component::Normal(_) | Component::CurDir))
+            || !relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir))
         {
             return Err(outside());
         }
@@ -120,39 +105,26 @@ impl ExternalData {
         let got = match digests.get(&path) {
             Some(digest) => digest.clone(),
             None => {
-                let digest = sha1::digest(file).map_err(|source| Error::ExternalIo {
-                    location: location.to_owned(),
-                    source,
-                })?;
+                let digest = sha1::digest(file)
+                    .map_err(|source| Error::ExternalIo { location: location.to_owned(), source })?;
                 digests.entry(path).or_insert(digest).clone()
             }
         };
         if got.eq_ignore_ascii_case(expected) {
             Ok(())
         } else {
-            Err(Error::ExternalChecksum {
-                location: location.to_owned(),
-                expected: expected.to_owned(),
-                got,
-            })
+            Err(Error::ExternalChecksum { location: location.to_owned(), expected: expected.to_owned(), got })
         }
     }
 }
 
 /// Reads the `size` bytes that a tensor's `external_data` points to.
-pub(super) fn read(
-    proto: &TensorProto,
-    size: usize,
-    folder: Option<&ExternalData>,
-) -> Result<Bytes, Error> {
+pub(super) fn read(proto: &TensorProto, size: usize, folder: Option<&ExternalData>) -> Result<Bytes, Error> {
     let (mut location, mut offset, mut length, mut checksum) = (None, None, None, None);
     for entry in &proto.external_data {
         let key = entry.key.as_deref().unwrap_or_default();
         let value = entry.value.as_deref().unwrap_or_default();
-        let refused = || Error::ExternalKey {
-            key: key.to_owned(),
-            value: value.to_owned(),
-        };
+        let refused = || Error::ExternalKey { key: key.to_owned(), value: value.to_owned() };
         let slot = match key {
             "location" => &mut location,
             "checksum" => &mut checksum,
@@ -167,29 +139,16 @@ pub(super) fn read(
     }
     let number = |key: &str, value: Option<&str>| {
         let parse = |v: &str| {
-            v.parse::<u64>().map_err(|_| Error::ExternalKey {
-                key: key.to_owned(),
-                value: v.to_owned(),
-            })
+            v.parse::<u64>().map_err(|_| Error::ExternalKey { key: key.to_owned(), value: v.to_owned() })
         };
         value.map(parse).transpose()
     };
-    let (offset, length) = (
-        number("offset", offset)?.unwrap_or(0),
-        number("length", length)?,
-    );
+    let (offset, length) = (number("offset", offset)?.unwrap_or(0), number("length", length)?);
     let location = location.unwrap_or_default();
-    let folder = folder.ok_or_else(|| Error::NoExternalFolder {
-        location: location.to_owned(),
-    })?;
+    let folder = folder.ok_or_else(|| Error::NoExternalFolder { location: location.to_owned() })?;
     if let Some(expected) = checksum {
         folder.verify(location, expected)?;
     }
     // A length is optional, and then what the tensor needs is what is meant.
-    folder.read_exactly(
-        location,
-        offset,
-        length.or(Some(size as u64)),
-        Some(size as u64),
-    )
+    folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))
 }

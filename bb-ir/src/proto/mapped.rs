@@ -16,13 +16,7 @@ pub(super) struct Files(Mutex<HashMap<PathBuf, Bytes>>);
 
 impl Files {
     /// Returns `length` bytes at `offset` of the file, which has them and whose real path is `path`.
-    pub(super) fn slice(
-        &self,
-        path: &Path,
-        file: File,
-        offset: u64,
-        length: u64,
-    ) -> io::Result<Bytes> {
+    pub(super) fn slice(&self, path: &Path, file: File, offset: u64, length: u64) -> io::Result<Bytes> {
         if length == 0 {
             // An empty file cannot be mapped.
             return Ok(Bytes::new());
@@ -36,15 +30,12 @@ impl Files {
                 // the file meanwhile; whoever enables the feature `mmap` accepts that, as its
                 // description in Cargo.toml says.
                 let map = unsafe { Mmap::map(&file)? };
-                maps.entry(path.to_owned())
-                    .or_insert(Bytes::from_owner(map))
-                    .clone()
+                maps.entry(path.to_owned()).or_insert(Bytes::from_owner(map)).clone()
             }
         };
         let start = usize::try_from(offset).ok();
-        let end = start
-            .zip(usize::try_from(length).ok())
-            .and_then(|(start, length)| start.checked_add(length));
+        let end =
+            start.zip(usize::try_from(length).ok()).and_then(|(start, length)| start.checked_add(length));
         match start.zip(end) {
             Some((start, end)) if end <= whole.len() => Ok(whole.slice(start..end)),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -6,13 +6,7 @@ use std::io::{self, Read};
 
 /// Returns the digest of all that `reader` yields, in hexadecimal.
 pub(super) fn digest(mut reader: impl Read) -> io::Result<String> {
-    let mut state = [
-        0x6745_2301,
-        0xEFCD_AB89,
-        0x98BA_DCFE,
-        0x1032_5476,
-        0xC3D2_E1F0u32,
-    ];
+    let mut state = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0u32];
     let mut buffer = Vec::with_capacity(1 << 16);
     let mut length = 0u64;
     loop {
@@ -34,10 +28,7 @@ pub(super) fn digest(mut reader: impl Read) -> io::Result<String> {
     }
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "`t` counts from 16 to 80 in an array of 80"
-)]
+#[expect(clippy::indexing_slicing, reason = "`t` counts from 16 to 80 in an array of 80")]
 fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
     let mut w = [0u32; 80];
     for (w, bytes) in w.iter_mut().zip(block.as_chunks::<4>().0) {
@@ -54,12 +45,7 @@ fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
             40..60 => ((b & c) | (b & d) | (c & d), 0x8F1B_BCDC),
             _ => (b ^ c ^ d, 0xCA62_C1D6u32),
         };
-        let next = a
-            .rotate_left(5)
-            .wrapping_add(f)
-            .wrapping_add(e)
-            .wrapping_add(k)
-            .wrapping_add(word);
+        let next = a.rotate_left(5).wrapping_add(f).wrapping_add(e).wrapping_add(k).wrapping_add(word);
         (e, d, c, b, a) = (d, c, b.rotate_left(30), a, next);
     }
     for (s, v) in state.iter_mut().zip([a, b, c, d, e]) {
@@ -74,18 +60,9 @@ mod tests {
     /// FIPS 180-4's examples.
     #[test]
     fn digests_are_those_of_the_standard() {
-        assert_eq!(
-            digest(&b"abc"[..]).ok().as_deref(),
-            Some("a9993e364706816aba3e25717850c26c9cd0d89d")
-        );
-        assert_eq!(
-            digest(&b""[..]).ok().as_deref(),
-            Some("da39a3ee5e6b4b0d3255bfef95601890afd80709")
-        );
+        assert_eq!(digest(&b"abc"[..]).ok().as_deref(), Some("a9993e364706816aba3e25717850c26c9cd0d89d"));
+        assert_eq!(digest(&b""[..]).ok().as_deref(), Some("da39a3ee5e6b4b0d3255bfef95601890afd80709"));
         let million = vec![b'a'; 1_000_000];
-        assert_eq!(
-            digest(&million[..]).ok().as_deref(),
-            Some("34aa973cd4c4daa4f61eeb2bdbad27316534016f")
-        );
+        assert_eq!(digest(&million[..]).ok().as_deref(), Some("34aa973cd4c4daa4f61eeb2bdbad27316534016f"));
     }
 }

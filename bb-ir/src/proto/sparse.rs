@@ -33,11 +33,7 @@ fn dense(
     let values = TensorData::from_proto(values)?;
     let indices = TensorData::from_proto(indices)?;
     let dtype = values.dtype();
-    let too_large = || Error::TooLarge {
-        dtype,
-        shape: shape.as_slice().into(),
-        limit,
-    };
+    let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit };
     let elements = element_count(&shape).ok_or_else(too_large)?;
     let n = values.len();
     let linear = match *indices.shape() {
@@ -51,10 +47,7 @@ fn dense(
         }
     };
     if values.shape().len() != 1 || indices.shape().first() != Some(&n) {
-        return Err(Error::SparseShapes {
-            values: values.shape().into(),
-            indices: indices.shape().into(),
-        });
+        return Err(Error::SparseShapes { values: values.shape().into(), indices: indices.shape().into() });
     }
     let rank = if linear { 1 } else { shape.len() };
     let bounds: &[usize] = if linear { &[elements] } else { &shape };
@@ -62,15 +55,10 @@ fn dense(
     let mut places = Vec::with_capacity(n);
     for position in 0..n {
         // The offset of one value: Horner's scheme over its index.
-        let index = all
-            .get(position * rank..(position + 1) * rank)
-            .unwrap_or_default();
+        let index = all.get(position * rank..(position + 1) * rank).unwrap_or_default();
         let mut place = 0usize;
         for (&i, &extent) in index.iter().zip(bounds) {
-            let i = usize::try_from(i)
-                .ok()
-                .filter(|&i| i < extent)
-                .ok_or(Error::SparseIndex { position })?;
+            let i = usize::try_from(i).ok().filter(|&i| i < extent).ok_or(Error::SparseIndex { position })?;
             place = place * extent + i;
         }
         if places.last().is_some_and(|&last| last >= place) || place >= elements {
@@ -79,9 +67,7 @@ fn dense(
         places.push(place);
     }
     if dtype == DataType::String {
-        let size = elements
-            .checked_mul(2 * size_of::<&str>())
-            .filter(|&size| size <= limit);
+        let size = elements.checked_mul(2 * size_of::<&str>()).filter(|&size| size <= limit);
         let mut texts = vec![""; size.map(|_| elements).ok_or_else(too_large)?];
         for (&place, text) in places.iter().zip(values.iter_str()) {
             if let Some(t) = texts.get_mut(place) {
@@ -91,10 +77,7 @@ fn dense(
         return TensorData::strings(&shape, &texts);
     }
     let width = crate::convert::unpacked_size(dtype);
-    let size = elements
-        .checked_mul(width)
-        .filter(|&size| size <= limit)
-        .ok_or_else(too_large)?;
+    let size = elements.checked_mul(width).filter(|&size| size <= limit).ok_or_else(too_large)?;
     let mut bytes = vec![0u8; size];
     for (&place, value) in places.iter().zip(values.unpacked().chunks_exact(width)) {
         if let Some(b) = bytes.get_mut(place * width..(place + 1) * width) {

@@ -76,10 +76,7 @@ impl TensorProto {
 
 pub(super) fn in_tensor(proto: &TensorProto, source: Error) -> Error {
     let name = proto.name.clone().unwrap_or_default();
-    Error::InTensor {
-        name,
-        source: Box::new(source),
-    }
+    Error::InTensor { name, source: Box::new(source) }
 }
 
 pub(super) fn extents(dims: &[i64]) -> Result<Shape, Error> {
@@ -89,25 +86,17 @@ pub(super) fn extents(dims: &[i64]) -> Result<Shape, Error> {
 
 fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData, Error> {
     let (dtype, shape) = proto.dtype_and_shape()?;
-    let too_large = || Error::TooLarge {
-        dtype,
-        shape: shape.as_slice().into(),
-        limit: isize::MAX as usize,
-    };
+    let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: isize::MAX as usize };
     let elements = element_count(&shape).ok_or_else(too_large)?;
     if proto.segment.is_some() {
         return Err(Error::Segment);
     }
     let field = field(proto)?;
     let location = proto.data_location.unwrap_or(0);
-    let location =
-        DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
+    let location = DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
     if location == DataLocation::External {
         if let Some(field) = field {
-            return Err(Error::TwoDataFields {
-                first: "external_data",
-                second: field.name,
-            });
+            return Err(Error::TwoDataFields { first: "external_data", second: field.name });
         }
         let size = dtype.bytes_for(elements).ok_or_else(too_large)?;
         let bytes = super::external::read(proto, size, folder)?;
@@ -119,41 +108,22 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         if field.len == expected {
             Ok(())
         } else {
-            Err(Error::ElementCount {
-                dtype,
-                shape,
-                field: field.name,
-                expected,
-                got: field.len,
-            })
+            Err(Error::ElementCount { dtype, shape, field: field.name, expected, got: field.len })
         }
     };
     let Some(field) = field else {
         // No field at all is how an empty tensor looks.
-        let empty = Field {
-            name: takes.name(),
-            len: 0,
-            kind: Kind::Raw,
-        };
+        let empty = Field { name: takes.name(), len: 0, kind: Kind::Raw };
         count(&empty, elements)?;
         return TensorData::zeros(dtype, &shape, usize::MAX);
     };
-    let refused = || Error::DataField {
-        dtype,
-        field: field.name,
-    };
+    let refused = || Error::DataField { dtype, field: field.name };
     match (field.kind, takes) {
         (Kind::Raw, Takes::Strings) => Err(refused()),
-        (Kind::Raw, _) => {
-            TensorData::adopt(dtype, &shape, proto.raw_data.clone().unwrap_or_default())
-        }
+        (Kind::Raw, _) => TensorData::adopt(dtype, &shape, proto.raw_data.clone().unwrap_or_default()),
         (Kind::Int32, Takes::Int32) => {
             // Two or four packed elements share an entry; six-bit ones have one each.
-            let per_entry = if matches!(dtype.bits(), 2 | 4) {
-                8 / dtype.bits()
-            } else {
-                1
-            };
+            let per_entry = if matches!(dtype.bits(), 2 | 4) { 8 / dtype.bits() } else { 1 };
             count(&field, elements.div_ceil(per_entry))?;
             let bytes = narrow(dtype, &proto.int32_data)?;
             if dtype.bits() == 6 {
@@ -180,35 +150,20 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
                 return TensorData::adopt(dtype, &shape, copied(&proto.uint64_data));
             }
             let entry = |(index, &value): (usize, &u64)| {
-                let refused = Error::DataValue {
-                    field: "uint64_data",
-                    index,
-                    value: value.into(),
-                    dtype,
-                };
+                let refused = Error::DataValue { field: "uint64_data", index, value: value.into(), dtype };
                 u32::try_from(value).map_err(|_| refused)
             };
-            let values: Vec<u32> = proto
-                .uint64_data
-                .iter()
-                .enumerate()
-                .map(entry)
-                .collect::<Result<_, _>>()?;
+            let values: Vec<u32> =
+                proto.uint64_data.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
             TensorData::new(&shape, &values)
         }
         (Kind::Strings, Takes::Strings) => {
             count(&field, elements)?;
             let text = |(index, bytes): (usize, &Vec<u8>)| {
-                std::str::from_utf8(bytes)
-                    .map(str::to_owned)
-                    .map_err(|source| Error::Utf8 { index, source })
+                std::str::from_utf8(bytes).map(str::to_owned).map_err(|source| Error::Utf8 { index, source })
             };
-            let texts: Vec<String> = proto
-                .string_data
-                .iter()
-                .enumerate()
-                .map(text)
-                .collect::<Result<_, _>>()?;
+            let texts: Vec<String> =
+                proto.string_data.iter().enumerate().map(text).collect::<Result<_, _>>()?;
             TensorData::strings(&shape, &texts)
         }
         _ => Err(refused()),
@@ -275,49 +230,18 @@ struct Field {
 fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
     let raw = proto.raw_data.as_ref().map_or(0, Bytes::len);
     let mut filled = [
-        Field {
-            name: "raw_data",
-            len: raw,
-            kind: Kind::Raw,
-        },
-        Field {
-            name: "float_data",
-            len: proto.float_data.len(),
-            kind: Kind::Floats,
-        },
-        Field {
-            name: "int32_data",
-            len: proto.int32_data.len(),
-            kind: Kind::Int32,
-        },
-        Field {
-            name: "int64_data",
-            len: proto.int64_data.len(),
-            kind: Kind::Int64,
-        },
-        Field {
-            name: "double_data",
-            len: proto.double_data.len(),
-            kind: Kind::Doubles,
-        },
-        Field {
-            name: "uint64_data",
-            len: proto.uint64_data.len(),
-            kind: Kind::Uint64,
-        },
-        Field {
-            name: "string_data",
-            len: proto.string_data.len(),
-            kind: Kind::Strings,
-        },
+        Field { name: "raw_data", len: raw, kind: Kind::Raw },
+        Field { name: "float_data", len: proto.float_data.len(), kind: Kind::Floats },
+        Field { name: "int32_data", len: proto.int32_data.len(), kind: Kind::Int32 },
+        Field { name: "int64_data", len: proto.int64_data.len(), kind: Kind::Int64 },
+        Field { name: "double_data", len: proto.double_data.len(), kind: Kind::Doubles },
+        Field { name: "uint64_data", len: proto.uint64_data.len(), kind: Kind::Uint64 },
+        Field { name: "string_data", len: proto.string_data.len(), kind: Kind::Strings },
     ]
     .into_iter()
     .filter(|f| f.len > 0);
     match (filled.next(), filled.next()) {
-        (Some(first), Some(second)) => Err(Error::TwoDataFields {
-            first: first.name,
-            second: second.name,
-        }),
+        (Some(first), Some(second)) => Err(Error::TwoDataFields { first: first.name, second: second.name }),
         (first, _) => Ok(first),
     }
 }
@@ -336,17 +260,8 @@ fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
         6 => 0..=0x3F,
         _ => i32::from(i8::MIN)..=i32::from(u8::MAX),
     };
-    if let Some((index, &value)) = entries
-        .iter()
-        .enumerate()
-        .find(|(_, v)| !range.contains(*v))
-    {
-        return Err(Error::DataValue {
-            field: "int32_data",
-            index,
-            value: value.into(),
-            dtype,
-        });
+    if let Some((index, &value)) = entries.iter().enumerate().find(|(_, v)| !range.contains(*v)) {
+        return Err(Error::DataValue { field: "int32_data", index, value: value.into(), dtype });
     }
     let width = dtype.bits().div_ceil(8);
     Ok(aligned(entries.len() * width, |out| match width {

@@ -12,13 +12,7 @@ pub(super) struct Files(());
 
 impl Files {
     /// Returns `length` bytes at `offset` of the file, which has them.
-    pub(super) fn slice(
-        &self,
-        _: &Path,
-        mut file: File,
-        offset: u64,
-        length: u64,
-    ) -> io::Result<Bytes> {
+    pub(super) fn slice(&self, _: &Path, mut file: File, offset: u64, length: u64) -> io::Result<Bytes> {
         let size = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
         let mut read = file.seek(SeekFrom::Start(offset)).map(|_| 0);
         let bytes = aligned(size, |out| {
@@ -26,10 +20,6 @@ impl Files {
                 read = file.take(length).read_to_end(out);
             }
         });
-        if read? == size {
-            Ok(bytes)
-        } else {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        }
+        if read? == size { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 }

@@ -56,9 +56,7 @@ impl TensorData {
     ///
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn bools(shape: &[usize], elements: &[bool]) -> Result<TensorData, Error> {
-        let bytes = aligned(elements.len(), |out| {
-            out.extend(elements.iter().map(|&b| u8::from(b)))
-        });
+        let bytes = aligned(elements.len(), |out| out.extend(elements.iter().map(|&b| u8::from(b))));
         Self::adopt(DataType::Bool, shape, bytes)
     }
 
@@ -74,26 +72,16 @@ impl TensorData {
             _ => dtype.bytes_for(n),
         });
         match size {
-            Some(size) if size <= limit => Ok(TensorData {
-                dtype,
-                shape,
-                bytes: aligned(size, |out| out.resize(out.len() + size, 0)),
-            }),
-            _ => Err(Error::TooLarge {
-                dtype,
-                shape: shape.as_slice().into(),
-                limit,
-            }),
+            Some(size) if size <= limit => {
+                Ok(TensorData { dtype, shape, bytes: aligned(size, |out| out.resize(out.len() + size, 0)) })
+            }
+            _ => Err(Error::TooLarge { dtype, shape: shape.as_slice().into(), limit }),
         }
     }
 
     /// Makes a rank-0 tensor.
     pub fn scalar<T: Element>(value: T) -> TensorData {
-        TensorData {
-            dtype: T::DTYPE,
-            shape: Shape::new(),
-            bytes: aligned_copy(bytemuck::bytes_of(&value)),
-        }
+        TensorData { dtype: T::DTYPE, shape: Shape::new(), bytes: aligned_copy(bytemuck::bytes_of(&value)) }
     }
 
     /// Takes over bytes that are already in the form described at [`TensorData`].
@@ -108,11 +96,7 @@ impl TensorData {
     /// [`Error::StringOffset`] or [`Error::Utf8`] for strings not in that form.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
-        let too_large = || Error::TooLarge {
-            dtype,
-            shape: shape.as_slice().into(),
-            limit: usize::MAX,
-        };
+        let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: usize::MAX };
         let elements = element_count(&shape).ok_or_else(too_large)?;
         if dtype == DataType::String {
             strings::validate(&shape, elements, &bytes)?;
@@ -141,11 +125,7 @@ impl TensorData {
             Some(_) if bytes.as_ptr().align_offset(dtype.align()) != 0 => aligned_copy(&bytes),
             _ => bytes,
         };
-        Ok(TensorData {
-            dtype,
-            shape,
-            bytes,
-        })
+        Ok(TensorData { dtype, shape, bytes })
     }
 
     /// Returns the element type.
@@ -180,10 +160,7 @@ impl TensorData {
     /// [`Error::DataType`] if the elements are not `T`.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
         if self.dtype != T::DTYPE {
-            return Err(Error::DataType {
-                expected: T::DTYPE,
-                got: self.dtype,
-            });
+            return Err(Error::DataType { expected: T::DTYPE, got: self.dtype });
         }
         if self.bytes.is_empty() {
             return Ok(&[]);
@@ -204,10 +181,7 @@ impl TensorData {
     /// [`Error::DataType`] if the elements are not truth values.
     pub fn to_bools(&self) -> Result<Vec<bool>, Error> {
         if self.dtype != DataType::Bool {
-            return Err(Error::DataType {
-                expected: DataType::Bool,
-                got: self.dtype,
-            });
+            return Err(Error::DataType { expected: DataType::Bool, got: self.dtype });
         }
         Ok(self.bytes.iter().map(|&b| b != 0).collect())
     }
@@ -225,32 +199,24 @@ impl TensorData {
                 right: shape.into(),
             });
         }
-        Ok(TensorData {
-            dtype: self.dtype,
-            shape: Shape::from_slice(shape),
-            bytes: self.bytes.clone(),
-        })
+        Ok(TensorData { dtype: self.dtype, shape: Shape::from_slice(shape), bytes: self.bytes.clone() })
     }
 }
 
 impl std::fmt::Debug for TensorData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "TensorData({}{:?}, {} bytes)",
-            self.dtype,
-            self.shape,
-            self.bytes.len()
-        )
+        write!(f, "TensorData({}{:?}, {} bytes)", self.dtype, self.shape, self.bytes.len())
     }
 }
 
-/// Returns the product of the extents, `None` if it overflows; a zero extent makes it 0.
+/// Returns the product of the extents, `None` if it overflows.
+///
+/// A zero extent makes it 0, but the product of the others must not overflow either: strides are made
+/// of it.
 pub fn element_count(shape: &[usize]) -> Option<usize> {
-    if shape.contains(&0) {
-        return Some(0);
-    }
-    shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d))
+    let others = shape.iter().filter(|&&d| d != 0).try_fold(1usize, |n, &d| n.checked_mul(d))?;
+    isize::try_from(others).ok()?;
+    Some(if shape.contains(&0) { 0 } else { others })
 }
 
 /// Copies `bytes` into a buffer aligned to [`ALIGNMENT`].
@@ -265,10 +231,7 @@ pub(crate) fn aligned(size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
     let offset = buffer.as_ptr().align_offset(ALIGNMENT);
     buffer.resize(offset, 0);
     write(&mut buffer);
-    debug_assert!(
-        buffer.len() <= offset + size,
-        "a longer buffer would move and lose its alignment"
-    );
+    debug_assert!(buffer.len() <= offset + size, "a longer buffer would move and lose its alignment");
     Bytes::from(buffer).slice(offset..)
 }
 
@@ -297,10 +260,9 @@ mod tests {
 
     #[test]
     fn overflowing_extents_are_an_error() {
-        let shape = [usize::MAX / 2 + 1, 4];
-        assert!(matches!(
-            TensorData::adopt(DataType::F32, &shape, Bytes::new()),
-            Err(Error::TooLarge { .. })
-        ));
+        for shape in [[usize::MAX / 2 + 1, 4, 1], [usize::MAX, 2, 0]] {
+            let tensor = TensorData::adopt(DataType::F32, &shape, Bytes::new());
+            assert!(matches!(tensor, Err(Error::TooLarge { .. })), "{shape:?}");
+        }
     }
 }

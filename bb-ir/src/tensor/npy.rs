@@ -22,30 +22,16 @@ impl TensorData {
     /// [`adopt`](Self::adopt) finds wrong with them.
     pub fn from_npy(file: Bytes) -> Result<TensorData, Error> {
         let header = Header::parse(&file)?;
-        let Header {
-            text_width,
-            width,
-            swap,
-            dtype,
-            ..
-        } = header;
+        let Header { text_width, width, swap, dtype, .. } = header;
         let shape = Shape::from_vec(header.shape);
-        let too_large = || Error::TooLarge {
-            dtype,
-            shape: shape.as_slice().into(),
-            limit: isize::MAX as usize,
-        };
+        let too_large =
+            || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: isize::MAX as usize };
         let elements = element_count(&shape).ok_or_else(too_large)?;
         let expected = elements.checked_mul(width).ok_or_else(too_large)?;
         let mut bytes = file.slice(header.end..);
         if bytes.len() != expected {
             let (shape, got) = (shape.as_slice().into(), bytes.len());
-            return Err(Error::ByteLength {
-                dtype,
-                shape,
-                expected,
-                got,
-            });
+            return Err(Error::ByteLength { dtype, shape, expected, got });
         }
         if header.fortran && shape.len() > 1 && elements > 0 && width > 0 {
             bytes = Bytes::from(row_major(&bytes, &shape, width));
@@ -56,11 +42,7 @@ impl TensorData {
         }
         if swap {
             // The two parts of a complex number are swapped each.
-            let part = if matches!(dtype, DataType::C64 | DataType::C128) {
-                width / 2
-            } else {
-                width
-            };
+            let part = if matches!(dtype, DataType::C64 | DataType::C128) { width / 2 } else { width };
             let mut swapped = bytes.to_vec();
             swapped.chunks_mut(part).for_each(<[u8]>::reverse);
             bytes = Bytes::from(swapped);
@@ -75,17 +57,10 @@ impl TensorData {
     /// [`Error::Unsupported`] if NumPy has no such element type: `bf16`, the small floats and the
     /// packed integers; [`Error::TooLarge`] if strings padded to one length overflow.
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
-        let longest = self
-            .iter_str()
-            .map(|s| s.chars().count())
-            .max()
-            .unwrap_or(0)
-            .max(1);
+        let longest = self.iter_str().map(|s| s.chars().count()).max().unwrap_or(0).max(1);
         let descr = match self.dtype() {
             DataType::String => format!("<U{longest}"),
-            dtype => descr(dtype)
-                .ok_or(Error::Unsupported { op: "npy", dtype })?
-                .to_owned(),
+            dtype => descr(dtype).ok_or(Error::Unsupported { op: "npy", dtype })?.to_owned(),
         };
         let extents: Vec<String> = self.shape().iter().map(usize::to_string).collect();
         let comma = if extents.len() == 1 { "," } else { "" };
@@ -98,31 +73,22 @@ impl TensorData {
         let padded = (front + header.len() + 1).next_multiple_of(64);
         header.push_str(&" ".repeat(padded - front - header.len() - 1));
         header.push('\n');
-        let length = u16::try_from(header.len()).map_err(|_| Error::Npy {
-            problem: "the header is longer than 65535 bytes",
-        })?;
+        let length = u16::try_from(header.len())
+            .map_err(|_| Error::Npy { problem: "the header is longer than 65535 bytes" })?;
         let mut out = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
         if self.dtype() != DataType::String {
             out.extend_from_slice(self.bytes());
             return Ok(out);
         }
         let shape = self.shape().into();
-        let too_large = Error::TooLarge {
-            dtype: DataType::String,
-            shape,
-            limit: isize::MAX as usize,
-        };
+        let too_large = Error::TooLarge { dtype: DataType::String, shape, limit: isize::MAX as usize };
         let size = longest
             .checked_mul(4)
             .and_then(|w| w.checked_mul(self.len()))
             .filter(|&n| n <= isize::MAX as usize);
         out.reserve(size.ok_or(too_large)?);
         for text in self.iter_str() {
-            let codes = text
-                .chars()
-                .map(u32::from)
-                .chain(std::iter::repeat(0))
-                .take(longest);
+            let codes = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
             out.extend(codes.flat_map(u32::to_le_bytes));
         }
         Ok(out)
@@ -178,9 +144,7 @@ struct Header {
 impl Header {
     fn parse(file: &[u8]) -> Result<Header, Error> {
         let problem = |problem| Error::Npy { problem };
-        let rest = file
-            .strip_prefix(MAGIC)
-            .ok_or(problem("the magic number is missing"))?;
+        let rest = file.strip_prefix(MAGIC).ok_or(problem("the magic number is missing"))?;
         let (length, front) = match *rest {
             [1, _, a, b, ..] => (usize::from(u16::from_le_bytes([a, b])), 4),
             [2 | 3, _, a, b, c, d, ..] => (u32::from_le_bytes([a, b, c, d]) as usize, 6),
@@ -189,16 +153,12 @@ impl Header {
         };
         let start = MAGIC.len() + front;
         let end = start.saturating_add(length);
-        let text = file
-            .get(start..end)
-            .ok_or(problem("the file ends before its header"))?;
+        let text = file.get(start..end).ok_or(problem("the file ends before its header"))?;
         let text = std::str::from_utf8(text).map_err(|_| problem("the header is not UTF-8"))?;
         let (descr, fortran, shape) = Literal(text).header().ok_or(problem(
             "the header is not a dictionary of `descr`, `fortran_order` and `shape` for a plain array",
         ))?;
-        let unknown = || Error::NpyType {
-            descr: descr.chars().take(64).collect(),
-        };
+        let unknown = || Error::NpyType { descr: descr.chars().take(64).collect() };
         let (swap, kind) = match descr.split_at_checked(1) {
             Some(("<" | "|" | "=", kind)) => (false, kind),
             Some((">", kind)) => (true, kind),
@@ -209,35 +169,16 @@ impl Header {
             (Some((_, dtype)), _) => (*dtype, None, dtype.bits() / 8),
             (None, Some((text @ ("U" | "S"), count))) => {
                 let count: u32 = count.parse().map_err(|_| unknown())?;
-                let (kind, bytes) = if text == "U" {
-                    (Text::Codes, 4)
-                } else {
-                    (Text::Bytes, 1)
-                };
-                (
-                    DataType::String,
-                    Some(kind),
-                    (count as usize).checked_mul(bytes).ok_or_else(unknown)?,
-                )
+                let (kind, bytes) = if text == "U" { (Text::Codes, 4) } else { (Text::Bytes, 1) };
+                (DataType::String, Some(kind), (count as usize).checked_mul(bytes).ok_or_else(unknown)?)
             }
             _ => return Err(unknown()),
         };
         // Strings without a character take no bytes, so a shape alone could ask for any number.
-        if text_width.is_some()
-            && width == 0
-            && element_count(&shape).is_none_or(|n| n > file.len())
-        {
+        if text_width.is_some() && width == 0 && element_count(&shape).is_none_or(|n| n > file.len()) {
             return Err(unknown());
         }
-        Ok(Header {
-            dtype,
-            text_width,
-            width,
-            swap,
-            fortran,
-            shape,
-            end,
-        })
+        Ok(Header { dtype, text_width, width, swap, fortran, shape, end })
     }
 }
 
@@ -255,10 +196,8 @@ impl<'a> Literal<'a> {
             let twice = match key {
                 "descr" => descr.replace(self.quoted()?).is_some(),
                 "fortran_order" => {
-                    let value = self
-                        .token("True")
-                        .map(|()| true)
-                        .or_else(|| self.token("False").map(|()| false));
+                    let value =
+                        self.token("True").map(|()| true).or_else(|| self.token("False").map(|()| false));
                     fortran.replace(value?).is_some()
                 }
                 "shape" => shape.replace(self.tuple()?).is_some(),
@@ -272,10 +211,7 @@ impl<'a> Literal<'a> {
                 break;
             }
         }
-        self.0
-            .trim()
-            .is_empty()
-            .then_some((descr?, fortran?, shape?))
+        self.0.trim().is_empty().then_some((descr?, fortran?, shape?))
     }
 
     fn token(&mut self, token: &str) -> Option<()> {
@@ -331,38 +267,22 @@ fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     out
 }
 
-fn texts(
-    bytes: &[u8],
-    elements: usize,
-    width: usize,
-    kind: Text,
-    swap: bool,
-) -> Result<Vec<String>, Error> {
+fn texts(bytes: &[u8], elements: usize, width: usize, kind: Text, swap: bool) -> Result<Vec<String>, Error> {
     if width == 0 {
         return Ok(vec![String::new(); elements]);
     }
     let read = |(index, element): (usize, &[u8])| match kind {
         Text::Bytes => {
-            let used = element
-                .iter()
-                .rposition(|&b| b != 0)
-                .map_or(0, |last| last + 1);
+            let used = element.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
             let text = std::str::from_utf8(element.get(..used).unwrap_or_default());
-            text.map(str::to_owned)
-                .map_err(|source| Error::Utf8 { index, source })
+            text.map(str::to_owned).map_err(|source| Error::Utf8 { index, source })
         }
         Text::Codes => {
             let code = |&b: &[u8; 4]| {
-                char::from_u32(if swap {
-                    u32::from_be_bytes(b)
-                } else {
-                    u32::from_le_bytes(b)
-                })
+                char::from_u32(if swap { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) })
             };
             let text: Option<String> = element.as_chunks().0.iter().map(code).collect();
-            let text = text.ok_or(Error::Npy {
-                problem: "a string has a code that is no character",
-            })?;
+            let text = text.ok_or(Error::Npy { problem: "a string has a code that is no character" })?;
             Ok(text.trim_end_matches('\0').to_owned())
         }
     };

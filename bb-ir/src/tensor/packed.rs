@@ -17,19 +17,13 @@ impl TensorData {
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn pack(dtype: DataType, shape: &[usize], elements: &[u8]) -> Result<TensorData, Error> {
         if !dtype.is_sub_byte() {
-            return Self::adopt(
-                dtype,
-                shape,
-                aligned(elements.len(), |b| b.extend_from_slice(elements)),
-            );
+            return Self::adopt(dtype, shape, aligned(elements.len(), |b| b.extend_from_slice(elements)));
         }
         let got = elements.len();
         match element_count(shape) {
-            Some(n) if n == got => Self::adopt(
-                dtype,
-                shape,
-                aligned(got, |b| pack_bits(dtype.bits(), elements, b)),
-            ),
+            Some(n) if n == got => {
+                Self::adopt(dtype, shape, aligned(got, |b| pack_bits(dtype.bits(), elements, b)))
+            }
             expected => Err(Error::ByteLength {
                 dtype,
                 shape: shape.into(),
@@ -57,46 +51,29 @@ impl TensorData {
 /// packed.
 pub fn unpack_into(dtype: DataType, packed: &[u8], out: &mut [u8]) {
     match dtype {
-        DataType::U4 | DataType::F4E2M1 => {
-            spread(packed, out, |b: [u8; 1]| [b[0] & 0xF, b[0] >> 4])
-        }
+        DataType::U4 | DataType::F4E2M1 => spread(packed, out, |b: [u8; 1]| [b[0] & 0xF, b[0] >> 4]),
         DataType::I4 => spread(packed, out, |b: [u8; 1]| {
             let b = b[0] as i8;
             [(b << 4 >> 4) as u8, (b >> 4) as u8]
         }),
-        DataType::U2 => spread(packed, out, |b: [u8; 1]| {
-            [0, 2, 4, 6].map(|shift| b[0] >> shift & 3)
-        }),
-        DataType::I2 => spread(packed, out, |b: [u8; 1]| {
-            [6, 4, 2, 0].map(|shift| ((b[0] << shift) as i8 >> 6) as u8)
-        }),
+        DataType::U2 => spread(packed, out, |b: [u8; 1]| [0, 2, 4, 6].map(|shift| b[0] >> shift & 3)),
+        DataType::I2 => {
+            spread(packed, out, |b: [u8; 1]| [6, 4, 2, 0].map(|shift| ((b[0] << shift) as i8 >> 6) as u8))
+        }
         DataType::F6E2M3 | DataType::F6E3M2 => spread(packed, out, |[a, b, c]: [u8; 3]| {
-            [
-                a & 0x3F,
-                a >> 6 | (b & 0xF) << 2,
-                b >> 4 | (c & 3) << 4,
-                c >> 2,
-            ]
+            [a & 0x3F, a >> 6 | (b & 0xF) << 2, b >> 4 | (c & 3) << 4, c >> 2]
         }),
         _ => {}
     }
 }
 
-fn spread<const N: usize, const M: usize>(
-    packed: &[u8],
-    out: &mut [u8],
-    f: impl Fn([u8; N]) -> [u8; M],
-) {
+fn spread<const N: usize, const M: usize>(packed: &[u8], out: &mut [u8], f: impl Fn([u8; N]) -> [u8; M]) {
     let (groups, rest) = packed.as_chunks::<N>();
     let mut last = [0; N];
     for (l, &r) in last.iter_mut().zip(rest) {
         *l = r;
     }
-    for (&group, out) in groups
-        .iter()
-        .chain((!rest.is_empty()).then_some(&last))
-        .zip(out.chunks_mut(M))
-    {
+    for (&group, out) in groups.iter().chain((!rest.is_empty()).then_some(&last)).zip(out.chunks_mut(M)) {
         for (o, v) in out.iter_mut().zip(f(group)) {
             *o = v;
         }
@@ -107,10 +84,7 @@ fn pack_bits(bits: usize, elements: &[u8], out: &mut Vec<u8>) {
     let mask = (1u32 << bits) - 1;
     // Four elements fill one, two or three whole bytes, whatever the width.
     for group in elements.chunks(4) {
-        let stream = group
-            .iter()
-            .rev()
-            .fold(0u32, |stream, &e| stream << bits | (u32::from(e) & mask));
+        let stream = group.iter().rev().fold(0u32, |stream, &e| stream << bits | (u32::from(e) & mask));
         let bytes = (group.len() * bits).div_ceil(8);
         out.extend(stream.to_le_bytes().iter().take(bytes));
     }
@@ -140,14 +114,7 @@ mod tests {
         assert_eq!(t.unpacked()[..], [1, 0xFF, 0xFE, 0, 1]);
         let (x0, x1, x2, x3) = (0x2A, 0x15, 0x3F, 0x01);
         let t = TensorData::pack(DataType::F6E2M3, &[4], &[x0, x1, x2, x3]).unwrap();
-        assert_eq!(
-            t.bytes()[..],
-            [
-                x0 | (x1 & 3) << 6,
-                x1 >> 2 | (x2 & 0xF) << 4,
-                x2 >> 4 | x3 << 2
-            ]
-        );
+        assert_eq!(t.bytes()[..], [x0 | (x1 & 3) << 6, x1 >> 2 | (x2 & 0xF) << 4, x2 >> 4 | x3 << 2]);
     }
 
     #[test]

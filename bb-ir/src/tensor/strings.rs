@@ -36,28 +36,14 @@ impl TensorData {
                 bytes.extend_from_slice(s.as_ref().as_bytes());
             }
         });
-        Ok(TensorData {
-            dtype: DataType::String,
-            shape,
-            bytes,
-        })
+        Ok(TensorData { dtype: DataType::String, shape, bytes })
     }
 
     /// Returns the strings in row-major order; none if the elements are not strings.
     pub fn iter_str(&self) -> Strings<'_> {
-        let n = if self.dtype() == DataType::String {
-            self.len()
-        } else {
-            0
-        };
-        let (offsets, text) = self
-            .bytes()
-            .split_at_checked((n + 1) * OFFSET)
-            .unwrap_or_default();
-        Strings {
-            offsets: offsets.as_chunks().0,
-            text,
-        }
+        let n = if self.dtype() == DataType::String { self.len() } else { 0 };
+        let (offsets, text) = self.bytes().split_at_checked((n + 1) * OFFSET).unwrap_or_default();
+        Strings { offsets: offsets.as_chunks().0, text }
     }
 
     /// Returns the string at `index` in row-major order, if the elements are strings and there is
@@ -123,11 +109,7 @@ pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(
     let mut start = 0usize;
     for (i, &offset) in offsets.as_chunks::<OFFSET>().0.iter().enumerate() {
         let offset = u64::from_le_bytes(offset);
-        let out_of_range = Error::StringOffset {
-            index: i,
-            offset,
-            text: text.len(),
-        };
+        let out_of_range = Error::StringOffset { index: i, offset, text: text.len() };
         let Ok(end) = usize::try_from(offset) else {
             return Err(out_of_range);
         };
@@ -135,10 +117,7 @@ pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(
             return Err(out_of_range);
         }
         let piece = text.get(start..end).ok_or(out_of_range)?;
-        std::str::from_utf8(piece).map_err(|source| Error::Utf8 {
-            index: i.saturating_sub(1),
-            source,
-        })?;
+        std::str::from_utf8(piece).map_err(|source| Error::Utf8 { index: i.saturating_sub(1), source })?;
         start = end;
     }
     Ok(())
@@ -169,30 +148,12 @@ mod tests {
             TensorData::adopt(DataType::String, &[offsets.len() - 1], bytes.into())
         };
         assert!(adopt(&[0, 1, 3], b"abc").is_ok());
-        assert!(matches!(
-            adopt(&[1, 2, 3], b"abc"),
-            Err(Error::StringOffset { index: 0, .. })
-        ));
-        assert!(matches!(
-            adopt(&[0, 2, 1], b"abc"),
-            Err(Error::StringOffset { index: 2, .. })
-        ));
-        assert!(matches!(
-            adopt(&[0, 3, 2, 3], b"abc"),
-            Err(Error::StringOffset { index: 2, .. })
-        ));
-        assert!(matches!(
-            adopt(&[0, 1, 2], b"abc"),
-            Err(Error::StringOffset { index: 2, .. })
-        ));
-        assert!(matches!(
-            adopt(&[0, u64::MAX, 3], b"abc"),
-            Err(Error::StringOffset { index: 1, .. })
-        ));
-        assert!(matches!(
-            adopt(&[0, 1, 2], "ü".as_bytes()),
-            Err(Error::Utf8 { index: 0, .. })
-        ));
+        assert!(matches!(adopt(&[1, 2, 3], b"abc"), Err(Error::StringOffset { index: 0, .. })));
+        assert!(matches!(adopt(&[0, 2, 1], b"abc"), Err(Error::StringOffset { index: 2, .. })));
+        assert!(matches!(adopt(&[0, 3, 2, 3], b"abc"), Err(Error::StringOffset { index: 2, .. })));
+        assert!(matches!(adopt(&[0, 1, 2], b"abc"), Err(Error::StringOffset { index: 2, .. })));
+        assert!(matches!(adopt(&[0, u64::MAX, 3], b"abc"), Err(Error::StringOffset { index: 1, .. })));
+        assert!(matches!(adopt(&[0, 1, 2], "ü".as_bytes()), Err(Error::Utf8 { index: 0, .. })));
         assert!(matches!(
             TensorData::adopt(DataType::String, &[2], vec![0; 23].into()),
             Err(Error::ByteLength { .. })

@@ -35,12 +35,10 @@ impl fmt::Display for Summary<'_> {
         }
         if x.dtype() == DataType::String {
             f.write_str(":")?;
-            x.iter_str()
-                .take(SHOWN)
-                .try_for_each(|s| match s.char_indices().nth(40) {
-                    Some((end, _)) => write!(f, " {:?}…", s.get(..end).unwrap_or(s)),
-                    None => write!(f, " {s:?}"),
-                })?;
+            x.iter_str().take(SHOWN).try_for_each(|s| match s.char_indices().nth(40) {
+                Some((end, _)) => write!(f, " {:?}…", s.get(..end).unwrap_or(s)),
+                None => write!(f, " {s:?}"),
+            })?;
         } else {
             let bytes = x.unpacked();
             let size = unpacked_size(x.dtype());
@@ -54,11 +52,7 @@ impl fmt::Display for Summary<'_> {
                 Err(_) => complex(x.dtype(), first, f)?,
             }
         }
-        if x.len() > SHOWN {
-            f.write_str(" …")
-        } else {
-            Ok(())
-        }
+        if x.len() > SHOWN { f.write_str(" …") } else { Ok(()) }
     }
 }
 
@@ -71,13 +65,8 @@ struct Statistics {
 }
 
 fn statistics(dtype: DataType, bytes: &[u8], size: usize) -> Statistics {
-    let mut s = Statistics {
-        least: f64::INFINITY,
-        greatest: f64::NEG_INFINITY,
-        sum: 0.0,
-        counted: 0,
-        nan: 0,
-    };
+    let mut s =
+        Statistics { least: f64::INFINITY, greatest: f64::NEG_INFINITY, sum: 0.0, counted: 0, nan: 0 };
     let mut wide = vec![0; CHUNK * size_of::<f64>()];
     for chunk in bytes.chunks(CHUNK * size) {
         let Some(out) = wide.get_mut(..chunk.len() / size * size_of::<f64>()) else {
@@ -105,19 +94,9 @@ impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.counted > 0 {
             let mean = self.sum / self.counted as f64;
-            write!(
-                f,
-                " min {} max {} mean {}",
-                short(self.least),
-                short(self.greatest),
-                short(mean)
-            )?;
+            write!(f, " min {} max {} mean {}", short(self.least), short(self.greatest), short(mean))?;
         }
-        if self.nan > 0 {
-            write!(f, " NaN {}", self.nan)
-        } else {
-            Ok(())
-        }
+        if self.nan > 0 { write!(f, " NaN {}", self.nan) } else { Ok(()) }
     }
 }
 
@@ -132,11 +111,7 @@ fn short(x: f64) -> String {
 }
 
 fn complex(dtype: DataType, bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let part = if dtype == DataType::C64 {
-        DataType::F32
-    } else {
-        DataType::F64
-    };
+    let part = if dtype == DataType::C64 { DataType::F32 } else { DataType::F64 };
     let parts = format_elements(part, bytes).unwrap_or_default();
     parts.as_chunks().0.iter().try_for_each(|[re, im]| {
         let sign = if im.starts_with('-') { "" } else { "+" };
@@ -154,34 +129,16 @@ mod tests {
     fn one_line_says_what_a_tensor_is() {
         let text = |t: Result<TensorData, crate::Error>| t.unwrap().summary().to_string();
         let x = TensorData::new(&[2, 2], &[1f32, 1.0, 2.0, -1.0]);
-        assert_eq!(
-            text(x),
-            "f32[2, 2] min -1 max 2 mean 0.75: 1.0 1.0 2.0 -1.0"
-        );
+        assert_eq!(text(x), "f32[2, 2] min -1 max 2 mean 0.75: 1.0 1.0 2.0 -1.0");
         let x = TensorData::new(&[8], &[f64::NAN, 1e300, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
-        assert_eq!(
-            text(x),
-            "f64[8] min 0 max 1e300 mean 1.42857e299 NaN 1: nan 1e+300 1.0 0.0 0.0 0.0 …"
-        );
-        assert_eq!(
-            text(TensorData::bools(&[2], &[true, false])),
-            "bool[2] min 0 max 1 mean 0.5: True False"
-        );
-        assert_eq!(
-            text(TensorData::strings(&[1], &["a\n"])),
-            "string[1]: \"a\\n\""
-        );
-        assert_eq!(
-            text(TensorData::new(&[], &[Complex::new(1f32, -2.0)])),
-            "c64[]: 1.0-2.0i"
-        );
+        assert_eq!(text(x), "f64[8] min 0 max 1e300 mean 1.42857e299 NaN 1: nan 1e+300 1.0 0.0 0.0 0.0 …");
+        assert_eq!(text(TensorData::bools(&[2], &[true, false])), "bool[2] min 0 max 1 mean 0.5: True False");
+        assert_eq!(text(TensorData::strings(&[1], &["a\n"])), "string[1]: \"a\\n\"");
+        assert_eq!(text(TensorData::new(&[], &[Complex::new(1f32, -2.0)])), "c64[]: 1.0-2.0i");
         assert_eq!(
             text(TensorData::pack(DataType::I4, &[2], &[0xF8, 7])),
             "i4[2] min -8 max 7 mean -0.5: -8 7"
         );
-        assert_eq!(
-            text(TensorData::new::<i32>(&[0, 3], &[])),
-            "i32[0, 3] empty"
-        );
+        assert_eq!(text(TensorData::new::<i32>(&[0, 3], &[])), "i32[0, 3] empty");
     }
 }

@@ -69,19 +69,13 @@ pub fn element_type(hash: u64) -> Option<DataType> {
 /// [`Error::HashCollision`] with the two names; a name that comes twice collides with itself.
 pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     let tensors = DataType::ALL.iter().map(|&t| type_name(t));
-    let mut all: Vec<(u64, String)> = tensors
-        .chain(names.into_iter().map(str::to_owned))
-        .map(|name| (hash_name(&name), name))
-        .collect();
+    let mut all: Vec<(u64, String)> =
+        tensors.chain(names.into_iter().map(str::to_owned)).map(|name| (hash_name(&name), name)).collect();
     all.sort_unstable();
     for pair in all.array_windows() {
         let [(hash, first), (other, second)] = pair;
         if hash == other {
-            return Err(Error::HashCollision {
-                hash: *hash,
-                first: first.clone(),
-                second: second.clone(),
-            });
+            return Err(Error::HashCollision { hash: *hash, first: first.clone(), second: second.clone() });
         }
     }
     Ok(())
@@ -107,9 +101,6 @@ mod tests {
             assert_eq!(element_type(type_hash(dtype)), Some(dtype));
         }
         assert_eq!(type_name(DataType::F32), "bb.tensor/1;f32;dense-le");
-        assert!(matches!(
-            refuse_collisions(["bb.tensor/1;f32;dense-le"]),
-            Err(Error::HashCollision { .. })
-        ));
+        assert!(matches!(refuse_collisions(["bb.tensor/1;f32;dense-le"]), Err(Error::HashCollision { .. })));
     }
 }

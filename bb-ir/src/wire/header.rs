@@ -11,9 +11,8 @@ use serde::{Deserialize, Serialize};
 /// The most bytes that a header may have: enough for two thousand extents.
 pub(super) const LIMIT: usize = 1 << 14;
 
-const CONFIG: Configuration<LittleEndian, Fixint, Limit<LIMIT>> = bincode::config::standard()
-    .with_fixed_int_encoding()
-    .with_limit::<LIMIT>();
+const CONFIG: Configuration<LittleEndian, Fixint, Limit<LIMIT>> =
+    bincode::config::standard().with_fixed_int_encoding().with_limit::<LIMIT>();
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
@@ -36,15 +35,10 @@ impl Header {
     }
 
     pub(super) fn encode(&self) -> Result<Vec<u8>, Error> {
-        let bytes =
-            bincode::serde::encode_to_vec(self, CONFIG).map_err(|e| Error::FrameHeader {
-                source: Box::new(e),
-            })?;
+        let bytes = bincode::serde::encode_to_vec(self, CONFIG)
+            .map_err(|e| Error::FrameHeader { source: Box::new(e) })?;
         if bytes.len() > LIMIT {
-            return Err(Error::FrameHeaderLength {
-                limit: LIMIT,
-                got: bytes.len(),
-            });
+            return Err(Error::FrameHeaderLength { limit: LIMIT, got: bytes.len() });
         }
         Ok(bytes)
     }
@@ -52,14 +46,9 @@ impl Header {
     /// Decodes all of `bytes`; the limit of the configuration bounds what a forged length allocates.
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, Error> {
         let (header, read): (Header, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
-            .map_err(|e| Error::FrameHeader {
-                source: Box::new(e),
-            })?;
+            .map_err(|e| Error::FrameHeader { source: Box::new(e) })?;
         if read != bytes.len() {
-            return Err(Error::FrameHeaderLength {
-                limit: read,
-                got: bytes.len(),
-            });
+            return Err(Error::FrameHeaderLength { limit: read, got: bytes.len() });
         }
         Ok(header)
     }
@@ -69,10 +58,7 @@ impl Header {
         let number = i32::try_from(self.dtype).unwrap_or(i32::MAX);
         let dtype = DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?;
         if element_type(self.type_hash) != Some(dtype) {
-            return Err(Error::FrameType {
-                expected: type_hash(dtype),
-                got: self.type_hash,
-            });
+            return Err(Error::FrameType { expected: type_hash(dtype), got: self.type_hash });
         }
         Ok(dtype)
     }

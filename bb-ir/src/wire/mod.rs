@@ -89,11 +89,7 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
     };
     out.reserve_exact(start + elements.len());
     let base = out.len();
-    let mut prelude = Prelude {
-        flags,
-        header: header.len() as u32,
-        elements: 0,
-    };
+    let mut prelude = Prelude { flags, header: header.len() as u32, elements: 0 };
     out.extend_from_slice(&prelude.bytes(&header));
     out.extend_from_slice(&header);
     out.resize(base + start, 0);
@@ -135,10 +131,7 @@ pub fn decode(frame: Bytes) -> Result<TensorData, Error> {
 pub fn decode_as(type_hash: u64, frame: Bytes) -> Result<TensorData, Error> {
     let (header, elements) = split(frame)?;
     if header.type_hash != type_hash {
-        return Err(Error::FrameType {
-            expected: type_hash,
-            got: header.type_hash,
-        });
+        return Err(Error::FrameType { expected: type_hash, got: header.type_hash });
     }
     TensorData::adopt(header.dtype()?, &header.shape()?, elements)
 }
@@ -163,12 +156,10 @@ impl Prelude {
         }
         let crc = header_crc(&front, self.elements.to_le_bytes(), header);
         let mut bytes = [0; PRELUDE];
-        for (to, from) in bytes.iter_mut().zip(
-            front
-                .into_iter()
-                .chain(crc.to_le_bytes())
-                .chain(self.elements.to_le_bytes()),
-        ) {
+        for (to, from) in bytes
+            .iter_mut()
+            .zip(front.into_iter().chain(crc.to_le_bytes()).chain(self.elements.to_le_bytes()))
+        {
             *to = from;
         }
         bytes
@@ -190,18 +181,13 @@ const fn elements_start(header: usize) -> usize {
 
 /// Checks everything about a frame but its elements' own form.
 fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
-    let short = |needed: usize| Error::FrameLength {
-        expected: needed as u64,
-        got: frame.len() as u64,
-    };
+    let short = |needed: usize| Error::FrameLength { expected: needed as u64, got: frame.len() as u64 };
     let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else {
-        return Err(
-            if MAGIC.starts_with(frame.get(..8.min(frame.len())).unwrap_or_default()) {
-                short(PRELUDE)
-            } else {
-                Error::FrameMagic
-            },
-        );
+        return Err(if MAGIC.starts_with(frame.get(..8.min(frame.len())).unwrap_or_default()) {
+            short(PRELUDE)
+        } else {
+            Error::FrameMagic
+        });
     };
     let mut cursor = &prelude[..];
     let front: [u8; 16] = take(&mut cursor);
@@ -213,10 +199,7 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     }
     let version = u16::from_le_bytes(take(&mut cursor));
     if version != VERSION {
-        return Err(Error::FrameVersion {
-            expected: VERSION,
-            got: version,
-        });
+        return Err(Error::FrameVersion { expected: VERSION, got: version });
     }
     let flags = u16::from_le_bytes(take(&mut cursor));
     if flags & !CHECKSUM != 0 {
@@ -224,10 +207,7 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     }
     let length = u32::from_le_bytes(take(&mut cursor)) as usize;
     if length > header::LIMIT {
-        return Err(Error::FrameHeaderLength {
-            limit: header::LIMIT,
-            got: length,
-        });
+        return Err(Error::FrameHeaderLength { limit: header::LIMIT, got: length });
     }
     let start = elements_start(length);
     let (header, padding) = match rest.get(..start - PRELUDE) {
@@ -236,11 +216,7 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     };
     let sum = header_crc(&front, elements_sum, header);
     if sum != header_sum {
-        return Err(Error::FrameChecksum {
-            part: "header",
-            expected: header_sum,
-            got: sum,
-        });
+        return Err(Error::FrameChecksum { part: "header", expected: header_sum, got: sum });
     }
     if padding.iter().any(|&b| b != 0) {
         return Err(Error::FramePadding);
@@ -248,24 +224,13 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     let header = Header::decode(header)?;
     let expected = header.length.saturating_add(start as u64);
     if frame.len() as u64 != expected {
-        return Err(Error::FrameLength {
-            expected,
-            got: frame.len() as u64,
-        });
+        return Err(Error::FrameLength { expected, got: frame.len() as u64 });
     }
     let elements = frame.slice(start..);
-    let sum = if flags & CHECKSUM == 0 {
-        0
-    } else {
-        crc32fast::hash(&elements)
-    };
+    let sum = if flags & CHECKSUM == 0 { 0 } else { crc32fast::hash(&elements) };
     let expected = u32::from_le_bytes(elements_sum);
     if sum != expected {
-        return Err(Error::FrameChecksum {
-            part: "elements",
-            expected,
-            got: sum,
-        });
+        return Err(Error::FrameChecksum { part: "elements", expected, got: sum });
     }
     Ok((header, elements))
 }
