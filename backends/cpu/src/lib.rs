@@ -1,1 +1,23 @@
-//! The CPU backend of `bb`.
+//! The CPU backend of `bb`: SIMD kernels, views and threads.
+//!
+//! [`Cpu`] implements the contract on [`Array`], a handle to elements that other arrays may share:
+//! what only moves dimensions copies nothing. Buffers come from a pool and return to it, so that a
+//! program in its steady state touches no new pages.
+//!
+//! Naming the backend links it: `use bb_cpu as _;`.
+
+mod array;
+mod backend;
+mod error;
+#[expect(unsafe_code, reason = "kernels read and write through pointers and strides")]
+mod kernels;
+mod layout;
+#[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
+mod ops;
+#[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
+mod pool;
+mod storage;
+
+pub use array::Array;
+pub use backend::{Cpu, CpuBuilder};
+pub use error::CpuError;

@@ -1,0 +1,232 @@
+//! The backend: the contract's methods, each one call.
+
+use crate::array::Array;
+use crate::error::{CpuError, Result};
+use crate::kernels::{binary, reduce, unary};
+use crate::ops::{convert, elementwise, host, join, matmul, power, views};
+use crate::pool::Pool;
+use bb::{DataType, Primitive, RoundMode, TensorData};
+use std::sync::Arc;
+
+/// Bytes that a pool keeps when its arrays are gone, unless the builder says otherwise: 1 GiB.
+const KEPT: usize = 1 << 30;
+
+/// The CPU backend.
+///
+/// # Examples
+///
+/// ```
+/// use bb::{Backend, TensorData};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let cpu = bb_cpu::Cpu::new();
+/// let x = cpu.constant(&TensorData::new(&[2], &[1f32, 2.0])?)?;
+/// let y = cpu.add(&x, &x)?;
+/// assert_eq!(cpu.to_host(&y)?.as_slice::<f32>()?, [2.0, 4.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, bb::Backend)]
+#[bb(name = "cpu")]
+pub struct Cpu {
+    pool: Arc<Pool>,
+    threads: Option<Arc<rayon::ThreadPool>>,
+}
+
+/// Makes a [`Cpu`] that differs from [`Cpu::new`].
+#[derive(Debug, Clone)]
+pub struct CpuBuilder {
+    threads: Option<usize>,
+    kept: usize,
+}
+
+impl CpuBuilder {
+    /// Runs kernels on `threads` threads of the backend's own, rather than on rayon's global pool.
+    #[must_use]
+    pub fn threads(self, threads: usize) -> CpuBuilder {
+        CpuBuilder { threads: Some(threads), ..self }
+    }
+
+    /// Keeps at most `bytes` bytes of buffers that no array uses.
+    #[must_use]
+    pub fn pool_limit(self, bytes: usize) -> CpuBuilder {
+        CpuBuilder { kept: bytes, ..self }
+    }
+
+    /// Makes the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Threads`] if the system starts no threads.
+    pub fn build(self) -> Result<Cpu> {
+        let threads = match self.threads {
+            None => None,
+            Some(threads) => {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+                Some(Arc::new(pool.map_err(|source| CpuError::Threads { threads, source })?))
+            }
+        };
+        Ok(Cpu { pool: Pool::new(self.kept), threads })
+    }
+}
+
+impl Default for Cpu {
+    fn default() -> Cpu {
+        Cpu::new()
+    }
+}
+
+impl Cpu {
+    /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of free buffers.
+    pub fn new() -> Cpu {
+        Cpu { pool: Pool::new(KEPT), threads: None }
+    }
+
+    /// Starts a builder with the settings of [`new`](Self::new).
+    pub fn builder() -> CpuBuilder {
+        CpuBuilder { threads: None, kept: KEPT }
+    }
+
+    /// Runs `f` where kernels find their threads.
+    #[inline]
+    fn run<T: Send>(&self, f: impl FnOnce(&Arc<Pool>) -> T + Send) -> T {
+        match &self.threads {
+            None => f(&self.pool),
+            Some(threads) => threads.install(|| f(&self.pool)),
+        }
+    }
+}
+
+impl bb::Backend for Cpu {
+    type Tensor = Array;
+    type Error = CpuError;
+
+    fn add(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Add, binary::Kind::Add, a, b)
+    }
+
+    fn sub(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Sub, binary::Kind::Sub, a, b)
+    }
+
+    fn mul(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Mul, binary::Kind::Mul, a, b)
+    }
+
+    fn div(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Div, binary::Kind::Div, a, b)
+    }
+
+    fn neg(&self, x: &Array) -> Result<Array> {
+        elementwise::unary(&self.pool, Primitive::Neg, unary::Kind::Neg, x)
+    }
+
+    fn abs(&self, x: &Array) -> Result<Array> {
+        elementwise::unary(&self.pool, Primitive::Abs, unary::Kind::Abs, x)
+    }
+
+    fn sqrt(&self, x: &Array) -> Result<Array> {
+        elementwise::unary(&self.pool, Primitive::Sqrt, unary::Kind::Sqrt, x)
+    }
+
+    fn pow(&self, a: &Array, b: &Array) -> Result<Array> {
+        power::pow(&self.pool, a, b)
+    }
+
+    fn exp(&self, x: &Array) -> Result<Array> {
+        elementwise::unary(&self.pool, Primitive::Exp, unary::Kind::Exp, x)
+    }
+
+    fn log(&self, x: &Array) -> Result<Array> {
+        elementwise::unary(&self.pool, Primitive::Log, unary::Kind::Log, x)
+    }
+
+    fn matmul(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.run(|pool| matmul::matmul(pool, a, b))
+    }
+
+    fn reduce_sum(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        self.reduce(Primitive::ReduceSum, reduce::Kind::Sum, x, axes, keepdims)
+    }
+
+    fn reduce_mean(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        self.reduce(Primitive::ReduceMean, reduce::Kind::Mean, x, axes, keepdims)
+    }
+
+    fn reduce_max(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        self.reduce(Primitive::ReduceMax, reduce::Kind::Max, x, axes, keepdims)
+    }
+
+    fn reduce_min(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        self.reduce(Primitive::ReduceMin, reduce::Kind::Min, x, axes, keepdims)
+    }
+
+    fn reshape(&self, x: &Array, shape: &[usize]) -> Result<Array> {
+        views::reshape(&self.pool, x, shape)
+    }
+
+    fn transpose(&self, x: &Array, perm: &[i64]) -> Result<Array> {
+        views::transpose(x, perm)
+    }
+
+    fn concat(&self, xs: &[&Array], axis: i64) -> Result<Array> {
+        join::concat(&self.pool, xs, axis)
+    }
+
+    fn slice(&self, x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Array> {
+        views::slice(x, starts, ends, axes, steps)
+    }
+
+    fn split(&self, x: &Array, axis: i64, sizes: &[usize]) -> Result<Vec<Array>> {
+        views::split(x, axis, sizes)
+    }
+
+    fn squeeze(&self, x: &Array, axes: &[i64]) -> Result<Array> {
+        views::squeeze(&self.pool, x, axes)
+    }
+
+    fn unsqueeze(&self, x: &Array, axes: &[i64]) -> Result<Array> {
+        views::unsqueeze(&self.pool, x, axes)
+    }
+
+    fn identity(&self, x: &Array) -> Result<Array> {
+        Ok(x.clone())
+    }
+
+    fn cast(&self, x: &Array, to: DataType, saturate: bool, round_mode: RoundMode) -> Result<Array> {
+        convert::cast(&self.pool, x, to, saturate, round_mode)
+    }
+
+    fn equal(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Equal, binary::Kind::Equal, a, b)
+    }
+
+    fn greater(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Greater, binary::Kind::Greater, a, b)
+    }
+
+    fn less(&self, a: &Array, b: &Array) -> Result<Array> {
+        elementwise::binary(&self.pool, Primitive::Less, binary::Kind::Less, a, b)
+    }
+
+    fn r#where(&self, condition: &Array, x: &Array, y: &Array) -> Result<Array> {
+        elementwise::select(&self.pool, condition, x, y)
+    }
+
+    fn constant(&self, value: &TensorData) -> Result<Array> {
+        host::constant(&self.pool, value)
+    }
+
+    fn gather(&self, data: &Array, indices: &Array, axis: i64) -> Result<Array> {
+        join::gather(&self.pool, data, indices, axis)
+    }
+
+    fn to_host(&self, x: &Array) -> Result<TensorData> {
+        host::to_host(&self.pool, x)
+    }
+}
+
+impl Cpu {
+    fn reduce(&self, op: Primitive, kind: reduce::Kind, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        self.run(|pool| crate::ops::reduce::reduce(pool, op, kind, x, axes, keepdims))
+    }
+}

@@ -1,0 +1,207 @@
+//! The arithmetic of elements as the op table defines it.
+
+use half::{bf16, f16};
+
+/// A number that kernels compute with.
+pub(crate) trait Number: Copy + PartialEq + PartialOrd + Send + Sync + 'static {
+    /// What sums are kept in.
+    type Sum: Copy;
+    const ZERO: Self;
+    const ONE: Self;
+    const LEAST: Self;
+    const GREATEST: Self;
+    const NO_SUM: Self::Sum;
+
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    /// Divides; integers towards zero, to 0 by 0, which callers have refused.
+    fn div(self, other: Self) -> Self;
+    fn neg(self) -> Self;
+    fn abs(self) -> Self;
+    /// The greater one; NaN if either is.
+    fn max(self, other: Self) -> Self;
+    /// The lesser one; NaN if either is.
+    fn min(self, other: Self) -> Self;
+    fn widen(self) -> Self::Sum;
+    fn sum(a: Self::Sum, b: Self::Sum) -> Self::Sum;
+    fn narrow(sum: Self::Sum) -> Self;
+    /// The sum divided by a number of elements.
+    fn mean(sum: Self::Sum, count: usize) -> Self;
+    fn mul_sum(self, other: Self, sum: Self::Sum) -> Self::Sum;
+}
+
+/// A floating-point number.
+pub(crate) trait Float: Number {
+    fn sqrt(self) -> Self;
+    fn exp(self) -> Self;
+    fn log(self) -> Self;
+    fn pow(self, other: Self) -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ident, $sum:ident, $abs:expr;)*) => {$(
+        impl Number for $t {
+            type Sum = $sum;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const LEAST: Self = $t::MIN;
+            const GREATEST: Self = $t::MAX;
+            const NO_SUM: $sum = 0;
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { self.wrapping_add(other) }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { self.wrapping_sub(other) }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { self.wrapping_mul(other) }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self { if other == 0 { 0 } else { self.wrapping_div(other) } }
+            #[inline(always)]
+            fn neg(self) -> Self { self.wrapping_neg() }
+            #[inline(always)]
+            fn abs(self) -> Self { $abs(self) }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self { Ord::max(self, other) }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self { Ord::min(self, other) }
+            #[inline(always)]
+            fn widen(self) -> $sum { $sum::from(self) }
+            #[inline(always)]
+            fn sum(a: $sum, b: $sum) -> $sum { a.wrapping_add(b) }
+            #[inline(always)]
+            fn narrow(sum: $sum) -> Self { sum as $t }
+            #[inline(always)]
+            fn mean(sum: $sum, count: usize) -> Self { if count == 0 { 0 } else { (sum / count as $sum) as $t } }
+            #[inline(always)]
+            fn mul_sum(self, other: Self, sum: $sum) -> $sum {
+                sum.wrapping_add($sum::from(self.wrapping_mul(other)))
+            }
+        }
+    )*};
+}
+
+// Sums are kept wide so that a mean of many is exact; narrowed, they wrap.
+integers! {
+    i8, i64, i8::wrapping_abs;
+    i16, i64, i16::wrapping_abs;
+    i32, i64, i32::wrapping_abs;
+    i64, i128, i64::wrapping_abs;
+    u8, u64, std::convert::identity;
+    u16, u64, std::convert::identity;
+    u32, u64, std::convert::identity;
+    u64, u128, std::convert::identity;
+}
+
+macro_rules! floats {
+    ($($t:ident, $sum:ident, |$x:ident| $widen:expr, |$s:ident| $narrow:expr, $bits:literal;)*) => {$(
+        impl Number for $t {
+            type Sum = $sum;
+            const ZERO: Self = $t::from_bits(0);
+            const ONE: Self = floats!(@one $t);
+            const LEAST: Self = $t::NEG_INFINITY;
+            const GREATEST: Self = $t::INFINITY;
+            // Minus zero is what leaves every number as it is.
+            const NO_SUM: $sum = -0.0;
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self { floats!(@narrow $t $sum self + other) }
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self { floats!(@narrow $t $sum self - other) }
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self { floats!(@narrow $t $sum self * other) }
+            #[inline(always)]
+            fn div(self, other: Self) -> Self { floats!(@narrow $t $sum self / other) }
+            #[inline(always)]
+            fn neg(self) -> Self { $t::from_bits(self.to_bits() ^ $bits) }
+            #[inline(always)]
+            fn abs(self) -> Self { $t::from_bits(self.to_bits() & !$bits) }
+            #[inline(always)]
+            fn max(self, other: Self) -> Self { if self >= other || self.is_nan() { self } else { other } }
+            #[inline(always)]
+            fn min(self, other: Self) -> Self { if self <= other || self.is_nan() { self } else { other } }
+            #[inline(always)]
+            fn widen(self) -> $sum { let $x = self; $widen }
+            #[inline(always)]
+            fn sum(a: $sum, b: $sum) -> $sum { a + b }
+            #[inline(always)]
+            fn narrow($s: $sum) -> Self { $narrow }
+            #[inline(always)]
+            fn mean(sum: $sum, count: usize) -> Self { Self::narrow(sum / count as $sum) }
+            #[inline(always)]
+            fn mul_sum(self, other: Self, sum: $sum) -> $sum { sum + self.widen() * other.widen() }
+        }
+
+        impl Float for $t {
+            #[inline(always)]
+            fn sqrt(self) -> Self { Self::narrow(self.widen().sqrt()) }
+            #[inline(always)]
+            fn exp(self) -> Self { Self::narrow(self.widen().exp()) }
+            #[inline(always)]
+            fn log(self) -> Self { Self::narrow(self.widen().ln()) }
+            #[inline(always)]
+            fn pow(self, other: Self) -> Self { Self::narrow(self.widen().powf(other.widen())) }
+        }
+    )*};
+    (@one f32) => { 1.0 };
+    (@one f64) => { 1.0 };
+    (@one $t:ident) => { $t::ONE };
+    (@narrow $t:ident $sum:ident $a:ident $op:tt $b:ident) => { <$t as Number>::narrow($a.widen() $op $b.widen()) };
+}
+
+floats! {
+    f16, f32, |x| x.to_f32(), |s| f16::from_f32(s), 0x8000;
+    bf16, f32, |x| x.to_f32(), |s| bf16::from_f32(s), 0x8000;
+    f32, f32, |x| x, |s| s, 0x8000_0000;
+    f64, f64, |x| x, |s| s, 0x8000_0000_0000_0000;
+}
+
+/// Raises an integer to an integer power, wrapping; to a negative one, the truncated quotient.
+///
+/// `0` to a negative power gives 0, which callers have refused.
+pub(crate) fn power<T: Number>(base: T, negative: bool, mut left: u64) -> T {
+    if negative {
+        let odd = left & 1 == 1;
+        return if base == T::ONE {
+            T::ONE
+        } else if base == T::ONE.neg() {
+            if odd { base } else { T::ONE }
+        } else {
+            T::ZERO
+        };
+    }
+    let (mut base, mut result) = (base, T::ONE);
+    while left > 0 {
+        if left & 1 == 1 {
+            result = result.mul(base);
+        }
+        base = base.mul(base);
+        left >>= 1;
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_integer_stays_itself() {
+        assert_eq!((i8::MIN.neg(), Number::abs(i8::MIN), Number::div(i8::MIN, -1)), (i8::MIN, i8::MIN, i8::MIN));
+    }
+
+    #[test]
+    fn nan_wins_on_either_side() {
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
+            assert!(Number::max(a, b).is_nan() && Number::min(a, b).is_nan());
+        }
+        assert_eq!(Number::max(f16::ONE, f16::INFINITY), f16::INFINITY);
+    }
+
+    #[test]
+    fn powers_wrap_and_negative_ones_truncate() {
+        assert_eq!(power(3i32, false, 4), 81);
+        assert_eq!(power(2i32, false, 32), 0);
+        assert_eq!([power(-1i64, true, 3), power(-1i64, true, 2), power(2i64, true, 1), power(1, true, 9)], [-1, 1, 0, 1]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Casts.
+
+use super::{dense, made, text};
+use crate::array::{Array, element_size};
+use crate::error::Result;
+use crate::pool::Pool;
+use bb::ir::convert::{Rounding, cast_into};
+use bb::{DataType, RoundMode, Shape, Tensor};
+use std::slice;
+use std::sync::Arc;
+
+/// Converts each element to the type `to`.
+pub(crate) fn cast(pool: &Arc<Pool>, x: &Array, to: DataType, saturate: bool, mode: RoundMode) -> Result<Array> {
+    let from = x.dtype();
+    if from == to {
+        return Ok(x.clone());
+    }
+    let rounding = Rounding { saturate, mode };
+    if from == DataType::String {
+        return text::parse(pool, x, to, rounding);
+    }
+    let x = dense(pool, x)?;
+    // SAFETY: a dense array has `len` elements from its first one on.
+    let bytes = unsafe { elements(&x) };
+    if to == DataType::String {
+        return text::print(pool, from, x.shape(), bytes);
+    }
+    let mut done = Ok(());
+    let size = element_size(to) * x.len();
+    let out = made(pool, to, Shape::from_slice(x.shape()), |out| {
+        // SAFETY: the room is for `len` elements of the type `to`; it is zeroed before it is a slice.
+        let out = unsafe {
+            out.write_bytes(0, size);
+            slice::from_raw_parts_mut(out, size)
+        };
+        done = cast_into(from, bytes, to, rounding, out);
+    })?;
+    done?;
+    Ok(out)
+}
+
+/// Returns the bytes of a dense array's elements.
+///
+/// # Safety
+///
+/// `x` is dense.
+pub(super) unsafe fn elements(x: &Array) -> &[u8] {
+    if x.is_empty() {
+        return &[];
+    }
+    // SAFETY: the elements lie one after another, were written when the array was made, and are not
+    // written again while it lives.
+    unsafe { slice::from_raw_parts(x.ptr(), x.len() * element_size(x.dtype())) }
+}

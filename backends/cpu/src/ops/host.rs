@@ -1,0 +1,70 @@
+//! To and from the host.
+
+use super::convert::elements;
+use super::{dense, made, text};
+use crate::array::{Array, element_size};
+use crate::error::Result;
+use crate::pool::Pool;
+use crate::storage::{INLINE, Storage};
+use bb::ir::unpack_into;
+use bb::{DataType, Shape, Tensor, TensorData};
+use bytes::Bytes;
+use std::slice;
+use std::sync::Arc;
+
+/// Makes an array of a host tensor; it shares the bytes unless they are packed, strings, or few.
+pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
+    let (dtype, len) = (value.dtype(), value.len());
+    let shape = Shape::from_slice(value.shape());
+    if dtype == DataType::String {
+        return text::from_host(pool, value);
+    }
+    let bytes = value.bytes();
+    if dtype.is_sub_byte() {
+        return made(pool, dtype, shape, |out| {
+            // SAFETY: the room is for `len` bytes, which are written before they are a slice.
+            let out = unsafe {
+                out.write_bytes(0, len);
+                slice::from_raw_parts_mut(out, len)
+            };
+            unpack_into(dtype, bytes, out);
+        });
+    }
+    if bytes.len() <= INLINE {
+        return made(pool, dtype, shape, |out| {
+            // SAFETY: the room is for all elements.
+            unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+        });
+    }
+    Ok(Array::dense(dtype, shape, len, Storage::Adopted(bytes.clone())))
+}
+
+/// Keeps an array while its bytes are in use.
+struct Owner(Array);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: only dense arrays are wrapped.
+        unsafe { elements(&self.0) }
+    }
+}
+
+/// Makes a host tensor of an array; it shares the elements if they are dense and not packed.
+pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
+    let dtype = x.dtype();
+    if dtype == DataType::String {
+        return text::to_host(pool, x);
+    }
+    let x = dense(pool, x)?;
+    // SAFETY: `x` is dense.
+    let bytes = unsafe { elements(&x) };
+    if dtype.is_sub_byte() {
+        return Ok(TensorData::pack(dtype, x.shape(), bytes)?);
+    }
+    let bytes = match x.storage() {
+        Storage::Adopted(all) => all.slice(x.offset()..x.offset() + x.len() * element_size(dtype)),
+        Storage::Inline(_) => return Ok(TensorData::pack(dtype, x.shape(), bytes)?),
+        Storage::Pooled(_) => Bytes::from_owner(Owner(x.clone())),
+    };
+    Ok(TensorData::adopt(dtype, x.shape(), bytes)?)
+}

@@ -1,0 +1,79 @@
+//! The primitives: each settles types, shapes and strides, makes room for the result and calls a
+//! kernel, or returns a view.
+
+pub(crate) mod elementwise;
+pub(crate) mod convert;
+pub(crate) mod host;
+pub(crate) mod join;
+pub(crate) mod matmul;
+pub(crate) mod power;
+pub(crate) mod reduce;
+pub(crate) mod text;
+pub(crate) mod views;
+
+use crate::array::{Array, element_size};
+use crate::error::{CpuError, Result};
+use crate::kernels::strided;
+use crate::layout::{Dim, Strides, collapse, dense_strides};
+use crate::pool::Pool;
+use crate::storage::Storage;
+use bb::{DataType, Shape, Tensor};
+use std::sync::Arc;
+
+/// The error for an element type that an operation does not take.
+#[cold]
+fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
+    bb::ir::Error::Unsupported { op, dtype }.into()
+}
+
+/// Makes room for `len` elements.
+#[inline]
+fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
+    match len.checked_mul(element_size(dtype)) {
+        Some(bytes) => Storage::new(pool, bytes),
+        None => Err(CpuError::Memory { bytes: usize::MAX }),
+    }
+}
+
+/// Makes an array of `shape`, whose row-major elements `fill` writes.
+fn made(pool: &Arc<Pool>, dtype: DataType, shape: Shape, fill: impl FnOnce(*mut u8)) -> Result<Array> {
+    let len = shape.iter().product();
+    let mut storage = room(pool, dtype, len)?;
+    if len > 0 {
+        fill(storage.room());
+    }
+    Ok(Array::dense(dtype, shape, len, storage))
+}
+
+/// Copies `x` to `dst`, whose elements lie at `strides`.
+///
+/// # Safety
+///
+/// `dst` has room for an element at every index of `x`'s shape under these strides.
+unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
+    if x.is_empty() {
+        return;
+    }
+    let from = x.strides();
+    let dims = collapse(x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim {
+        extent,
+        strides: [d, s],
+    }));
+    // SAFETY: `x` has an element at each of its indices; the caller answers for `dst`.
+    unsafe { strided::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
+}
+
+/// Returns the array itself if its elements are row-major without gaps, else a copy that is.
+fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
+    if x.is_dense() {
+        return Ok(x.clone());
+    }
+    let shape = Shape::from_slice(x.shape());
+    let strides = dense_strides(&shape);
+    // SAFETY: the room is for all elements of `x`, row-major.
+    let copy = made(pool, x.dtype(), shape, |out| unsafe { copy_to(x, out, &strides) })?;
+    Ok(match x.text() {
+        None => copy,
+        text => copy.with_text(text.cloned()),
+    })
+}

@@ -1,0 +1,48 @@
+//! Reductions over axes.
+
+use super::{made, unsupported, views};
+use crate::array::Array;
+use crate::error::Result;
+use crate::kernels::reduce::{self, Kind};
+use crate::layout::{Dim, collapse};
+use crate::pool::Pool;
+use bb::ir::{Error, infer};
+use bb::{Primitive, Tensor};
+use std::sync::Arc;
+
+/// Reduces over `axes`, or over every axis when they are empty.
+pub(crate) fn reduce(
+    pool: &Arc<Pool>,
+    op: Primitive,
+    kind: Kind,
+    x: &Array,
+    axes: &[i64],
+    keepdims: bool,
+) -> Result<Array> {
+    let method = op.spec().method;
+    let dtype = x.dtype();
+    let kernel = match reduce::kernel(kind, dtype) {
+        Some(kernel) if infer::accepts(op, 0, dtype) => kernel,
+        _ => return Err(unsupported(method, dtype)),
+    };
+    let r = infer::reduce(method, x.shape(), axes, keepdims)?;
+    if r.count == 1 {
+        return views::reshape(pool, x, &r.shape);
+    }
+    if r.count == 0 && kind == Kind::Mean && dtype.is_integer() && r.shape.iter().all(|&d| d != 0) {
+        return Err(Error::DivisionByZero { op: method }.into());
+    }
+    let strides = x.strides();
+    let part = |reduced: bool| {
+        let dims = x.shape().iter().zip(&strides).zip(&r.reduced);
+        collapse(dims.filter(|&(_, &gone)| gone == reduced).map(|((&extent, &s), _)| Dim {
+            extent,
+            strides: [s],
+        }))
+    };
+    let (kept, reduced) = (part(false), part(true));
+    // SAFETY: `x` has an element at every index of both, and there is room for all results.
+    made(pool, dtype, r.shape, |out| unsafe {
+        kernel(&kept, &reduced, r.count, x.ptr(), out);
+    })
+}

@@ -1,0 +1,118 @@
+//! Strings: elements are ranges (two `u64`) of a text that arrays share.
+
+use super::convert::elements;
+use super::elementwise::joint;
+use super::{dense, made};
+use crate::array::Array;
+use crate::error::Result;
+use crate::layout::for_each_index;
+use crate::pool::Pool;
+use bb::ir::convert::{Rounding, format_elements, parse_elements, unpacked_size};
+use bb::ir::infer;
+use bb::{DataType, Shape, TensorData, Tensor};
+use bytes::Bytes;
+use std::slice;
+use std::sync::Arc;
+
+/// The range of a text that is one string.
+type Range = [u64; 2];
+
+/// Makes an array of a host tensor of strings; it shares their text.
+pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
+    let bytes = value.bytes();
+    let head = (value.len() + 1) * size_of::<u64>();
+    let (offsets, _) = bytes.split_at_checked(head).unwrap_or_default();
+    let offsets = offsets.as_chunks::<8>().0;
+    let out = made(pool, DataType::String, Shape::from_slice(value.shape()), |out| {
+        let out = out.cast::<Range>();
+        for (i, pair) in offsets.windows(2).enumerate() {
+            if let &[start, end] = pair {
+                // SAFETY: there is one pair of neighbouring offsets per element.
+                unsafe { out.add(i).write([u64::from_le_bytes(start), u64::from_le_bytes(end)]) }
+            }
+        }
+    })?;
+    let text = if bytes.len() > head { bytes.slice(head..) } else { Bytes::new() };
+    Ok(out.with_text(Some(Arc::new(text))))
+}
+
+/// Copies strings to the host.
+pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
+    let x = dense(pool, x)?;
+    Ok(TensorData::strings(x.shape(), &list(&x))?)
+}
+
+/// Returns the strings of a dense array.
+fn list(x: &Array) -> Vec<&str> {
+    let text: &[u8] = x.text().map(|t| &t[..]).unwrap_or_default();
+    // SAFETY: the array is dense, and its elements are ranges.
+    let ranges = unsafe { slice::from_raw_parts(x.ptr().cast::<Range>(), x.len()) };
+    ranges.iter().map(|&range| piece(text, range)).collect()
+}
+
+fn piece(text: &[u8], [start, end]: Range) -> &str {
+    text.get(start as usize..end as usize)
+        .and_then(|piece| std::str::from_utf8(piece).ok())
+        .unwrap_or_default()
+}
+
+/// Compares strings.
+pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
+    let shape = infer::broadcast("equal", &[a.shape(), b.shape()])?;
+    let dims = joint([a, b], &shape);
+    let [left, right] = [a, b].map(|x| x.text().map(|t| &t[..]).unwrap_or_default());
+    made(pool, DataType::Bool, shape, |mut out| {
+        for_each_index(&dims, |[i, j]| {
+            // SAFETY: `i` and `j` are indices of the operands, and there is room for every result.
+            unsafe {
+                let (i, j) = (*a.ptr().cast::<Range>().offset(i), *b.ptr().cast::<Range>().offset(j));
+                out.write(u8::from(piece(left, i) == piece(right, j)));
+                out = out.add(1);
+            }
+        });
+    })
+}
+
+/// Reads strings as numbers.
+pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Rounding) -> Result<Array> {
+    let x = dense(pool, x)?;
+    let mut bytes = vec![0; x.len() * unpacked_size(to)];
+    parse_elements(list(&x).into_iter(), to, rounding, &mut bytes)?;
+    made(pool, to, Shape::from_slice(x.shape()), |out| {
+        // SAFETY: the room is for as many elements of that type.
+        unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
+    })
+}
+
+/// Writes numbers as strings.
+pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: &[u8]) -> Result<Array> {
+    from_host(pool, &TensorData::strings(shape, &format_elements(from, numbers)?)?)
+}
+
+/// Returns `y` with its ranges in a text that has `x`'s before it, and that text; `y` as it is and
+/// none unless they are strings.
+pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array, Option<Arc<Bytes>>)> {
+    let (Some(first), Some(second)) = (x.text(), y.text()) else {
+        return Ok((y.clone(), None));
+    };
+    if Arc::ptr_eq(first, second) {
+        return Ok((y.clone(), Some(first.clone())));
+    }
+    let text = Bytes::from([&first[..], &second[..]].concat());
+    let moved = shifted(pool, y, first.len() as u64)?;
+    Ok((moved, Some(Arc::new(text))))
+}
+
+/// Returns strings with their ranges moved by `by`.
+pub(crate) fn shifted(pool: &Arc<Pool>, x: &Array, by: u64) -> Result<Array> {
+    let x = dense(pool, x)?;
+    // SAFETY: `x` is dense.
+    let bytes = unsafe { elements(&x) };
+    made(pool, DataType::String, Shape::from_slice(x.shape()), |out| {
+        let out = out.cast::<u64>();
+        for (i, &bound) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            // SAFETY: the room is for as many bounds.
+            unsafe { out.add(i).write(u64::from_le_bytes(bound) + by) }
+        }
+    })
+}

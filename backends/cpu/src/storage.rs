@@ -1,0 +1,54 @@
+//! Where an array's elements lie: inline, in a block of the pool, or in bytes that were adopted.
+
+use crate::error::Result;
+use crate::pool::{Block, Pool};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// The most bytes that lie inline; a few elements cost no second allocation.
+pub(crate) const INLINE: usize = 32;
+
+/// The elements of one or more arrays. Nothing is written once it is shared.
+#[derive(Debug, Clone)]
+pub(crate) enum Storage {
+    Inline([u64; INLINE / 8]),
+    Pooled(Block),
+    Adopted(Bytes),
+}
+
+impl Storage {
+    /// Makes room for `bytes` bytes, whatever they hold.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has none.
+    #[inline]
+    pub(crate) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Storage> {
+        if bytes <= INLINE {
+            Ok(Storage::Inline([0; INLINE / 8]))
+        } else {
+            Ok(Storage::Pooled(pool.take(bytes)?))
+        }
+    }
+
+    /// Points at the first byte.
+    #[inline]
+    pub(crate) fn ptr(&self) -> *const u8 {
+        match self {
+            Storage::Inline(words) => words.as_ptr().cast(),
+            Storage::Pooled(block) => block.ptr(),
+            Storage::Adopted(bytes) => bytes.as_ptr(),
+        }
+    }
+
+    /// Points at the first byte of room that [`new`](Self::new) made and nothing shares yet.
+    #[inline]
+    pub(crate) fn room(&mut self) -> *mut u8 {
+        match self {
+            Storage::Inline(words) => words.as_mut_ptr().cast(),
+            Storage::Pooled(block) => block.ptr(),
+            // Adopted bytes are never written; a result's storage is not made of them.
+            Storage::Adopted(bytes) => bytes.as_ptr().cast_mut(),
+        }
+    }
+}
