@@ -78,7 +78,13 @@ pub(crate) const fn element_size(dtype: DataType) -> usize {
 impl Array {
     /// Makes an array of row-major elements without gaps; `storage` has them from `offset` bytes on.
     #[inline]
-    pub(crate) fn dense_at(dtype: DataType, shape: Shape, len: usize, storage: Storage, offset: usize) -> Array {
+    pub(crate) fn dense_at(
+        dtype: DataType,
+        shape: Shape,
+        len: usize,
+        storage: Storage,
+        offset: usize,
+    ) -> Array {
         Array(Arc::new(Inner {
             storage,
             offset,
@@ -160,11 +166,7 @@ impl Array {
 
     /// Returns the distances in elements between neighbours along each dimension.
     pub(crate) fn strides(&self) -> Strides {
-        if self.0.dense {
-            dense_strides(&self.0.shape)
-        } else {
-            self.0.strides.clone()
-        }
+        if self.0.dense { dense_strides(&self.0.shape) } else { self.0.strides.clone() }
     }
 
     /// Points at the element at index 0 of every dimension.

@@ -226,7 +226,14 @@ impl bb::Backend for Cpu {
 }
 
 impl Cpu {
-    fn reduce(&self, op: Primitive, kind: reduce::Kind, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+    fn reduce(
+        &self,
+        op: Primitive,
+        kind: reduce::Kind,
+        x: &Array,
+        axes: &[i64],
+        keepdims: bool,
+    ) -> Result<Array> {
         self.run(|pool| crate::ops::reduce::reduce(pool, op, kind, x, axes, keepdims))
     }
 }

@@ -47,10 +47,7 @@ pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
 /// Returns the strides with which `shape` is read as the larger `out`: 0 where it repeats.
 pub(crate) fn broadcast_strides(shape: &[usize], strides: &[isize], out: &[usize]) -> Strides {
     let missing = out.len() - shape.len().min(out.len());
-    let own = shape
-        .iter()
-        .zip(strides)
-        .map(|(&d, &s)| if d == 1 { 0 } else { s });
+    let own = shape.iter().zip(strides).map(|(&d, &s)| if d == 1 { 0 } else { s });
     std::iter::repeat_n(0, missing).chain(own).collect()
 }
 
@@ -62,11 +59,7 @@ pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Di
             continue;
         }
         if let Some(outer) = out.last_mut()
-            && outer
-                .strides
-                .iter()
-                .zip(dim.strides)
-                .all(|(&o, i)| o == i.wrapping_mul(dim.extent as isize))
+            && outer.strides.iter().zip(dim.strides).all(|(&o, i)| o == i.wrapping_mul(dim.extent as isize))
         {
             outer.extent *= dim.extent;
             outer.strides = dim.strides;
@@ -117,10 +110,8 @@ fn step<const N: usize>(at: &mut [isize; N], strides: [isize; N], times: isize) 
 /// Source: the method of NumPy's `reshape`: match groups of dimensions of equal product, each of
 /// which must be walked evenly.
 pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) -> Option<Strides> {
-    let groups = collapse(shape.iter().zip(strides).map(|(&extent, &stride)| Dim {
-        extent,
-        strides: [stride],
-    }));
+    let groups =
+        collapse(shape.iter().zip(strides).map(|(&extent, &stride)| Dim { extent, strides: [stride] }));
     let mut out = Strides::from_elem(0, to.len());
     let mut groups = groups.iter().rev();
     let mut left = 1usize;
@@ -144,7 +135,6 @@ pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) 
     }
     (left == 1).then_some(out)
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -61,11 +61,7 @@ fn class(bytes: usize) -> (usize, usize) {
 impl Pool {
     /// Makes a pool that keeps at most `limit` bytes that nobody uses.
     pub(crate) fn new(limit: usize) -> Arc<Pool> {
-        Arc::new(Pool {
-            kept: std::array::from_fn(|_| Mutex::default()),
-            idle: AtomicUsize::new(0),
-            limit,
-        })
+        Arc::new(Pool { kept: std::array::from_fn(|_| Mutex::default()), idle: AtomicUsize::new(0), limit })
     }
 
     /// Returns a block of at least `bytes` bytes, whatever they hold.
@@ -78,9 +74,8 @@ impl Pool {
             return Err(CpuError::Memory { bytes });
         }
         let (class, size) = class(bytes);
-        let kept = self.kept.get(class).and_then(|list| {
-            list.lock().unwrap_or_else(PoisonError::into_inner).pop()
-        });
+        let kept =
+            self.kept.get(class).and_then(|list| list.lock().unwrap_or_else(PoisonError::into_inner).pop());
         let header = match kept {
             Some(Kept(header)) => {
                 self.idle.fetch_sub(size, Ordering::Relaxed);
@@ -95,11 +90,7 @@ impl Pool {
         };
         // SAFETY: the memory is a header's, aligned, and nobody else's; a kept header holds no pool.
         unsafe {
-            header.write(Header {
-                owners: AtomicUsize::new(1),
-                class,
-                home: Some(self.clone()),
-            });
+            header.write(Header { owners: AtomicUsize::new(1), class, home: Some(self.clone()) });
         }
         Ok(Block(header))
     }
@@ -110,9 +101,7 @@ impl Pool {
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
             && let Some(list) = self.kept.get(class)
         {
-            list.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(Kept(header));
+            list.lock().unwrap_or_else(PoisonError::into_inner).push(Kept(header));
         } else {
             self.idle.fetch_sub(size, Ordering::Relaxed);
             free(header, size);

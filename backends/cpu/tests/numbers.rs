@@ -32,7 +32,10 @@ fn powers_of_mixed_types_have_the_type_of_the_base() {
     let a = array(&cpu, &[2f32, 3.0, 0.5]);
     assert_eq!(list::<f32>(&cpu, cpu.pow(&a, &array(&cpu, &[3i64, -1, 2])).unwrap()), [8.0, 1.0 / 3.0, 0.25]);
     let a = array(&cpu, &[2i32, -1, 9, 1]);
-    assert_eq!(list::<i32>(&cpu, cpu.pow(&a, &array(&cpu, &[31i64, -3, -1, -9])).unwrap()), [i32::MIN, -1, 0, 1]);
+    assert_eq!(
+        list::<i32>(&cpu, cpu.pow(&a, &array(&cpu, &[31i64, -3, -1, -9])).unwrap()),
+        [i32::MIN, -1, 0, 1]
+    );
     assert_eq!(list::<i32>(&cpu, cpu.pow(&a, &array(&cpu, &[0.5f32])).unwrap()), [1, i32::MIN, 3, 1]);
     assert!(cpu.pow(&array(&cpu, &[0i64]), &array(&cpu, &[-1i8])).is_err());
 }
@@ -59,7 +62,10 @@ fn empty_reductions_yield_what_the_table_says() {
     assert!(list::<f32>(&cpu, cpu.reduce_mean(&none, &[1], false).unwrap()).iter().all(|v| v.is_nan()));
     assert!(cpu.reduce_mean(&array::<i32>(&cpu, &[]), &[], false).is_err());
     let none = cpu.constant(&TensorData::bools(&[0], &[]).unwrap()).unwrap();
-    assert_eq!(cpu.to_host(&cpu.reduce_max(&none, &[], false).unwrap()).unwrap().to_bools().unwrap(), [false]);
+    assert_eq!(
+        cpu.to_host(&cpu.reduce_max(&none, &[], false).unwrap()).unwrap().to_bools().unwrap(),
+        [false]
+    );
     assert_eq!(cpu.to_host(&cpu.reduce_min(&none, &[], false).unwrap()).unwrap().to_bools().unwrap(), [true]);
 }
 

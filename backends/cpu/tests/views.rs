@@ -29,7 +29,8 @@ fn transposes_and_reversed_slices_are_read_in_order() {
     let x = counted(&cpu, &[2, 3, 4]);
     let t = cpu.transpose(&x, &[2, 0, 1]).unwrap();
     assert_eq!(t.shape(), [4, 2, 3]);
-    let want: Vec<f32> = (0..4).flat_map(|k| (0..2).flat_map(move |i| (0..3).map(move |j| at(i, j, k)))).collect();
+    let want: Vec<f32> =
+        (0..4).flat_map(|k| (0..2).flat_map(move |i| (0..3).map(move |j| at(i, j, k)))).collect();
     assert_eq!(floats(&cpu, &t), want);
     let r = cpu.slice(&x, &[-1, -1], &[i64::MIN, i64::MIN], &[0, 2], &[-1, -2]).unwrap();
     assert_eq!(r.shape(), [2, 3, 2]);

@@ -40,8 +40,7 @@ unsafe fn row<A: Copy, B: Copy, O: Op<A, B>>(
                 (0..n).for_each(|i| out.add(i).write(O::apply(a, *b.add(i))));
             }
             _ => (0..n as isize).for_each(|i| {
-                out.offset(i)
-                    .write(O::apply(*a.offset(i * sa), *b.offset(i * sb)));
+                out.offset(i).write(O::apply(*a.offset(i * sa), *b.offset(i * sb)));
             }),
         }
     }

@@ -187,7 +187,10 @@ mod tests {
 
     #[test]
     fn the_least_integer_stays_itself() {
-        assert_eq!((i8::MIN.neg(), Number::abs(i8::MIN), Number::div(i8::MIN, -1)), (i8::MIN, i8::MIN, i8::MIN));
+        assert_eq!(
+            (i8::MIN.neg(), Number::abs(i8::MIN), Number::div(i8::MIN, -1)),
+            (i8::MIN, i8::MIN, i8::MIN)
+        );
     }
 
     #[test]
@@ -202,6 +205,9 @@ mod tests {
     fn powers_wrap_and_negative_ones_truncate() {
         assert_eq!(power(3i32, false, 4), 81);
         assert_eq!(power(2i32, false, 32), 0);
-        assert_eq!([power(-1i64, true, 3), power(-1i64, true, 2), power(2i64, true, 1), power(1, true, 9)], [-1, 1, 0, 1]);
+        assert_eq!(
+            [power(-1i64, true, 3), power(-1i64, true, 2), power(2i64, true, 1), power(1, true, 9)],
+            [-1, 1, 0, 1]
+        );
     }
 }

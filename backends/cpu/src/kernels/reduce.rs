@@ -11,7 +11,8 @@ use half::{bf16, f16};
 ///
 /// `x` has elements of the type the function was chosen for at every index of `kept` and `reduced`
 /// together, and `out` has room for as many results as `kept` has indices.
-pub(crate) type Reduce = unsafe fn(kept: &[Dim<1>], reduced: &[Dim<1>], count: usize, x: *const u8, out: *mut u8);
+pub(crate) type Reduce =
+    unsafe fn(kept: &[Dim<1>], reduced: &[Dim<1>], count: usize, x: *const u8, out: *mut u8);
 
 /// Which reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,10 @@ unsafe fn fold<T: Copy, O: Op<T>>(n: usize, x: *const T, stride: isize) -> O::St
     unsafe {
         if n > RUN {
             let half = n / 2 / LANES * LANES;
-            return O::join(fold::<T, O>(half, x, stride), fold::<T, O>(n - half, x.offset(half as isize * stride), stride));
+            return O::join(
+                fold::<T, O>(half, x, stride),
+                fold::<T, O>(n - half, x.offset(half as isize * stride), stride),
+            );
         }
         let mut lanes = [O::START; LANES];
         let whole = n / LANES * LANES;
@@ -142,7 +146,13 @@ unsafe fn fold<T: Copy, O: Op<T>>(n: usize, x: *const T, stride: isize) -> O::St
 /// Columns reduced side by side when neighbours in memory belong to different results.
 const COLUMNS: usize = 64;
 
-unsafe fn reduce<T: Copy, O: Op<T>>(kept: &[Dim<1>], reduced: &[Dim<1>], count: usize, x: *const u8, out: *mut u8) {
+unsafe fn reduce<T: Copy, O: Op<T>>(
+    kept: &[Dim<1>],
+    reduced: &[Dim<1>],
+    count: usize,
+    x: *const u8,
+    out: *mut u8,
+) {
     let x = x.cast::<T>();
     let mut out = out.cast::<T>();
     if let [outer @ .., Dim { extent, strides: [1] }] = kept

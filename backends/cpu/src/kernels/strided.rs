@@ -82,7 +82,14 @@ unsafe fn tiles<T: Copy>(rows: &Dim<2>, cols: &Dim<2>, dst: *mut T, src: *const 
 ///
 /// The operands have elements at every index of `dims` (the condition's of one byte, the others' of
 /// `size`, aligned as for [`copy`]), and `out` has room for as many.
-pub(crate) unsafe fn select(dims: &[Dim<3>], size: usize, condition: *const u8, x: *const u8, y: *const u8, out: *mut u8) {
+pub(crate) unsafe fn select(
+    dims: &[Dim<3>],
+    size: usize,
+    condition: *const u8,
+    x: *const u8,
+    y: *const u8,
+    out: *mut u8,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match size {
@@ -115,7 +122,11 @@ unsafe fn select_as<T: Copy>(dims: &[Dim<3>], condition: *const u8, x: *const T,
                 }
             } else {
                 for i in 0..row.extent as isize {
-                    out.offset(i).write(if *c.offset(i * sc) != 0 { *a.offset(i * sa) } else { *b.offset(i * sb) });
+                    out.offset(i).write(if *c.offset(i * sc) != 0 {
+                        *a.offset(i * sa)
+                    } else {
+                        *b.offset(i * sb)
+                    });
                 }
             }
             out = out.add(row.extent);

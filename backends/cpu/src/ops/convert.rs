@@ -10,7 +10,13 @@ use std::slice;
 use std::sync::Arc;
 
 /// Converts each element to the type `to`.
-pub(crate) fn cast(pool: &Arc<Pool>, x: &Array, to: DataType, saturate: bool, mode: RoundMode) -> Result<Array> {
+pub(crate) fn cast(
+    pool: &Arc<Pool>,
+    x: &Array,
+    to: DataType,
+    saturate: bool,
+    mode: RoundMode,
+) -> Result<Array> {
     let from = x.dtype();
     if from == to {
         return Ok(x.clone());

@@ -49,7 +49,13 @@ fn innermost<const N: usize>(dims: &Dims<N>) -> (&[Dim<N>], Dim<N>) {
 
 /// Computes a binary operation on operands of one type.
 #[inline]
-pub(crate) fn binary(pool: &Arc<Pool>, op: Primitive, kind: binary::Kind, a: &Array, b: &Array) -> Result<Array> {
+pub(crate) fn binary(
+    pool: &Arc<Pool>,
+    op: Primitive,
+    kind: binary::Kind,
+    a: &Array,
+    b: &Array,
+) -> Result<Array> {
     let dtype = a.dtype();
     if dtype != b.dtype() {
         return Err(mismatch(op, dtype, b.dtype()));

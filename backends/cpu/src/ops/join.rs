@@ -3,8 +3,8 @@
 use super::{copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
-use crate::layout::{Dim, collapse, dense_strides, for_each_index, is_dense};
 use crate::kernels::strided;
+use crate::layout::{Dim, collapse, dense_strides, for_each_index, is_dense};
 use crate::pool::Pool;
 use bb::ir::{Error, infer};
 use bb::{DataType, Shape, Tensor};
@@ -91,10 +91,9 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     }
     let run = inner.iter().product::<usize>();
     let size = element_size(data.dtype());
-    let outer = collapse(data.shape().iter().zip(&strides).take(axis).map(|(&extent, &s)| Dim {
-        extent,
-        strides: [s],
-    }));
+    let outer = collapse(
+        data.shape().iter().zip(&strides).take(axis).map(|(&extent, &s)| Dim { extent, strides: [s] }),
+    );
     let out = made(pool, data.dtype(), joined.shape, |mut out| {
         for_each_index(&outer, |[o]| {
             // SAFETY: `o` is an index of the dimensions before the axis.
@@ -116,7 +115,8 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
 fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let mut at = SmallVec::with_capacity(indices.len());
     let strides = indices.strides();
-    let dims = collapse(indices.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));
+    let dims =
+        collapse(indices.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));
     let mut refused = None;
     let narrow = indices.dtype() == DataType::I32;
     let signed = extent as i64;

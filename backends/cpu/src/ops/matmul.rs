@@ -32,12 +32,13 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         [row] => (&[][..], *row, 0),
         [] => (&[][..], 0, 0),
     };
-    let extents = |x: &Array, batch: &[isize]| broadcast_strides(x.shape().get(..batch.len()).unwrap_or_default(), batch, &mm.batch);
+    let extents = |x: &Array, batch: &[isize]| {
+        broadcast_strides(x.shape().get(..batch.len()).unwrap_or_default(), batch, &mm.batch)
+    };
     let (sa, sb) = (extents(a, batch_a), extents(b, batch_b));
-    let dims = collapse(mm.batch.iter().zip(&sa).zip(&sb).map(|((&extent, &sa), &sb)| Dim {
-        extent,
-        strides: [sa, sb],
-    }));
+    let dims = collapse(
+        mm.batch.iter().zip(&sa).zip(&sb).map(|((&extent, &sa), &sb)| Dim { extent, strides: [sa, sb] }),
+    );
     let size = element_size(dtype);
     made(pool, dtype, mm.shape, |mut out| {
         for_each_index(&dims, |[i, j]| {

@@ -1,8 +1,8 @@
 //! The primitives: each settles types, shapes and strides, makes room for the result and calls a
 //! kernel, or returns a view.
 
-pub(crate) mod elementwise;
 pub(crate) mod convert;
+pub(crate) mod elementwise;
 pub(crate) mod host;
 pub(crate) mod join;
 pub(crate) mod matmul;
@@ -55,10 +55,9 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
         return;
     }
     let from = x.strides();
-    let dims = collapse(x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim {
-        extent,
-        strides: [d, s],
-    }));
+    let dims = collapse(
+        x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim { extent, strides: [d, s] }),
+    );
     // SAFETY: `x` has an element at each of its indices; the caller answers for `dst`.
     unsafe { strided::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
 }

@@ -35,10 +35,9 @@ pub(crate) fn reduce(
     let strides = x.strides();
     let part = |reduced: bool| {
         let dims = x.shape().iter().zip(&strides).zip(&r.reduced);
-        collapse(dims.filter(|&(_, &gone)| gone == reduced).map(|((&extent, &s), _)| Dim {
-            extent,
-            strides: [s],
-        }))
+        collapse(
+            dims.filter(|&(_, &gone)| gone == reduced).map(|((&extent, &s), _)| Dim { extent, strides: [s] }),
+        )
     };
     let (kept, reduced) = (part(false), part(true));
     // SAFETY: `x` has an element at every index of both, and there is room for all results.

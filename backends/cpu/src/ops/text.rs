@@ -9,7 +9,7 @@ use crate::layout::for_each_index;
 use crate::pool::Pool;
 use bb::ir::convert::{Rounding, format_elements, parse_elements, unpacked_size};
 use bb::ir::infer;
-use bb::{DataType, Shape, TensorData, Tensor};
+use bb::{DataType, Shape, Tensor, TensorData};
 use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
