@@ -1,0 +1,58 @@
+//! What a call costs beyond its kernel: typed, erased, and from a plan.
+#![expect(clippy::expect_used, reason = "a benchmark stops where it cannot go on")]
+
+use bb::{Backend, Backends, CompileOptions, DataType, Executable, Module, TensorData};
+use bb_benches::{compare, subject};
+use bb_cpu::Cpu;
+
+/// The length of the chain that measures a plan's cost per node.
+const NODES: usize = 1000;
+
+fn main() {
+    let cpu = Cpu::new();
+    let one = TensorData::new(&[1], &[1.5f32]).expect("one element");
+    let (a, b) = (cpu.constant(&one).expect("constant"), cpu.constant(&one).expect("constant"));
+
+    let backends = Backends::new([bb::backend("cpu").expect("linked")]);
+    let (va, vb) = (backends.constant(&one).expect("constant"), backends.constant(&one).expect("constant"));
+    let (na, nb) = (ndarray::arr1(&[1.5f32]).into_dyn(), ndarray::arr1(&[1.5f32]).into_dyn());
+    compare(
+        "add of two tensors of one f32",
+        vec![
+            subject("typed: cpu.add", || cpu.add(&a, &b)),
+            subject("erased: ctx.backends.add", || backends.add(&va, &vb)),
+            subject("ndarray: &a + &b, dynamic rank", || &na + &nb),
+        ],
+    );
+
+    let graph = bb::trace(&[("x", DataType::F32, &[1]), ("y", DataType::F32, &[1])], |on, inputs| match inputs {
+        [x, y] => {
+            let mut sum = on.add(x, y)?;
+            for _ in 1..NODES {
+                sum = on.add(&sum, y)?;
+            }
+            Ok(vec![sum])
+        }
+        _ => Ok(Vec::new()),
+    })
+    .expect("traces");
+    let module = Module::from_graph(&graph, &[], &[]).expect("valid");
+    let plan = cpu.compile(module, &CompileOptions::default()).expect("compiles");
+    let inputs = [Some(&a), Some(&b)];
+    let times = compare(
+        "a chain of 1000 additions of one f32",
+        vec![
+            subject("typed calls", || {
+                let mut sum = cpu.add(&a, &b).expect("adds");
+                for _ in 1..NODES {
+                    sum = cpu.add(&sum, &b).expect("adds");
+                }
+                sum
+            }),
+            subject("compiled plan", || plan.run(&cpu, &inputs).expect("runs")),
+        ],
+    );
+    if let [typed, planned] = times[..] {
+        println!("  a plan's cost beyond typed calls: {:.1} ns per node", (planned - typed) * 1e9 / NODES as f64);
+    }
+}
