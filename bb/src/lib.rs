@@ -31,6 +31,7 @@ pub use contract::{
 pub use error::{BoxError, Error};
 
 pub use plan::{CompileOptions, Module};
+pub use trace::trace;
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable, Lifecycle, Linked,
     Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value, backend, backends,
