@@ -9,6 +9,9 @@
 mod array;
 mod backend;
 mod error;
+#[doc(hidden)]
+#[expect(unsafe_code, reason = "matrix kernels read and write through pointers and strides")]
+pub mod gemm;
 #[expect(unsafe_code, reason = "kernels read and write through pointers and strides")]
 mod kernels;
 mod layout;
@@ -16,6 +19,12 @@ mod layout;
 mod ops;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
+#[doc(hidden)]
+#[expect(
+    unsafe_code,
+    reason = "vector kernels read and write through pointers and call instruction-set intrinsics"
+)]
+pub mod simd;
 mod storage;
 
 pub use array::Array;

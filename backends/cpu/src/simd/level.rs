@@ -1,0 +1,81 @@
+//! Which instruction set the kernels use, detected once.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A set of instructions for which kernels are compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// What every processor of the target has.
+    Portable = 1,
+    /// AVX2, FMA and F16C: 32-byte vectors.
+    Avx2 = 2,
+    /// AVX-512 F, BW, DQ and VL: 64-byte vectors.
+    Avx512 = 3,
+}
+
+/// Returns the widest level that this processor supports.
+#[inline]
+pub fn level() -> Level {
+    static DETECTED: AtomicU8 = AtomicU8::new(0);
+    #[cfg(test)]
+    if let Some(forced) = FORCED.get() {
+        return forced;
+    }
+    match DETECTED.load(Ordering::Relaxed) {
+        1 => Level::Portable,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
+        _ => {
+            let found = detect();
+            DETECTED.store(found as u8, Ordering::Relaxed);
+            found
+        }
+    }
+}
+
+#[cold]
+fn detect() -> Level {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let avx2 = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        if avx2
+            && is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            return Level::Avx512;
+        }
+        if avx2 {
+            return Level::Avx2;
+        }
+    }
+    Level::Portable
+}
+
+#[cfg(test)]
+thread_local! {
+    static FORCED: std::cell::Cell<Option<Level>> = const { std::cell::Cell::new(None) };
+}
+
+/// Runs `f` with the kernels called on this thread held to `level`.
+#[cfg(test)]
+pub(crate) fn at<R>(level: Level, f: impl FnOnce() -> R) -> R {
+    let before = FORCED.replace(Some(level));
+    let result = f();
+    FORCED.set(before);
+    result
+}
+
+/// Lists the levels that this processor can run.
+#[cfg(test)]
+pub(crate) fn levels() -> Vec<Level> {
+    [Level::Portable, Level::Avx2, Level::Avx512].into_iter().filter(|&l| l <= detect()).collect()
+}
