@@ -1,7 +1,7 @@
 //! `.npy` files: what NumPy wrote is read, what is written is what NumPy writes.
 //!
 //! `data/npy/*.npy` were written by `data/npy/make.py` with NumPy 2.4.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::{DataType, Error, TensorData, f16};
 use bytes::Bytes;
