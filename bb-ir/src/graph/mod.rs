@@ -6,8 +6,10 @@
 //! outer values are its [`captures`](Graph::captures).
 
 mod attribute;
+mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
+pub use to_proto::entry;
 
 use crate::{DataType, TensorData};
 

@@ -1,0 +1,245 @@
+//! Cuts a graph into parts, each for one backend or one component.
+//!
+//! A part is convex: no path leaves it and comes back, so that it can be handed over whole. Parts are
+//! maximal: no two of one backend could be one. They come in an order in which they can run.
+#![expect(clippy::indexing_slicing, reason = "nodes and values of a checked graph are numbered in range, groups by us")]
+
+use bb_ir::graph::{Graph, ValueId};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// What runs a node: a backend or a component, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    Backend(usize),
+    Component(usize),
+}
+
+/// Nodes that run together, in the graph's order, with what they read and what others read of them.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) target: Target,
+    pub(super) nodes: Vec<usize>,
+    pub(super) inputs: Vec<ValueId>,
+    pub(super) outputs: Vec<ValueId>,
+}
+
+/// The most groups that are tried for merging, pair by pair.
+const MERGED: usize = 128;
+
+/// Groups of nodes, and which groups read from which.
+struct Groups {
+    target: Vec<Target>,
+    nodes: Vec<Vec<usize>>,
+    next: Vec<BTreeSet<usize>>,
+}
+
+/// Cuts a graph whose nodes have these targets.
+pub(super) fn cut(graph: &Graph, targets: &[Target]) -> Vec<Part> {
+    let mut producer: HashMap<ValueId, usize> = HashMap::new();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+    }
+    let mut groups = by_depth(graph, targets, &producer);
+    if groups.nodes.len() <= MERGED {
+        groups.merge();
+    }
+    let mut group_of = vec![0; graph.nodes.len()];
+    for (group, nodes) in groups.nodes.iter().enumerate() {
+        nodes.iter().for_each(|&at| group_of[at] = group);
+    }
+    groups.order().into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
+}
+
+/// Groups nodes of one target that the same number of changes of target precedes.
+///
+/// Edges between groups only lead to greater depth, so no path comes back.
+fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize>) -> Groups {
+    let mut groups = Groups { target: Vec::new(), nodes: Vec::new(), next: Vec::new() };
+    let mut known: HashMap<(Target, usize), usize> = HashMap::new();
+    let mut placed: Vec<(usize, usize)> = Vec::with_capacity(graph.nodes.len());
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let target = targets[at];
+        // A component runs one node at a time.
+        let alone = matches!(target, Target::Component(_));
+        let before: Vec<usize> = node.reads().filter_map(|value| producer.get(&value).copied()).collect();
+        let step = |&p: &usize| placed[p].0 + usize::from(alone || targets[p] != target);
+        let depth = before.iter().map(step).max().unwrap_or(0);
+        let group = match known.get(&(target, depth)) {
+            Some(&group) if !alone => group,
+            _ => {
+                groups.target.push(target);
+                groups.nodes.push(Vec::new());
+                groups.next.push(BTreeSet::new());
+                groups.nodes.len() - 1
+            }
+        };
+        known.insert((target, depth), group);
+        groups.nodes[group].push(at);
+        placed.push((depth, group));
+        for &p in &before {
+            if placed[p].1 != group {
+                groups.next[placed[p].1].insert(group);
+            }
+        }
+    }
+    groups
+}
+
+impl Groups {
+    /// Merges pairs of one backend until no pair is left between which no path runs through a third.
+    fn merge(&mut self) {
+        let mut a = 0;
+        while a < self.nodes.len() {
+            let mergeable = |b: &usize| {
+                self.target[*b] == self.target[a]
+                    && matches!(self.target[a], Target::Backend(_))
+                    && !self.detour(a, *b)
+                    && !self.detour(*b, a)
+            };
+            match (a + 1..self.nodes.len()).find(mergeable) {
+                // What is merged may make an earlier pair mergeable, never the reverse.
+                Some(b) => {
+                    self.join(a, b);
+                    a = 0;
+                }
+                None => a += 1,
+            }
+        }
+    }
+
+    /// Tells whether a path leads from one group to the other through a third.
+    fn detour(&self, from: usize, to: usize) -> bool {
+        let mut open: Vec<usize> = self.next[from].iter().copied().filter(|&g| g != to).collect();
+        let mut seen = HashSet::new();
+        while let Some(group) = open.pop() {
+            if group == to {
+                return true;
+            }
+            if seen.insert(group) {
+                open.extend(&self.next[group]);
+            }
+        }
+        false
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let nodes = self.nodes.remove(b);
+        self.nodes[a].extend(nodes);
+        self.nodes[a].sort_unstable();
+        self.target.remove(b);
+        let next = self.next.remove(b);
+        self.next[a].extend(next);
+        let renumber = |g: &usize| match *g {
+            g if g == b => a,
+            g => g - usize::from(g > b),
+        };
+        for (group, next) in self.next.iter_mut().enumerate() {
+            *next = next.iter().map(renumber).filter(|&g| g != group).collect();
+        }
+    }
+
+    /// Orders the groups so that each comes after those it reads from, the earliest nodes first.
+    fn order(&self) -> Vec<usize> {
+        let mut waits = vec![0usize; self.nodes.len()];
+        self.next.iter().flatten().for_each(|&g| waits[g] += 1);
+        let first = |g: usize| (self.nodes[g].first().copied(), g);
+        let mut ready: BTreeSet<_> = (0..self.nodes.len()).filter(|&g| waits[g] == 0).map(first).collect();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while let Some((_, group)) = ready.pop_first() {
+            order.push(group);
+            for &next in &self.next[group] {
+                waits[next] -= 1;
+                if waits[next] == 0 {
+                    ready.insert(first(next));
+                }
+            }
+        }
+        order
+    }
+}
+
+/// Finds what a group reads from outside, and what is read of it.
+fn part(graph: &Graph, groups: &Groups, group: usize, group_of: &[usize], producer: &HashMap<ValueId, usize>) -> Part {
+    let fixed: HashSet<ValueId> = graph.constants.iter().map(|(value, _)| *value).collect();
+    let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+    let mut inputs = Vec::new();
+    let mut seen = HashSet::new();
+    for value in groups.nodes[group].iter().flat_map(|&at| graph.nodes[at].reads()) {
+        let inside = producer.get(&value).is_some_and(|&p| group_of[p] == group);
+        let constant = fixed.contains(&value) && !given.contains(&value);
+        if !inside && !constant && seen.insert(value) {
+            inputs.push(value);
+        }
+    }
+    let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if group_of[at] != group {
+            wanted.extend(node.reads());
+        }
+    }
+    let made = groups.nodes[group].iter().flat_map(|&at| graph.nodes[at].outputs.iter().flatten());
+    let outputs = made.copied().filter(|value| wanted.contains(value)).collect();
+    Part { target: groups.target[group], nodes: groups.nodes[group].clone(), inputs, outputs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Target::{Backend, Component};
+    use super::*;
+    use bb_ir::graph::Node;
+
+    /// A graph of nodes, each reading the results of earlier ones; without any, the graph's input.
+    fn graph(reads: &[&[u32]]) -> Graph {
+        let node = |(at, reads): (usize, &&[u32])| Node {
+            inputs: if reads.is_empty() { vec![Some(ValueId(0))] } else { reads.iter().map(|r| Some(ValueId(r + 1))).collect() },
+            outputs: vec![Some(ValueId(at as u32 + 1))],
+            ..Node::default()
+        };
+        Graph {
+            inputs: vec![ValueId(0)],
+            outputs: vec![ValueId(reads.len() as u32)],
+            nodes: reads.iter().enumerate().map(node).collect(),
+            ..Graph::default()
+        }
+    }
+
+    fn nodes(graph: &Graph, targets: &[Target]) -> Vec<Vec<usize>> {
+        cut(graph, targets).into_iter().map(|part| part.nodes).collect()
+    }
+
+    #[test]
+    fn one_backend_is_one_part() {
+        let g = graph(&[&[], &[0], &[0], &[1, 2]]);
+        assert_eq!(nodes(&g, &[Backend(0); 4]), [vec![0, 1, 2, 3]]);
+    }
+
+    #[test]
+    fn a_path_through_another_backend_splits() {
+        let g = graph(&[&[], &[0], &[0, 1]]);
+        assert_eq!(nodes(&g, &[Backend(0), Backend(1), Backend(0)]), [vec![0], vec![1], vec![2]]);
+    }
+
+    #[test]
+    fn what_no_path_separates_is_one_part() {
+        // 0 and 2 are on one backend; 1, on another, comes only before 2.
+        let g = graph(&[&[], &[], &[1], &[0, 2]]);
+        assert_eq!(nodes(&g, &[Backend(0), Backend(1), Backend(0), Backend(0)]), [vec![1], vec![0, 2, 3]]);
+    }
+
+    #[test]
+    fn a_component_runs_one_node_at_a_time() {
+        let g = graph(&[&[], &[], &[0, 1]]);
+        assert_eq!(nodes(&g, &[Component(0); 3]), [vec![0], vec![1], vec![2]]);
+    }
+
+    #[test]
+    fn inputs_and_outputs_are_what_crosses() {
+        let g = graph(&[&[], &[0], &[0, 1]]);
+        let parts = cut(&g, &[Backend(0), Backend(1), Backend(1)]);
+        let crossing: Vec<_> = parts.iter().map(|p| (p.inputs.clone(), p.outputs.clone())).collect();
+        assert_eq!(crossing, [
+            (vec![ValueId(0)], vec![ValueId(1)]),
+            (vec![ValueId(1)], vec![ValueId(3)]),
+        ]);
+    }
+}
