@@ -187,6 +187,29 @@ pub enum Error {
         bound: Vec<String>,
     },
 
+    /// No model of this name is bound.
+    #[error("no model is called `{name}`; those bound are {bound:?}")]
+    UnknownModel {
+        /// The name asked for; empty for the first.
+        name: String,
+        /// The names of those that are bound.
+        bound: Vec<String>,
+    },
+
+    /// Nothing runs some nodes of a node's models; all of them are listed.
+    #[error("{} nodes cannot run: {missing}", .missing.0.len())]
+    Uncovered {
+        /// The nodes, and the backends that were asked.
+        missing: crate::Uncovered,
+    },
+
+    /// A component panicked.
+    #[error("the component panicked: {message}")]
+    ComponentPanicked {
+        /// What the panic said.
+        message: String,
+    },
+
     /// Two linked backends have one name.
     #[error("two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`")]
     DuplicateBackend {

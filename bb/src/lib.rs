@@ -12,6 +12,7 @@ mod contract;
 pub mod coverage;
 mod error;
 pub mod ext;
+mod node;
 pub mod onnx;
 mod plan;
 mod runtime;
@@ -30,6 +31,9 @@ pub use contract::{
 };
 pub use error::{BoxError, Error};
 
+pub use node::{
+    BackendSubgraph, Component, Coverage, Crossing, Ctx, Model, Node, NodeBuilder, NodeCoverage, Source, Support, Uncovered,
+};
 pub use plan::{CompileOptions, Module};
 pub use trace::trace;
 pub use runtime::{

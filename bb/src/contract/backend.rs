@@ -61,7 +61,10 @@ macro_rules! contract {
                 crate::plan::execute(self, graph, inputs, attrs)
             }
 
-            /// Runs a graph and answers now or later. The default answers now.
+            /// Runs a graph and answers now or later.
+            ///
+            /// The default answers now, by [`execute`](Self::execute); a [`Runtime`](crate::Runtime) that is given
+            /// the graph under an identity, and so perhaps again, runs what [`compile`](Self::compile) makes of it.
             fn dispatch(
                 &self,
                 graph: Arc<GraphProto>,
@@ -69,8 +72,10 @@ macro_rules! contract {
                 attrs: BackendAttrs<'_>,
                 completion: CompletionHandle<Named<Self::Tensor>, Self::Error>,
             ) -> ContractResponse<Named<Self::Tensor>, Self::Error> {
-                drop(completion);
-                ContractResponse::Now(self.execute(&graph, inputs, attrs))
+                match completion.decline() {
+                    Some(declined) => declined,
+                    None => ContractResponse::Now(self.execute(&graph, inputs, attrs)),
+                }
             }
 
             /// Prepares a graph that will run more than once.

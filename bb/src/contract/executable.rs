@@ -1,7 +1,6 @@
 //! Compiled graphs.
 
 use super::Backend;
-use crate::ext::FamilyTable;
 use bb_ir::graph::ValueType;
 
 /// An input or an output of a compiled graph.
@@ -32,14 +31,4 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is left out,
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
-
-    /// Tells a plan which operations of the extension families it may call, before it first runs.
-    ///
-    /// The planned interpreter calls natives where there are any; what compiles by itself has no use for this.
-    #[doc(hidden)]
-    fn adopt_families(&mut self, _families: &'static [FamilyTable<B>])
-    where
-        B: 'static,
-    {
-    }
 }

@@ -13,7 +13,7 @@ mod print;
 mod program;
 mod stage;
 
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, run_named};
 pub use module::{CompileOptions, Module};
 pub(crate) use program::compile_with;
 pub(crate) use stage::count_steps;

@@ -90,14 +90,20 @@ pub(super) fn guard<B: Backend, R>(
     body: impl FnOnce() -> Result<R, B::Error>,
 ) -> Result<R, Error> {
     counters.begin(owner)?;
-    match catch_unwind(AssertUnwindSafe(body)) {
+    match catch(body) {
         Ok(Ok(result)) => Ok(result),
         Ok(Err(error)) => Err(kernel::<B>(counters, owner, op, error)),
-        Err(payload) => {
+        Err(message) => {
             counters.panicked();
-            Err(Error::Panicked { backend: owner.name(), op, message: message(payload) })
+            Err(Error::Panicked { backend: owner.name(), op, message })
         }
     }
+}
+
+/// Runs the code of others; if it panics, returns what the panic said.
+#[inline]
+pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(message)
 }
 
 /// Wraps a backend's own error.
@@ -130,8 +136,7 @@ fn message(payload: Box<dyn std::any::Any + Send>) -> String {
 ///
 /// [`Error::Unavailable`] if it fails or panics.
 pub(super) fn construct<B>(backend: &'static str, create: fn() -> Result<B, crate::BoxError>) -> Result<B, Error> {
-    let made = catch_unwind(create).unwrap_or_else(|payload| {
-        Err(Error::Panicked { backend, op: "create", message: message(payload) }.into())
-    });
+    let made = catch(create)
+        .unwrap_or_else(|message| Err(Error::Panicked { backend, op: "create", message }.into()));
     made.map_err(|source| Error::Unavailable { backend, source })
 }

@@ -27,4 +27,5 @@ pub use running::Runtime;
 pub use services::{Capabilities, Lifecycle, Status};
 pub use value::Value;
 
+pub(crate) use bridge::catch;
 pub(crate) use methods::{erased_input, erased_methods, erased_output, methods_of};

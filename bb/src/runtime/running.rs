@@ -6,7 +6,8 @@ use super::services::Counters;
 use super::{BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, Owner, Status, Value};
 use crate::ext::{Extended, FamilyTable};
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module, Outputs, Port,
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity,
+    Module, Outputs, Port,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -14,6 +15,7 @@ use bb_ir::proto::GraphProto;
 use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A running backend.
 pub struct Runtime<B: Backend + 'static> {
@@ -25,7 +27,19 @@ pub struct Runtime<B: Backend + 'static> {
     version: &'static str,
     path: &'static str,
     families: &'static [FamilyTable<B>],
+    /// Whether the backend has a `dispatch` of its own; known after the first graph.
+    dispatches: AtomicU8,
 }
+
+/// No graph came yet.
+const UNKNOWN: u8 = 0;
+/// The backend has a `dispatch` of its own.
+const ITSELF: u8 = 1;
+/// The backend inherits `dispatch`, so that the runtime may run a plan it keeps.
+const INHERITS: u8 = 2;
+
+/// What a backend answers.
+type Typed<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
 
 impl<B: Declared> Runtime<B> {
     /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
@@ -65,6 +79,7 @@ impl<B: Backend + 'static> Runtime<B> {
             version,
             path,
             families,
+            dispatches: AtomicU8::new(UNKNOWN),
         })
     }
 
@@ -125,9 +140,8 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Compiles with the operations that the backend declared native.
     fn prepare(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn Executable<B>>, Error> {
-        let mut executable = self.guard("compile", || self.backend.compile(module, options))?;
-        executable.adopt_families(self.families);
-        Ok(executable.into())
+        let options = options.clone().with_families(self.families);
+        Ok(self.guard("compile", || self.backend.compile(module, &options))?.into())
     }
 
     /// Hands a graph over with typed tensors.
@@ -137,8 +151,46 @@ impl<B: Backend + 'static> Runtime<B> {
         inputs: HashMap<String, B::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        let response = self
-            .guard("dispatch", || Ok(self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new())));
+        match (attrs.identity, self.dispatches.load(Ordering::Relaxed)) {
+            (Some(identity), INHERITS) => ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs)),
+            (Some(identity), UNKNOWN) => {
+                let (completion, declined) = CompletionHandle::declinable();
+                let (again, kept) = (graph.clone(), inputs.clone());
+                let response = self.guard("dispatch", || Ok(self.backend.dispatch(again, kept, attrs, completion)));
+                let inherits = declined.load(Ordering::Relaxed);
+                self.dispatches.store(if inherits { INHERITS } else { ITSELF }, Ordering::Relaxed);
+                match inherits {
+                    true => ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs)),
+                    false => self.answer(response),
+                }
+            }
+            _ => self.answer(self.guard("dispatch", || {
+                Ok(self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()))
+            })),
+        }
+    }
+
+    /// Runs the kept plan of a graph; a graph that does not compile is left to the backend's `execute`.
+    fn run_kept(
+        &self,
+        identity: GraphIdentity,
+        graph: &GraphProto,
+        inputs: HashMap<String, B::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, Value>, Error> {
+        let plan = self.plans.get_or(identity, || {
+            let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+            self.prepare(module, &CompileOptions::default())
+        });
+        let outputs = self.guard("dispatch", || match plan {
+            Ok(plan) => crate::plan::run_named(&self.backend, &*plan, inputs),
+            Err(_) => self.backend.execute(graph, inputs, attrs),
+        })?;
+        Ok(bridge::erase_named(self.owner, outputs))
+    }
+
+    /// Erases what a backend answered.
+    fn answer(self: &Arc<Self>, response: Result<Typed<B>, Error>) -> ContractResponse<HashMap<String, Value>, Error> {
         match response {
             Err(error) => ContractResponse::Now(Err(error)),
             Ok(ContractResponse::Now(result)) => ContractResponse::Now(self.erase_results(result)),

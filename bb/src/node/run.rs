@@ -1,0 +1,198 @@
+//! Runs the parts of a model in order.
+
+use super::report::Coverage;
+use super::{BackendSubgraph, Component, Ctx};
+use super::cut::Part;
+use crate::{Backends, ContractResponse, Error, Module, Value};
+use bb_ir::graph::{Graph, ValueId};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What runs one part.
+pub(super) enum Step {
+    Carrier(BackendSubgraph),
+    Component { component: Arc<dyn Component>, node: usize },
+}
+
+/// A model that can run.
+pub(super) struct Program {
+    pub(super) module: Module,
+    pub(super) coverage: Coverage,
+    parts: Vec<Part>,
+    steps: Vec<Step>,
+    /// For each part, the values that nobody reads after it.
+    frees: Vec<Vec<ValueId>>,
+    /// The constants that components read, or that are outputs.
+    constants: Vec<(ValueId, Value)>,
+}
+
+/// The values of a run, by number.
+type Values = HashMap<ValueId, Value>;
+
+/// Tensors by name.
+type Named = HashMap<String, Value>;
+
+impl Program {
+    pub(super) fn new(
+        module: Module,
+        steps: Vec<Step>,
+        parts: Vec<Part>,
+        coverage: Coverage,
+        backends: &Backends,
+    ) -> Result<Program, Error> {
+        let graph = module.graph();
+        let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+        let mut frees = vec![Vec::new(); parts.len()];
+        for (part, frees) in parts.iter().zip(&mut frees).rev() {
+            frees.extend(part.inputs.iter().filter(|value| kept.insert(**value)));
+        }
+        let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+        for step in &steps {
+            if let Step::Component { node, .. } = step {
+                wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
+            }
+        }
+        let on_default = |(value, data): &(ValueId, _)| Ok((*value, backends.default_backend()?.constant(data)?));
+        let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
+        let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
+        Ok(Program { module, coverage, parts, steps, frees, constants })
+    }
+
+    /// Iterates over the parts that go to backends whole.
+    pub(super) fn carriers(&self) -> impl Iterator<Item = &BackendSubgraph> {
+        self.steps.iter().filter_map(|step| match step {
+            Step::Carrier(carrier) => Some(carrier),
+            Step::Component { .. } => None,
+        })
+    }
+
+    fn graph(&self) -> &Graph {
+        self.module.graph()
+    }
+
+    /// Runs the model, blocking where a backend answers later.
+    pub(super) fn run(&self, backends: &Backends, inputs: Named) -> Result<Named, Error> {
+        let mut values = self.arrive(inputs)?;
+        for at in 0..self.steps.len() {
+            let outputs = self.begin(at, backends, &values).wait()?;
+            self.end(at, outputs, &mut values)?;
+        }
+        self.leave(&values)
+    }
+
+    /// Runs the model, yielding where a backend answers later.
+    pub(super) async fn run_async(&self, backends: &Backends, inputs: Named) -> Result<Named, Error> {
+        let mut values = self.arrive(inputs)?;
+        for at in 0..self.steps.len() {
+            let outputs = self.begin(at, backends, &values).await?;
+            self.end(at, outputs, &mut values)?;
+        }
+        self.leave(&values)
+    }
+
+    /// Numbers the inputs.
+    fn arrive(&self, mut inputs: Named) -> Result<Values, Error> {
+        let graph = self.graph();
+        let mut values: Values = self.constants.iter().cloned().collect();
+        let has_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
+        for value in &graph.inputs {
+            let name = graph.name_of(*value);
+            match inputs.remove(name) {
+                Some(given) => {
+                    values.insert(*value, given);
+                }
+                None if has_default(value) => {}
+                None => {
+                    let needed = graph.inputs.iter().filter(|value| !has_default(value));
+                    let expected = needed.map(|value| graph.name_of(*value).to_owned()).collect();
+                    return Err(Error::MissingInput { name: name.to_owned(), expected });
+                }
+            }
+        }
+        match inputs.into_keys().min() {
+            None => Ok(values),
+            Some(name) => {
+                let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
+                Err(Error::UnknownInput { name, expected })
+            }
+        }
+    }
+
+    /// Starts a part.
+    fn begin(&self, at: usize, backends: &Backends, values: &Values) -> ContractResponse<Named, Error> {
+        match (self.steps.get(at), self.parts.get(at)) {
+            (Some(Step::Carrier(carrier)), Some(part)) => {
+                let given = part.inputs.iter().filter_map(|value| Some((*value, values.get(value)?.clone())));
+                carrier.dispatch(given.map(|(value, given)| (self.graph().name_of(value).to_owned(), given)))
+            }
+            (Some(Step::Component { component, node }), _) => {
+                ContractResponse::Now(self.component(&**component, *node, backends, values))
+            }
+            _ => ContractResponse::Now(Ok(Named::new())),
+        }
+    }
+
+    /// Runs a component.
+    fn component(
+        &self,
+        component: &dyn Component,
+        at: usize,
+        backends: &Backends,
+        values: &Values,
+    ) -> Result<Named, Error> {
+        let graph = self.graph();
+        let Some(node) = graph.nodes.get(at) else { return Ok(Named::new()) };
+        let failed = |source| Error::Node {
+            node: crate::coverage::Missing::of(graph, node).node,
+            op: node.op_type.clone(),
+            source,
+        };
+        let inputs: Vec<Option<&Value>> =
+            node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
+        let ctx = Ctx::for_node(backends, node);
+        let results = crate::runtime::catch(|| component.run(&ctx, &inputs))
+            .unwrap_or_else(|message| Err(Error::ComponentPanicked { message }.into()))
+            .map_err(failed)?;
+        let got = results.len();
+        let mut results = results.into_iter();
+        let mut named = Named::new();
+        for (position, output) in node.outputs.iter().enumerate() {
+            match (output, results.next()) {
+                (Some(value), Some(result)) => {
+                    named.insert(graph.name_of(*value).to_owned(), result);
+                }
+                (None, _) => {}
+                (Some(_), None) => {
+                    return Err(Error::Results { op: node.op_type.clone(), expected: position + 1, got });
+                }
+            }
+        }
+        Ok(named)
+    }
+
+    /// Numbers what a part made, and drops what nobody reads any more.
+    fn end(&self, at: usize, mut outputs: Named, values: &mut Values) -> Result<(), Error> {
+        let Some(part) = self.parts.get(at) else { return Ok(()) };
+        for value in &part.outputs {
+            let name = self.graph().name_of(*value);
+            let made = outputs.remove(name).ok_or_else(|| Error::MissingOutput { name: name.to_owned() })?;
+            values.insert(*value, made);
+        }
+        for value in self.frees.get(at).into_iter().flatten() {
+            values.remove(value);
+        }
+        Ok(())
+    }
+
+    /// Names the outputs.
+    fn leave(&self, values: &Values) -> Result<Named, Error> {
+        let output = |value: &ValueId| {
+            let name = self.graph().name_of(*value).to_owned();
+            match values.get(value) {
+                Some(made) => Ok((name, made.clone())),
+                None => Err(Error::MissingOutput { name }),
+            }
+        };
+        self.graph().outputs.iter().map(output).collect()
+    }
+}
