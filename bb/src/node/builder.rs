@@ -5,7 +5,7 @@ use super::report::{Coverage, Crossing, NodeCoverage, Support, Uncovered, suppor
 use super::run::{Program, Step};
 use super::{BackendSubgraph, Component, Node};
 use crate::coverage::Missing;
-use crate::{BackendHandle, Backends, Error, GraphIdentity, Module, Registry};
+use crate::{BackendHandle, Backends, Error, GraphIdentity, Module};
 use bb_ir::Limits;
 use bb_ir::graph::{self, Graph, ValueId};
 use bb_ir::proto::{AttributeProto, StringStringEntryProto};

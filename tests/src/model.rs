@@ -1,0 +1,61 @@
+//! Models made on the spot, as serialized bytes.
+
+use bb::ir::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto::{Dimension, dimension::Value as Extent},
+    type_proto::{Tensor, Value},
+};
+use prost::Message;
+
+/// Makes a node: `node("MatMul", &["a", "b"], &["c"])`.
+pub fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    NodeProto {
+        op_type: Some(op.to_owned()),
+        name: Some(format!("{op}_{}", outputs.join("_"))),
+        input: inputs.iter().map(|&s| s.to_owned()).collect(),
+        output: outputs.iter().map(|&s| s.to_owned()).collect(),
+        ..NodeProto::default()
+    }
+}
+
+/// Makes a node of the domain `test`, for which models made here import version 1.
+pub fn custom(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
+    NodeProto { domain: Some("test".to_owned()), ..node(op, inputs, outputs) }
+}
+
+/// Adds an integer attribute.
+pub fn with_int(mut node: NodeProto, name: &str, value: i64) -> NodeProto {
+    let kind = bb::ir::proto::attribute_proto::AttributeType::Int as i32;
+    let attribute = AttributeProto { name: Some(name.to_owned()), r#type: Some(kind), i: Some(value), ..Default::default() };
+    node.attribute.push(attribute);
+    node
+}
+
+/// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents.
+pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str, &[i64])]) -> Vec<u8> {
+    let info = |(name, extents): &(&str, &[i64])| {
+        let dim = |extent: &i64| Dimension { value: Some(Extent::DimValue(*extent)), ..Default::default() };
+        let shape = Some(TensorShapeProto { dim: extents.iter().map(dim).collect() });
+        let value = Some(Value::TensorType(Tensor { elem_type: Some(1), shape }));
+        ValueInfoProto {
+            name: Some((*name).to_owned()),
+            r#type: Some(TypeProto { value, ..Default::default() }),
+            ..Default::default()
+        }
+    };
+    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+    let graph = GraphProto {
+        name: Some("test".to_owned()),
+        node: nodes,
+        input: inputs.iter().map(info).collect(),
+        output: outputs.iter().map(info).collect(),
+        ..GraphProto::default()
+    };
+    ModelProto {
+        ir_version: Some(10),
+        opset_import: vec![opset(("", 23)), opset(("test", 1))],
+        graph: Some(graph),
+        ..ModelProto::default()
+    }
+    .encode_to_vec()
+}

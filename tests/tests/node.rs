@@ -1,0 +1,197 @@
+//! Nodes: models cut between backends and components, coverage, answers that come later.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::{BackendHandle, BoxError, Ctx, Error, Node, Registry, Runtime, Support, Value};
+use bb_reference::Reference;
+use bb_tests::device::Device;
+use bb_tests::model::{custom, model, node, with_int};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+
+fn reference() -> BackendHandle {
+    BackendHandle::new(Runtime::new(Reference))
+}
+
+fn device() -> BackendHandle {
+    Registry::builder().declared::<Device>().build().backend("device").unwrap()
+}
+
+fn floats(value: &Value) -> Vec<f32> {
+    value.to_host(1 << 20).unwrap().as_slice().unwrap().to_vec()
+}
+
+/// `z = exp(-(x + x)) * x`: the middle on another backend than the ends.
+fn three_parts() -> Vec<u8> {
+    let nodes = vec![
+        node("Add", &["x", "x"], &["a"]),
+        node("Neg", &["a"], &["b"]),
+        node("Exp", &["b"], &["c"]),
+        node("Mul", &["c", "x"], &["z"]),
+    ];
+    model(&[("x", &[2])], nodes, &[("z", &[2])])
+}
+
+fn expected(x: f32) -> f32 {
+    (-(x + x)).exp() * x
+}
+
+fn two_backends() -> Node {
+    Node::builder()
+        .model("m", three_parts())
+        .backend(reference())
+        .backend(device())
+        .bind_op("Neg", "device")
+        .bind_node("Exp_c", "device")
+        .metadata("device", "queue", "fast")
+        .ready()
+        .unwrap()
+}
+
+/// Drives a future by parking the thread between wakes.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(std::thread::Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn two_backends_run_one_model_side_by_side() {
+    let node = two_backends();
+    let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
+    for _ in 0..3 {
+        let z = floats(&node.run([("x", x.clone())]).unwrap()["z"]);
+        assert!((z[0] - expected(0.5)).abs() < 1e-6 && (z[1] - expected(-1.0)).abs() < 1e-5);
+    }
+}
+
+#[test]
+fn parts_are_maximal_and_crossings_are_listed() {
+    let node = two_backends();
+    let model = node.model("m").unwrap();
+    let coverage = model.coverage();
+    let on: Vec<&str> = model.carriers().map(|c| c.backend().name()).collect();
+    assert_eq!(on, ["reference", "device", "reference"]);
+    let crossings: Vec<_> = coverage.crossings.iter().map(|c| (&*c.value, &*c.from, &*c.to)).collect();
+    assert_eq!(crossings, [("a", "reference", "device"), ("c", "device", "reference")]);
+    assert!(coverage.nodes.iter().all(|n| n.support == Support::Native));
+}
+
+#[test]
+fn a_carrier_has_the_metadata_that_was_bound() {
+    let node = two_backends();
+    let carrier = node.model("m").unwrap().carriers().nth(1).unwrap();
+    let entry = &carrier.attrs().metadata[0];
+    assert_eq!((entry.key(), entry.value()), ("queue", "fast"));
+    assert_eq!(carrier.graph().node.len(), 2);
+}
+
+#[test]
+fn run_async_is_driven_by_any_executor() {
+    fn is_send<T: Send>(x: T) -> T {
+        x
+    }
+    let node = two_backends();
+    let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
+    let z = block_on(is_send(node.run_async([("x", x)]))).unwrap();
+    assert!((floats(&z["z"])[0] - expected(0.5)).abs() < 1e-6);
+}
+
+#[test]
+fn what_came_later_works_in_the_next_operation() {
+    let gpu = device();
+    let node = Node::builder().model("m", three_parts()).backend(gpu.clone()).ready().unwrap();
+    let z = node.run([("x", gpu.tensor(&[2], &[0.5f32, 1.0]).unwrap())]).unwrap().remove("z").unwrap();
+    assert_eq!(z.owner(), gpu.owner());
+    let twice = node.backends().add(&z, &z).unwrap();
+    assert!((floats(&twice)[0] - 2.0 * expected(0.5)).abs() < 1e-6);
+    assert_eq!(gpu.runtime().status().pending, 0);
+}
+
+/// Adds the attribute `amount` to every element.
+fn shift(ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxError> {
+    let [Some(x)] = inputs else { return Err("expected one operand".into()) };
+    let amount = ctx.attributes().and_then(|a| a.int("amount").ok().flatten()).ok_or("expected `amount`")?;
+    let amount = ctx.backends.scalar_like(x, amount as f64)?;
+    Ok(vec![ctx.backends.add(x, &amount)?])
+}
+
+#[test]
+fn a_component_computes_where_its_operands_are() {
+    let nodes = vec![
+        node("Neg", &["x"], &["a"]),
+        with_int(custom("Shift", &["a"], &["b"]), "amount", 3),
+        node("Neg", &["b"], &["z"]),
+    ];
+    let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
+    for backend in [reference(), device()] {
+        let ready = Node::builder().model("m", bytes.clone()).backend(backend.clone()).component("test", "Shift", shift);
+        let ready = ready.ready().unwrap();
+        let z = ready.run([("x", backend.tensor(&[2], &[1f32, 10.0]).unwrap())]).unwrap();
+        assert_eq!(floats(&z["z"]), [-2.0, 7.0]);
+        assert_eq!(ready.model("m").unwrap().coverage().parts, 3);
+    }
+}
+
+#[test]
+fn a_component_that_panics_is_an_error_and_the_next_run_works() {
+    let bytes = model(&[("x", &[1])], vec![custom("Trip", &["x"], &["z"])], &[("z", &[1])]);
+    let trip = |ctx: &Ctx<'_>, inputs: &[Option<&Value>]| -> Result<Vec<Value>, BoxError> {
+        let x = inputs[0].ok_or("expected an operand")?;
+        assert!(floats(x)[0] > 0.0, "expected a positive number");
+        Ok(vec![ctx.backends.neg(x)?])
+    };
+    let backend = reference();
+    let ready = Node::builder().model("m", bytes).backend(backend.clone()).component("test", "Trip", trip).ready().unwrap();
+    let run = |x: f32| ready.run([("x", backend.tensor(&[1], &[x]).unwrap())]);
+    let error = run(-1.0).unwrap_err();
+    let source = std::error::Error::source(&error).unwrap().to_string();
+    assert_eq!(source, "the component panicked: expected a positive number");
+    assert_eq!(floats(&run(2.0).unwrap()["z"]), [-2.0]);
+}
+
+#[test]
+fn ready_lists_every_missing_operator() {
+    let nodes = vec![
+        custom("Foo", &["x"], &["a"]),
+        node("Neg", &["a"], &["b"]),
+        custom("Bar", &["b"], &["z"]),
+    ];
+    let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
+    let error = Node::builder().model("m", bytes).backend(reference()).ready().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "2 nodes cannot run: `Foo_a` is `Foo` of `test` 1, asked of `reference`; \
+         `Bar_z` is `Bar` of `test` 1, asked of `reference`"
+    );
+}
+
+#[test]
+fn missing_and_unknown_inputs_are_named() {
+    let backend = reference();
+    let ready = Node::builder().model("m", three_parts()).backend(backend.clone()).ready().unwrap();
+    let none: [(&str, Value); 0] = [];
+    assert!(matches!(ready.run(none), Err(Error::MissingInput { name, .. }) if name == "x"));
+    let x = backend.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let both = [("x", x.clone()), ("y", x)];
+    assert!(matches!(ready.run(both), Err(Error::UnknownInput { name, .. }) if name == "y"));
+}
+
+#[test]
+fn a_rule_for_a_backend_that_is_not_bound_is_an_error() {
+    let built = Node::builder().model("m", three_parts()).backend(reference()).bind_op("Neg", "gpu").ready();
+    assert!(matches!(built, Err(Error::UnknownBackend { name, .. }) if name == "gpu"));
+}

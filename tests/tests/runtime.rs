@@ -1,0 +1,236 @@
+//! Running backends: routing, mixing, panics, values from the wire, the registry.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::{
+    Backend, BackendAttrs, BackendHandle, Backends, BoxError, CompletionHandle, ContractResponse, Error, GraphProto,
+    Registration, Registry, Runtime, TensorData, Value,
+};
+use bb_reference::Reference;
+use bb_tests::device::{Device, DeviceError};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+fn reference() -> BackendHandle {
+    BackendHandle::new(Runtime::new(Reference))
+}
+
+fn device() -> BackendHandle {
+    BackendHandle::new(Runtime::new(Device::start().unwrap()))
+}
+
+fn floats(value: &Value) -> Vec<f32> {
+    value.to_host(1 << 20).unwrap().as_slice().unwrap().to_vec()
+}
+
+#[test]
+fn operations_go_to_the_owner_of_the_operands() {
+    let backends = Backends::new([reference(), device()]);
+    for handle in backends.iter() {
+        let x = handle.tensor(&[2], &[1f32, -2.0]).unwrap();
+        let y = backends.relu(&x).unwrap();
+        assert_eq!(y.owner(), handle.owner());
+        assert_eq!(floats(&y), [1.0, 0.0]);
+    }
+    let parts = backends.split(&backends.constant(&TensorData::new(&[3], &[1f32, 2.0, 3.0]).unwrap()).unwrap(), 0, &[1, 2]);
+    let parts: Vec<Vec<f32>> = parts.unwrap().iter().map(floats).collect();
+    assert_eq!(parts, [vec![1.0], vec![2.0, 3.0]]);
+}
+
+#[test]
+fn mixing_owners_is_an_error_that_says_how_to_move() {
+    let backends = Backends::new([reference(), device()]);
+    let a = backends.named("reference").unwrap().tensor(&[1], &[1f32]).unwrap();
+    let b = backends.named("device").unwrap().tensor(&[1], &[2f32]).unwrap();
+    let error = backends.add(&a, &b).unwrap_err();
+    assert!(matches!(error, Error::ForeignTensor { op: "add", .. }));
+    let text = error.to_string();
+    assert!(text.contains("runs on `reference") && text.contains("a tensor of `device"), "{text}");
+    assert!(text.contains(".adopt(&value)"), "{text}");
+    let moved = backends.named("reference").unwrap().adopt(&b).unwrap();
+    assert_eq!(floats(&backends.add(&a, &moved).unwrap()), [3.0]);
+}
+
+#[test]
+fn two_instances_of_one_backend_are_two_owners() {
+    let (one, two) = (reference(), reference());
+    let (a, b) = (one.tensor(&[1], &[1f32]).unwrap(), two.tensor(&[1], &[1f32]).unwrap());
+    assert!(matches!(one.add(&a, &b), Err(Error::ForeignTensor { .. })));
+    assert_ne!(one.owner().to_string(), two.owner().to_string());
+}
+
+#[test]
+fn a_typed_backend_and_its_values_convert() {
+    let backends = Backends::new([device(), reference()]);
+    let on = backends.typed::<Reference>().unwrap();
+    let x = on.constant(&TensorData::scalar(2f32)).unwrap();
+    let value = on.erase(on.mul(&x, &x).unwrap());
+    assert_eq!(floats(&value), [4.0]);
+    assert_eq!(bb::Tensor::shape(&on.restore(&value).unwrap()), [0usize; 0]);
+    let other = backends.named("device").unwrap().tensor(&[1], &[1f32]).unwrap();
+    assert!(matches!(on.restore(&other), Err(Error::ForeignTensor { .. })));
+    assert!(matches!(Backends::new([device()]).typed::<Reference>(), Err(Error::UnknownBackendType { .. })));
+}
+
+#[test]
+fn a_value_from_the_wire_works_in_the_next_operation() {
+    let data = TensorData::new(&[2], &[1f32, 2.0]).unwrap();
+    for handle in [reference(), device()] {
+        let frame = bb::ir::wire::encode(&data).unwrap();
+        let value = handle.materialize_from_wire(bb::ir::wire::type_hash(data.dtype()), frame).unwrap();
+        assert_eq!(floats(&handle.add(&value, &value).unwrap()), [2.0, 4.0]);
+    }
+}
+
+#[test]
+fn a_kernel_error_keeps_its_source() {
+    let handle = reference();
+    let (a, b) = (handle.tensor(&[2], &[1f32, 2.0]).unwrap(), handle.tensor(&[3], &[1f32; 3]).unwrap());
+    match handle.add(&a, &b).unwrap_err() {
+        Error::Kernel { backend: "reference", op: "add", source } => {
+            assert!(source.downcast_ref::<bb_reference::Error>().is_some());
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(handle.runtime().status().failures, 1);
+}
+
+/// A backend whose `dispatch` loses the completer, and whose `exp` panics.
+struct Faulty;
+
+macro_rules! delegate {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => { $(
+        fn $method(&self $(, $input: bb::__input_type!($kind))* $($(, $param: bb::ir::param_type!($pkind))+)?)
+            -> Result<bb::__output_type!($output), bb_reference::Error> {
+            assert!(stringify!($method) != "exp", "exp is broken");
+            Reference.$method($($input,)* $($($param,)+)?)
+        }
+    )* };
+}
+
+impl Backend for Faulty {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::ir::for_each_primitive!(delegate);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        Reference.to_host(x)
+    }
+
+    fn dispatch(
+        &self,
+        _graph: Arc<GraphProto>,
+        _inputs: HashMap<String, Self::Tensor>,
+        _attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<HashMap<String, Self::Tensor>, Self::Error>,
+    ) -> ContractResponse<HashMap<String, Self::Tensor>, Self::Error> {
+        let (response, completer) = completion.later();
+        drop(completer);
+        response
+    }
+}
+
+#[test]
+fn a_panic_is_an_error_and_the_next_call_works() {
+    let handle = BackendHandle::new(Runtime::named("faulty", Faulty));
+    let x = handle.tensor(&[1], &[1f32]).unwrap();
+    match handle.exp(&x).unwrap_err() {
+        Error::Panicked { backend, op, message } => {
+            assert_eq!((backend, op, &*message), ("faulty", "exp", "exp is broken"));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(floats(&handle.add(&x, &x).unwrap()), [2.0]);
+    assert_eq!(handle.runtime().status().panics, 1);
+}
+
+#[test]
+fn a_dropped_completer_is_an_error_to_the_caller() {
+    let handle = BackendHandle::new(Runtime::named("faulty", Faulty));
+    let response = handle.runtime().clone().dispatch(Arc::default(), HashMap::new(), BackendAttrs::default());
+    let error = response.wait().unwrap_err();
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut words = Vec::new();
+    while let Some(e) = source {
+        words.push(e.to_string());
+        source = e.source();
+    }
+    assert!(words.iter().any(|w| w.contains("dropped its completion handle")), "{words:?}");
+    assert_eq!(handle.runtime().status().pending, 0);
+}
+
+#[test]
+fn after_shutdown_calls_are_refused() {
+    let handle = reference();
+    let x = handle.tensor(&[1], &[1f32]).unwrap();
+    handle.runtime().shut_down();
+    assert!(matches!(handle.neg(&x), Err(Error::ShutDown { .. })));
+}
+
+#[test]
+fn a_value_outlives_its_backend_as_an_error() {
+    let x = reference().tensor(&[1], &[1f32]).unwrap();
+    assert!(matches!(x.to_host(64), Err(Error::Gone { .. })));
+}
+
+#[test]
+fn a_copy_above_the_limit_is_refused() {
+    let handle = reference();
+    let x = handle.tensor(&[4], &[1f32; 4]).unwrap();
+    assert!(matches!(x.to_host(15), Err(Error::Ir(bb::ir::Error::TooLarge { .. }))));
+    assert_eq!(x.to_host(16).unwrap().len(), 4);
+}
+
+#[test]
+fn two_backends_of_one_name_are_refused_with_both_paths() {
+    let first = Registration { path: "one::Reference", ..Registration::of::<Reference>() };
+    let second = Registration { path: "two::Reference", ..Registration::of::<Reference>() };
+    let registry = Registry::builder().registration(second).registration(first).declared::<Device>().build();
+    for error in [registry.backend("reference").unwrap_err(), registry.backend("device").unwrap_err()] {
+        assert_eq!(
+            error.to_string(),
+            "two backends are called `reference`: `one::Reference` and `two::Reference`; \
+             rename one with `#[bb(name = \"...\")]`"
+        );
+    }
+    assert!(registry.backends().is_err());
+}
+
+#[test]
+fn an_unknown_name_lists_what_is_linked() {
+    let error = Registry::global().backend("gpu").unwrap_err().to_string();
+    assert!(error.contains("`device`, `reference`") && error.contains("use bb_cpu as _;"), "{error}");
+}
+
+#[test]
+fn a_backend_whose_constructor_fails_is_linked_but_not_available() {
+    let none = || -> Result<Arc<dyn bb::BackendRuntime>, Error> {
+        let source: BoxError = DeviceError::Lost.into();
+        Err(Error::Unavailable { backend: "gpu", source })
+    };
+    let gpu = Registration { name: "gpu", version: "1", path: "gpu::Gpu", open: none };
+    let registry = Registry::builder().registration(gpu).declared::<Reference>().build();
+    let listed = registry.backends().unwrap();
+    let available: Vec<_> = listed.iter().map(|l| (l.name, l.backend.is_ok())).collect();
+    assert_eq!(available, [("gpu", false), ("reference", true)]);
+    let error = registry.backend("gpu").unwrap_err();
+    assert_eq!(error.to_string(), "backend `gpu` is linked, but not available");
+    assert_eq!(std::error::Error::source(&error).unwrap().to_string(), "the device is lost");
+}
+
+#[test]
+fn a_registry_opens_a_backend_once() {
+    let registry = Registry::builder().declared::<Reference>().build();
+    assert_eq!(registry.backend("reference").unwrap().owner(), registry.backend("reference").unwrap().owner());
+}
+
+#[test]
+fn fingerprints_tell_backends_apart() {
+    let (a, b, c) = (reference(), reference(), device());
+    assert_eq!(a.runtime().abi_fingerprint(), b.runtime().abi_fingerprint());
+    assert_ne!(a.runtime().abi_fingerprint(), c.runtime().abi_fingerprint());
+    assert_eq!(a.runtime().atomic_opset().ops.len(), bb::Primitive::ALL.len());
+}
