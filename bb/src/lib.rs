@@ -8,6 +8,8 @@
 extern crate self as bb;
 
 mod call;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod contract;
 pub mod coverage;
 mod error;

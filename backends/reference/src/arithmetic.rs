@@ -78,7 +78,10 @@ pub(crate) fn pow(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     }
     let [base, exponent] = [a, b].map(|x| cast(x, DataType::F64, true, RoundMode::Up));
     let (base, exponent) = (base?, exponent?);
-    let powers = binary("pow", base.array(DataType::F64)?, exponent.array(DataType::F64)?, |a: &f64, &b: &f64| a.powf(b))?;
+    let powers =
+        binary("pow", base.array(DataType::F64)?, exponent.array(DataType::F64)?, |a: &f64, &b: &f64| {
+            a.powf(b)
+        })?;
     cast(&Tensor::new(DataType::F64, powers), dtype, true, RoundMode::Up)
 }
 

@@ -104,7 +104,14 @@ impl bb::Backend for Reference {
         shape::concat(xs, axis)
     }
 
-    fn slice(&self, x: &Tensor, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Tensor, Error> {
+    fn slice(
+        &self,
+        x: &Tensor,
+        starts: &[i64],
+        ends: &[i64],
+        axes: &[i64],
+        steps: &[i64],
+    ) -> Result<Tensor, Error> {
         shape::slice(x, starts, ends, axes, steps)
     }
 

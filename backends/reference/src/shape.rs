@@ -37,7 +37,13 @@ pub(crate) fn transpose(x: &Tensor, perm: &[i64]) -> Result<Tensor, Error> {
     })
 }
 
-pub(crate) fn slice(x: &Tensor, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Tensor, Error> {
+pub(crate) fn slice(
+    x: &Tensor,
+    starts: &[i64],
+    ends: &[i64],
+    axes: &[i64],
+    steps: &[i64],
+) -> Result<Tensor, Error> {
     let sliced = infer::slice(x.shape(), starts, ends, axes, steps)?;
     any!("slice", x.dtype(), T => {
         let mut part = x.array::<T>(x.dtype())?.clone();
@@ -77,6 +83,7 @@ fn join<T: Held>(xs: &[&Tensor], axis: Axis) -> Result<Array<T>, Error> {
     let parts = xs.iter().map(|x| Ok(x.array::<T>(x.dtype())?.view()));
     let parts: Vec<_> = parts.collect::<Result<_, Error>>()?;
     let shape = parts.first().map(|x| x.shape()).unwrap_or_default();
-    let joined = ndarray::concatenate(axis, &parts).map_err(|source| Error::Extents { shape: shape.into(), source })?;
+    let joined = ndarray::concatenate(axis, &parts)
+        .map_err(|source| Error::Extents { shape: shape.into(), source })?;
     Ok(joined.into_shared())
 }

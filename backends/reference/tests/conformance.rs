@@ -1,0 +1,3 @@
+//! The reference backend keeps what every primitive promises.
+
+bb::conformance!(bb_reference::Reference);

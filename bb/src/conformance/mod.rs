@@ -1,0 +1,91 @@
+//! What every primitive computes, as tests that any backend can run: `bb::conformance!(MyBackend)`.
+//!
+//! [`cases`] has one function per primitive, whose expectations are ONNX's definition computed in the
+//! case, or literals from NumPy. [`topics`] asks of all primitives at once what holds for each: which
+//! element types they take and refuse, extents of zero, views as operands, bad arguments. A case fails by
+//! panicking with the operation, the element type and the first element that differs.
+//!
+//! Nothing here knows a backend, and nothing assumes that one computes on the host.
+
+pub mod cases;
+mod check;
+mod host;
+mod subject;
+pub mod topics;
+
+pub use check::{assert_near, assert_numbers, assert_refused, assert_same, assert_tensor};
+pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
+pub use subject::{Subject, numbers, tensor};
+
+/// Runs the case of every primitive, and every topic, on a backend: one `#[test]` for each.
+///
+/// Write it in a test of your crate, with the feature `conformance` of `bb` enabled. The argument is an
+/// expression that makes a backend; it is evaluated once per test. A backend that does not support every
+/// element type declares those that it does: of all others the tests then ask that they are refused with an
+/// error that names the operation and the type. A name before the expression puts the tests into a module.
+///
+/// # Examples
+///
+/// ```text
+/// bb::conformance!(MyBackend);
+/// bb::conformance!(MyBackend, types = [F32, I64, Bool]);
+/// bb::conformance!(on_two_threads, MyBackend::with_threads(2));
+/// ```
+#[macro_export]
+macro_rules! conformance {
+    ($make:expr $(,)?) => {
+        $crate::__conformance!($make; $crate::DataType::ALL);
+    };
+    ($make:expr, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
+        $crate::__conformance!($make; &[$($crate::DataType::$dtype),+]);
+    };
+    ($name:ident, $($rest:tt)+) => {
+        mod $name {
+            #[allow(unused_imports, reason = "the expression may need none of them")]
+            use super::*;
+            $crate::conformance!($($rest)+);
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance {
+    ($make:expr; $types:expr) => {
+        $crate::__private::for_each_primitive!($crate::__conformance_cases, $make, $types);
+        $crate::__conformance_topics! { $make, $types;
+            element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_cases {
+    ([$make:expr, $types:expr] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        $(
+            #[test]
+            fn $method() {
+                let backend = $make;
+                $crate::conformance::cases::$method(&$crate::conformance::Subject::new(&backend, $types));
+            }
+        )*
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_topics {
+    ($make:expr, $types:expr; $($topic:ident)*) => {
+        $(
+            #[test]
+            fn $topic() {
+                let backend = $make;
+                $crate::conformance::topics::$topic(&$crate::conformance::Subject::new(&backend, $types));
+            }
+        )*
+    };
+}

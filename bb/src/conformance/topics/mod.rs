@@ -1,0 +1,10 @@
+//! What holds for every primitive, asked of all at once.
+
+mod calls;
+mod operands;
+mod refusals;
+mod types;
+
+pub use operands::{erasure, rank_zero, threads, views_as_operands, zero_extents};
+pub use refusals::{mixed_types, wrong_arguments};
+pub use types::element_types;

@@ -1,0 +1,198 @@
+//! Operands of every kind: of rank 0, without elements, views, shared, erased.
+
+use super::calls::{Call, call};
+use crate::conformance::{Subject, elements, rearranged, sample};
+use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
+use bb_ir::op::Primitive;
+use std::sync::Arc;
+
+/// Every primitive that takes a scalar gives one, on every element type.
+///
+/// # Panics
+///
+/// If one does not.
+pub fn rank_zero<B: Backend>(on: &Subject<'_, B>) {
+    everywhere(on, &[&[]]);
+}
+
+/// Every primitive works on tensors without elements, and gives them the right extents.
+///
+/// # Panics
+///
+/// If one does not.
+pub fn zero_extents<B: Backend>(on: &Subject<'_, B>) {
+    everywhere(on, &[&[0], &[2, 0], &[0, 3], &[2, 0, 3], &[0, 0]]);
+}
+
+fn everywhere<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) {
+    for call in valid(on, shapes) {
+        call.expect(on);
+    }
+}
+
+/// Lists the valid calls on tensors of the shapes, on every element type that the backend claims.
+fn valid<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) -> Vec<Call> {
+    let all = shapes.iter().flat_map(|shape| {
+        let types = move |&op: &Primitive| DataType::ALL.iter().map(move |&dtype| call(op, dtype, shape));
+        Primitive::ALL.iter().flat_map(types)
+    });
+    let no_mean = |call: &Call| {
+        call.op == Primitive::ReduceMean && call.inputs.iter().any(|x| x.is_empty() && x.dtype().is_integer())
+    };
+    all.filter(|call| call.inferred().is_ok() && on.supports(&call.types()) && !no_mean(call)).collect()
+}
+
+/// What is a view to some backends (a transposed tensor, a slice, part of a split, one entry of many) is an
+/// operand like any other to every primitive, and no operation changes its operands.
+///
+/// # Panics
+///
+/// If results differ from those on tensors made whole.
+pub fn views_as_operands<B: Backend>(on: &Subject<'_, B>) {
+    for call in valid(on, &[&[2, 3], &[3, 2, 2]]) {
+        if call.inputs.is_empty() {
+            continue;
+        }
+        let want = call.expect(on);
+        for view in [transposed, cut, split_off, backwards] {
+            let inputs: Vec<B::Tensor> = call.inputs.iter().map(|x| view(on, x)).collect();
+            let outputs =
+                call.run_on(on, &inputs).unwrap_or_else(|error| panic!("{call:?} failed on a view: {error}"));
+            for (got, want) in call.fetch(on, outputs).iter().zip(&want) {
+                assert!(
+                    near(got, want),
+                    "{call:?} on a view gives {:?}, expected {:?}",
+                    elements(got),
+                    elements(want)
+                );
+            }
+            for (input, before) in inputs.iter().zip(&call.inputs) {
+                assert_eq!(elements(&on.fetch(input)), elements(before), "{call:?} changed its operand");
+            }
+        }
+    }
+}
+
+/// Compares with the tolerance of a sum in another order.
+fn near(got: &TensorData, want: &TensorData) -> bool {
+    if !got.dtype().is_float() {
+        return elements(got) == elements(want);
+    }
+    let (got, want) = (crate::conformance::numbers_of(got), crate::conformance::numbers_of(want));
+    got.iter()
+        .zip(&want)
+        .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= 1e-2 * w.abs())
+}
+
+fn made<T, E: std::error::Error>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("a view could not be made: {error}"))
+}
+
+/// The tensor, as what transposing its transpose gives.
+fn transposed<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+    let shape: Vec<usize> = x.shape().iter().rev().copied().collect();
+    let order: Vec<usize> = (0..x.len()).map(|i| mirrored(&shape, i)).collect();
+    made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
+}
+
+/// The row-major number, in the reversed shape, of element `i` of `shape` with its position reversed.
+fn mirrored(shape: &[usize], i: usize) -> usize {
+    let mut rest = i;
+    let digits: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|&extent| {
+            let digit = rest % extent;
+            rest /= extent;
+            digit
+        })
+        .collect();
+    // `digits` are the position, innermost first, which is the reversed position in the reversed shape.
+    digits.iter().zip(shape.iter().rev()).fold(0, |sum, (digit, extent)| sum * extent + digit)
+}
+
+/// The tensor, as the middle of a longer one.
+fn cut<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+    let Some((&first, rest)) = x.shape().split_first() else {
+        return on.bring(x);
+    };
+    let row: usize = rest.iter().product();
+    let order: Vec<usize> = (0..row).chain(0..x.len()).chain(0..row).collect();
+    let longer = rearranged(x, &[&[first + 2], rest].concat(), &order);
+    made(on.slice(&on.bring(&longer), &[1], &[1 + first as i64], &[0], &[1]))
+}
+
+/// The tensor, as the second part of a split.
+fn split_off<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+    let Some((&last, rest)) = x.shape().split_last() else {
+        return on.bring(x);
+    };
+    let order: Vec<usize> = (0..x.len() / last.max(1))
+        .flat_map(|row| [row * last..row * last + 1, row * last..(row + 1) * last])
+        .flatten()
+        .collect();
+    let longer = rearranged(x, &[rest, &[last + 1]].concat(), &order);
+    let mut parts = made(on.split(&on.bring(&longer), -1, &[1, last]));
+    parts.pop().unwrap_or_else(|| panic!("split into two parts gave none"))
+}
+
+/// The tensor, as a slice that walks a reversed one backwards.
+fn backwards<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+    let Some((&first, rest)) = x.shape().split_first() else {
+        return on.bring(x);
+    };
+    let row: usize = rest.iter().product();
+    let order: Vec<usize> = (0..first).rev().flat_map(|i| i * row..(i + 1) * row).collect();
+    let reversed = on.bring(&rearranged(x, x.shape(), &order));
+    made(on.slice(&reversed, &[-1], &[i64::MIN], &[0], &[-1]))
+}
+
+/// Threads use one backend, and one tensor, at once.
+///
+/// # Panics
+///
+/// If a result differs.
+pub fn threads<B: Backend>(on: &Subject<'_, B>) {
+    let calls = valid(on, &[&[3, 4]]);
+    let want: Vec<Vec<TensorData>> = calls.iter().map(|call| call.expect(on)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for (call, want) in calls.iter().zip(&want) {
+                    assert_eq!(&call.expect(on), want, "{call:?} on several threads");
+                }
+            });
+        }
+    });
+}
+
+/// A value of no backend.
+struct Foreign;
+
+impl SlotValue for Foreign {
+    fn dtype(&self) -> DataType {
+        DataType::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &[]
+    }
+}
+
+/// A tensor whose type was erased is restored; a value of another backend is not taken for one.
+///
+/// # Panics
+///
+/// If it is not, or is.
+pub fn erasure<B: Backend>(on: &Subject<'_, B>) {
+    for &dtype in DataType::ALL.iter().filter(|dtype| on.supports(&[**dtype])) {
+        let x = sample(dtype, &[2, 3]);
+        let erased = on.bring(&x).erase();
+        assert_eq!((erased.dtype(), erased.shape()), (dtype, &[2, 3][..]), "an erased tensor of {dtype}");
+        let restored =
+            B::Tensor::restore(&erased).unwrap_or_else(|| panic!("a tensor of {dtype} was not restored"));
+        assert_eq!(elements(&on.fetch(&restored)), elements(&x), "a restored tensor of {dtype}");
+    }
+    let foreign: Arc<dyn SlotValue> = Arc::new(Foreign);
+    assert!(B::Tensor::restore(&foreign).is_none(), "a foreign value was taken for a tensor of the backend");
+}
