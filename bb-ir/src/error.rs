@@ -49,6 +49,15 @@ pub enum Error {
         right: Box<[usize]>,
     },
 
+    /// Shapes do not fit each other, whatever the extents that are not known (`?`).
+    #[error("`{op}` cannot combine shapes {shapes}")]
+    Dims {
+        /// The operation.
+        op: &'static str,
+        /// The shapes.
+        shapes: String,
+    },
+
     /// A parameter does not fit the operands.
     #[error("`{op}`: `{param}` {problem}; the operand has shape {shape:?}")]
     Param {

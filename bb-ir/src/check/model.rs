@@ -5,7 +5,7 @@ use crate::graph::Graph;
 use crate::limits::within;
 use crate::opset::{domain_name, supported_opsets};
 use crate::proto::{FunctionProto, GraphProto, ModelProto, OperatorSetIdProto};
-use crate::{Error, Limits};
+use crate::{Error, Limits, infer};
 use bytes::Bytes;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;
     let opsets = opsets(&model.opset_import)?;
-    let graph = Builder::new(options, &model.functions)?.root(graph, &opsets)?;
+    let graph = build(graph, &opsets, &model.functions, options)?;
     let text = |s: &Option<String>| s.clone().unwrap_or_default();
     Ok(CheckedModel {
         graph,
@@ -108,7 +108,19 @@ pub fn check_graph(
     for (domain, &version) in opsets {
         import(&mut known, domain, version)?;
     }
-    Builder::new(options, functions)?.root(graph, &known)
+    build(graph, &known, functions, options)
+}
+
+/// Builds the graph and fills in the types of its values.
+fn build(
+    graph: &GraphProto,
+    opsets: &BTreeMap<String, i64>,
+    functions: &[FunctionProto],
+    options: &CheckOptions<'_>,
+) -> Result<Graph, Error> {
+    let mut graph = Builder::new(options, functions)?.root(graph, opsets)?;
+    infer::graph(&mut graph, &options.limits)?;
+    Ok(graph)
 }
 
 /// Reads the operator sets that a model or a function imports.

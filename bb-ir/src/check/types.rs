@@ -106,7 +106,7 @@ fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
 }
 
 /// Writes a type for a message.
-pub(super) fn describe(ty: &ValueType) -> String {
+pub(crate) fn describe(ty: &ValueType) -> String {
     match ty {
         ValueType::Unknown => "anything".to_owned(),
         ValueType::Tensor { dtype, shape: None } => dtype.to_string(),

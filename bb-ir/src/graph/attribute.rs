@@ -132,6 +132,11 @@ impl Attributes {
             .transpose()
     }
 
+    /// Iterates over values that may be changed, by name.
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
+        self.0.iter_mut().map(|(_, a)| a)
+    }
+
     /// Iterates over names and values, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(n, a)| (n.as_str(), a))

@@ -2,7 +2,8 @@
 //!
 //! Every backend calls the functions of its kernels' families, so that all of them accept and refuse
 //! the same operands; [`primitive`] combines the rules for whoever only knows types, as the tracer does.
-//! Extents here are concrete. Nothing here looks at a tensor's elements: indices out of range and
+//! Extents are concrete but for `symbolic`, which fills in a whole graph's types before inputs arrive.
+//! Nothing here looks at a tensor's elements: indices out of range and
 //! divisions by zero are the kernels' to report.
 
 mod axes;
@@ -13,6 +14,7 @@ mod matmul;
 mod movement;
 mod primitive;
 mod slice;
+mod symbolic;
 
 pub use axes::{Reduction, reduce, squeeze, unsqueeze};
 pub use broadcast::broadcast;
@@ -22,6 +24,7 @@ pub use matmul::{MatMul, matmul};
 pub use movement::{Transposed, reshape, resolve_reshape, transpose};
 pub use primitive::{Outputs, primitive};
 pub use slice::{SliceDim, Sliced, slice};
+pub(crate) use symbolic::graph;
 
 use crate::{Error, Shape, element_count};
 

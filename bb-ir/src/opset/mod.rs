@@ -1,3 +1,5 @@
+//! Operator sets: which versions exist, and what each operator takes.
+
 mod operators;
 mod signature;
 

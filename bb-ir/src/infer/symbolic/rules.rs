@@ -1,0 +1,510 @@
+//! The rule of each primitive over extents that may not be known.
+
+use super::dims::{broadcast, concrete, known, mismatch, quotient, same, sum};
+use super::evaluate::{Entry, Given, given};
+use super::{Facts, shape_of};
+use crate::graph::{Attribute, Dim, Node, ValueType};
+use crate::infer;
+use crate::op::{Param, Primitive};
+use crate::{Axis, DataType, Error, TensorData};
+
+/// What a rule says of a result's extents: nothing, or all that is known.
+type Shaped = Option<Vec<Dim>>;
+
+/// Returns the types of a node's results, as far as the rules tell; fewer where they do not.
+pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
+    if !node.domain.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(op) = Primitive::from_name(&node.op_type) else {
+        return other(node, facts);
+    };
+    if let (Primitive::Identity, other) = (op, facts.ty(node, 0)) {
+        return Ok(vec![other.clone()]);
+    }
+    let dtype = dtype(op, node, facts)?;
+    let tensor = |shape| {
+        dtype.map_or(ValueType::Unknown, |dtype| ValueType::Tensor {
+            dtype,
+            shape,
+        })
+    };
+    if op == Primitive::Split {
+        return Ok(split(node, facts)?.into_iter().map(tensor).collect());
+    }
+    Ok(vec![tensor(shape(op, node, facts)?)])
+}
+
+/// The element type of a primitive's results.
+fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, Error> {
+    // What follows the operands in newer versions is a parameter.
+    let operands = match op {
+        Primitive::Concat => node.inputs.len(),
+        _ => op.spec().inputs.len(),
+    };
+    let mut types = Vec::with_capacity(operands);
+    for input in 0..operands {
+        match facts.ty(node, input) {
+            ValueType::Tensor { dtype, .. } => types.push(*dtype),
+            _ => return Ok(None),
+        }
+    }
+    let params = match op {
+        Primitive::Cast => {
+            // The first version names the type in words.
+            let Ok(Some(to)) = node.attributes.int("to") else {
+                return Ok(None);
+            };
+            let number = i32::try_from(to).unwrap_or(-1);
+            vec![Param::Type(
+                DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?,
+            )]
+        }
+        Primitive::Constant => return Ok(constant(node).map(|c| c.0)),
+        _ => Vec::new(),
+    };
+    infer::dtype(op, &types, &params).map(Some)
+}
+
+/// The element type and the extents of a `Constant`.
+fn constant(node: &Node) -> Option<(DataType, Vec<Dim>)> {
+    Some(
+        match node
+            .attributes
+            .iter()
+            .find(|(name, _)| !name.starts_with("__"))?
+            .1
+        {
+            Attribute::Tensor(t) => (t.dtype(), known(t.shape())),
+            Attribute::Float(_) => (DataType::F32, vec![]),
+            Attribute::Floats(v) => (DataType::F32, known(&[v.len()])),
+            Attribute::Int(_) => (DataType::I64, vec![]),
+            Attribute::Ints(v) => (DataType::I64, known(&[v.len()])),
+            Attribute::Text(_) => (DataType::String, vec![]),
+            Attribute::Texts(v) => (DataType::String, known(&[v.len()])),
+            _ => return None,
+        },
+    )
+}
+
+/// The extents of a primitive's only result.
+fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
+    use Primitive as P;
+    let method = op.spec().method;
+    let x = shape_of(facts.ty(node, 0));
+    let y = shape_of(facts.ty(node, 1));
+    match op {
+        P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Cast | P::Identity => {
+            Ok(x.map(<[Dim]>::to_vec))
+        }
+        // Before version 7 the second operand is broadcast to the first, as attributes say.
+        P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less
+            if node.opset < 7 =>
+        {
+            Ok(x.map(<[Dim]>::to_vec))
+        }
+        P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less => {
+            let (Some(x), Some(y)) = (x, y) else {
+                return Ok(None);
+            };
+            if op == P::Div {
+                division(node, facts, x)?;
+            }
+            broadcast(method, &[x, y]).map(Some)
+        }
+        P::Where => match (x, y, shape_of(facts.ty(node, 2))) {
+            (Some(c), Some(x), Some(y)) => broadcast(method, &[c, x, y]).map(Some),
+            _ => Ok(None),
+        },
+        P::MatMul => match (x, y) {
+            (Some(x), Some(y)) => matmul(x, y).map(Some),
+            _ => Ok(None),
+        },
+        P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
+            x.map_or(Ok(None), |x| reduce(method, node, facts, x))
+        }
+        P::Reshape => reshape(node, facts, x),
+        P::Transpose => {
+            let Some(x) = x else { return Ok(None) };
+            let perm = node.attributes.ints("perm")?.unwrap_or_default();
+            // The permutation does not depend on the extents, so any will do.
+            let perm = infer::transpose(&vec![1; x.len()], perm)?.perm;
+            Ok(perm.iter().map(|&p| x.get(p).cloned()).collect())
+        }
+        P::Concat => concat(node, facts),
+        P::Slice => x.map_or(Ok(None), |x| slice(node, facts, x)),
+        P::Squeeze => {
+            let Some(x) = x else { return Ok(None) };
+            let axes = match given(node, facts, "axes", 1) {
+                Given::Ints(axes) => axes,
+                Given::Absent if concrete(x).is_some() => Vec::new(),
+                Given::Absent | Given::Unknown => return Ok(None),
+            };
+            // An extent that is not known is taken at the axis's word.
+            let stand_in = |d: &Dim| if let Dim::Known(n) = d { *n } else { 1 };
+            let extents: Vec<usize> = x.iter().map(stand_in).collect();
+            infer::squeeze(&extents, &axes)?;
+            let gone = |i: usize| {
+                axes.iter()
+                    .any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
+                    || axes.is_empty() && extents.get(i) == Some(&1)
+            };
+            Ok(Some(
+                x.iter()
+                    .enumerate()
+                    .filter(|(i, _)| !gone(*i))
+                    .map(|(_, d)| d.clone())
+                    .collect(),
+            ))
+        }
+        P::Unsqueeze => {
+            let (Some(x), Given::Ints(axes)) = (x, given(node, facts, "axes", 1)) else {
+                return Ok(None);
+            };
+            // 0 stands for what was there, 1 for what is new.
+            let marks = infer::unsqueeze(&vec![0; x.len()], &axes)?;
+            let mut old = x.iter();
+            Ok(marks
+                .iter()
+                .map(|&m| {
+                    if m == 1 {
+                        Some(Dim::Known(1))
+                    } else {
+                        old.next().cloned()
+                    }
+                })
+                .collect())
+        }
+        P::Constant => Ok(constant(node).map(|c| c.1)),
+        P::Gather => gather(node, facts, x, y),
+        P::Split => Ok(None),
+    }
+}
+
+/// Finds an integer division by a constant that has a zero.
+fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
+    let nothing = x.contains(&Dim::Known(0));
+    match facts.contents(node, 1) {
+        Some(y) if !nothing && y.entries.contains(&Entry::Known(0)) => {
+            Err(Error::DivisionByZero { op: "div" })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn matmul(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, Error> {
+    if let (Some(a), Some(b)) = (concrete(a), concrete(b)) {
+        return infer::matmul(&a, &b).map(|m| known(&m.shape));
+    }
+    let wrong = || mismatch("matmul", &[a, b]);
+    let (batch_a, m, k): (&[Dim], _, _) = match a {
+        [] => return Err(wrong()),
+        [k] => (&[], None, k),
+        [batch @ .., m, k] => (batch, Some(m), k),
+    };
+    let (batch_b, rows, n): (&[Dim], _, _) = match b {
+        [] => return Err(wrong()),
+        [k] => (&[], k, None),
+        [batch @ .., k, n] => (batch, k, Some(n)),
+    };
+    same(k, rows).ok_or_else(wrong)?;
+    let mut out = broadcast("matmul", &[batch_a, batch_b])?;
+    out.extend(m.cloned());
+    out.extend(n.cloned());
+    Ok(out)
+}
+
+fn reduce(op: &'static str, node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
+    let keep = node.attributes.int("keepdims")?.unwrap_or(1) != 0;
+    let axes = match given(node, facts, "axes", 1) {
+        Given::Ints(axes) => axes,
+        Given::Absent => Vec::new(),
+        Given::Unknown if keep => return Ok(Some(vec![Dim::Unknown; x.len()])),
+        Given::Unknown => return Ok(None),
+    };
+    if axes.is_empty() && node.attributes.int("noop_with_empty_axes")? == Some(1) {
+        return Ok(Some(x.to_vec()));
+    }
+    let reduced = infer::reduce(op, &vec![1; x.len()], &axes, keep)?.reduced;
+    Ok(Some(
+        x.iter()
+            .zip(reduced)
+            .filter_map(|(dim, gone)| match (gone, keep) {
+                (false, _) => Some(dim.clone()),
+                (true, true) => Some(Dim::Known(1)),
+                (true, false) => None,
+            })
+            .collect(),
+    ))
+}
+
+fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Error> {
+    let zero = node.attributes.int("allowzero")?.unwrap_or(0) != 0;
+    if let Given::Ints(to) = given(node, facts, "shape", 1)
+        && let Some(from) = x.and_then(concrete)
+    {
+        return infer::resolve_reshape(&from, &to, zero).map(|s| Some(known(&s)));
+    }
+    let entries: Vec<Entry> = match given(node, facts, "shape", 1) {
+        Given::Ints(to) => to.into_iter().map(Entry::Known).collect(),
+        Given::Absent | Given::Unknown => match facts.contents(node, 1) {
+            Some(contents) => contents.entries.clone(),
+            None => {
+                // The operand's own extent is the result's rank.
+                let rank = shape_of(facts.ty(node, 1)).and_then(concrete);
+                let rank = rank.and_then(|r| r.first().copied()).filter(|r| *r <= 64);
+                return Ok(rank.map(|r| vec![Dim::Unknown; r]));
+            }
+        },
+    };
+    let mut open = None;
+    let mut out = Vec::with_capacity(entries.len());
+    for (i, entry) in entries.iter().enumerate() {
+        out.push(match entry {
+            Entry::Known(0) if !zero => x.and_then(|x| x.get(i)).cloned().unwrap_or(Dim::Unknown),
+            Entry::Known(-1) => {
+                open = Some(i);
+                Dim::Unknown
+            }
+            Entry::Known(n) => {
+                Dim::Known(usize::try_from(*n).map_err(|_| Error::Extent { extent: *n })?)
+            }
+            Entry::Symbol(name) => Dim::Symbol(name.clone()),
+            Entry::Unknown => Dim::Unknown,
+        });
+    }
+    if let (Some(open), Some(x)) = (open, x) {
+        let others = out
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| *i != open)
+            .map(|(_, d)| d);
+        let rest = quotient(x, &others.collect::<Vec<_>>());
+        if let Some(slot) = out.get_mut(open) {
+            *slot = rest;
+        }
+    }
+    Ok(Some(out))
+}
+
+fn concat(node: &Node, facts: &Facts) -> Result<Shaped, Error> {
+    let shapes: Option<Vec<&[Dim]>> = (0..node.inputs.len())
+        .map(|i| shape_of(facts.ty(node, i)))
+        .collect();
+    let Some(shapes) = shapes else {
+        return Ok(None);
+    };
+    let Some((first, rest)) = shapes.split_first() else {
+        return Ok(None);
+    };
+    let axis = Axis::new(node.attributes.int("axis")?.unwrap_or(1), first.len())?.get();
+    let mut out = first.to_vec();
+    for shape in rest {
+        if shape.len() != out.len() {
+            return Err(mismatch("concat", &shapes));
+        }
+        for (i, (slot, dim)) in out.iter_mut().zip(*shape).enumerate() {
+            *slot = if i == axis {
+                sum(slot, dim)
+            } else {
+                same(slot, dim).ok_or_else(|| mismatch("concat", &shapes))?
+            };
+        }
+    }
+    Ok(Some(out))
+}
+
+fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
+    let list = |name, at| match given(node, facts, name, at) {
+        Given::Ints(v) => Some(v),
+        Given::Absent => Some(Vec::new()),
+        Given::Unknown => None,
+    };
+    let axes = list("axes", 3);
+    let (Some(starts), Some(ends), Some(axes), Some(steps)) = (
+        list("starts", 1),
+        list("ends", 2),
+        axes.clone(),
+        list("steps", 4),
+    ) else {
+        // Only the axes named change.
+        let named = |i: usize| match &axes {
+            Some(axes) if !axes.is_empty() => axes
+                .iter()
+                .any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i)),
+            _ => true,
+        };
+        let dims = x.iter().enumerate();
+        return Ok(Some(
+            dims.map(|(i, d)| if named(i) { Dim::Unknown } else { d.clone() })
+                .collect(),
+        ));
+    };
+    // The rule runs once as if what is not known were huge and once as if it were nothing; an extent
+    // that is sliced from its start to beyond any end stays what it is.
+    let with = |stand_in: usize| -> Vec<usize> {
+        x.iter()
+            .map(|d| if let Dim::Known(n) = d { *n } else { stand_in })
+            .collect()
+    };
+    let huge = 1 << 30;
+    let most = infer::slice(&with(huge), &starts, &ends, &axes, &steps)?;
+    Ok(Some(
+        x.iter()
+            .zip(&most.dims)
+            .map(|(dim, taken)| match dim {
+                Dim::Known(_) => Dim::Known(taken.count),
+                other if taken.count == huge && (taken.start == 0 || taken.step == -1) => {
+                    other.clone()
+                }
+                _ => Dim::Unknown,
+            })
+            .collect(),
+    ))
+}
+
+fn gather(
+    node: &Node,
+    facts: &Facts,
+    data: Option<&[Dim]>,
+    indices: Option<&[Dim]>,
+) -> Result<Shaped, Error> {
+    let Some(data) = data else { return Ok(None) };
+    let axis = Axis::new(node.attributes.int("axis")?.unwrap_or(0), data.len())?.get();
+    if let (Some(Dim::Known(extent)), Some(contents)) = (data.get(axis), facts.contents(node, 1)) {
+        for entry in &contents.entries {
+            if let Entry::Known(index) = entry {
+                let (index, extent) = (*index, *extent);
+                Axis::new(index, extent).map_err(|_| Error::Index {
+                    op: "gather",
+                    index,
+                    extent,
+                })?;
+            }
+        }
+    }
+    let Some(indices) = indices else {
+        return Ok(None);
+    };
+    let mut out = Vec::with_capacity(data.len() + indices.len());
+    for (i, dim) in data.iter().enumerate() {
+        if i == axis {
+            out.extend_from_slice(indices);
+        } else {
+            out.push(dim.clone());
+        }
+    }
+    Ok(Some(out))
+}
+
+fn split(node: &Node, facts: &Facts) -> Result<Vec<Shaped>, Error> {
+    let parts = node.outputs.len();
+    let Some(x) = shape_of(facts.ty(node, 0)) else {
+        return Ok(vec![None; parts]);
+    };
+    let axis = Axis::new(node.attributes.int("axis")?.unwrap_or(0), x.len())?.get();
+    let extent = x.get(axis).cloned().unwrap_or(Dim::Unknown);
+    let sizes: Vec<Dim> = match (given(node, facts, "split", 1), extent) {
+        (Given::Ints(sizes), extent) => {
+            let wrong = |problem| Error::Param {
+                op: "split",
+                param: "sizes",
+                problem,
+                shape: concrete(x).unwrap_or_default().into_boxed_slice(),
+            };
+            let sizes: Vec<usize> = sizes
+                .iter()
+                .map(|&s| usize::try_from(s).map_err(|_| wrong("has a negative extent")))
+                .collect::<Result<_, _>>()?;
+            if sizes.len() != parts {
+                return Err(wrong("has another length than there are outputs"));
+            }
+            if let Dim::Known(extent) = extent {
+                infer::split(&[extent], 0, &sizes)?;
+            }
+            sizes.into_iter().map(Dim::Known).collect()
+        }
+        (Given::Absent, Dim::Known(extent)) => known(&infer::split_evenly(extent, parts)),
+        (Given::Absent, extent) if parts == 1 => vec![extent],
+        _ => vec![Dim::Unknown; parts],
+    };
+    Ok(sizes
+        .into_iter()
+        .map(|size| {
+            let mut out = x.to_vec();
+            if let Some(slot) = out.get_mut(axis) {
+                *slot = size;
+            }
+            Some(out)
+        })
+        .collect())
+}
+
+/// Operators that keep the type of their first operand.
+const KEEPING: &[&str] = &[
+    "Relu",
+    "Sigmoid",
+    "Tanh",
+    "Softmax",
+    "LogSoftmax",
+    "Clip",
+    "LeakyRelu",
+    "Elu",
+    "Selu",
+    "Erf",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Sign",
+    "Sin",
+    "Cos",
+    "Reciprocal",
+    "Gelu",
+    "HardSigmoid",
+    "HardSwish",
+    "Softplus",
+    "Mish",
+    "Not",
+    "BatchNormalization",
+    "LayerNormalization",
+    "Dropout",
+    "Trilu",
+    "CumSum",
+];
+
+/// The rules of operators that are not primitives but stand where shapes are computed.
+fn other(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
+    let tensor = |dtype, shape| vec![ValueType::Tensor { dtype, shape }];
+    Ok(match node.op_type.as_str() {
+        "Shape" => {
+            let bounded = ["start", "end"]
+                .iter()
+                .any(|a| node.attributes.get(a).is_some());
+            let rank = shape_of(facts.ty(node, 0)).filter(|_| !bounded);
+            tensor(
+                DataType::I64,
+                Some(vec![rank.map_or(Dim::Unknown, |r| Dim::Known(r.len()))]),
+            )
+        }
+        "Size" => tensor(DataType::I64, Some(vec![])),
+        "ConstantOfShape" => {
+            let dtype = node
+                .attributes
+                .tensor("value")?
+                .map_or(DataType::F32, TensorData::dtype);
+            let extent = |e: &Entry| match e {
+                Entry::Known(n) => usize::try_from(*n)
+                    .map(Dim::Known)
+                    .map_err(|_| Error::Extent { extent: *n }),
+                Entry::Symbol(s) => Ok(Dim::Symbol(s.clone())),
+                Entry::Unknown => Ok(Dim::Unknown),
+            };
+            let shape = facts
+                .contents(node, 0)
+                .map(|c| c.entries.iter().map(extent).collect());
+            tensor(dtype, shape.transpose()?)
+        }
+        name if KEEPING.contains(&name) => vec![facts.ty(node, 0).clone()],
+        _ => Vec::new(),
+    })
+}
