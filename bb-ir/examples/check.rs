@@ -26,11 +26,7 @@ fn main() -> ExitCode {
         }
     }
     println!("{} models, {refused} refused", models.len());
-    if refused == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn find(path: &Path, models: &mut Vec<PathBuf>) {
@@ -42,10 +38,7 @@ fn find(path: &Path, models: &mut Vec<PathBuf>) {
 }
 
 fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let options = CheckOptions {
-        external_data: path.parent(),
-        ..CheckOptions::default()
-    };
+    let options = CheckOptions { external_data: path.parent(), ..CheckOptions::default() };
     let model = parse_model(std::fs::read(path)?.into(), &options.limits)?;
     check(&model, &options)?;
     Ok(())

@@ -461,9 +461,7 @@ pub enum Error {
     },
 
     /// A field has another number of entries than the extents ask for.
-    #[error(
-        "a tensor of {dtype} with extents {shape:?} needs {expected} entries in `{field}`, got {got}"
-    )]
+    #[error("a tensor of {dtype} with extents {shape:?} needs {expected} entries in `{field}`, got {got}")]
     ElementCount {
         /// The element type.
         dtype: DataType,

@@ -69,12 +69,7 @@ pub(crate) struct Meter<'l> {
 
 impl<'l> Meter<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Meter<'l> {
-        Meter {
-            limits,
-            nodes: 0,
-            tensor_bytes: 0,
-            text_bytes: 0,
-        }
+        Meter { limits, nodes: 0, tensor_bytes: 0, text_bytes: 0 }
     }
 
     /// Counts one node.
@@ -87,11 +82,7 @@ impl<'l> Meter<'l> {
     pub(crate) fn tensor(&mut self, bytes: usize) -> Result<(), Error> {
         within("bytes of a constant", bytes, self.limits.tensor_bytes)?;
         self.tensor_bytes = self.tensor_bytes.saturating_add(bytes);
-        within(
-            "bytes of all constants",
-            self.tensor_bytes,
-            self.limits.total_tensor_bytes,
-        )
+        within("bytes of all constants", self.tensor_bytes, self.limits.total_tensor_bytes)
     }
 
     /// Counts the bytes of a name.
@@ -104,11 +95,7 @@ impl<'l> Meter<'l> {
     /// Counts bytes that are neither constants nor names.
     pub(crate) fn text(&mut self, bytes: usize) -> Result<(), Error> {
         self.text_bytes = self.text_bytes.saturating_add(bytes);
-        within(
-            "bytes of names and attributes",
-            self.text_bytes,
-            self.limits.total_text_bytes,
-        )
+        within("bytes of names and attributes", self.text_bytes, self.limits.total_text_bytes)
     }
 
     /// How deep types and subgraphs may nest.
@@ -124,11 +111,7 @@ impl<'l> Meter<'l> {
 
 /// Compares `got` with `limit`.
 pub(crate) fn within(what: &'static str, got: usize, limit: usize) -> Result<(), Error> {
-    if got > limit {
-        Err(Error::Limit { what, limit, got })
-    } else {
-        Ok(())
-    }
+    if got > limit { Err(Error::Limit { what, limit, got }) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -137,11 +120,7 @@ mod tests {
 
     #[test]
     fn totals_add_up_and_saturate() {
-        let limits = Limits {
-            total_tensor_bytes: 10,
-            tensor_bytes: usize::MAX,
-            ..Limits::default()
-        };
+        let limits = Limits { total_tensor_bytes: 10, tensor_bytes: usize::MAX, ..Limits::default() };
         let mut meter = Meter::new(&limits);
         assert!(meter.tensor(6).is_ok());
         assert!(meter.tensor(usize::MAX).is_err());
@@ -150,15 +129,8 @@ mod tests {
 
     #[test]
     fn no_limit_allows_nesting_beyond_the_stack() {
-        let limits = Limits {
-            nesting: usize::MAX,
-            ..Limits::default()
-        };
+        let limits = Limits { nesting: usize::MAX, ..Limits::default() };
         assert!(Meter::new(&limits).nesting(Limits::MAX_NESTING).is_ok());
-        assert!(
-            Meter::new(&limits)
-                .nesting(Limits::MAX_NESTING + 1)
-                .is_err()
-        );
+        assert!(Meter::new(&limits).nesting(Limits::MAX_NESTING + 1).is_err());
     }
 }

@@ -14,18 +14,13 @@ impl<'p> Builder<'p> {
     /// # Errors
     ///
     /// [`Error::DuplicateAttribute`] if two have one name.
-    pub(super) fn attributes(
-        &mut self,
-        node: &'p NodeProto,
-    ) -> Result<Vec<(String, Attribute)>, Error> {
+    pub(super) fn attributes(&mut self, node: &'p NodeProto) -> Result<Vec<(String, Attribute)>, Error> {
         let mut seen = HashSet::new();
         let mut decoded = Vec::with_capacity(node.attribute.len());
         for attribute in &node.attribute {
             let name = attribute.name();
             if !seen.insert(name) {
-                return Err(Error::DuplicateAttribute {
-                    name: name.to_owned(),
-                });
+                return Err(Error::DuplicateAttribute { name: name.to_owned() });
             }
             self.meter.name(name)?;
             let value = match attribute.ref_attr_name() {
@@ -38,15 +33,9 @@ impl<'p> Builder<'p> {
     }
 
     /// Looks up an attribute of the function being inlined.
-    fn referenced(
-        &mut self,
-        attribute: &AttributeProto,
-        outer: &str,
-    ) -> Result<Option<Attribute>, Error> {
+    fn referenced(&mut self, attribute: &AttributeProto, outer: &str) -> Result<Option<Attribute>, Error> {
         let Some(bound) = &self.frame.bound else {
-            return Err(Error::OutsideFunction {
-                name: outer.to_owned(),
-            });
+            return Err(Error::OutsideFunction { name: outer.to_owned() });
         };
         let Some(value) = bound.get(outer).cloned() else {
             return Ok(None);
@@ -95,25 +84,16 @@ impl<'p> Builder<'p> {
         if !a.ref_attr_name().is_empty() {
             return Ok(None);
         }
-        let missing = |expected| Error::AttributeKind {
-            name: a.name().to_owned(),
-            expected,
-            got: "nothing",
-        };
+        let missing = |expected| Error::AttributeKind { name: a.name().to_owned(), expected, got: "nothing" };
         let kind = kind(a)?;
         let value = match kind {
             // Writers of protobuf 3 leave out zeros and empty strings.
             Kind::Float => Attribute::Float(a.f.unwrap_or_default()),
             Kind::Int => Attribute::Int(a.i.unwrap_or_default()),
             Kind::String => Attribute::Text(a.s.clone().unwrap_or_default()),
-            Kind::Tensor => {
-                Attribute::Tensor(self.tensor(a.t.as_ref().ok_or_else(|| missing("a tensor"))?)?)
-            }
+            Kind::Tensor => Attribute::Tensor(self.tensor(a.t.as_ref().ok_or_else(|| missing("a tensor"))?)?),
             Kind::SparseTensor => {
-                let t = a
-                    .sparse_tensor
-                    .as_ref()
-                    .ok_or_else(|| missing("a sparse tensor"))?;
+                let t = a.sparse_tensor.as_ref().ok_or_else(|| missing("a sparse tensor"))?;
                 Attribute::Tensor(self.sparse(t)?)
             }
             Kind::Graph => {
@@ -127,24 +107,15 @@ impl<'p> Builder<'p> {
             Kind::Floats => Attribute::Floats(a.floats.clone()),
             Kind::Ints => Attribute::Ints(a.ints.clone()),
             Kind::Strings => Attribute::Texts(a.strings.clone()),
-            Kind::Tensors => Attribute::Tensors(
-                a.tensors
-                    .iter()
-                    .map(|t| self.tensor(t))
-                    .collect::<Result<_, _>>()?,
-            ),
-            Kind::SparseTensors => Attribute::Tensors(
-                a.sparse_tensors
-                    .iter()
-                    .map(|t| self.sparse(t))
-                    .collect::<Result<_, _>>()?,
-            ),
-            Kind::Graphs => Attribute::Graphs(
-                a.graphs
-                    .iter()
-                    .map(|g| self.subgraph(g))
-                    .collect::<Result<_, _>>()?,
-            ),
+            Kind::Tensors => {
+                Attribute::Tensors(a.tensors.iter().map(|t| self.tensor(t)).collect::<Result<_, _>>()?)
+            }
+            Kind::SparseTensors => {
+                Attribute::Tensors(a.sparse_tensors.iter().map(|t| self.sparse(t)).collect::<Result<_, _>>()?)
+            }
+            Kind::Graphs => {
+                Attribute::Graphs(a.graphs.iter().map(|g| self.subgraph(g)).collect::<Result<_, _>>()?)
+            }
             Kind::TypeProtos => {
                 let deepest = self.meter.deepest();
                 let types = a.type_protos.iter().map(|t| types::decode(t, deepest));

@@ -49,11 +49,7 @@ impl<'p> Frame<'p> {
 
     /// The frame of a function called from this one.
     pub(super) fn call(&self, prefix: String, opsets: Rc<BTreeMap<String, i64>>) -> Frame<'p> {
-        Frame {
-            level: self.level,
-            prefix,
-            ..Frame::root(opsets)
-        }
+        Frame { level: self.level, prefix, ..Frame::root(opsets) }
     }
 }
 
@@ -167,9 +163,7 @@ impl<'p> Builder<'p> {
         self.nodes(&graph.node)?;
         for info in &graph.output {
             let found = self.resolve(info.name())?.flatten();
-            let id = found.ok_or_else(|| Error::MissingOutput {
-                value: info.name().to_owned(),
-            })?;
+            let id = found.ok_or_else(|| Error::MissingOutput { value: info.name().to_owned() })?;
             if let Some(ty) = self.declared(info.name()).cloned() {
                 self.refine(id, &ty)?;
             }
@@ -206,23 +200,12 @@ impl<'p> Builder<'p> {
     /// Makes a value with a name in the current frame.
     fn define(&mut self, name: &'p str, by: &str) -> Result<ValueId, Error> {
         if name.is_empty() {
-            return Err(Error::MissingValue {
-                node: by.to_owned(),
-                value: String::new(),
-            });
+            return Err(Error::MissingValue { node: by.to_owned(), value: String::new() });
         }
         if self.frame.names.contains_key(name) {
-            return Err(Error::DuplicateValue {
-                node: by.to_owned(),
-                value: name.to_owned(),
-            });
+            return Err(Error::DuplicateValue { node: by.to_owned(), value: name.to_owned() });
         }
-        let ty = self
-            .frame
-            .declared
-            .get(name)
-            .cloned()
-            .unwrap_or(ValueType::Unknown);
+        let ty = self.frame.declared.get(name).cloned().unwrap_or(ValueType::Unknown);
         let full = format!("{}{name}", self.frame.prefix);
         let renamable = !self.frame.prefix.is_empty();
         self.meter.name(&full)?;
@@ -243,18 +226,8 @@ impl<'p> Builder<'p> {
             _ => self.define(name, "the graph's initializers")?,
         };
         given.insert(id);
-        let shape = data
-            .shape()
-            .iter()
-            .map(|&d| crate::graph::Dim::Known(d))
-            .collect();
-        self.refine(
-            id,
-            &ValueType::Tensor {
-                dtype: data.dtype(),
-                shape: Some(shape),
-            },
-        )?;
+        let shape = data.shape().iter().map(|&d| crate::graph::Dim::Known(d)).collect();
+        self.refine(id, &ValueType::Tensor { dtype: data.dtype(), shape: Some(shape) })?;
         self.level.graph.constants.push((id, data));
         Ok(())
     }
@@ -276,35 +249,29 @@ impl<'p> Builder<'p> {
         for name in &node.input {
             inputs.push(match name.as_str() {
                 "" => None,
-                name => self.resolve(name)?.ok_or_else(|| Error::MissingValue {
-                    node: label.clone(),
-                    value: name.to_owned(),
-                })?,
+                name => self
+                    .resolve(name)?
+                    .ok_or_else(|| Error::MissingValue { node: label.clone(), value: name.to_owned() })?,
             });
         }
         // A trailing operand that is left out need not be written.
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
-        self.meter
-            .text(8 * (node.input.len() + node.output.len()))?;
+        self.meter.text(8 * (node.input.len() + node.output.len()))?;
         let at_node = |source: Error| match source {
             // These say themselves where they are.
             Error::Node { .. }
             | Error::MissingValue { .. }
             | Error::DuplicateValue { .. }
             | Error::Cycle { .. } => source,
-            source => Error::Node {
-                node: label.clone(),
-                op: node.op_type().to_owned(),
-                source: Box::new(source),
-            },
+            source => {
+                Error::Node { node: label.clone(), op: node.op_type().to_owned(), source: Box::new(source) }
+            }
         };
         let key = (domain_name(node.domain()), node.op_type(), node.overload());
         if let Some(&function) = self.functions.get(&key) {
-            return self
-                .call(key, function, node, &label, &inputs)
-                .map_err(at_node);
+            return self.call(key, function, node, &label, &inputs).map_err(at_node);
         }
         let built = self.plain(node, &label, inputs).map_err(at_node)?;
         self.level.graph.nodes.push(built);
@@ -319,13 +286,8 @@ impl<'p> Builder<'p> {
         inputs: Vec<Option<ValueId>>,
     ) -> Result<Node, Error> {
         let domain = domain_name(node.domain());
-        let opset = *self
-            .frame
-            .opsets
-            .get(domain)
-            .ok_or_else(|| Error::NoOpset {
-                domain: domain.to_owned(),
-            })?;
+        let opset =
+            *self.frame.opsets.get(domain).ok_or_else(|| Error::NoOpset { domain: domain.to_owned() })?;
         if !node.overload().is_empty() {
             return Err(Error::UnknownOperator {
                 domain: domain.to_owned(),
@@ -353,9 +315,7 @@ impl<'p> Builder<'p> {
             inputs,
             outputs,
             attributes,
-            metadata: metadata
-                .map(|e| (e.key().to_owned(), e.value().to_owned()))
-                .collect(),
+            metadata: metadata.map(|e| (e.key().to_owned(), e.value().to_owned())).collect(),
         };
         for (key, value) in &node.metadata {
             self.meter.text(key.len() + value.len())?;
@@ -425,10 +385,7 @@ impl<'p> Builder<'p> {
     /// The name that a value called `name` in the current frame has in the graph, and whether that may
     /// be changed.
     pub(super) fn full_name(&self, name: &str) -> (String, bool) {
-        (
-            format!("{}{name}", self.frame.prefix),
-            !self.frame.prefix.is_empty(),
-        )
+        (format!("{}{name}", self.frame.prefix), !self.frame.prefix.is_empty())
     }
 
     /// What the model declares of a name in the current frame.
@@ -438,11 +395,7 @@ impl<'p> Builder<'p> {
 }
 
 /// Adds a value to a graph.
-pub(super) fn push_value(
-    level: &mut Level,
-    info: ValueInfo,
-    renamable: bool,
-) -> Result<ValueId, Error> {
+pub(super) fn push_value(level: &mut Level, info: ValueInfo, renamable: bool) -> Result<ValueId, Error> {
     let count = level.graph.values.len();
     within("values of a graph", count, u32::MAX as usize - 1)?;
     level.graph.values.push(info);
@@ -452,10 +405,7 @@ pub(super) fn push_value(
 
 /// Makes the names of what was inlined or captured unique.
 fn finish(level: Level) -> Graph {
-    let Level {
-        mut graph,
-        renamable,
-    } = level;
+    let Level { mut graph, renamable } = level;
     if renamable.contains(&true) {
         let fixed = graph.values.iter().zip(&renamable).filter(|(_, r)| !**r);
         let mut taken: HashSet<String> = fixed.map(|(v, _)| v.name.clone()).collect();
@@ -482,18 +432,11 @@ fn finish(level: Level) -> Graph {
 pub(super) fn at_value(name: &str, source: Error) -> Error {
     match source {
         Error::Value { .. } | Error::InTensor { .. } => source,
-        source => Error::Value {
-            value: name.to_owned(),
-            source: Box::new(source),
-        },
+        source => Error::Value { value: name.to_owned(), source: Box::new(source) },
     }
 }
 
 /// The error for two statements about one value that cannot both hold.
 pub(super) fn contradiction(name: &str, declared: &ValueType, found: &ValueType) -> Error {
-    Error::Type {
-        value: name.to_owned(),
-        declared: types::describe(declared),
-        found: types::describe(found),
-    }
+    Error::Type { value: name.to_owned(), declared: types::describe(declared), found: types::describe(found) }
 }

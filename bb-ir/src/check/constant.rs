@@ -26,11 +26,7 @@ impl Builder<'_> {
         for part in proto.values.iter().chain(&proto.indices) {
             self.header(part, &part.dims)?;
         }
-        let limit = self
-            .meter
-            .limits
-            .sparse_bytes
-            .min(self.meter.limits.tensor_bytes);
+        let limit = self.meter.limits.sparse_bytes.min(self.meter.limits.tensor_bytes);
         let data = TensorData::from_sparse_proto(proto, limit)?;
         self.meter.tensor(data.bytes().len())?;
         Ok(data)
@@ -39,27 +35,16 @@ impl Builder<'_> {
     /// Bounds the elements and the rank before anything is decoded.
     fn header(&mut self, proto: &TensorProto, dims: &[i64]) -> Result<(), Error> {
         self.meter.text(8 * dims.len())?;
-        let at = |source| Error::InTensor {
-            name: proto.name().to_owned(),
-            source: Box::new(source),
-        };
+        let at = |source| Error::InTensor { name: proto.name().to_owned(), source: Box::new(source) };
         let (_, shape) = proto.dtype_and_shape().map_err(at)?;
         let elements = element_count(&shape).unwrap_or(usize::MAX);
-        within(
-            "elements of a constant",
-            elements,
-            self.meter.limits.tensor_elements,
-        )
-        .map_err(at)
+        within("elements of a constant", elements, self.meter.limits.tensor_elements).map_err(at)
     }
 
     /// The folder of external data, opened when it is first needed.
     fn folder(&mut self) -> Result<Option<&ExternalData>, Error> {
         if let (None, Some(path)) = (&self.folder, self.path) {
-            let io = |source| Error::ExternalIo {
-                location: path.display().to_string(),
-                source,
-            };
+            let io = |source| Error::ExternalIo { location: path.display().to_string(), source };
             self.folder = Some(ExternalData::new(path).map_err(io)?);
         }
         Ok(self.folder.as_ref())

@@ -25,28 +25,17 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
             let carried = node.inputs.len().saturating_sub(2);
             count("body", "inputs", body.inputs.len(), 2 + carried)?;
             at_least("body", "outputs", body.outputs.len(), 1 + carried)?;
-            at_least(
-                "body",
-                "outputs",
-                body.outputs.len(),
-                1 + node.outputs.len(),
-            )
+            at_least("body", "outputs", body.outputs.len(), 1 + node.outputs.len())
         }
         ("", "Scan") => {
             let body = subgraph(node, "body")?;
             at_least("body", "outputs", body.outputs.len(), node.outputs.len())?;
             match node.attributes.int("num_scan_inputs")? {
                 Some(1..) => Ok(()),
-                Some(_) => Err(Error::Subgraph {
-                    attribute: "body",
-                    what: "scanned inputs",
-                    expected: 1,
-                    got: 0,
-                }),
-                None => Err(Error::MissingAttribute {
-                    name: "num_scan_inputs",
-                    expected: "an integer",
-                }),
+                Some(_) => {
+                    Err(Error::Subgraph { attribute: "body", what: "scanned inputs", expected: 1, got: 0 })
+                }
+                None => Err(Error::MissingAttribute { name: "num_scan_inputs", expected: "an integer" }),
             }
         }
         ("", "SequenceMap") => subgraph(node, "body").map(drop),
@@ -57,50 +46,17 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
 fn subgraph<'n>(node: &'n Node, name: &'static str) -> Result<&'n Graph, Error> {
     match node.attributes.get(name) {
         Some(Attribute::Graph(g)) => Ok(g),
-        Some(other) => Err(Error::AttributeKind {
-            name: name.to_owned(),
-            expected: "a graph",
-            got: other.kind(),
-        }),
-        None => Err(Error::MissingAttribute {
-            name,
-            expected: "a graph",
-        }),
+        Some(other) => {
+            Err(Error::AttributeKind { name: name.to_owned(), expected: "a graph", got: other.kind() })
+        }
+        None => Err(Error::MissingAttribute { name, expected: "a graph" }),
     }
 }
 
-fn count(
-    attribute: &'static str,
-    what: &'static str,
-    got: usize,
-    expected: usize,
-) -> Result<(), Error> {
-    if got == expected {
-        Ok(())
-    } else {
-        Err(Error::Subgraph {
-            attribute,
-            what,
-            expected,
-            got,
-        })
-    }
+fn count(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {
+    if got == expected { Ok(()) } else { Err(Error::Subgraph { attribute, what, expected, got }) }
 }
 
-fn at_least(
-    attribute: &'static str,
-    what: &'static str,
-    got: usize,
-    expected: usize,
-) -> Result<(), Error> {
-    if got >= expected {
-        Ok(())
-    } else {
-        Err(Error::Subgraph {
-            attribute,
-            what,
-            expected,
-            got,
-        })
-    }
+fn at_least(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {
+    if got >= expected { Ok(()) } else { Err(Error::Subgraph { attribute, what, expected, got }) }
 }

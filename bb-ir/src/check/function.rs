@@ -17,16 +17,12 @@ pub(super) type Key<'p> = (&'p str, &'p str, &'p str);
 /// # Errors
 ///
 /// [`Error::DuplicateFunction`] if two are called by the same.
-pub(super) fn index(
-    functions: &[FunctionProto],
-) -> Result<HashMap<Key<'_>, &FunctionProto>, Error> {
+pub(super) fn index(functions: &[FunctionProto]) -> Result<HashMap<Key<'_>, &FunctionProto>, Error> {
     let mut index = HashMap::new();
     for f in functions {
         let key = (domain_name(f.domain()), f.name(), f.overload());
         if index.insert(key, f).is_some() {
-            return Err(Error::DuplicateFunction {
-                function: function_name(f),
-            });
+            return Err(Error::DuplicateFunction { function: function_name(f) });
         }
     }
     Ok(index)
@@ -44,9 +40,7 @@ impl<'p> Builder<'p> {
     ) -> Result<(), Error> {
         self.enter()?;
         if self.calls.contains(&key) {
-            return Err(Error::Recursion {
-                function: function_name(function),
-            });
+            return Err(Error::Recursion { function: function_name(function) });
         }
         if inputs.len() > function.input.len() {
             return Err(Error::Count {
@@ -65,13 +59,10 @@ impl<'p> Builder<'p> {
             });
         }
         let lists = function.input.len() + function.output.len() + function.opset_import.len();
-        self.meter
-            .text(64 * (lists + function.attribute.len() + function.attribute_proto.len()))?;
+        self.meter.text(64 * (lists + function.attribute.len() + function.attribute_proto.len()))?;
         let bound = self.bind(function, node)?;
         let mark = self.level.graph.values.len();
-        let frame = self
-            .frame
-            .call(self.prefix(label), Rc::new(opsets(&function.opset_import)?));
+        let frame = self.frame.call(self.prefix(label), Rc::new(opsets(&function.opset_import)?));
         self.calls.push(key);
         self.push(frame);
         for info in &function.value_info {
@@ -81,10 +72,7 @@ impl<'p> Builder<'p> {
             let value = inputs.get(i).copied().flatten();
             if self.frame.names.insert(name, value).is_some() {
                 let node = function_name(function);
-                return Err(Error::DuplicateValue {
-                    node,
-                    value: name.clone(),
-                });
+                return Err(Error::DuplicateValue { node, value: name.clone() });
             }
             if let (Some(id), Some(ty)) = (value, self.declared(name).cloned()) {
                 self.refine(id, &ty)?;
@@ -97,10 +85,7 @@ impl<'p> Builder<'p> {
             let found = self.resolve(inner)?.flatten();
             if found.is_none() && !outer.is_empty() {
                 let node = function_name(function);
-                return Err(Error::MissingValue {
-                    node,
-                    value: inner.clone(),
-                });
+                return Err(Error::MissingValue { node, value: inner.clone() });
             }
             results.push(found);
         }
@@ -120,10 +105,7 @@ impl<'p> Builder<'p> {
     /// Gives the result of a call the name it has for the caller.
     fn result(&mut self, name: &'p str, id: ValueId, label: &str) -> Result<(), Error> {
         if self.frame.names.contains_key(name) {
-            return Err(Error::DuplicateValue {
-                node: label.to_owned(),
-                value: name.to_owned(),
-            });
+            return Err(Error::DuplicateValue { node: label.to_owned(), value: name.to_owned() });
         }
         let (full, renamable) = self.full_name(name);
         self.meter.name(&full)?;
@@ -143,20 +125,8 @@ impl<'p> Builder<'p> {
     /// Adds an `Identity`, for a function that returns what it was given, or one value twice.
     fn copy(&mut self, id: ValueId, label: &str) -> Result<ValueId, Error> {
         self.meter.node()?;
-        let ty = self
-            .level
-            .graph
-            .values
-            .get(id.index())
-            .map_or(ValueType::Unknown, |v| v.ty.clone());
-        let copy = push_value(
-            &mut self.level,
-            ValueInfo {
-                name: String::new(),
-                ty,
-            },
-            false,
-        )?;
+        let ty = self.level.graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
+        let copy = push_value(&mut self.level, ValueInfo { name: String::new(), ty }, false)?;
         self.level.graph.nodes.push(Node {
             name: label.to_owned(),
             op_type: "Identity".to_owned(),
@@ -175,12 +145,8 @@ impl<'p> Builder<'p> {
         node: &'p NodeProto,
     ) -> Result<HashMap<&'p str, Attribute>, Error> {
         let optional = function.attribute_proto.iter().map(|a| a.name());
-        let declared: HashSet<&'p str> = function
-            .attribute
-            .iter()
-            .map(String::as_str)
-            .chain(optional)
-            .collect();
+        let declared: HashSet<&'p str> =
+            function.attribute.iter().map(String::as_str).chain(optional).collect();
         let mut bound = HashMap::new();
         for (name, value) in self.attributes(node)? {
             match declared.get(name.as_str()) {

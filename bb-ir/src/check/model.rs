@@ -51,10 +51,7 @@ pub struct CheckedModel {
 /// model or nest too deep.
 pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     within("bytes of a model", bytes.len(), limits.model_bytes)?;
-    ModelProto::decode(bytes).map_err(|source| Error::Decode {
-        what: "an ONNX model",
-        source,
-    })
+    ModelProto::decode(bytes).map_err(|source| Error::Decode { what: "an ONNX model", source })
 }
 
 /// Checks a model and returns its graph.
@@ -84,11 +81,7 @@ pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedMo
         producer: (text(&model.producer_name), text(&model.producer_version)),
         model_version: model.model_version(),
         doc: text(&model.doc_string),
-        metadata: model
-            .metadata_props
-            .iter()
-            .map(|e| (text(&e.key), text(&e.value)))
-            .collect(),
+        metadata: model.metadata_props.iter().map(|e| (text(&e.key), text(&e.value))).collect(),
         functions: model.functions.iter().map(function_name).collect(),
     })
 }
@@ -137,19 +130,12 @@ fn import(known: &mut BTreeMap<String, i64>, domain: &str, version: i64) -> Resu
     let domain = domain_name(domain);
     let (oldest, newest) = supported_opsets(domain);
     if !(oldest..=newest).contains(&version) {
-        return Err(Error::Opset {
-            domain: domain.to_owned(),
-            version,
-            oldest,
-            newest,
-        });
+        return Err(Error::Opset { domain: domain.to_owned(), version, oldest, newest });
     }
     match known.insert(domain.to_owned(), version) {
-        Some(first) if first != version => Err(Error::OpsetTwice {
-            domain: domain.to_owned(),
-            first,
-            second: version,
-        }),
+        Some(first) if first != version => {
+            Err(Error::OpsetTwice { domain: domain.to_owned(), first, second: version })
+        }
         _ => Ok(()),
     }
 }

@@ -15,9 +15,7 @@ pub(super) fn label(node: &NodeProto, index: usize) -> String {
 
 /// The subgraphs in a node's attributes.
 pub(super) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
-    node.attribute
-        .iter()
-        .flat_map(|a: &AttributeProto| a.g.iter().chain(&a.graphs))
+    node.attribute.iter().flat_map(|a: &AttributeProto| a.g.iter().chain(&a.graphs))
 }
 
 /// Returns the positions of `nodes` in an order in which each comes after all that it reads.
@@ -34,10 +32,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     for (i, node) in nodes.iter().enumerate() {
         for output in node.output.iter().filter(|o| !o.is_empty()) {
             if producers.insert(output, i).is_some() {
-                return Err(Error::DuplicateValue {
-                    node: label(node, i),
-                    value: output.clone(),
-                });
+                return Err(Error::DuplicateValue { node: label(node, i), value: output.clone() });
             }
         }
     }
@@ -60,12 +55,8 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     if valid {
         return Ok((0..nodes.len()).collect());
     }
-    let mut ready: BinaryHeap<Reverse<usize>> = waits
-        .iter()
-        .enumerate()
-        .filter(|(_, w)| **w == 0)
-        .map(|(i, _)| Reverse(i))
-        .collect();
+    let mut ready: BinaryHeap<Reverse<usize>> =
+        waits.iter().enumerate().filter(|(_, w)| **w == 0).map(|(i, _)| Reverse(i)).collect();
     let mut order = Vec::with_capacity(nodes.len());
     while let Some(Reverse(i)) = ready.pop() {
         order.push(i);
@@ -85,12 +76,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
 }
 
 /// Finds a node on a cycle by going from a waiting node to one it waits for, again and again.
-fn cycle(
-    nodes: &[NodeProto],
-    producers: &HashMap<&str, usize>,
-    waits: &[usize],
-    nesting: usize,
-) -> Error {
+fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize], nesting: usize) -> Error {
     let waiting = |i: &usize| waits.get(*i).is_some_and(|w| *w > 0);
     let mut at = (0..nodes.len()).find(|i| waiting(i)).unwrap_or(0);
     let mut value = String::new();
@@ -99,30 +85,19 @@ fn cycle(
         let Some(names) = nodes.get(at).and_then(|n| reads(n, nesting).ok()) else {
             break;
         };
-        let next = names.into_iter().find_map(|name| {
-            producers
-                .get(name)
-                .filter(|p| waiting(p))
-                .map(|&p| (p, name.to_owned()))
-        });
+        let next = names
+            .into_iter()
+            .find_map(|name| producers.get(name).filter(|p| waiting(p)).map(|&p| (p, name.to_owned())));
         let Some((next, name)) = next else { break };
         (at, value) = (next, name);
     }
     // `value` is what `at` produces and, by way of others, reads.
-    Error::Cycle {
-        node: nodes.get(at).map_or_else(String::new, |n| label(n, at)),
-        value,
-    }
+    Error::Cycle { node: nodes.get(at).map_or_else(String::new, |n| label(n, at)), value }
 }
 
 /// Returns the names that a node reads, those of its subgraphs included.
 fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
-    let mut names: Vec<&str> = node
-        .input
-        .iter()
-        .map(String::as_str)
-        .filter(|n| !n.is_empty())
-        .collect();
+    let mut names: Vec<&str> = node.input.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
     for graph in subgraphs(node) {
         free(graph, nesting, nesting, &mut names)?;
     }
@@ -130,28 +105,14 @@ fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
 }
 
 /// Adds the names that `graph` reads and does not produce.
-fn free<'p>(
-    graph: &'p GraphProto,
-    left: usize,
-    limit: usize,
-    names: &mut Vec<&'p str>,
-) -> Result<(), Error> {
+fn free<'p>(graph: &'p GraphProto, left: usize, limit: usize, names: &mut Vec<&'p str>) -> Result<(), Error> {
     let Some(left) = left.checked_sub(1) else {
-        return Err(Error::Limit {
-            what: "levels of nesting",
-            limit,
-            got: limit + 1,
-        });
+        return Err(Error::Limit { what: "levels of nesting", limit, got: limit + 1 });
     };
     let mut local: HashSet<&str> = HashSet::new();
     local.extend(graph.input.iter().map(|v| v.name()));
     local.extend(graph.initializer.iter().map(|t| t.name()));
-    local.extend(
-        graph
-            .sparse_initializer
-            .iter()
-            .filter_map(|t| Some(t.values.as_ref()?.name())),
-    );
+    local.extend(graph.sparse_initializer.iter().filter_map(|t| Some(t.values.as_ref()?.name())));
     for node in &graph.node {
         local.extend(node.output.iter().map(String::as_str));
     }
@@ -184,44 +145,26 @@ mod tests {
     }
 
     fn with_subgraph(mut outer: NodeProto, inner: Vec<NodeProto>) -> NodeProto {
-        let g = GraphProto {
-            node: inner,
-            ..GraphProto::default()
-        };
-        outer.attribute.push(AttributeProto {
-            g: Some(g),
-            ..AttributeProto::default()
-        });
+        let g = GraphProto { node: inner, ..GraphProto::default() };
+        outer.attribute.push(AttributeProto { g: Some(g), ..AttributeProto::default() });
         outer
     }
 
     #[test]
     fn a_valid_order_is_kept() {
-        let nodes = [
-            node("a", &["x"], &["1"]),
-            node("b", &["x"], &["2"]),
-            node("c", &["1"], &["3"]),
-        ];
+        let nodes = [node("a", &["x"], &["1"]), node("b", &["x"], &["2"]), node("c", &["1"], &["3"])];
         assert_eq!(order(&nodes, 8).expect("acyclic"), [0, 1, 2]);
     }
 
     #[test]
     fn readers_move_behind_producers_and_no_further() {
-        let nodes = [
-            node("a", &["3"], &["1"]),
-            node("b", &["x"], &["2"]),
-            node("c", &["2"], &["3"]),
-        ];
+        let nodes = [node("a", &["3"], &["1"]), node("b", &["x"], &["2"]), node("c", &["2"], &["3"])];
         assert_eq!(order(&nodes, 8).expect("acyclic"), [1, 2, 0]);
     }
 
     #[test]
     fn a_cycle_names_a_node_on_it() {
-        let nodes = [
-            node("before", &["2"], &["0"]),
-            node("a", &["2"], &["1"]),
-            node("b", &["1"], &["2"]),
-        ];
+        let nodes = [node("before", &["2"], &["0"]), node("a", &["2"], &["1"]), node("b", &["1"], &["2"])];
         match order(&nodes, 8) {
             Err(Error::Cycle { node, value }) => {
                 assert!(["a", "b"].contains(&node.as_str()), "{node}");
@@ -229,10 +172,7 @@ mod tests {
             }
             other => panic!("expected a cycle, got {other:?}"),
         }
-        assert!(matches!(
-            order(&[node("self", &["1"], &["1"])], 8),
-            Err(Error::Cycle { .. })
-        ));
+        assert!(matches!(order(&[node("self", &["1"], &["1"])], 8), Err(Error::Cycle { .. })));
     }
 
     #[test]
@@ -240,10 +180,8 @@ mod tests {
         let reader = with_subgraph(node("if", &[], &["y"]), vec![node("n", &["v"], &["w"])]);
         let nodes = [reader, node("late", &[], &["v"])];
         assert_eq!(order(&nodes, 8).expect("acyclic"), [1, 0]);
-        let shadow = with_subgraph(
-            node("if", &[], &["y"]),
-            vec![node("m", &[], &["v"]), node("n", &["v"], &["w"])],
-        );
+        let shadow =
+            with_subgraph(node("if", &[], &["y"]), vec![node("m", &[], &["v"]), node("n", &["v"], &["w"])]);
         let nodes = [shadow, node("late", &["y"], &["v"])];
         assert_eq!(order(&nodes, 8).expect("acyclic"), [0, 1]);
     }

@@ -35,9 +35,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
             continue;
         }
         let Some(row) = signature.attributes().find(|row| row.name == name) else {
-            return Err(Error::UnknownAttribute {
-                name: name.to_owned(),
-            });
+            return Err(Error::UnknownAttribute { name: name.to_owned() });
         };
         if value.kind() != row.kind {
             return Err(Error::AttributeKind {
@@ -49,10 +47,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
     }
     for row in signature.attributes().filter(|row| row.required) {
         if node.attributes.get(row.name).is_none() {
-            return Err(Error::MissingAttribute {
-                name: row.name,
-                expected: row.kind,
-            });
+            return Err(Error::MissingAttribute { name: row.name, expected: row.kind });
         }
     }
     Ok(())
@@ -62,10 +57,5 @@ fn count(what: &'static str, got: usize, (least, most): (usize, usize)) -> Resul
     if (least..=most).contains(&got) {
         return Ok(());
     }
-    Err(Error::Count {
-        what,
-        least,
-        most,
-        got,
-    })
+    Err(Error::Count { what, least, most, got })
 }

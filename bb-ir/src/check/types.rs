@@ -19,9 +19,7 @@ pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error>
     };
     let inner = |ty: Option<&TypeProto>| -> Result<Box<ValueType>, Error> {
         let depth = below()?;
-        Ok(Box::new(
-            ty.map_or(Ok(ValueType::Unknown), |t| decode(t, depth))?,
-        ))
+        Ok(Box::new(ty.map_or(Ok(ValueType::Unknown), |t| decode(t, depth))?))
     };
     Ok(match &ty.value {
         None | Some(Value::OpaqueType(_)) => ValueType::Unknown,
@@ -41,9 +39,7 @@ pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error>
 pub(super) fn element(number: i32) -> Result<Option<DataType>, Error> {
     match number {
         0 => Ok(None),
-        _ => DataType::from_onnx(number)
-            .map(Some)
-            .ok_or(Error::UnknownDataType { number }),
+        _ => DataType::from_onnx(number).map(Some).ok_or(Error::UnknownDataType { number }),
     }
 }
 
@@ -52,10 +48,7 @@ fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Er
         return Ok(ValueType::Unknown);
     };
     let extents = |s: &TensorShapeProto| s.dim.iter().map(|d| dim(d.value.as_ref())).collect();
-    Ok(ValueType::Tensor {
-        dtype,
-        shape: shape.map(extents),
-    })
+    Ok(ValueType::Tensor { dtype, shape: shape.map(extents) })
 }
 
 /// Exporters write a negative extent, or an empty name, for one that is not known.
@@ -77,18 +70,12 @@ pub(crate) fn merge(a: &ValueType, b: &ValueType) -> Option<ValueType> {
         (T::Tensor { dtype, shape }, T::Tensor { dtype: d, shape: s }) if dtype == d => {
             let shape = match (shape, s) {
                 (None, other) | (other, None) => other.clone(),
-                (Some(a), Some(b)) if a.len() == b.len() => Some(
-                    a.iter()
-                        .zip(b)
-                        .map(|(a, b)| merge_dim(a, b))
-                        .collect::<Option<_>>()?,
-                ),
+                (Some(a), Some(b)) if a.len() == b.len() => {
+                    Some(a.iter().zip(b).map(|(a, b)| merge_dim(a, b)).collect::<Option<_>>()?)
+                }
                 _ => return None,
             };
-            T::Tensor {
-                dtype: *dtype,
-                shape,
-            }
+            T::Tensor { dtype: *dtype, shape }
         }
         (T::Sequence(a), T::Sequence(b)) => T::Sequence(Box::new(merge(a, b)?)),
         (T::Optional(a), T::Optional(b)) => T::Optional(Box::new(merge(a, b)?)),
@@ -110,10 +97,7 @@ pub(crate) fn describe(ty: &ValueType) -> String {
     match ty {
         ValueType::Unknown => "anything".to_owned(),
         ValueType::Tensor { dtype, shape: None } => dtype.to_string(),
-        ValueType::Tensor {
-            dtype,
-            shape: Some(dims),
-        } => {
+        ValueType::Tensor { dtype, shape: Some(dims) } => {
             let dims: Vec<String> = dims
                 .iter()
                 .map(|d| match d {
@@ -135,10 +119,7 @@ mod tests {
     use super::*;
 
     fn f32s(shape: &[Dim]) -> ValueType {
-        ValueType::Tensor {
-            dtype: DataType::F32,
-            shape: Some(shape.to_vec()),
-        }
+        ValueType::Tensor { dtype: DataType::F32, shape: Some(shape.to_vec()) }
     }
 
     #[test]
@@ -147,15 +128,9 @@ mod tests {
         let a = f32s(&[n(), Dim::Unknown]);
         let b = f32s(&[Dim::Known(2), n()]);
         assert_eq!(merge(&a, &b), Some(f32s(&[Dim::Known(2), n()])));
-        assert_eq!(
-            merge(&f32s(&[Dim::Known(2)]), &f32s(&[Dim::Known(3)])),
-            None
-        );
+        assert_eq!(merge(&f32s(&[Dim::Known(2)]), &f32s(&[Dim::Known(3)])), None);
         assert_eq!(merge(&f32s(&[]), &f32s(&[n()])), None);
-        let ints = ValueType::Tensor {
-            dtype: DataType::I64,
-            shape: None,
-        };
+        let ints = ValueType::Tensor { dtype: DataType::I64, shape: None };
         assert_eq!(merge(&a, &ints), None);
         assert_eq!(merge(&ValueType::Unknown, &ints), Some(ints));
     }

@@ -5,8 +5,8 @@
 use super::{Attribute, Attributes, Dim, Graph, Node, ValueId, ValueType};
 use crate::Error;
 use crate::proto::{
-    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto, TypeProto,
-    ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto,
+    TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };
 use std::collections::{BTreeMap, HashMap};
 
@@ -80,7 +80,8 @@ fn write(
             }
             _ => {}
         }
-        let named = |values: &[Option<ValueId>]| values.iter().map(|v| v.map_or_else(String::new, name)).collect();
+        let named =
+            |values: &[Option<ValueId>]| values.iter().map(|v| v.map_or_else(String::new, name)).collect();
         proto.node.push(NodeProto {
             name: Some(node.name.clone()),
             domain: Some(node.domain.clone()),
@@ -172,7 +173,11 @@ fn fill(
     })
 }
 
-fn subgraph(graph: &Graph, name: &dyn Fn(ValueId) -> String, opsets: &mut Opsets) -> Result<GraphProto, Error> {
+fn subgraph(
+    graph: &Graph,
+    name: &dyn Fn(ValueId) -> String,
+    opsets: &mut Opsets,
+) -> Result<GraphProto, Error> {
     let outer = graph.captures.iter().map(|(outer, inner)| (*inner, name(*outer))).collect();
     let nodes: Vec<&Node> = graph.nodes.iter().collect();
     write(graph, &nodes, &graph.inputs, &graph.outputs, &outer, opsets)

@@ -31,12 +31,7 @@ pub struct Reduction {
 /// # Ok(())
 /// # }
 /// ```
-pub fn reduce(
-    op: &'static str,
-    shape: &[usize],
-    axes: &[i64],
-    keepdims: bool,
-) -> Result<Reduction, Error> {
+pub fn reduce(op: &'static str, shape: &[usize], axes: &[i64], keepdims: bool) -> Result<Reduction, Error> {
     let reduced = if axes.is_empty() {
         SmallVec::from_elem(true, shape.len())
     } else {
@@ -58,12 +53,7 @@ pub fn reduce(
             out.push(extent);
         }
     }
-    Ok(Reduction {
-        reduced,
-        count,
-        kept,
-        shape: out,
-    })
+    Ok(Reduction { reduced, count, kept, shape: out })
 }
 
 /// Returns `shape` without the dimensions `axes`, or without every extent of 1 when `axes` is empty.
@@ -98,16 +88,7 @@ pub fn unsqueeze(shape: &[usize], axes: &[i64]) -> Result<Shape, Error> {
     let new = marked("unsqueeze", axes, rank, shape)?;
     let mut old = shape.iter();
     // As many dimensions are not new as `shape` has, since no axis is repeated.
-    Ok(new
-        .iter()
-        .map(|&new| {
-            if new {
-                1
-            } else {
-                old.next().copied().unwrap_or(1)
-            }
-        })
-        .collect())
+    Ok(new.iter().map(|&new| if new { 1 } else { old.next().copied().unwrap_or(1) }).collect())
 }
 
 /// Marks the axes among `rank` dimensions.
@@ -129,12 +110,7 @@ fn marked(
 }
 
 fn param(op: &'static str, problem: &'static str, shape: &[usize]) -> Error {
-    Error::Param {
-        op,
-        param: "axes",
-        problem,
-        shape: shape.into(),
-    }
+    Error::Param { op, param: "axes", problem, shape: shape.into() }
 }
 
 #[cfg(test)]
@@ -151,22 +127,10 @@ mod tests {
 
     #[test]
     fn repeated_axes_are_refused_however_written() {
-        assert!(matches!(
-            reduce("reduce_sum", &[2, 3], &[1, -1], true),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            squeeze(&[1, 1], &[0, 0]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            unsqueeze(&[2], &[0, -3]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            reduce("reduce_sum", &[2], &[1], true),
-            Err(Error::Axis { .. })
-        ));
+        assert!(matches!(reduce("reduce_sum", &[2, 3], &[1, -1], true), Err(Error::Param { .. })));
+        assert!(matches!(squeeze(&[1, 1], &[0, 0]), Err(Error::Param { .. })));
+        assert!(matches!(unsqueeze(&[2], &[0, -3]), Err(Error::Param { .. })));
+        assert!(matches!(reduce("reduce_sum", &[2], &[1], true), Err(Error::Axis { .. })));
     }
 
     #[test]
@@ -178,14 +142,8 @@ mod tests {
 
     #[test]
     fn unsqueeze_counts_axes_in_the_result() {
-        assert_eq!(
-            unsqueeze(&[3, 4], &[0, -1]).expect("valid")[..],
-            [1, 3, 4, 1]
-        );
-        assert_eq!(
-            unsqueeze(&[3, 4], &[3, 1]).expect("valid")[..],
-            [3, 1, 4, 1]
-        );
+        assert_eq!(unsqueeze(&[3, 4], &[0, -1]).expect("valid")[..], [1, 3, 4, 1]);
+        assert_eq!(unsqueeze(&[3, 4], &[3, 1]).expect("valid")[..], [3, 1, 4, 1]);
         assert_eq!(unsqueeze(&[], &[0]).expect("valid")[..], [1]);
         assert!(matches!(unsqueeze(&[3], &[2]), Err(Error::Axis { .. })));
     }

@@ -51,11 +51,7 @@ fn join(op: &'static str, out: &mut Shape, shape: &[usize]) -> Result<(), Error>
             (1, b) => *a = b,
             (_, 1) => {}
             _ => {
-                return Err(Error::Shapes {
-                    op,
-                    left: out.as_slice().into(),
-                    right: shape.into(),
-                });
+                return Err(Error::Shapes { op, left: out.as_slice().into(), right: shape.into() });
             }
         }
     }
@@ -83,22 +79,13 @@ mod tests {
 
     #[test]
     fn other_extents_do_not_fit() {
-        assert!(matches!(
-            broadcast("add", &[&[2], &[3]]),
-            Err(Error::Shapes { .. })
-        ));
-        assert!(matches!(
-            broadcast("add", &[&[2], &[0]]),
-            Err(Error::Shapes { .. })
-        ));
+        assert!(matches!(broadcast("add", &[&[2], &[3]]), Err(Error::Shapes { .. })));
+        assert!(matches!(broadcast("add", &[&[2], &[0]]), Err(Error::Shapes { .. })));
     }
 
     #[test]
     fn a_result_that_no_memory_holds_is_refused() {
         let n = 1usize << 40;
-        assert!(matches!(
-            broadcast("add", &[&[n, 1], &[1, n]]),
-            Err(Error::Overflow { .. })
-        ));
+        assert!(matches!(broadcast("add", &[&[n, 1], &[1, n]]), Err(Error::Overflow { .. })));
     }
 }

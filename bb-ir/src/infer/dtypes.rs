@@ -108,10 +108,7 @@ pub(super) fn dtype_by(
     let mut common: Option<DataType> = None;
     for (i, dtype) in inputs.enumerate() {
         if !accepts(op, i, dtype) {
-            return Err(Error::Unsupported {
-                op: op.spec().method,
-                dtype,
-            });
+            return Err(Error::Unsupported { op: op.spec().method, dtype });
         }
         // The operands that need not agree with the others.
         if matches!((op, i), (P::Where, 0) | (P::Pow | P::Gather, 1)) {
@@ -121,10 +118,7 @@ pub(super) fn dtype_by(
             None => common = Some(dtype),
             Some(expected) if expected == dtype => {}
             Some(expected) => {
-                return Err(Error::DataType {
-                    expected,
-                    got: dtype,
-                });
+                return Err(Error::DataType { expected, got: dtype });
             }
         }
     }
@@ -132,11 +126,7 @@ pub(super) fn dtype_by(
         P::Equal | P::Greater | P::Less => Ok(Bool),
         P::Cast => take::Type("cast", params.first()),
         P::Constant => Ok(take::Data("constant", params.first())?.dtype()),
-        _ => common.ok_or(Error::Arity {
-            op: op.spec().method,
-            expected: "a tensor",
-            got: 0,
-        }),
+        _ => common.ok_or(Error::Arity { op: op.spec().method, expected: "a tensor", got: 0 }),
     }
 }
 
@@ -168,27 +158,15 @@ mod tests {
             let got = DataType::ALL.iter().filter(|&&t| accepts(op, 0, t)).count();
             assert_eq!(got, want, "{op:?}");
         }
-        assert_eq!(
-            DataType::ALL
-                .iter()
-                .filter(|&&t| accepts(P::Pow, 1, t))
-                .count(),
-            12
-        );
+        assert_eq!(DataType::ALL.iter().filter(|&&t| accepts(P::Pow, 1, t)).count(), 12);
     }
 
     #[test]
     fn operands_agree_but_for_exponents_indices_and_conditions() {
         use Primitive as P;
-        assert!(matches!(
-            dtype(P::Add, &[F32, I64], &[]),
-            Err(Error::DataType { .. })
-        ));
+        assert!(matches!(dtype(P::Add, &[F32, I64], &[]), Err(Error::DataType { .. })));
         assert_eq!(dtype(P::Pow, &[F32, I64], &[]).ok(), Some(F32));
-        assert_eq!(
-            dtype(P::Gather, &[DataType::String, I32], &[]).ok(),
-            Some(DataType::String)
-        );
+        assert_eq!(dtype(P::Gather, &[DataType::String, I32], &[]).ok(), Some(DataType::String));
         assert_eq!(dtype(P::Where, &[Bool, U8, U8], &[]).ok(), Some(U8));
         assert_eq!(dtype(P::Less, &[U8, U8], &[]).ok(), Some(Bool));
         assert_eq!(dtype(P::Cast, &[U8], &[Param::Type(F16)]).ok(), Some(F16));

@@ -25,43 +25,25 @@ pub fn concat(shapes: &[&[usize]], axis: i64) -> Result<Joined, Error> {
 }
 
 /// [`concat`] over any iterator, so that [`primitive`](super::primitive) needs no list.
-pub(super) fn concat_by<'a>(
-    shapes: impl Iterator<Item = &'a [usize]>,
-    axis: i64,
-) -> Result<Joined, Error> {
+pub(super) fn concat_by<'a>(shapes: impl Iterator<Item = &'a [usize]>, axis: i64) -> Result<Joined, Error> {
     let op = "concat";
     let mut shapes = shapes;
     let Some(first) = shapes.next() else {
-        return Err(Error::Arity {
-            op,
-            expected: "at least one tensor",
-            got: 0,
-        });
+        return Err(Error::Arity { op, expected: "at least one tensor", got: 0 });
     };
     let axis = Axis::new(axis, first.len())?;
     let mut shape = Shape::from_slice(first);
     for other in shapes {
         let fits = other.len() == first.len()
-            && other
-                .iter()
-                .zip(first)
-                .enumerate()
-                .all(|(i, (a, b))| i == axis.get() || a == b);
+            && other.iter().zip(first).enumerate().all(|(i, (a, b))| i == axis.get() || a == b);
         if !fits {
-            return Err(Error::Shapes {
-                op,
-                left: first.into(),
-                right: other.into(),
-            });
+            return Err(Error::Shapes { op, left: first.into(), right: other.into() });
         }
         if let (Some(sum), Some(&more)) = (shape.get_mut(axis.get()), other.get(axis.get())) {
             *sum = sum.saturating_add(more);
         }
     }
-    Ok(Joined {
-        axis,
-        shape: countable(op, shape)?,
-    })
+    Ok(Joined { axis, shape: countable(op, shape)? })
 }
 
 /// Checks that `sizes` cuts the extent of `axis` without remainder and returns the axis.
@@ -119,10 +101,7 @@ pub fn gather(data: &[usize], indices: &[usize], axis: i64) -> Result<Joined, Er
             shape.push(extent);
         }
     }
-    Ok(Joined {
-        axis,
-        shape: countable("gather", shape)?,
-    })
+    Ok(Joined { axis, shape: countable("gather", shape)? })
 }
 
 #[cfg(test)]
@@ -133,31 +112,19 @@ mod tests {
     fn concat_adds_the_extents_of_the_axis() {
         let joined = concat(&[&[2, 3], &[2, 0], &[2, 1]], -1).expect("shapes fit");
         assert_eq!((joined.axis.get(), &joined.shape[..]), (1, &[2, 4][..]));
-        assert!(matches!(
-            concat(&[&[2, 3], &[3, 3]], 1),
-            Err(Error::Shapes { .. })
-        ));
-        assert!(matches!(
-            concat(&[&[2], &[2, 3]], 0),
-            Err(Error::Shapes { .. })
-        ));
+        assert!(matches!(concat(&[&[2, 3], &[3, 3]], 1), Err(Error::Shapes { .. })));
+        assert!(matches!(concat(&[&[2], &[2, 3]], 0), Err(Error::Shapes { .. })));
         assert!(matches!(concat(&[&[]], 0), Err(Error::Axis { .. })));
         assert!(matches!(concat(&[], 0), Err(Error::Arity { .. })));
         let half = usize::MAX / 2 + 1;
-        assert!(matches!(
-            concat(&[&[half], &[half]], 0),
-            Err(Error::Overflow { .. })
-        ));
+        assert!(matches!(concat(&[&[half], &[half]], 0), Err(Error::Overflow { .. })));
     }
 
     #[test]
     fn split_sizes_sum_to_the_extent() {
         assert_eq!(split(&[2, 5], -1, &[2, 3, 0]).map(Axis::get).ok(), Some(1));
         assert!(matches!(split(&[4], 0, &[3, 3]), Err(Error::Param { .. })));
-        assert!(matches!(
-            split(&[4], 0, &[usize::MAX, 5]),
-            Err(Error::Param { .. })
-        ));
+        assert!(matches!(split(&[4], 0, &[usize::MAX, 5]), Err(Error::Param { .. })));
     }
 
     #[test]
@@ -170,10 +137,7 @@ mod tests {
 
     #[test]
     fn gather_puts_the_indices_extents_at_the_axis() {
-        assert_eq!(
-            gather(&[5, 4, 3], &[2, 2], 1).expect("valid").shape[..],
-            [5, 2, 2, 3]
-        );
+        assert_eq!(gather(&[5, 4, 3], &[2, 2], 1).expect("valid").shape[..], [5, 2, 2, 3]);
         assert_eq!(gather(&[5], &[], 0).expect("valid").shape[..], []);
         assert!(matches!(gather(&[], &[1], 0), Err(Error::Axis { .. })));
     }

@@ -29,11 +29,7 @@ pub struct MatMul {
 /// broadcast; [`Error::Overflow`] if the result has more elements than memory can hold.
 pub fn matmul(a: &[usize], b: &[usize]) -> Result<MatMul, Error> {
     let op = "matmul";
-    let mismatch = || Error::Shapes {
-        op,
-        left: a.into(),
-        right: b.into(),
-    };
+    let mismatch = || Error::Shapes { op, left: a.into(), right: b.into() };
     let (batch_a, m, k): (&[usize], _, _) = match a {
         [] => return Err(mismatch()),
         [k] => (&[], None, *k),
@@ -56,13 +52,7 @@ pub fn matmul(a: &[usize], b: &[usize]) -> Result<MatMul, Error> {
     shape.extend(m);
     shape.extend(n);
     let shape = countable(op, shape)?;
-    Ok(MatMul {
-        batch,
-        m: m.unwrap_or(1),
-        k,
-        n: n.unwrap_or(1),
-        shape,
-    })
+    Ok(MatMul { batch, m: m.unwrap_or(1), k, n: n.unwrap_or(1), shape })
 }
 
 #[cfg(test)]
@@ -81,24 +71,14 @@ mod tests {
             (&[0, 2, 3], &[1, 3, 4], &[0, 2, 4]),
         ];
         for (a, b, want) in cases {
-            assert_eq!(
-                matmul(a, b).expect("shapes fit").shape[..],
-                *want,
-                "{a:?} {b:?}"
-            );
+            assert_eq!(matmul(a, b).expect("shapes fit").shape[..], *want, "{a:?} {b:?}");
         }
     }
 
     #[test]
     fn inner_extents_must_agree() {
-        assert!(matches!(
-            matmul(&[2, 3], &[4, 2]),
-            Err(Error::Shapes { .. })
-        ));
+        assert!(matches!(matmul(&[2, 3], &[4, 2]), Err(Error::Shapes { .. })));
         assert!(matches!(matmul(&[], &[2]), Err(Error::Shapes { .. })));
-        assert!(matches!(
-            matmul(&[2, 1, 2], &[3, 2, 2]),
-            Err(Error::Shapes { .. })
-        ));
+        assert!(matches!(matmul(&[2, 1, 2], &[3, 2, 2]), Err(Error::Shapes { .. })));
     }
 }

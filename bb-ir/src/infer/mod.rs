@@ -36,9 +36,6 @@ const MOST_ELEMENTS: usize = isize::MAX as usize / 16;
 fn countable(op: &'static str, shape: Shape) -> Result<Shape, Error> {
     match element_count(&shape) {
         Some(n) if n <= MOST_ELEMENTS => Ok(shape),
-        _ => Err(Error::Overflow {
-            op,
-            shape: shape.into_boxed_slice(),
-        }),
+        _ => Err(Error::Overflow { op, shape: shape.into_boxed_slice() }),
     }
 }

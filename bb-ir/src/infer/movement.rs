@@ -48,10 +48,7 @@ pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
             _ => return Err(wrong()),
         }
     }
-    Ok(Transposed {
-        perm: resolved,
-        shape: out,
-    })
+    Ok(Transposed { perm: resolved, shape: out })
 }
 
 /// Returns `to` if it has as many elements as `shape`.
@@ -63,11 +60,7 @@ pub fn reshape(shape: &[usize], to: &[usize]) -> Result<Shape, Error> {
     let to = Shape::from_slice(to);
     match (element_count(shape), element_count(&to)) {
         (Some(have), Some(want)) if have == want => Ok(to),
-        _ => Err(Error::Shapes {
-            op: "reshape",
-            left: shape.into(),
-            right: to.into_boxed_slice(),
-        }),
+        _ => Err(Error::Shapes { op: "reshape", left: shape.into(), right: to.into_boxed_slice() }),
     }
 }
 
@@ -83,19 +76,14 @@ pub fn reshape(shape: &[usize], to: &[usize]) -> Result<Shape, Error> {
 /// Source: ONNX `Reshape`, opset 14 and newer (`allowzero`), 5 and newer otherwise.
 pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<Shape, Error> {
     let op = "reshape";
-    let wrong = |problem| Error::Param {
-        op,
-        param: "shape",
-        problem,
-        shape: shape.into(),
-    };
+    let wrong = |problem| Error::Param { op, param: "shape", problem, shape: shape.into() };
     let mut out = Shape::new();
     let mut open = None;
     for (i, &extent) in to.iter().enumerate() {
         out.push(match extent {
-            0 if !allow_zero => *shape
-                .get(i)
-                .ok_or_else(|| wrong("has a 0 where the operand has no dimension"))?,
+            0 if !allow_zero => {
+                *shape.get(i).ok_or_else(|| wrong("has a 0 where the operand has no dimension"))?
+            }
             -1 if open.is_some() => return Err(wrong("has more than one -1")),
             -1 => {
                 open = Some(i);
@@ -112,11 +100,7 @@ pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<
             (_, 0) => return Err(wrong("has a -1 beside a 0")),
             (have, known) if have % known == 0 => have / known,
             _ => {
-                return Err(Error::Shapes {
-                    op,
-                    left: shape.into(),
-                    right: out.into_boxed_slice(),
-                });
+                return Err(Error::Shapes { op, left: shape.into(), right: out.into_boxed_slice() });
             }
         };
         if let Some(slot) = open.and_then(|i| out.get_mut(i)) {
@@ -133,25 +117,10 @@ mod tests {
     #[test]
     fn transpose_takes_permutations_only() {
         let t = transpose(&[2, 3, 4], &[1, 2, 0]).expect("a permutation");
-        assert_eq!(
-            (&t.perm[..], &t.shape[..]),
-            (&[1, 2, 0][..], &[3, 4, 2][..])
-        );
-        assert_eq!(
-            transpose(&[2, 3, 4], &[]).expect("reversal").shape[..],
-            [4, 3, 2]
-        );
-        for perm in [
-            &[0, 0, 1][..],
-            &[0, 1],
-            &[0, 1, 3],
-            &[0, 1, -1],
-            &[i64::MAX, 0, 1],
-        ] {
-            assert!(
-                matches!(transpose(&[2, 3, 4], perm), Err(Error::Param { .. })),
-                "{perm:?}"
-            );
+        assert_eq!((&t.perm[..], &t.shape[..]), (&[1, 2, 0][..], &[3, 4, 2][..]));
+        assert_eq!(transpose(&[2, 3, 4], &[]).expect("reversal").shape[..], [4, 3, 2]);
+        for perm in [&[0, 0, 1][..], &[0, 1], &[0, 1, 3], &[0, 1, -1], &[i64::MAX, 0, 1]] {
+            assert!(matches!(transpose(&[2, 3, 4], perm), Err(Error::Param { .. })), "{perm:?}");
         }
     }
 
@@ -165,23 +134,11 @@ mod tests {
 
     #[test]
     fn zero_and_minus_one_are_resolved() {
-        assert_eq!(
-            resolve_reshape(&[2, 3, 4], &[0, -1], false).expect("valid")[..],
-            [2, 12]
-        );
-        assert_eq!(
-            resolve_reshape(&[0, 3], &[3, 0], true).expect("valid")[..],
-            [3, 0]
-        );
+        assert_eq!(resolve_reshape(&[2, 3, 4], &[0, -1], false).expect("valid")[..], [2, 12]);
+        assert_eq!(resolve_reshape(&[0, 3], &[3, 0], true).expect("valid")[..], [3, 0]);
         assert_eq!(resolve_reshape(&[0, 3], &[0, -1], false).ok(), None);
-        assert_eq!(
-            resolve_reshape(&[0, 3], &[-1, 3], false).expect("valid")[..],
-            [0, 3]
-        );
-        assert_eq!(
-            resolve_reshape(&[], &[1, 1], false).expect("valid")[..],
-            [1, 1]
-        );
+        assert_eq!(resolve_reshape(&[0, 3], &[-1, 3], false).expect("valid")[..], [0, 3]);
+        assert_eq!(resolve_reshape(&[], &[1, 1], false).expect("valid")[..], [1, 1]);
         assert_eq!(resolve_reshape(&[1], &[], false).expect("valid")[..], []);
         for to in [&[-1, -1][..], &[-2, 3], &[5, -1], &[0, 0, 0, 0]] {
             assert!(resolve_reshape(&[2, 3], to, false).is_err(), "{to:?}");

@@ -1,8 +1,8 @@
 //! The type of what a primitive returns, from its operands' types and its parameters.
 
 use super::{
-    broadcast, dtypes::dtype_by, gather, join::concat_by, matmul, movement, reduce, slice, split,
-    squeeze, unsqueeze,
+    broadcast, dtypes::dtype_by, gather, join::concat_by, matmul, movement, reduce, slice, split, squeeze,
+    unsqueeze,
 };
 use crate::op::{Arity, Param, Primitive, take};
 use crate::{DataType, Error, Shape};
@@ -44,10 +44,9 @@ pub fn primitive(
         (P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Identity | P::Cast, [(_, x)]) => {
             Shape::from_slice(x)
         }
-        (
-            P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less,
-            [(_, a), (_, b)],
-        ) => broadcast(method, &[a, b])?,
+        (P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less, [(_, a), (_, b)]) => {
+            broadcast(method, &[a, b])?
+        }
         (P::Where, [(_, c), (_, x), (_, y)]) => broadcast(method, &[c, x, y])?,
         (P::MatMul, [(_, a), (_, b)]) => matmul(a, b)?.shape,
         (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, [(_, x)]) => {
@@ -55,12 +54,8 @@ pub fn primitive(
             reduce(method, x, axes, take::Bool(method, params.get(1))?)?.shape
         }
         (P::Reshape, [(_, x)]) => movement::reshape(x, take::Extents(method, params.first())?)?,
-        (P::Transpose, [(_, x)]) => {
-            movement::transpose(x, take::Ints(method, params.first())?)?.shape
-        }
-        (P::Concat, xs) => {
-            concat_by(xs.iter().map(|x| x.1), take::Int(method, params.first())?)?.shape
-        }
+        (P::Transpose, [(_, x)]) => movement::transpose(x, take::Ints(method, params.first())?)?.shape,
+        (P::Concat, xs) => concat_by(xs.iter().map(|x| x.1), take::Int(method, params.first())?)?.shape,
         (P::Slice, [(_, x)]) => {
             let list = |i| take::Ints(method, params.get(i));
             slice(x, list(0)?, list(1)?, list(2)?, list(3)?)?.shape
@@ -70,12 +65,7 @@ pub fn primitive(
             let axis = split(x, take::Int(method, params.first())?, sizes)?.get();
             let part = |&size: &usize| {
                 let extents = x.iter().enumerate();
-                (
-                    dtype,
-                    extents
-                        .map(|(i, &d)| if i == axis { size } else { d })
-                        .collect(),
-                )
+                (dtype, extents.map(|(i, &d)| if i == axis { size } else { d }).collect())
             };
             return Ok(sizes.iter().map(part).collect());
         }
@@ -132,11 +122,7 @@ fn wrong_arity(op: Primitive, got: usize) -> Error {
         [_, _] => "two tensors",
         _ => "three tensors",
     };
-    Error::Arity {
-        op: spec.method,
-        expected,
-        got,
-    }
+    Error::Arity { op: spec.method, expected, got }
 }
 
 #[cfg(test)]
@@ -163,16 +149,10 @@ mod tests {
                     (vec![f(&[2, 3])], vec![], &[2, 3])
                 }
                 P::MatMul => (vec![f(&[2, 3]), f(&[3, 4])], vec![], &[2, 4]),
-                P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => (
-                    vec![f(&[2, 3])],
-                    vec![ints(&[0]), Param::Bool(true)],
-                    &[1, 3],
-                ),
-                P::Reshape => (
-                    vec![f(&[2, 3])],
-                    vec![Param::Extents(Cow::Borrowed(&[3, 2]))],
-                    &[3, 2],
-                ),
+                P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
+                    (vec![f(&[2, 3])], vec![ints(&[0]), Param::Bool(true)], &[1, 3])
+                }
+                P::Reshape => (vec![f(&[2, 3])], vec![Param::Extents(Cow::Borrowed(&[3, 2]))], &[3, 2]),
                 P::Transpose => (vec![f(&[2, 3])], vec![ints(&[])], &[3, 2]),
                 P::Concat => (vec![f(&[2]), f(&[3]), f(&[1])], vec![Param::Int(0)], &[6]),
                 P::Slice => {
@@ -193,30 +173,15 @@ mod tests {
                     ];
                     (vec![f(&[2])], p, &[2])
                 }
-                P::Where => (
-                    vec![(DataType::Bool, &[2][..]), f(&[3, 1]), f(&[])],
-                    vec![],
-                    &[3, 2],
-                ),
-                P::Constant => (
-                    vec![],
-                    vec![Param::Data(Cow::Owned(TensorData::scalar(1f32)))],
-                    &[],
-                ),
-                P::Gather => (
-                    vec![f(&[4, 5]), (DataType::I64, &[3][..])],
-                    vec![Param::Int(1)],
-                    &[4, 3],
-                ),
+                P::Where => (vec![(DataType::Bool, &[2][..]), f(&[3, 1]), f(&[])], vec![], &[3, 2]),
+                P::Constant => (vec![], vec![Param::Data(Cow::Owned(TensorData::scalar(1f32)))], &[]),
+                P::Gather => (vec![f(&[4, 5]), (DataType::I64, &[3][..])], vec![Param::Int(1)], &[4, 3]),
             };
             let out = primitive(op, &inputs, &params).expect("a valid call");
             assert_eq!(out.first().map(|o| &o.1[..]), Some(want), "{op:?}");
             let extra: Vec<_> = inputs.iter().copied().chain([f(&[2]); 4]).collect();
             if op != P::Concat {
-                assert!(
-                    primitive(op, &extra, &params).is_err(),
-                    "{op:?} takes too many"
-                );
+                assert!(primitive(op, &extra, &params).is_err(), "{op:?} takes too many");
             }
         }
     }
@@ -228,9 +193,6 @@ mod tests {
             primitive(Primitive::Transpose, &[x], &[Param::Float(1.5)]),
             Err(Error::ParamKind { .. })
         ));
-        assert!(matches!(
-            primitive(Primitive::Transpose, &[x], &[]),
-            Err(Error::ParamKind { .. })
-        ));
+        assert!(matches!(primitive(Primitive::Transpose, &[x], &[]), Err(Error::ParamKind { .. })));
     }
 }

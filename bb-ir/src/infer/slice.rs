@@ -55,12 +55,7 @@ pub fn slice(
     axes: &[i64],
     steps: &[i64],
 ) -> Result<Sliced, Error> {
-    let wrong = |param, problem| Error::Param {
-        op: "slice",
-        param,
-        problem,
-        shape: shape.into(),
-    };
+    let wrong = |param, problem| Error::Param { op: "slice", param, problem, shape: shape.into() };
     if ends.len() != starts.len() {
         return Err(wrong("ends", "has another length than `starts`"));
     }
@@ -73,14 +68,8 @@ pub fn slice(
     if axes.is_empty() && starts.len() > shape.len() {
         return Err(wrong("starts", "is longer than the rank"));
     }
-    let mut dims: SmallVec<[SliceDim; 6]> = shape
-        .iter()
-        .map(|&count| SliceDim {
-            start: 0,
-            step: 1,
-            count,
-        })
-        .collect();
+    let mut dims: SmallVec<[SliceDim; 6]> =
+        shape.iter().map(|&count| SliceDim { start: 0, step: 1, count }).collect();
     let mut seen: SmallVec<[bool; 6]> = SmallVec::from_elem(false, shape.len());
     for (i, (&start, &end)) in starts.iter().zip(ends).enumerate() {
         let at = match axes.get(i) {
@@ -91,9 +80,7 @@ pub fn slice(
         if step == 0 {
             return Err(wrong("steps", "has a 0"));
         }
-        if let (Some(seen), Some(dim), Some(&extent)) =
-            (seen.get_mut(at), dims.get_mut(at), shape.get(at))
-        {
+        if let (Some(seen), Some(dim), Some(&extent)) = (seen.get_mut(at), dims.get_mut(at), shape.get(at)) {
             if *seen {
                 return Err(wrong("axes", "repeats an axis"));
             }
@@ -110,11 +97,7 @@ fn resolve(extent: usize, start: i64, end: i64, step: i64) -> SliceDim {
     // In `i128` neither negation nor addition of 64-bit numbers overflows.
     let d = extent as i128;
     let from_end = |v: i64| {
-        if v < 0 {
-            i128::from(v) + d
-        } else {
-            i128::from(v)
-        }
+        if v < 0 { i128::from(v) + d } else { i128::from(v) }
     };
     let (start, end, step) = (from_end(start), from_end(end), i128::from(step));
     let (start, distance) = if step > 0 {
@@ -144,9 +127,7 @@ mod tests {
     fn positions(extent: usize, start: i64, end: i64, step: i64) -> Vec<usize> {
         let s = slice(&[extent], &[start], &[end], &[0], &[step]).expect("valid");
         let d = s.dims.first().copied().expect("one dimension");
-        (0..d.count)
-            .map(|i| d.start.wrapping_add_signed(d.step * i as isize))
-            .collect()
+        (0..d.count).map(|i| d.start.wrapping_add_signed(d.step * i as isize)).collect()
     }
 
     /// Expected values: Python's `range(5)[start:end:step]` where ONNX agrees with it.
@@ -167,11 +148,7 @@ mod tests {
             (1, 3, -1, &[]),
         ];
         for (start, end, step, want) in cases {
-            assert_eq!(
-                positions(5, start, end, step),
-                want,
-                "[{start}:{end}:{step}]"
-            );
+            assert_eq!(positions(5, start, end, step), want, "[{start}:{end}:{step}]");
         }
         assert_eq!(positions(0, 0, 5, 1), []);
         assert_eq!(positions(0, 5, i64::MIN, -1), []);
@@ -179,29 +156,11 @@ mod tests {
 
     #[test]
     fn lists_must_agree_and_steps_not_be_zero() {
-        assert!(matches!(
-            slice(&[5], &[0], &[], &[], &[]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            slice(&[5], &[0], &[1], &[0, 0], &[]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            slice(&[5], &[0], &[1], &[], &[0]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            slice(&[5], &[0, 0], &[1, 1], &[], &[]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            slice(&[5], &[0, 0], &[1, 1], &[0, -1], &[]),
-            Err(Error::Param { .. })
-        ));
-        assert!(matches!(
-            slice(&[5], &[0], &[1], &[1], &[]),
-            Err(Error::Axis { .. })
-        ));
+        assert!(matches!(slice(&[5], &[0], &[], &[], &[]), Err(Error::Param { .. })));
+        assert!(matches!(slice(&[5], &[0], &[1], &[0, 0], &[]), Err(Error::Param { .. })));
+        assert!(matches!(slice(&[5], &[0], &[1], &[], &[0]), Err(Error::Param { .. })));
+        assert!(matches!(slice(&[5], &[0, 0], &[1, 1], &[], &[]), Err(Error::Param { .. })));
+        assert!(matches!(slice(&[5], &[0, 0], &[1, 1], &[0, -1], &[]), Err(Error::Param { .. })));
+        assert!(matches!(slice(&[5], &[0], &[1], &[1], &[]), Err(Error::Axis { .. })));
     }
 }

@@ -42,7 +42,11 @@ impl AtomicOpsetDecl {
             let hash = fnv(hash, op.spec.name.as_bytes());
             let hash = fnv(hash, &op.spec.index.to_le_bytes());
             let hash = fnv(hash, &[u8::from(op.native), op.spec.output as u8]);
-            let hash = op.spec.inputs.iter().fold(hash, |h, (name, arity)| fnv(fnv(h, name.as_bytes()), &[*arity as u8]));
+            let hash = op
+                .spec
+                .inputs
+                .iter()
+                .fold(hash, |h, (name, arity)| fnv(fnv(h, name.as_bytes()), &[*arity as u8]));
             op.spec.params.iter().fold(hash, |h, p| fnv(fnv(h, p.name.as_bytes()), p.kind.name().as_bytes()))
         })
     }

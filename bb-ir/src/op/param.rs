@@ -152,10 +152,22 @@ macro_rules! param_type {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_value {
-    (Ints, $v:expr) => { $crate::op::Param::Ints(::std::borrow::Cow::Borrowed($v)) };
-    (Floats, $v:expr) => { $crate::op::Param::Floats(::std::borrow::Cow::Borrowed($v)) };
-    (Extents, $v:expr) => { $crate::op::Param::Extents(::std::borrow::Cow::Borrowed($v)) };
-    (Text, $v:expr) => { $crate::op::Param::Text(::std::borrow::Cow::Borrowed($v)) };
-    (Data, $v:expr) => { $crate::op::Param::Data(::std::borrow::Cow::Borrowed($v)) };
-    ($kind:ident, $v:expr) => { $crate::op::Param::$kind($v) };
+    (Ints, $v:expr) => {
+        $crate::op::Param::Ints(::std::borrow::Cow::Borrowed($v))
+    };
+    (Floats, $v:expr) => {
+        $crate::op::Param::Floats(::std::borrow::Cow::Borrowed($v))
+    };
+    (Extents, $v:expr) => {
+        $crate::op::Param::Extents(::std::borrow::Cow::Borrowed($v))
+    };
+    (Text, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($v))
+    };
+    (Data, $v:expr) => {
+        $crate::op::Param::Data(::std::borrow::Cow::Borrowed($v))
+    };
+    ($kind:ident, $v:expr) => {
+        $crate::op::Param::$kind($v)
+    };
 }

@@ -168,7 +168,9 @@ macro_rules! op_family {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_default {
-    ($kind:ident) => { ::core::option::Option::None };
+    ($kind:ident) => {
+        ::core::option::Option::None
+    };
     ($kind:ident, $default:expr) => {
         ::core::option::Option::Some(|| $crate::param_value!($kind, $default))
     };

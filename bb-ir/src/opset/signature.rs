@@ -44,11 +44,7 @@ pub(crate) fn lookup(domain: &str, name: &str, opset: i64) -> Lookup {
     let after = rows.partition_point(|row| (row.0, row.1) <= (name, opset));
     match after.checked_sub(1).and_then(|at| rows.get(at)) {
         Some(&(found, _, inputs, outputs, attributes)) if found == name && attributes != "-" => {
-            Lookup::Found(Signature {
-                inputs,
-                outputs,
-                attributes,
-            })
+            Lookup::Found(Signature { inputs, outputs, attributes })
         }
         _ => Lookup::Missing,
     }
@@ -88,26 +84,15 @@ impl Signature {
                 "T" => "tensors",
                 _ => "graphs",
             };
-            Some(AttributeRow {
-                name,
-                kind,
-                required,
-            })
+            Some(AttributeRow { name, kind, required })
         })
     }
 }
 
 fn range(pattern: &str) -> (usize, usize) {
     // What may be left out may still be followed by something required.
-    let least = pattern
-        .bytes()
-        .rposition(|b| matches!(b, b'1' | b'+'))
-        .map_or(0, |at| at + 1);
-    let most = if pattern.ends_with(['+', '*']) {
-        usize::MAX
-    } else {
-        pattern.len()
-    };
+    let least = pattern.bytes().rposition(|b| matches!(b, b'1' | b'+')).map_or(0, |at| at + 1);
+    let most = if pattern.ends_with(['+', '*']) { usize::MAX } else { pattern.len() };
     (least, most)
 }
 
@@ -120,12 +105,7 @@ mod tests {
         for rows in [ONNX, ML, TRAINING, PREVIEW] {
             assert!(rows.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)));
             for &(name, since, inputs, outputs, attributes) in rows {
-                assert!(
-                    inputs
-                        .bytes()
-                        .chain(outputs.bytes())
-                        .all(|b| b"1?+*".contains(&b))
-                );
+                assert!(inputs.bytes().chain(outputs.bytes()).all(|b| b"1?+*".contains(&b)));
                 let Lookup::Found(found) = lookup_in(rows, name, since) else {
                     continue;
                 };
@@ -136,28 +116,18 @@ mod tests {
     }
 
     fn lookup_in(rows: &[Row], name: &str, since: i64) -> Lookup {
-        let domain = if std::ptr::eq(rows, ONNX) {
-            ""
-        } else {
-            "ai.onnx.ml"
-        };
+        let domain = if std::ptr::eq(rows, ONNX) { "" } else { "ai.onnx.ml" };
         lookup(domain, name, since)
     }
 
     #[test]
     fn a_version_is_looked_up_from_its_row_to_the_next() {
-        let Lookup::Found(slice) = lookup("", "Slice", 9) else {
-            panic!("Slice 1 holds")
-        };
+        let Lookup::Found(slice) = lookup("", "Slice", 9) else { panic!("Slice 1 holds") };
         assert_eq!((slice.inputs(), slice.attributes().count()), ((1, 1), 3));
-        let Lookup::Found(slice) = lookup("", "Slice", 28) else {
-            panic!("Slice 10 holds")
-        };
+        let Lookup::Found(slice) = lookup("", "Slice", 28) else { panic!("Slice 10 holds") };
         assert_eq!((slice.inputs(), slice.attributes().count()), ((3, 5), 0));
         assert!(slice.requires(2) && !slice.requires(3));
-        let Lookup::Found(concat) = lookup("", "Concat", 13) else {
-            panic!("Concat 4 holds")
-        };
+        let Lookup::Found(concat) = lookup("", "Concat", 13) else { panic!("Concat 4 holds") };
         assert_eq!(concat.inputs(), (1, usize::MAX));
     }
 

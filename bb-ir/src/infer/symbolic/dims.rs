@@ -95,14 +95,7 @@ pub(super) fn quotient(whole: &[Dim], parts: &[&Dim]) -> Dim {
 
 /// The error for shapes that do not fit, of which extents may be unknown.
 pub(super) fn mismatch(op: &'static str, shapes: &[&[Dim]]) -> Error {
-    Error::Dims {
-        op,
-        shapes: shapes
-            .iter()
-            .map(|s| describe(s))
-            .collect::<Vec<_>>()
-            .join(", "),
-    }
+    Error::Dims { op, shapes: shapes.iter().map(|s| describe(s)).collect::<Vec<_>>().join(", ") }
 }
 
 fn describe(dims: &[Dim]) -> String {

@@ -32,24 +32,11 @@ impl Known {
             return None;
         }
         let entries = match data.dtype() {
-            DataType::I64 => data
-                .as_slice::<i64>()
-                .ok()?
-                .iter()
-                .map(|&v| Entry::Known(v))
-                .collect(),
-            DataType::I32 => data
-                .as_slice::<i32>()
-                .ok()?
-                .iter()
-                .map(|&v| Entry::Known(v.into()))
-                .collect(),
+            DataType::I64 => data.as_slice::<i64>().ok()?.iter().map(|&v| Entry::Known(v)).collect(),
+            DataType::I32 => data.as_slice::<i32>().ok()?.iter().map(|&v| Entry::Known(v.into())).collect(),
             _ => return None,
         };
-        Some(Known {
-            entries,
-            scalar: data.shape().is_empty(),
-        })
+        Some(Known { entries, scalar: data.shape().is_empty() })
     }
 
     /// The integers, if all are known.
@@ -64,10 +51,7 @@ impl Known {
     }
 
     fn list(entries: Vec<Entry>) -> Option<Known> {
-        (entries.len() <= MOST).then_some(Known {
-            entries,
-            scalar: false,
-        })
+        (entries.len() <= MOST).then_some(Known { entries, scalar: false })
     }
 }
 
@@ -93,10 +77,7 @@ pub(super) fn given(node: &Node, facts: &Facts, attribute: &str, input: usize) -
     if let Ok(Some(ints)) = node.attributes.ints(attribute) {
         return Given::Ints(ints.to_vec());
     }
-    match (
-        node.inputs.get(input),
-        facts.contents(node, input).and_then(Known::ints),
-    ) {
+    match (node.inputs.get(input), facts.contents(node, input).and_then(Known::ints)) {
         (None | Some(None), _) => Given::Absent,
         (_, Some(ints)) => Given::Ints(ints),
         _ => Given::Unknown,
@@ -117,22 +98,12 @@ pub(super) fn node(node: &Node, facts: &Facts) -> Option<Known> {
                 (if at < 0 { at + rank } else { at }).clamp(0, rank) as usize
             };
             let (start, end) = (bound("start", 0), bound("end", rank));
-            Known::list(
-                dims.get(start..end.max(start))?
-                    .iter()
-                    .map(Entry::from)
-                    .collect(),
-            )
+            Known::list(dims.get(start..end.max(start))?.iter().map(Entry::from).collect())
         }
         "Constant" => match node.attributes.iter().next()? {
             ("value", Attribute::Tensor(data)) => Known::of(data),
-            ("value_ints", Attribute::Ints(v)) => {
-                Known::list(v.iter().map(|&v| Entry::Known(v)).collect())
-            }
-            ("value_int", Attribute::Int(v)) => Some(Known {
-                entries: vec![Entry::Known(*v)],
-                scalar: true,
-            }),
+            ("value_ints", Attribute::Ints(v)) => Known::list(v.iter().map(|&v| Entry::Known(v)).collect()),
+            ("value_int", Attribute::Int(v)) => Some(Known { entries: vec![Entry::Known(*v)], scalar: true }),
             _ => None,
         },
         name => primitive(Primitive::from_name(name)?, node, facts),
@@ -146,22 +117,12 @@ fn primitive(op: Primitive, node: &Node, facts: &Facts) -> Option<Known> {
         P::Identity => Some(x.clone()),
         P::Cast => {
             let to = node.attributes.int("to").ok()??;
-            matches!(
-                DataType::from_onnx(to as i32)?,
-                DataType::I64 | DataType::I32
-            )
-            .then(|| x.clone())
+            matches!(DataType::from_onnx(to as i32)?, DataType::I64 | DataType::I32).then(|| x.clone())
         }
         P::Unsqueeze if x.scalar => Known::list(x.entries.clone()),
-        P::Squeeze if x.entries.len() == 1 => Some(Known {
-            entries: x.entries.clone(),
-            scalar: true,
-        }),
+        P::Squeeze if x.entries.len() == 1 => Some(Known { entries: x.entries.clone(), scalar: true }),
         P::Reshape => match facts.contents(node, 1)?.ints()?.len() {
-            0 => Some(Known {
-                entries: x.entries.clone(),
-                scalar: true,
-            }),
+            0 => Some(Known { entries: x.entries.clone(), scalar: true }),
             1 => Known::list(x.entries.clone()),
             _ => None,
         },
@@ -170,14 +131,7 @@ fn primitive(op: Primitive, node: &Node, facts: &Facts) -> Option<Known> {
                 let part = facts.contents(node, i)?;
                 (!part.scalar).then_some(&part.entries)
             });
-            Known::list(
-                parts
-                    .collect::<Option<Vec<_>>>()?
-                    .into_iter()
-                    .flatten()
-                    .cloned()
-                    .collect(),
-            )
+            Known::list(parts.collect::<Option<Vec<_>>>()?.into_iter().flatten().cloned().collect())
         }
         P::Gather if !x.scalar => {
             let indices = facts.contents(node, 1)?;
@@ -185,10 +139,7 @@ fn primitive(op: Primitive, node: &Node, facts: &Facts) -> Option<Known> {
                 let at = Axis::new(i, x.entries.len()).ok()?.get();
                 x.entries.get(at).cloned()
             });
-            Some(Known {
-                entries: entries.collect::<Option<_>>()?,
-                scalar: indices.scalar,
-            })
+            Some(Known { entries: entries.collect::<Option<_>>()?, scalar: indices.scalar })
         }
         P::Slice if !x.scalar => {
             let list = |name, at| match given(node, facts, name, at) {
@@ -211,17 +162,10 @@ fn primitive(op: Primitive, node: &Node, facts: &Facts) -> Option<Known> {
                 (1, n) | (n, 1) => n,
                 _ => return None,
             };
-            let pick = |k: &Known, i| {
-                k.entries
-                    .get(if k.entries.len() == 1 { 0 } else { i })
-                    .cloned()
-            };
+            let pick = |k: &Known, i| k.entries.get(if k.entries.len() == 1 { 0 } else { i }).cloned();
             let entries = (0..len).map(|i| Some(arithmetic(op, &pick(x, i)?, &pick(y, i)?)));
             let entries = entries.collect::<Option<_>>()?;
-            Some(Known {
-                entries,
-                scalar: x.scalar && y.scalar,
-            })
+            Some(Known { entries, scalar: x.scalar && y.scalar })
         }
         _ => None,
     }

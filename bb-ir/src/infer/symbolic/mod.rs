@@ -26,14 +26,12 @@ impl Facts {
     fn ty(&self, node: &Node, input: usize) -> &ValueType {
         static UNKNOWN: ValueType = ValueType::Unknown;
         let id = node.inputs.get(input).copied().flatten();
-        id.and_then(|id| self.types.get(id.index()))
-            .unwrap_or(&UNKNOWN)
+        id.and_then(|id| self.types.get(id.index())).unwrap_or(&UNKNOWN)
     }
 
     /// The contents of an operand, as far as they are known.
     fn contents(&self, node: &Node, input: usize) -> Option<&Known> {
-        self.contents
-            .get(&node.inputs.get(input).copied().flatten()?)
+        self.contents.get(&node.inputs.get(input).copied().flatten()?)
     }
 }
 
@@ -54,10 +52,7 @@ fn pass(
     captured: HashMap<ValueId, Known>,
     strict: bool,
 ) -> Result<Facts, Error> {
-    let mut facts = Facts {
-        types: graph.values.iter().map(|v| v.ty.clone()).collect(),
-        contents: captured,
-    };
+    let mut facts = Facts { types: graph.values.iter().map(|v| v.ty.clone()).collect(), contents: captured };
     for (id, data) in &graph.constants {
         // A caller may override an initializer that is also an input.
         if !graph.inputs.contains(id)
@@ -69,9 +64,7 @@ fn pass(
     for (at, node) in graph.nodes.iter_mut().enumerate() {
         subgraphs(node, &facts, limits)?;
         let results = rules::results(node, &facts).and_then(|types| {
-            types
-                .iter()
-                .try_for_each(|ty| bounded(ty, limits.tensor_bytes))?;
+            types.iter().try_for_each(|ty| bounded(ty, limits.tensor_bytes))?;
             Ok(types)
         });
         let types = match results {
@@ -97,8 +90,7 @@ fn pass(
                 }
             }
         }
-        if let (Some(known), Some(Some(id))) = (evaluate::node(node, &facts), node.outputs.first())
-        {
+        if let (Some(known), Some(Some(id))) = (evaluate::node(node, &facts), node.outputs.first()) {
             facts.contents.insert(*id, known);
         }
     }
@@ -119,10 +111,9 @@ fn subgraphs(node: &mut Node, facts: &Facts, limits: &Limits) -> Result<(), Erro
         for graph in graphs {
             let mut contents = HashMap::new();
             for (outer, inner) in &graph.captures {
-                if let (Some(ty), Some(value)) = (
-                    facts.types.get(outer.index()),
-                    graph.values.get_mut(inner.index()),
-                ) {
+                if let (Some(ty), Some(value)) =
+                    (facts.types.get(outer.index()), graph.values.get_mut(inner.index()))
+                {
                     value.ty.clone_from(ty);
                 }
                 if let Some(known) = facts.contents.get(outer) {
@@ -137,11 +128,7 @@ fn subgraphs(node: &mut Node, facts: &Facts, limits: &Limits) -> Result<(), Erro
 
 /// Refuses a value that is known to take more than `limit` bytes.
 fn bounded(ty: &ValueType, limit: usize) -> Result<(), Error> {
-    let ValueType::Tensor {
-        dtype,
-        shape: Some(dims),
-    } = ty
-    else {
+    let ValueType::Tensor { dtype, shape: Some(dims) } = ty else {
         return Ok(());
     };
     let Some(shape) = dims::concrete(dims) else {
@@ -150,11 +137,7 @@ fn bounded(ty: &ValueType, limit: usize) -> Result<(), Error> {
     let elements = element_count(&shape);
     match elements.and_then(|n| n.checked_mul(dtype.bits().max(8) / 8)) {
         Some(bytes) if bytes <= limit => Ok(()),
-        _ => Err(Error::TooLarge {
-            dtype: *dtype,
-            shape: shape.into_boxed_slice(),
-            limit,
-        }),
+        _ => Err(Error::TooLarge { dtype: *dtype, shape: shape.into_boxed_slice(), limit }),
     }
 }
 
@@ -163,11 +146,7 @@ fn at_node(node: &Node, at: usize, source: Error) -> Error {
         "" => format!("{} #{at}", node.op_type),
         name => name.to_owned(),
     };
-    Error::Node {
-        node: label,
-        op: node.op_type.clone(),
-        source: Box::new(source),
-    }
+    Error::Node { node: label, op: node.op_type.clone(), source: Box::new(source) }
 }
 
 /// The extents of a tensor type.

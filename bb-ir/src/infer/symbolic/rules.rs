@@ -23,12 +23,7 @@ pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Erro
         return Ok(vec![other.clone()]);
     }
     let dtype = dtype(op, node, facts)?;
-    let tensor = |shape| {
-        dtype.map_or(ValueType::Unknown, |dtype| ValueType::Tensor {
-            dtype,
-            shape,
-        })
-    };
+    let tensor = |shape| dtype.map_or(ValueType::Unknown, |dtype| ValueType::Tensor { dtype, shape });
     if op == Primitive::Split {
         return Ok(split(node, facts)?.into_iter().map(tensor).collect());
     }
@@ -56,9 +51,7 @@ fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, 
                 return Ok(None);
             };
             let number = i32::try_from(to).unwrap_or(-1);
-            vec![Param::Type(
-                DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?,
-            )]
+            vec![Param::Type(DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?)]
         }
         Primitive::Constant => return Ok(constant(node).map(|c| c.0)),
         _ => Vec::new(),
@@ -68,23 +61,16 @@ fn dtype(op: Primitive, node: &Node, facts: &Facts) -> Result<Option<DataType>, 
 
 /// The element type and the extents of a `Constant`.
 fn constant(node: &Node) -> Option<(DataType, Vec<Dim>)> {
-    Some(
-        match node
-            .attributes
-            .iter()
-            .find(|(name, _)| !name.starts_with("__"))?
-            .1
-        {
-            Attribute::Tensor(t) => (t.dtype(), known(t.shape())),
-            Attribute::Float(_) => (DataType::F32, vec![]),
-            Attribute::Floats(v) => (DataType::F32, known(&[v.len()])),
-            Attribute::Int(_) => (DataType::I64, vec![]),
-            Attribute::Ints(v) => (DataType::I64, known(&[v.len()])),
-            Attribute::Text(_) => (DataType::String, vec![]),
-            Attribute::Texts(v) => (DataType::String, known(&[v.len()])),
-            _ => return None,
-        },
-    )
+    Some(match node.attributes.iter().find(|(name, _)| !name.starts_with("__"))?.1 {
+        Attribute::Tensor(t) => (t.dtype(), known(t.shape())),
+        Attribute::Float(_) => (DataType::F32, vec![]),
+        Attribute::Floats(v) => (DataType::F32, known(&[v.len()])),
+        Attribute::Int(_) => (DataType::I64, vec![]),
+        Attribute::Ints(v) => (DataType::I64, known(&[v.len()])),
+        Attribute::Text(_) => (DataType::String, vec![]),
+        Attribute::Texts(v) => (DataType::String, known(&[v.len()])),
+        _ => return None,
+    })
 }
 
 /// The extents of a primitive's only result.
@@ -94,13 +80,9 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     let x = shape_of(facts.ty(node, 0));
     let y = shape_of(facts.ty(node, 1));
     match op {
-        P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Cast | P::Identity => {
-            Ok(x.map(<[Dim]>::to_vec))
-        }
+        P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Cast | P::Identity => Ok(x.map(<[Dim]>::to_vec)),
         // Before version 7 the second operand is broadcast to the first, as attributes say.
-        P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less
-            if node.opset < 7 =>
-        {
+        P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less if node.opset < 7 => {
             Ok(x.map(<[Dim]>::to_vec))
         }
         P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less => {
@@ -145,17 +127,10 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
             let extents: Vec<usize> = x.iter().map(stand_in).collect();
             infer::squeeze(&extents, &axes)?;
             let gone = |i: usize| {
-                axes.iter()
-                    .any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
+                axes.iter().any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
                     || axes.is_empty() && extents.get(i) == Some(&1)
             };
-            Ok(Some(
-                x.iter()
-                    .enumerate()
-                    .filter(|(i, _)| !gone(*i))
-                    .map(|(_, d)| d.clone())
-                    .collect(),
-            ))
+            Ok(Some(x.iter().enumerate().filter(|(i, _)| !gone(*i)).map(|(_, d)| d.clone()).collect()))
         }
         P::Unsqueeze => {
             let (Some(x), Given::Ints(axes)) = (x, given(node, facts, "axes", 1)) else {
@@ -166,13 +141,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
             let mut old = x.iter();
             Ok(marks
                 .iter()
-                .map(|&m| {
-                    if m == 1 {
-                        Some(Dim::Known(1))
-                    } else {
-                        old.next().cloned()
-                    }
-                })
+                .map(|&m| if m == 1 { Some(Dim::Known(1)) } else { old.next().cloned() })
                 .collect())
         }
         P::Constant => Ok(constant(node).map(|c| c.1)),
@@ -266,19 +235,13 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
                 open = Some(i);
                 Dim::Unknown
             }
-            Entry::Known(n) => {
-                Dim::Known(usize::try_from(*n).map_err(|_| Error::Extent { extent: *n })?)
-            }
+            Entry::Known(n) => Dim::Known(usize::try_from(*n).map_err(|_| Error::Extent { extent: *n })?),
             Entry::Symbol(name) => Dim::Symbol(name.clone()),
             Entry::Unknown => Dim::Unknown,
         });
     }
     if let (Some(open), Some(x)) = (open, x) {
-        let others = out
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| *i != open)
-            .map(|(_, d)| d);
+        let others = out.iter().enumerate().filter(|(i, _)| *i != open).map(|(_, d)| d);
         let rest = quotient(x, &others.collect::<Vec<_>>());
         if let Some(slot) = out.get_mut(open) {
             *slot = rest;
@@ -288,9 +251,7 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
 }
 
 fn concat(node: &Node, facts: &Facts) -> Result<Shaped, Error> {
-    let shapes: Option<Vec<&[Dim]>> = (0..node.inputs.len())
-        .map(|i| shape_of(facts.ty(node, i)))
-        .collect();
+    let shapes: Option<Vec<&[Dim]>> = (0..node.inputs.len()).map(|i| shape_of(facts.ty(node, i))).collect();
     let Some(shapes) = shapes else {
         return Ok(None);
     };
@@ -321,31 +282,23 @@ fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
         Given::Unknown => None,
     };
     let axes = list("axes", 3);
-    let (Some(starts), Some(ends), Some(axes), Some(steps)) = (
-        list("starts", 1),
-        list("ends", 2),
-        axes.clone(),
-        list("steps", 4),
-    ) else {
+    let (Some(starts), Some(ends), Some(axes), Some(steps)) =
+        (list("starts", 1), list("ends", 2), axes.clone(), list("steps", 4))
+    else {
         // Only the axes named change.
         let named = |i: usize| match &axes {
-            Some(axes) if !axes.is_empty() => axes
-                .iter()
-                .any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i)),
+            Some(axes) if !axes.is_empty() => {
+                axes.iter().any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
+            }
             _ => true,
         };
         let dims = x.iter().enumerate();
-        return Ok(Some(
-            dims.map(|(i, d)| if named(i) { Dim::Unknown } else { d.clone() })
-                .collect(),
-        ));
+        return Ok(Some(dims.map(|(i, d)| if named(i) { Dim::Unknown } else { d.clone() }).collect()));
     };
     // The rule runs once as if what is not known were huge and once as if it were nothing; an extent
     // that is sliced from its start to beyond any end stays what it is.
     let with = |stand_in: usize| -> Vec<usize> {
-        x.iter()
-            .map(|d| if let Dim::Known(n) = d { *n } else { stand_in })
-            .collect()
+        x.iter().map(|d| if let Dim::Known(n) = d { *n } else { stand_in }).collect()
     };
     let huge = 1 << 30;
     let most = infer::slice(&with(huge), &starts, &ends, &axes, &steps)?;
@@ -354,9 +307,7 @@ fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
             .zip(&most.dims)
             .map(|(dim, taken)| match dim {
                 Dim::Known(_) => Dim::Known(taken.count),
-                other if taken.count == huge && (taken.start == 0 || taken.step == -1) => {
-                    other.clone()
-                }
+                other if taken.count == huge && (taken.start == 0 || taken.step == -1) => other.clone(),
                 _ => Dim::Unknown,
             })
             .collect(),
@@ -375,11 +326,7 @@ fn gather(
         for entry in &contents.entries {
             if let Entry::Known(index) = entry {
                 let (index, extent) = (*index, *extent);
-                Axis::new(index, extent).map_err(|_| Error::Index {
-                    op: "gather",
-                    index,
-                    extent,
-                })?;
+                Axis::new(index, extent).map_err(|_| Error::Index { op: "gather", index, extent })?;
             }
         }
     }
@@ -477,31 +424,21 @@ fn other(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
     let tensor = |dtype, shape| vec![ValueType::Tensor { dtype, shape }];
     Ok(match node.op_type.as_str() {
         "Shape" => {
-            let bounded = ["start", "end"]
-                .iter()
-                .any(|a| node.attributes.get(a).is_some());
+            let bounded = ["start", "end"].iter().any(|a| node.attributes.get(a).is_some());
             let rank = shape_of(facts.ty(node, 0)).filter(|_| !bounded);
-            tensor(
-                DataType::I64,
-                Some(vec![rank.map_or(Dim::Unknown, |r| Dim::Known(r.len()))]),
-            )
+            tensor(DataType::I64, Some(vec![rank.map_or(Dim::Unknown, |r| Dim::Known(r.len()))]))
         }
         "Size" => tensor(DataType::I64, Some(vec![])),
         "ConstantOfShape" => {
-            let dtype = node
-                .attributes
-                .tensor("value")?
-                .map_or(DataType::F32, TensorData::dtype);
+            let dtype = node.attributes.tensor("value")?.map_or(DataType::F32, TensorData::dtype);
             let extent = |e: &Entry| match e {
-                Entry::Known(n) => usize::try_from(*n)
-                    .map(Dim::Known)
-                    .map_err(|_| Error::Extent { extent: *n }),
+                Entry::Known(n) => {
+                    usize::try_from(*n).map(Dim::Known).map_err(|_| Error::Extent { extent: *n })
+                }
                 Entry::Symbol(s) => Ok(Dim::Symbol(s.clone())),
                 Entry::Unknown => Ok(Dim::Unknown),
             };
-            let shape = facts
-                .contents(node, 0)
-                .map(|c| c.entries.iter().map(extent).collect());
+            let shape = facts.contents(node, 0).map(|c| c.entries.iter().map(extent).collect());
             tensor(dtype, shape.transpose()?)
         }
         name if KEEPING.contains(&name) => vec![facts.ty(node, 0).clone()],
