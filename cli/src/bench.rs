@@ -2,7 +2,8 @@
 
 use crate::error::{Error, Result};
 use crate::run::Session;
-use crate::{args, case, render, tensors};
+use crate::{args, render, tensors};
+use bb::conformance::onnx;
 use bb::{Module, TensorData, Value};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -37,7 +38,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let start = Instant::now();
     let session = Session::new(&options.common.backend, module)?;
     let inputs = match &options.inputs {
-        Some(folder) => case::read_all(folder, "input")?.into_iter().map(Some).collect(),
+        Some(folder) => onnx::read_tensors(folder, "input")?.into_iter().map(Some).collect(),
         None => random(&session)?,
     };
     let values = session.upload(&inputs)?;

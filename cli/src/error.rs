@@ -9,6 +9,9 @@ pub(crate) enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
+    #[error(transparent)]
+    Case(#[from] bb::conformance::onnx::Failure),
+
     #[error("cannot read `{}`", .path.display())]
     Read {
         path: PathBuf,

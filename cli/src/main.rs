@@ -3,8 +3,6 @@
 mod args;
 mod backends;
 mod bench;
-mod case;
-mod compare;
 mod conformance;
 mod error;
 mod inspect;

@@ -4,18 +4,15 @@ use crate::error::{Error, Result};
 use bb::{DataType, TensorData};
 use bb_ir::graph::{Dim, ValueType};
 use bb_ir::convert::Rounding;
-use prost::Message;
 use std::path::Path;
 
 /// Reads a `.npy` file, or a serialized `TensorProto`.
 pub(crate) fn read(path: &Path) -> Result<TensorData> {
-    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let tensor = |source: bb_ir::BoxError| Error::Tensor { path: path.to_owned(), source };
-    if path.extension().is_some_and(|e| e == "npy") {
-        return TensorData::from_npy(bytes.into()).map_err(|e| tensor(e.into()));
+    if path.extension().is_none_or(|e| e != "npy") {
+        return Ok(bb::conformance::onnx::read_tensor(path)?);
     }
-    let proto = bb_ir::proto::TensorProto::decode(bytes::Bytes::from(bytes)).map_err(|e| tensor(e.into()))?;
-    TensorData::from_proto(&proto).map_err(|e| tensor(e.into()))
+    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    TensorData::from_npy(bytes.into()).map_err(|e| Error::Tensor { path: path.to_owned(), source: e.into() })
 }
 
 /// Writes a `.npy` file.

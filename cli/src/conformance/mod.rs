@@ -5,8 +5,9 @@
 mod pool;
 
 use crate::args;
-use crate::case;
 use crate::error::{Error, Result};
+use crate::render;
+use bb::conformance::onnx;
 use pool::{Job, Outcome};
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
@@ -20,7 +21,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     let excluded = excluded(options.exclude.as_deref())?;
     let mut skipped = Vec::new();
     let mut jobs = Vec::new();
-    let cases = case::find(&options.dir)?;
+    let cases = onnx::find(&options.dir)?;
     if cases.is_empty() {
         return Err(Error::NoCases { dir: options.dir.clone() });
     }
@@ -54,13 +55,14 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
 
 /// Runs the cases that standard input names; answers each with a line, empty if it passed.
 pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
+    let runtime = bb::backend(&options.backend)?.runtime().clone();
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(Error::Worker)?;
-        let ran = std::panic::catch_unwind(|| case::run(Path::new(&line), &options.backend));
-        let reason = match ran {
+        let run = std::panic::AssertUnwindSafe(|| onnx::run(Path::new(&line), &runtime));
+        let reason = match std::panic::catch_unwind(run) {
             Ok(Ok(())) => String::new(),
-            Ok(Err(reason)) => reason,
+            Ok(Err(failure)) => render::chain(&failure),
             Err(_) => "panicked".to_owned(),
         };
         writeln!(out, "{}", reason.replace('\n', " ")).map_err(Error::Worker)?;

@@ -1,0 +1,156 @@
+//! Whether an output is the one expected: ONNX's comparison.
+
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::{DataType, Shape, TensorData};
+
+/// How far an element may be from the one expected: `absolute + relative * |expected|`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance {
+    /// The part that grows with the expected value.
+    pub relative: f64,
+    /// The part that does not.
+    pub absolute: f64,
+}
+
+impl Default for Tolerance {
+    /// ONNX's own, `onnx.backend.test.runner`.
+    fn default() -> Self {
+        Tolerance { relative: 1e-3, absolute: 1e-7 }
+    }
+}
+
+/// The relative tolerance of bfloat16, which has eight bits of precision.
+const BFLOAT16: f64 = 1.0 / 64.0;
+
+/// How an output differs from the one expected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Difference {
+    /// The element type differs.
+    #[error("expected element type {expected}, got {got}")]
+    Type {
+        /// The type expected.
+        expected: DataType,
+        /// The type that came.
+        got: DataType,
+    },
+
+    /// The shape differs.
+    #[error("expected shape {expected:?}, got {got:?}")]
+    Shape {
+        /// The extents expected.
+        expected: Shape,
+        /// The extents that came.
+        got: Shape,
+    },
+
+    /// An element differs by more than the tolerance.
+    #[error("element {index}: expected {expected}, got {got}; {count} elements differ")]
+    Element {
+        /// The first element that differs, in row-major order.
+        index: usize,
+        /// What was expected.
+        expected: String,
+        /// What came.
+        got: String,
+        /// How many differ.
+        count: usize,
+    },
+
+    /// The elements cannot be compared.
+    #[error(transparent)]
+    Elements(#[from] bb_ir::Error),
+}
+
+/// Compares an output with the one expected, as ONNX's own runner does.
+///
+/// NaN equals NaN. bfloat16 has a relative tolerance of 2^-6 at least.
+///
+/// # Errors
+///
+/// How they differ.
+pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) -> Result<(), Difference> {
+    if expected.dtype() != got.dtype() {
+        return Err(Difference::Type { expected: expected.dtype(), got: got.dtype() });
+    }
+    if expected.shape() != got.shape() {
+        return Err(Difference::Shape { expected: expected.shape().into(), got: got.shape().into() });
+    }
+    if expected.dtype() == DataType::String {
+        return first_difference(expected.iter_str().zip(got.iter_str()), |e, g| e == g);
+    }
+    let relative = match expected.dtype() {
+        DataType::BF16 => tolerance.relative.max(BFLOAT16),
+        _ => tolerance.relative,
+    };
+    let (expected, got) = (numbers(expected)?, numbers(got)?);
+    first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
+        e == g || (e.is_nan() && g.is_nan()) || (e - g).abs() <= tolerance.absolute + relative * e.abs()
+    })
+}
+
+fn first_difference<T: std::fmt::Display>(
+    pairs: impl Iterator<Item = (T, T)>,
+    same: impl Fn(&T, &T) -> bool,
+) -> Result<(), Difference> {
+    let mut different = pairs.enumerate().filter(|(_, (e, g))| !same(e, g));
+    match different.next() {
+        None => Ok(()),
+        Some((index, (expected, got))) => Err(Difference::Element {
+            index,
+            expected: expected.to_string(),
+            got: got.to_string(),
+            count: 1 + different.count(),
+        }),
+    }
+}
+
+/// Reads elements as numbers; complex ones as their two parts.
+fn numbers(x: &TensorData) -> Result<Vec<f64>, bb_ir::Error> {
+    match x.dtype() {
+        // Two numbers of the half width, interleaved.
+        DataType::C64 => {
+            let parts = TensorData::adopt(DataType::F32, &[2 * x.len()], x.bytes().clone())?;
+            Ok(parts.as_slice::<f32>()?.iter().map(|&v| f64::from(v)).collect())
+        }
+        DataType::C128 => {
+            let parts = TensorData::adopt(DataType::F64, &[2 * x.len()], x.bytes().clone())?;
+            Ok(parts.as_slice::<f64>()?.to_vec())
+        }
+        _ => Ok(cast(x, DataType::F64, Rounding::default())?.as_slice::<f64>()?.to_vec()),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn floats(x: &[f32]) -> TensorData {
+        TensorData::new(&[x.len()], x).unwrap()
+    }
+
+    #[test]
+    fn nan_equals_nan_and_infinity_itself() {
+        let x = floats(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
+        assert!(compare(&x, &x, Tolerance::default()).is_ok());
+        assert!(compare(&x, &floats(&[f32::NAN, f32::INFINITY, 0.0]), Tolerance::default()).is_err());
+        assert!(compare(&floats(&[1.0]), &floats(&[f32::NAN]), Tolerance::default()).is_err());
+    }
+
+    #[test]
+    fn tolerance_is_relative_to_the_expected_value() {
+        assert!(compare(&floats(&[1000.0]), &floats(&[1000.9]), Tolerance::default()).is_ok());
+        assert!(compare(&floats(&[1000.0]), &floats(&[1001.1]), Tolerance::default()).is_err());
+    }
+
+    #[test]
+    fn shapes_and_types_are_compared() {
+        let x = TensorData::scalar(1f32);
+        assert!(matches!(compare(&x, &floats(&[1.0]), Tolerance::default()), Err(Difference::Shape { .. })));
+        assert!(matches!(
+            compare(&x, &TensorData::scalar(1f64), Tolerance::default()),
+            Err(Difference::Type { .. })
+        ));
+    }
+}
