@@ -64,11 +64,11 @@ impl<'a, T> Operands<'a, T> {
 /// # Errors
 ///
 /// [`Error::Results`] if there is another number.
-pub fn only<T>(op: &'static str, outputs: Outputs<T>) -> Result<T, Error> {
+#[inline]
+pub fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
     let got = outputs.len();
-    let mut outputs = outputs.into_iter();
-    match (outputs.next(), outputs.next()) {
-        (Some(one), None) => Ok(one),
+    match outputs.pop() {
+        Some(one) if got == 1 => Ok(one),
         _ => Err(Error::Results { op: op.to_owned(), expected: 1, got }),
     }
 }
@@ -123,8 +123,9 @@ macro_rules! wrap_output {
     (Tensors, $result:expr) => { $result.map(crate::Outputs::from_vec) };
 }
 
-/// Lists operands as `&[Option<&T>]` does, by their kinds in a row.
+/// Lists operands as `&[Option<&T>]` does, by their kinds in a row: an array unless their number is open.
 macro_rules! list_operands {
+    ($(Tensor $x:ident),+) => { [$( Some($x) ),+] };
     ($($kind:ident $x:ident),*) => {{
         #[allow(unused_mut, reason = "some rows have no operands")]
         let mut list: smallvec::SmallVec<[Option<_>; 4]> = smallvec::SmallVec::new();

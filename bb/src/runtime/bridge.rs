@@ -6,12 +6,8 @@
 use super::services::Counters;
 use super::{Owner, Value};
 use crate::{Backend, Error, Outputs, Tensor};
-use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-
-/// Typed operands, held for the time of a call.
-pub(super) type Restored<T> = SmallVec<[Option<T>; 4]>;
 
 /// Erases a tensor's type.
 #[inline]
@@ -21,8 +17,16 @@ pub(super) fn erase<T: Tensor>(owner: Owner, tensor: T) -> Value {
 
 /// Erases the results of an operation.
 #[inline]
-pub(super) fn erase_all<T: Tensor>(owner: Owner, tensors: Outputs<T>) -> Outputs<Value> {
-    tensors.into_iter().map(|t| erase(owner, t)).collect()
+pub(super) fn erase_all<T: Tensor>(owner: Owner, mut tensors: Outputs<T>) -> Outputs<Value> {
+    // One result is the rule, and popping it spares moving an iterator over it.
+    match (tensors.len(), tensors.pop()) {
+        (1, Some(only)) => Outputs::from_buf([erase(owner, only)]),
+        (_, None) => Outputs::new(),
+        (_, Some(last)) => {
+            tensors.push(last);
+            tensors.into_iter().map(|t| erase(owner, t)).collect()
+        }
+    }
 }
 
 /// Erases named tensors.
@@ -44,25 +48,33 @@ pub(super) fn restore<T: Tensor>(op: &'static str, owner: Owner, value: &Value) 
     T::restore(value.slot()).ok_or_else(foreign)
 }
 
-/// Restores operands.
+/// As many operands as are restored without a list; more than almost any operation has.
+const FEW: usize = 4;
+
+/// Restores operands and calls `body` with them.
 ///
 /// # Errors
 ///
-/// As [`restore`].
+/// As [`restore`]; those of `body`.
 #[inline]
-pub(super) fn restore_all<T: Tensor>(
+pub(super) fn with_operands<T: Tensor, R>(
     op: &'static str,
     owner: Owner,
     values: &[Option<&Value>],
-) -> Result<Restored<T>, Error> {
-    let mut restored = Restored::new();
-    for value in values {
-        restored.push(match value {
-            Some(value) => Some(restore(op, owner, value)?),
-            None => None,
-        });
+    body: impl FnOnce(&[Option<&T>]) -> Result<R, Error>,
+) -> Result<R, Error> {
+    let restore = |value: &Option<&Value>| value.map(|v| restore::<T>(op, owner, v)).transpose();
+    if values.len() > FEW {
+        let owned = values.iter().map(restore).collect::<Result<Vec<Option<T>>, Error>>()?;
+        let operands: Vec<Option<&T>> = owned.iter().map(Option::as_ref).collect();
+        return body(&operands);
     }
-    Ok(restored)
+    let mut owned: [Option<T>; FEW] = [const { None }; FEW];
+    for (place, value) in owned.iter_mut().zip(values) {
+        *place = restore(value)?;
+    }
+    let operands = owned.each_ref().map(Option::as_ref);
+    body(operands.get(..values.len()).unwrap_or_default())
 }
 
 /// Restores named tensors.

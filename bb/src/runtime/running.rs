@@ -12,7 +12,6 @@ use crate::{
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
-use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -263,10 +262,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn dispatch_atomic(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult {
-        let typed = bridge::restore_all::<B::Tensor>(op.method, self.owner, inputs)?;
-        let outputs = self.guard(op.method, move || {
-            let operands: SmallVec<[Option<&B::Tensor>; 4]> = typed.iter().map(Option::as_ref).collect();
-            self.call(op, &operands, params)
+        let outputs = bridge::with_operands::<B::Tensor, _>(op.method, self.owner, inputs, |operands| {
+            self.guard(op.method, || self.call(op, operands, params))
         })?;
         Ok(bridge::erase_all(self.owner, outputs))
     }
@@ -344,10 +341,8 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
 
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let on = &*self.runtime;
-        let typed = bridge::restore_all::<B::Tensor>("run", on.owner, inputs)?;
-        let outputs = on.guard("run", move || {
-            let operands: SmallVec<[Option<&B::Tensor>; 4]> = typed.iter().map(Option::as_ref).collect();
-            self.executable.run(&on.backend, &operands)
+        let outputs = bridge::with_operands::<B::Tensor, _>("run", on.owner, inputs, |operands| {
+            on.guard("run", || self.executable.run(&on.backend, operands))
         })?;
         Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
     }
