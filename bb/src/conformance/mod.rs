@@ -10,6 +10,7 @@
 pub mod cases;
 mod check;
 mod host;
+pub mod onnx;
 mod subject;
 pub mod topics;
 
