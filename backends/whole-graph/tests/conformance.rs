@@ -1,3 +1,3 @@
 //! Every primitive's cases, on operations that are graphs of one node.
 
-bb::conformance!(bb_whole_graph::WholeGraph);
+bb::conformance!(bb_whole_graph::WholeGraph::new());
