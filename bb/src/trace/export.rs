@@ -188,7 +188,11 @@ impl Writer {
             if is_input(op, spec.name) {
                 let values: SmallVec<[i64; 8]> = match param {
                     Param::Ints(v) => v.iter().copied().collect(),
-                    Param::Extents(v) => v.iter().map(|&d| d as i64).collect(),
+                    Param::Extents(v) => {
+                        let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
+                        // An extent that wrapped to -1 would ask for whatever remains.
+                        values.map_err(|_| bb_ir::Error::Overflow { op: op.spec().method, shape: v.as_ref().into() })?
+                    }
                     _ => continue,
                 };
                 // Empty axes and steps mean what leaving them out means.
