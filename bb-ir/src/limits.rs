@@ -29,7 +29,7 @@ pub struct Limits {
     pub tensor_bytes: usize,
     /// The most bytes of all constant tensors together, functions inlined.
     pub total_tensor_bytes: usize,
-    /// The most bytes of a sparse constant, which is held dense.
+    /// The most bytes of all sparse constants together, which are held dense.
     pub sparse_bytes: usize,
     /// The longest name, in bytes.
     pub name_bytes: usize,
@@ -46,7 +46,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             model_bytes: 16 << 30,
-            nodes: 4_000_000,
+            nodes: 1_000_000,
             nesting: 64,
             tensor_elements: 1 << 34,
             tensor_bytes: 16 << 30,
@@ -64,12 +64,13 @@ pub(crate) struct Meter<'l> {
     pub(crate) limits: &'l Limits,
     nodes: usize,
     tensor_bytes: usize,
+    sparse_bytes: usize,
     text_bytes: usize,
 }
 
 impl<'l> Meter<'l> {
     pub(crate) fn new(limits: &'l Limits) -> Meter<'l> {
-        Meter { limits, nodes: 0, tensor_bytes: 0, text_bytes: 0 }
+        Meter { limits, nodes: 0, tensor_bytes: 0, sparse_bytes: 0, text_bytes: 0 }
     }
 
     /// Counts one node.
@@ -83,6 +84,17 @@ impl<'l> Meter<'l> {
         within("bytes of a constant", bytes, self.limits.tensor_bytes)?;
         self.tensor_bytes = self.tensor_bytes.saturating_add(bytes);
         within("bytes of all constants", self.tensor_bytes, self.limits.total_tensor_bytes)
+    }
+
+    /// The bytes that the next sparse constant may have.
+    pub(crate) fn sparse_left(&self) -> usize {
+        self.limits.sparse_bytes.saturating_sub(self.sparse_bytes).min(self.limits.tensor_bytes)
+    }
+
+    /// Counts the bytes of a sparse constant.
+    pub(crate) fn sparse(&mut self, bytes: usize) -> Result<(), Error> {
+        self.sparse_bytes = self.sparse_bytes.saturating_add(bytes);
+        self.tensor(bytes)
     }
 
     /// Counts the bytes of a name.

@@ -67,6 +67,8 @@ pub(super) struct Builder<'p> {
     /// Where external data lies.
     pub(super) path: Option<&'p Path>,
     pub(super) folder: Option<ExternalData>,
+    /// The tensors of functions, by the address of their messages.
+    pub(super) decoded: HashMap<usize, TensorData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
     /// The functions being inlined.
     pub(super) calls: Vec<super::function::Key<'p>>,
@@ -85,6 +87,7 @@ impl<'p> Builder<'p> {
             meter: Meter::new(&options.limits),
             path: options.external_data,
             folder: None,
+            decoded: HashMap::new(),
             functions: super::function::index(functions)?,
             calls: Vec::new(),
             frame: Frame::root(Rc::default()),
@@ -366,6 +369,7 @@ impl<'p> Builder<'p> {
         };
         let info = info.cloned().unwrap_or_default();
         self.meter.name(&info.name)?;
+        self.meter.text(types::weight(&info.ty))?;
         let inner = self.outer.get_mut(level + 1).unwrap_or(&mut self.level);
         let id = push_value(inner, info, true)?;
         inner.graph.captures.push((outer, id));

@@ -6,9 +6,15 @@ use crate::proto::tensor_proto::DataLocation;
 use crate::proto::{ExternalData, SparseTensorProto, TensorProto};
 use crate::{Error, TensorData, element_count};
 
-impl Builder<'_> {
+impl<'p> Builder<'p> {
     /// Decodes a tensor; one that lies outside the model is looked for in the folder allowed.
-    pub(super) fn tensor(&mut self, proto: &TensorProto) -> Result<TensorData, Error> {
+    ///
+    /// What a function carries is decoded once, however often the function is inlined.
+    pub(super) fn tensor(&mut self, proto: &'p TensorProto) -> Result<TensorData, Error> {
+        let key = std::ptr::from_ref(proto) as usize;
+        if let Some(data) = self.decoded.get(&key) {
+            return Ok(data.clone());
+        }
         self.header(proto, &proto.dims)?;
         let data = if proto.data_location() == DataLocation::External
             && let Some(folder) = self.folder()?
@@ -18,18 +24,30 @@ impl Builder<'_> {
             TensorData::from_proto(proto)?
         };
         self.meter.tensor(data.bytes().len())?;
+        self.keep(key, &data);
         Ok(data)
     }
 
     /// Decodes a sparse tensor to a dense one.
-    pub(super) fn sparse(&mut self, proto: &SparseTensorProto) -> Result<TensorData, Error> {
+    pub(super) fn sparse(&mut self, proto: &'p SparseTensorProto) -> Result<TensorData, Error> {
+        let key = std::ptr::from_ref(proto) as usize;
+        if let Some(data) = self.decoded.get(&key) {
+            return Ok(data.clone());
+        }
         for part in proto.values.iter().chain(&proto.indices) {
             self.header(part, &part.dims)?;
         }
-        let limit = self.meter.limits.sparse_bytes.min(self.meter.limits.tensor_bytes);
-        let data = TensorData::from_sparse_proto(proto, limit)?;
-        self.meter.tensor(data.bytes().len())?;
+        let data = TensorData::from_sparse_proto(proto, self.meter.sparse_left())?;
+        self.meter.sparse(data.bytes().len())?;
+        self.keep(key, &data);
         Ok(data)
+    }
+
+    /// Remembers a tensor by the address of its message, which outlives the builder.
+    fn keep(&mut self, key: usize, data: &TensorData) {
+        if !self.calls.is_empty() {
+            self.decoded.insert(key, data.clone());
+        }
     }
 
     /// Bounds the elements and the rank before anything is decoded.

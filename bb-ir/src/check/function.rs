@@ -2,6 +2,7 @@
 
 use super::build::{Builder, push_value};
 use super::model::{function_name, opsets};
+use super::types::weight;
 use crate::Error;
 use crate::graph::{Attribute, Node, ValueId, ValueInfo, ValueType};
 use crate::opset::{NEWEST, domain_name};
@@ -126,6 +127,7 @@ impl<'p> Builder<'p> {
     fn copy(&mut self, id: ValueId, label: &str) -> Result<ValueId, Error> {
         self.meter.node()?;
         let ty = self.level.graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
+        self.meter.text(weight(&ty))?;
         let copy = push_value(&mut self.level, ValueInfo { name: String::new(), ty }, false)?;
         self.level.graph.nodes.push(Node {
             name: label.to_owned(),

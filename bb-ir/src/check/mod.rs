@@ -17,4 +17,4 @@ mod types;
 
 pub use model::{CheckOptions, CheckedModel, check, check_graph, parse_model};
 
-pub(crate) use types::{describe, merge};
+pub(crate) use types::{describe, merge, weight};

@@ -92,6 +92,23 @@ fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     })
 }
 
+/// The bytes that a copy of a type takes, roughly.
+pub(crate) fn weight(ty: &ValueType) -> usize {
+    match ty {
+        ValueType::Unknown | ValueType::Tensor { shape: None, .. } => 0,
+        ValueType::Tensor { shape: Some(dims), .. } => dims
+            .iter()
+            .map(|d| match d {
+                Dim::Symbol(name) => 32 + name.len(),
+                Dim::Known(_) | Dim::Unknown => 32,
+            })
+            .sum(),
+        ValueType::Sequence(inner) | ValueType::Optional(inner) | ValueType::Map(_, inner) => {
+            64 + weight(inner)
+        }
+    }
+}
+
 /// Writes a type for a message.
 pub(crate) fn describe(ty: &ValueType) -> String {
     match ty {

@@ -50,6 +50,12 @@ impl Known {
             .collect()
     }
 
+    /// The bytes that a copy takes, roughly.
+    pub(super) fn weight(&self) -> usize {
+        let text = |e: &Entry| if let Entry::Symbol(name) = e { name.len() } else { 0 };
+        self.entries.iter().map(|e| 32 + text(e)).sum()
+    }
+
     fn list(entries: Vec<Entry>) -> Option<Known> {
         (entries.len() <= MOST).then_some(Known { entries, scalar: false })
     }

@@ -9,11 +9,12 @@ mod dims;
 mod evaluate;
 mod rules;
 
-use crate::check::{describe, merge};
+use crate::check::{describe, merge, weight};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
+use crate::limits::Meter;
 use crate::{Error, Limits, element_count};
 use evaluate::Known;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What is known of a graph's values so far.
 pub(super) struct Facts {
@@ -43,28 +44,29 @@ impl Facts {
 /// type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
 /// to take more bytes than one tensor may.
 pub(crate) fn graph(graph: &mut Graph, limits: &Limits) -> Result<(), Error> {
-    pass(graph, limits, HashMap::new(), true).map(drop)
+    pass(graph, &mut Meter::new(limits), HashMap::new(), true)
 }
 
 fn pass(
     graph: &mut Graph,
-    limits: &Limits,
+    meter: &mut Meter<'_>,
     captured: HashMap<ValueId, Known>,
     strict: bool,
-) -> Result<Facts, Error> {
+) -> Result<(), Error> {
     let mut facts = Facts { types: graph.values.iter().map(|v| v.ty.clone()).collect(), contents: captured };
+    let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     for (id, data) in &graph.constants {
         // A caller may override an initializer that is also an input.
-        if !graph.inputs.contains(id)
+        if !inputs.contains(id)
             && let Some(known) = Known::of(data)
         {
             facts.contents.insert(*id, known);
         }
     }
     for (at, node) in graph.nodes.iter_mut().enumerate() {
-        subgraphs(node, &facts, limits)?;
+        subgraphs(node, &facts, meter)?;
         let results = rules::results(node, &facts).and_then(|types| {
-            types.iter().try_for_each(|ty| bounded(ty, limits.tensor_bytes))?;
+            types.iter().try_for_each(|ty| bounded(ty, meter.limits.tensor_bytes))?;
             Ok(types)
         });
         let types = match results {
@@ -74,6 +76,7 @@ fn pass(
         };
         for (output, ty) in node.outputs.iter().zip(types) {
             let Some(id) = output else { continue };
+            meter.text(weight(&ty))?;
             let Some(slot) = facts.types.get_mut(id.index()) else {
                 continue;
             };
@@ -91,17 +94,18 @@ fn pass(
             }
         }
         if let (Some(known), Some(Some(id))) = (evaluate::node(node, &facts), node.outputs.first()) {
+            meter.text(known.weight())?;
             facts.contents.insert(*id, known);
         }
     }
     for (value, ty) in graph.values.iter_mut().zip(&facts.types) {
         value.ty.clone_from(ty);
     }
-    Ok(facts)
+    Ok(())
 }
 
 /// Infers the types in a node's subgraphs, and from branches those of the node.
-fn subgraphs(node: &mut Node, facts: &Facts, limits: &Limits) -> Result<(), Error> {
+fn subgraphs(node: &mut Node, facts: &Facts, meter: &mut Meter<'_>) -> Result<(), Error> {
     for attribute in node.attributes.values_mut() {
         let graphs: &mut [Graph] = match attribute {
             Attribute::Graph(g) => std::slice::from_mut(g),
@@ -114,13 +118,15 @@ fn subgraphs(node: &mut Node, facts: &Facts, limits: &Limits) -> Result<(), Erro
                 if let (Some(ty), Some(value)) =
                     (facts.types.get(outer.index()), graph.values.get_mut(inner.index()))
                 {
+                    meter.text(weight(ty))?;
                     value.ty.clone_from(ty);
                 }
                 if let Some(known) = facts.contents.get(outer) {
+                    meter.text(known.weight())?;
                     contents.insert(*inner, known.clone());
                 }
             }
-            pass(graph, limits, contents, false)?;
+            pass(graph, meter, contents, false)?;
         }
     }
     Ok(())

@@ -109,8 +109,9 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
         P::Transpose => {
             let Some(x) = x else { return Ok(None) };
             let perm = node.attributes.ints("perm")?.unwrap_or_default();
-            // The permutation does not depend on the extents, so any will do.
-            let perm = infer::transpose(&vec![1; x.len()], perm)?.perm;
+            // The permutation does not depend on the extents, so any will do where some are not known.
+            let extents = concrete(x).unwrap_or_else(|| std::iter::repeat_n(1, x.len()).collect());
+            let perm = infer::transpose(&extents, perm)?.perm;
             Ok(perm.iter().map(|&p| x.get(p).cloned()).collect())
         }
         P::Concat => concat(node, facts),

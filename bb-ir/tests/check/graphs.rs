@@ -1,0 +1,144 @@
+//! Names, order, types, attributes and opsets of one graph.
+
+use crate::build::*;
+use bb_ir::check::{CheckOptions, check};
+use bb_ir::proto::{ModelProto, SparseTensorProto};
+use bb_ir::{Error, Limits, TensorData};
+
+#[test]
+fn an_input_may_be_an_output_and_an_output_be_named_twice() {
+    let graph = checked(graph(&["x"], vec![], &["x", "x"])).unwrap();
+    assert_eq!((graph.outputs.len(), graph.nodes.len()), (2, 0));
+    assert_eq!(graph.outputs[0], graph.inputs[0]);
+}
+
+#[test]
+fn an_initializer_that_is_an_input_is_its_default() {
+    let g = graph(&["x", "w"], vec![node("Add", &["x", "w"], &["y"])], &["y"]);
+    let g = initializer(g, "w", &TensorData::new(&[1], &[1f32]).unwrap());
+    let graph = checked(g).unwrap();
+    assert_eq!(graph.inputs.len(), 2);
+    assert_eq!(graph.constants[0].0, graph.inputs[1]);
+}
+
+#[test]
+fn raw_data_is_adopted_and_typed() {
+    let g = initializer(graph(&[], vec![], &["w"]), "w", &TensorData::new(&[2], &[1f32, 2.]).unwrap());
+    let model = model(g);
+    let raw = model.graph.as_ref().unwrap().initializer[0].raw_data.clone().unwrap();
+    let graph = run(&model).unwrap().graph;
+    assert_eq!(graph.constants[0].1.bytes().as_ptr(), raw.as_ptr());
+    assert_eq!(ty(&graph, "w"), "f32[2]");
+}
+
+#[test]
+fn sparse_initializers_are_dense() {
+    let mut g = graph(&[], vec![], &["w"]);
+    g.sparse_initializer.push(SparseTensorProto {
+        values: Some(TensorData::new(&[2], &[5f32, 6.]).unwrap().to_proto("w")),
+        indices: Some(TensorData::new(&[2], &[1i64, 3]).unwrap().to_proto("")),
+        dims: vec![2, 2],
+    });
+    let graph = checked(g).unwrap();
+    assert_eq!(graph.constants[0].1.as_slice::<f32>().unwrap(), [0., 5., 0., 6.]);
+}
+
+#[test]
+fn names_are_provided_once() {
+    let twice = graph(&["x", "z"], vec![node("Neg", &["z"], &["x"])], &["x"]);
+    assert!(matches!(checked(twice), Err(Error::DuplicateValue { value, .. }) if value == "x"));
+    let w = TensorData::new(&[1], &[1f32]).unwrap();
+    let twice = initializer(initializer(graph(&[], vec![], &["w"]), "w", &w), "w", &w);
+    assert!(matches!(checked(twice), Err(Error::DuplicateValue { .. })));
+    assert!(matches!(checked(graph(&["x", "x"], vec![], &["x"])), Err(Error::DuplicateValue { .. })));
+}
+
+#[test]
+fn nodes_are_put_in_order() {
+    let nodes = vec![node("Neg", &["b"], &["c"]), node("Abs", &["a"], &["b"]), node("Exp", &["x"], &["a"])];
+    assert_eq!(ops(&checked(graph(&["x"], nodes, &["c"])).unwrap()), ["Exp", "Abs", "Neg"]);
+}
+
+#[test]
+fn outputs_need_a_provider() {
+    assert!(
+        matches!(checked(graph(&["x"], vec![], &["y"])), Err(Error::MissingOutput { value }) if value == "y")
+    );
+}
+
+#[test]
+fn operands_may_be_left_out_where_the_operator_says_so() {
+    let clip = node("Clip", &["x", "", ""], &["y"]);
+    let graph_ok = checked(graph(&["x"], vec![clip], &["y"])).unwrap();
+    assert_eq!(graph_ok.nodes[0].inputs.len(), 1);
+    let add = node("Add", &["", "x"], &["y"]);
+    let error = checked(graph(&["x"], vec![add], &["y"])).unwrap_err();
+    assert!(matches!(cause(error), Error::LeftOut { input: 0 }));
+    let add = node("Add", &["x"], &["y"]);
+    let error = checked(graph(&["x"], vec![add], &["y"])).unwrap_err();
+    assert!(matches!(cause(error), Error::Count { least: 2, most: 2, got: 1, .. }));
+}
+
+#[test]
+fn attributes_are_those_of_the_version() {
+    let squeeze = || node("Squeeze", &["x"], &["y"]).with(ints("axes", &[0]));
+    let at = |version| ModelProto {
+        opset_import: vec![opset("ai.onnx", version)],
+        ..model(graph(&["x"], vec![squeeze()], &["y"]))
+    };
+    assert_eq!(run(&at(11)).unwrap().graph.nodes[0].opset, 11);
+    assert!(matches!(cause(run(&at(13)).unwrap_err()), Error::UnknownAttribute { name } if name == "axes"));
+    let concat = node("Concat", &["x"], &["y"]);
+    let error = checked(graph(&["x"], vec![concat.clone()], &["y"])).unwrap_err();
+    assert!(matches!(cause(error), Error::MissingAttribute { name: "axis", .. }));
+    let error = checked(graph(&["x"], vec![concat.with(ints("axis", &[0]))], &["y"])).unwrap_err();
+    assert!(matches!(cause(error), Error::AttributeKind { expected: "an integer", .. }));
+    let twice = node("Concat", &["x"], &["y"]).with(int("axis", 0)).with(int("axis", 0));
+    let error = checked(graph(&["x"], vec![twice], &["y"])).unwrap_err();
+    assert!(matches!(cause(error), Error::DuplicateAttribute { .. }));
+}
+
+#[test]
+fn opsets_are_checked_per_domain() {
+    let with = |opsets| ModelProto {
+        opset_import: opsets,
+        ..model(graph(&["x"], vec![node("Neg", &["x"], &["y"])], &["y"]))
+    };
+    assert!(matches!(run(&with(vec![opset("", 29)])), Err(Error::Opset { newest: 28, .. })));
+    assert!(matches!(run(&with(vec![opset("", 0)])), Err(Error::Opset { .. })));
+    assert!(matches!(run(&with(vec![opset("", 13), opset("ai.onnx", 14)])), Err(Error::OpsetTwice { .. })));
+    assert!(matches!(cause(run(&with(vec![])).unwrap_err()), Error::NoOpset { .. }));
+    let mut foreign = with(vec![opset("com.example", 7)]);
+    foreign.graph.as_mut().unwrap().node[0].domain = Some("com.example".to_owned());
+    assert_eq!(run(&foreign).unwrap().graph.nodes[0].opset, 7);
+}
+
+#[test]
+fn declared_types_must_hold() {
+    let mut g = graph(&["x"], vec![node("Neg", &["x"], &["y"])], &[]);
+    g.output = vec![value("y", 7, &["n"])];
+    assert!(matches!(checked(g), Err(Error::Type { value, .. }) if value == "y"));
+    let mut g = graph(&[], vec![], &["w"]);
+    g.value_info = vec![value("w", 1, &["3"])];
+    let w = TensorData::new(&[2], &[1f32, 2.]).unwrap();
+    assert!(matches!(checked(initializer(g, "w", &w)), Err(Error::Type { .. })));
+}
+
+#[test]
+fn limits_bound_names_nodes_and_constants() {
+    let nodes = vec![node("Neg", &["x"], &["a"]), node("Neg", &["a"], &["b"])];
+    let w = TensorData::new(&[4], &[1f32; 4]).unwrap();
+    let model = model(initializer(graph(&["x"], nodes, &["b"]), "w", &w));
+    let with = |limits| check(&model, &CheckOptions { limits, external_data: None }).map(drop);
+    assert!(with(Limits::default()).is_ok());
+    for limits in [
+        Limits { nodes: 1, ..Limits::default() },
+        Limits { name_bytes: 0, ..Limits::default() },
+        Limits { tensor_elements: 3, ..Limits::default() },
+        Limits { tensor_bytes: 15, ..Limits::default() },
+        Limits { total_tensor_bytes: 15, ..Limits::default() },
+        Limits { total_text_bytes: 20, ..Limits::default() },
+    ] {
+        assert!(matches!(cause(with(limits.clone()).unwrap_err()), Error::Limit { .. }), "{limits:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Control flow: captures, shadowing, and what operators require of their subgraphs.
+
+use crate::build::*;
+use bb_ir::Error;
+use bb_ir::graph::{Attribute, Graph};
+use bb_ir::proto::{GraphProto, NodeProto};
+
+fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
+    graph(&[], nodes, &[output])
+}
+
+fn if_node(then: GraphProto, other: GraphProto) -> NodeProto {
+    node("If", &["c"], &["y"]).with(subgraph("then_branch", then)).with(subgraph("else_branch", other))
+}
+
+fn with_condition(nodes: Vec<NodeProto>) -> GraphProto {
+    let mut g = graph(&["x"], nodes, &["y"]);
+    g.input.push(value("c", 9, &[]));
+    g
+}
+
+fn subgraph_of<'g>(graph: &'g Graph, at: usize, name: &str) -> &'g Graph {
+    match graph.nodes[at].attributes.get(name) {
+        Some(Attribute::Graph(g)) => g,
+        other => panic!("expected a graph, got {other:?}"),
+    }
+}
+
+#[test]
+fn outer_values_become_captures_of_every_graph_between() {
+    let inner = if_node(
+        branch(vec![node("Neg", &["x"], &["i"])], "i"),
+        branch(vec![node("Abs", &["x"], &["i"])], "i"),
+    );
+    let middle = branch(vec![inner], "y");
+    let outer = if_node(middle, branch(vec![node("Exp", &["x"], &["e"])], "e"));
+    let graph = checked(with_condition(vec![outer])).unwrap();
+    let middle = subgraph_of(&graph, 0, "then_branch");
+    let inner = subgraph_of(middle, 0, "then_branch");
+    // `c` and `x`, each once per graph.
+    assert_eq!(middle.captures.len(), 2);
+    assert_eq!(inner.captures.len(), 1);
+    let (outer, own) = inner.captures[0];
+    assert_eq!((middle.name_of(outer), inner.name_of(own)), ("x", "x"));
+    assert_eq!(ty(inner, "i"), "f32[n]");
+}
+
+#[test]
+fn an_inner_name_hides_an_outer_one() {
+    let inner = branch(vec![node("Neg", &["x"], &["z"]), node("Abs", &["z"], &["w"])], "w");
+    let other = branch(vec![node("Exp", &["x"], &["w"])], "w");
+    let nodes = vec![node("Exp", &["x"], &["z"]), if_node(inner, other)];
+    let graph = checked(with_condition(nodes)).unwrap();
+    let then = subgraph_of(&graph, 1, "then_branch");
+    let captured: Vec<&str> = then.captures.iter().map(|c| then.name_of(c.1)).collect();
+    assert_eq!(captured, ["x"]);
+}
+
+#[test]
+fn a_subgraph_may_return_an_outer_value() {
+    let graph = checked(with_condition(vec![if_node(branch(vec![], "x"), branch(vec![], "x"))])).unwrap();
+    let then = subgraph_of(&graph, 0, "then_branch");
+    assert_eq!(then.outputs[0], then.captures[0].1);
+}
+
+#[test]
+fn a_branch_that_does_not_fit_may_never_run() {
+    let mut transpose = node("Transpose", &["x"], &["t"]);
+    transpose.attribute.push(ints("perm", &[1, 0]));
+    let nodes = vec![if_node(branch(vec![transpose], "t"), branch(vec![node("Neg", &["x"], &["t"])], "t"))];
+    assert!(checked(with_condition(nodes)).is_ok());
+}
+
+#[test]
+fn both_branches_are_required_and_agree_in_number() {
+    let one = node("If", &["c"], &["y"]).with(subgraph("then_branch", branch(vec![], "x")));
+    let error = checked(with_condition(vec![one])).unwrap_err();
+    assert!(matches!(cause(error), Error::MissingAttribute { name: "else_branch", .. }));
+    let two = if_node(graph(&[], vec![], &["x", "x"]), branch(vec![], "x"));
+    let error = checked(with_condition(vec![two])).unwrap_err();
+    assert!(matches!(cause(error), Error::Subgraph { attribute: "then_branch", expected: 1, got: 2, .. }));
+}
+
+#[test]
+fn loop_bodies_take_and_give_what_is_carried() {
+    let body = |inputs: &[&str], outputs: &[&str]| {
+        let mut g = graph(&[], vec![node("Neg", &["v"], &["w"])], outputs);
+        g.input = inputs.iter().map(|i| untyped(i)).collect();
+        g
+    };
+    let run = |body| {
+        let node = node("Loop", &["", "c", "x"], &["y"]).with(subgraph("body", body));
+        checked(with_condition(vec![node]))
+    };
+    assert!(run(body(&["i", "k", "v"], &["k", "w"])).is_ok());
+    assert!(matches!(
+        cause(run(body(&["i", "v"], &["i", "w"])).unwrap_err()),
+        Error::Subgraph { expected: 3, got: 2, .. }
+    ));
+    assert!(matches!(cause(run(body(&["i", "k", "v"], &["k"])).unwrap_err()), Error::Subgraph { .. }));
+}
+
+#[test]
+fn missing_values_in_subgraphs_are_named() {
+    let nodes = vec![if_node(branch(vec![node("Neg", &["nowhere"], &["t"])], "t"), branch(vec![], "x"))];
+    assert!(
+        matches!(cause(checked(with_condition(nodes)).unwrap_err()), Error::MissingValue { value, .. } if value == "nowhere")
+    );
+}
+
+#[test]
+fn deep_nesting_is_refused_without_recursion() {
+    let mut inner = branch(vec![], "x");
+    for _ in 0..500 {
+        inner = branch(vec![if_node(inner, branch(vec![], "x"))], "y");
+    }
+    let nodes = vec![if_node(inner, branch(vec![], "x"))];
+    assert!(matches!(cause(checked(with_condition(nodes)).unwrap_err()), Error::Limit { .. }));
+}
