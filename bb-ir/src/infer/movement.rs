@@ -98,7 +98,7 @@ pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<
         let have = element_count(shape).unwrap_or(usize::MAX);
         let rest = match (have, known) {
             (_, 0) => return Err(wrong("has a -1 beside a 0")),
-            (have, known) if have % known == 0 => have / known,
+            (have, known) if have.is_multiple_of(known) => have / known,
             _ => {
                 return Err(Error::Shapes { op, left: shape.into(), right: out.into_boxed_slice() });
             }

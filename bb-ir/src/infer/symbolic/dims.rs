@@ -87,7 +87,7 @@ pub(super) fn quotient(whole: &[Dim], parts: &[&Dim]) -> Dim {
     }
     match (names.as_slice(), divisor) {
         (_, 0) => Dim::Unknown,
-        ([], _) if have % divisor == 0 => Dim::Known(have / divisor),
+        ([], _) if have.is_multiple_of(divisor) => Dim::Known(have / divisor),
         ([name], _) if have == divisor => Dim::Symbol((*name).to_owned()),
         _ => Dim::Unknown,
     }
