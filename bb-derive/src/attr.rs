@@ -111,8 +111,13 @@ fn value<T>(
         ctxt.error(key, format_args!("`{key}` needs a value: write `{key} = {example}`"));
         return None;
     }
-    let parsed = input.parse::<Token![=]>().and_then(|_| parse(input)).and_then(|value| end(input).map(|()| value));
-    parsed.map_err(|error| ctxt.push(syn::Error::new(error.span(), format_args!("{error}: write `{key} = {example}`")))).ok()
+    match input.parse::<Token![=]>().and_then(|_| parse(input)) {
+        Ok(value) => end(input).map_err(|error| ctxt.push(error)).is_ok().then_some(value),
+        Err(error) => {
+            ctxt.push(syn::Error::new(error.span(), format_args!("{error}: write `{key} = {example}`")));
+            None
+        }
+    }
 }
 
 /// Parses `(element, …)`; `None` if an element is wrong.
@@ -154,7 +159,7 @@ fn list<T>(
 
 /// Refuses what follows an element, unless it is a comma.
 fn end(input: ParseStream<'_>) -> syn::Result<()> {
-    if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error("expected `,`")) }
+    if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error("expected `,` before what follows")) }
 }
 
 /// Moves past the next comma.

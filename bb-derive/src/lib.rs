@@ -9,6 +9,8 @@ mod ctxt;
 mod expand;
 mod model;
 mod native;
+#[cfg(test)]
+mod snapshots;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
@@ -28,7 +30,7 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Examples
 ///
-/// ```ignore
+/// ```text
 /// #[derive(bb::Backend)]
 /// #[bb(name = "gpu", new = Gpu::first_device, extensions(Nn))]
 /// struct Gpu { device: Device }
@@ -45,7 +47,7 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 ///
 /// # Examples
 ///
-/// ```ignore
+/// ```text
 /// #[bb::native]
 /// impl bb::ext::Nn for Gpu {
 ///     fn relu(&self, x: &GpuTensor) -> Result<GpuTensor, GpuError> {

@@ -7,7 +7,7 @@ use crate::attr::{Given, Named, Options};
 use crate::ctxt::Ctxt;
 use proc_macro2::Ident;
 use quote::ToTokens;
-use syn::{Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, Type, TypePath, parse_quote};
+use syn::{Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, PathSegment, Type, TypePath, parse_quote};
 
 /// A type to register.
 pub(crate) struct Backend<'a> {
@@ -33,6 +33,8 @@ pub(crate) enum New {
 pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) ty: Type,
+    /// The type as a reader would write it, without a module.
+    pub(crate) spelled: String,
 }
 
 impl<'a> Backend<'a> {
@@ -89,7 +91,7 @@ fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>,
             Given::No => default_name(ident, ctxt),
             Given::Wrong => String::new(),
         };
-        return vec![Instance { name, ty: parse_quote!(#ident) }];
+        return vec![Instance { name, ty: parse_quote!(#ident), spelled: ident.to_string() }];
     }
     let example = example(input);
     if let Given::Yes(name) = &name {
@@ -112,21 +114,37 @@ fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>,
 fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec<Instance> {
     let mut instances: Vec<Instance> = Vec::new();
     for Named { name, ty } in list {
-        let own = match &ty {
-            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == *ident),
-            _ => false,
+        let last = match &ty {
+            Type::Path(path) => path.path.segments.last().filter(|last| last.ident == *ident),
+            _ => None,
         };
-        if !own {
+        let Some(last) = last else {
             ctxt.error(&ty, format_args!("this is no instance of `{ident}`: write `{example}`"));
             continue;
-        }
+        };
         let checked = checked(&name, ctxt);
         if instances.iter().any(|other| other.name == checked) {
             ctxt.error(&name, format_args!("two instances are called `{checked}`; rename one"));
         }
-        instances.push(Instance { name: checked, ty });
+        instances.push(Instance { name: checked, spelled: spelled(last), ty });
     }
     instances
+}
+
+/// Writes a segment of a path as a reader would: tokens are apart where letters would touch, and after commas.
+fn spelled(segment: &PathSegment) -> String {
+    let tokens = segment.to_token_stream().to_string();
+    let mut spelled = String::new();
+    let mut words = tokens.split(' ').peekable();
+    while let Some(word) = words.next() {
+        spelled.push_str(word);
+        let letter = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
+        let touches = word.ends_with(letter) && words.peek().is_some_and(|next| next.starts_with(letter));
+        if words.peek().is_some() && (touches || word == ",") {
+            spelled.push(' ');
+        }
+    }
+    spelled
 }
 
 /// Writes an instance of the type, for messages.
@@ -218,6 +236,15 @@ fn misplaced(data: &Data, ctxt: &mut Ctxt) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn instances_are_spelled_as_a_reader_would() {
+        let Ok(Type::Path(path)) = syn::parse_str("my::Of<'static, &'static mut [f32; 4], Vec<u8>>") else {
+            panic!("a type");
+        };
+        let last = path.path.segments.last().map(spelled);
+        assert_eq!(last.as_deref(), Some("Of<'static, &'static mut[f32;4], Vec<u8>>"));
+    }
 
     #[test]
     fn names_are_in_kebab_case() {

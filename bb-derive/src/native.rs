@@ -4,6 +4,7 @@
 //! say.
 
 use crate::ctxt::Ctxt;
+use crate::expand;
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -13,13 +14,12 @@ use syn::{Attribute, Generics, Path, Token, Type, WhereClause, braced, parse_quo
 /// What to write, for messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
 
-/// An `impl` of a trait: its tokens up to the brace, the trait, and the methods.
+/// An `impl` of a trait: its tokens up to the brace, the trait, and what the braces hold.
 struct Impl {
     attributes: Vec<Attribute>,
     head: TokenStream,
     of: Path,
     body: TokenStream,
-    methods: Vec<Method>,
 }
 
 /// A method that is written, with the conditions under which it is compiled.
@@ -35,28 +35,31 @@ pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
         ctxt.push(error);
         None
     });
-    let parsed = Impl::parse.parse2(item.clone()).map_err(|error| ctxt.push(error)).ok();
-    let rendered = parsed.and_then(|item| {
-        let family = item.family(&mut ctxt)?;
-        Some(render(&item, &bb.unwrap_or_else(|| item.bb()), &family))
+    let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
+        let family = parsed.family()?;
+        let methods = methods(&parsed)?;
+        Ok(render(&parsed, &bb.unwrap_or_else(|| parsed.bb()), &family, &methods))
+    });
+    let rendered = rendered.unwrap_or_else(|error| {
+        ctxt.push(error);
+        item
     });
     let mistakes = ctxt.into_compile_error();
-    let item = rendered.unwrap_or(item);
-    quote!(#mistakes #item)
+    quote!(#mistakes #rendered)
 }
 
-fn render(item: &Impl, bb: &Path, family: &Ident) -> TokenStream {
-    let Impl { attributes, head, body, methods, .. } = item;
-    let at = family.span();
-    let operation = quote_spanned!(at=> #bb::__family!(operation #family));
+fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenStream {
+    let Impl { attributes, head, body, .. } = item;
+    let bb = expand::located(bb, family.span());
     let natives = methods.iter().map(|Method { conditions, name }| {
         let method = name.unraw().to_string();
-        quote!(#(#conditions)* <#operation>::by_method(#method))
+        quote!(#(#conditions)* #method)
     });
+    let natives = quote_spanned!(family.span()=> #bb::__family! { natives #family #(#natives)* });
     quote! {
         #(#attributes)*
         #head {
-            const NATIVE: &'static [#operation] = &[#(#natives),*];
+            #natives
             #body
         }
     }
@@ -78,19 +81,16 @@ fn renamed(input: ParseStream<'_>) -> syn::Result<Option<Path>> {
 }
 
 impl Impl {
-    /// Returns the family, unless the `impl` cannot be one of a family or has nothing to record.
-    fn family(&self, ctxt: &mut Ctxt) -> Option<Ident> {
-        let family = self.of.segments.last()?.ident.clone();
-        if family == "Backend" {
-            ctxt.error(&self.of, "the primitives are native anyway: remove `#[bb::native]` from this `impl`");
-            return None;
+    /// Returns the family's name.
+    fn family(&self) -> syn::Result<Ident> {
+        match self.of.segments.last() {
+            Some(last) if last.ident == "Backend" => Err(syn::Error::new_spanned(
+                &self.of,
+                "the primitives are native anyway: remove `#[bb::native]` from this `impl`",
+            )),
+            Some(last) => Ok(last.ident.clone()),
+            None => Err(syn::Error::new_spanned(&self.of, EXAMPLE)),
         }
-        if self.methods.is_empty() {
-            let message = "no method is written here, so none is native: write one, or remove `#[bb::native]`";
-            ctxt.error(&self.of, message);
-            return None;
-        }
-        Some(family)
     }
 
     /// Returns the path of `bb`: what stands before `ext::Family`, or the usual.
@@ -124,17 +124,16 @@ impl Impl {
         let content;
         braced!(content in input);
         let body: TokenStream = content.parse()?;
-        let methods = methods(body.clone())?;
         let head = quote!(#impl_token #generics #of #for_token #on #condition);
-        Ok(Impl { attributes, head, of: of.path, body, methods })
+        Ok(Impl { attributes, head, of: of.path, body })
     }
 }
 
 /// Finds the methods: a `fn` and a name, outside of all brackets.
-fn methods(body: TokenStream) -> syn::Result<Vec<Method>> {
+fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
     let mut methods = Vec::new();
     let mut conditions = Vec::new();
-    let mut tokens = body.into_iter().peekable();
+    let mut tokens = item.body.clone().into_iter().peekable();
     while let Some(token) = tokens.next() {
         match (&token, tokens.peek()) {
             (TokenTree::Punct(hash), Some(TokenTree::Group(group))) if hash.as_char() == '#' => {
@@ -158,6 +157,10 @@ fn methods(body: TokenStream) -> syn::Result<Vec<Method>> {
             (TokenTree::Punct(semicolon), _) if semicolon.as_char() == ';' => conditions.clear(),
             _ => {}
         }
+    }
+    if methods.is_empty() {
+        let message = "no method is written here, so none is native: write one, or remove `#[bb::native]`";
+        return Err(syn::Error::new_spanned(&item.of, message));
     }
     Ok(methods)
 }

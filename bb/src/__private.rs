@@ -12,9 +12,8 @@ pub use crate::runtime::{Created, Declared, Registration};
 pub use crate::{Backend, BoxError};
 pub use std::primitive::str;
 pub use std::result::Result;
-pub use std::{concat, env, module_path, stringify};
+pub use std::{concat, env, module_path};
 
-use crate::{Error, Outputs};
 use smallvec::SmallVec;
 
 /// An operand of a forwarded method, by its kind in a row.
@@ -26,20 +25,23 @@ pub enum Operand<'a, T> {
     Many(&'a [&'a T]),
 }
 
-impl<'a, T> From<&'a T> for Operand<'a, T> {
-    fn from(x: &'a T) -> Self {
+/// Makes an operand of an argument, by its kind in a row.
+#[allow(non_snake_case, reason = "named after the kinds in a row")]
+pub mod operand {
+    use super::Operand;
+
+    /// One.
+    pub fn Tensor<T>(x: &T) -> Operand<'_, T> {
         Operand::One(Some(x))
     }
-}
 
-impl<'a, T> From<Option<&'a T>> for Operand<'a, T> {
-    fn from(x: Option<&'a T>) -> Self {
+    /// One, or none.
+    pub fn Optional<T>(x: Option<&T>) -> Operand<'_, T> {
         Operand::One(x)
     }
-}
 
-impl<'a, T> From<&'a [&'a T]> for Operand<'a, T> {
-    fn from(xs: &'a [&'a T]) -> Self {
+    /// Any number.
+    pub fn Tensors<'a, T>(xs: &'a [&'a T]) -> Operand<'a, T> {
         Operand::Many(xs)
     }
 }
@@ -56,20 +58,26 @@ pub fn operands<'a, T>(operands: &[Operand<'a, T>]) -> SmallVec<[Option<&'a T>; 
     list
 }
 
-/// Turns the results of a call into what a method returns.
-pub trait IntoOutput<T, E>: Sized {
-    /// Converts.
-    fn into_output(outputs: Outputs<T>) -> Result<Self, E>;
-}
+/// Turns the results of a call into what a method returns, by its kind in a row.
+#[allow(non_snake_case, reason = "named after the kinds in a row")]
+pub mod outputs {
+    use crate::{Backend, Outputs};
 
-impl<T, E: From<Error>> IntoOutput<T, E> for T {
-    fn into_output(outputs: Outputs<T>) -> Result<T, E> {
+    /// Takes the only result.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Results`](crate::Error::Results) if there is another number.
+    pub fn Tensor<B: Backend + ?Sized>(outputs: Outputs<B::Tensor>) -> Result<B::Tensor, B::Error> {
         Ok(crate::call::only("forwarded operation", outputs)?)
     }
-}
 
-impl<T, E: From<Error>> IntoOutput<T, E> for Vec<T> {
-    fn into_output(outputs: Outputs<T>) -> Result<Vec<T>, E> {
+    /// Takes all results.
+    ///
+    /// # Errors
+    ///
+    /// None.
+    pub fn Tensors<B: Backend + ?Sized>(outputs: Outputs<B::Tensor>) -> Result<Vec<B::Tensor>, B::Error> {
         Ok(outputs.into_vec())
     }
 }

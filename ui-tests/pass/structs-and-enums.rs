@@ -43,7 +43,7 @@ fn main() {
     assert_eq!((Tuple::NAME, Tuple::VERSION), ("tuple-2", "2.0.0"));
     assert_eq!(NamedFields::NAME, "named-fields");
     assert_eq!(NamedFields::FAMILIES.len(), 2);
-    assert_eq!(NamedFields::NATIVE, [bb::ext::NnOp::Relu]);
+    assert_eq!(<NamedFields as Nn>::NATIVE, [bb::ext::NnOp::Relu]);
     assert!(NamedFields::FAMILIES[0].native().contains(bb::ext::NnOp::Relu as u16));
     assert!(!NamedFields::FAMILIES[0].native().contains(bb::ext::NnOp::Softmax as u16));
     assert!(matches!(Either::create(), Ok(Either::Left)));

@@ -25,8 +25,11 @@ pub type Named = HashMap<String, Handle>;
 /// Writes `impl bb::Backend` for a type: `backend!(Cpu)`, `backend!(<T> Cpu<T>)`.
 #[macro_export]
 macro_rules! backend {
-    ($(<$($param:ident),*>)? $backend:ty) => {
-        impl $(<$($param: ::core::marker::Send + ::core::marker::Sync),*>)? ::bb::Backend for $backend {
+    (<$param:ident> $backend:ty) => {
+        $crate::backend!(@ [<$param: ::core::marker::Send + ::core::marker::Sync>] $backend);
+    };
+    (@ [$($generics:tt)*] $backend:ty) => {
+        impl $($generics)* ::bb::Backend for $backend {
             type Tensor = $crate::Handle;
             type Error = ::bb::Error;
 
@@ -36,6 +39,9 @@ macro_rules! backend {
                 $crate::no_elements()
             }
         }
+    };
+    ($backend:ty) => {
+        $crate::backend!(@ [] $backend);
     };
 }
 

@@ -6,4 +6,5 @@
 fn messages_say_what_to_write() {
     let cases = trybuild::TestCases::new();
     cases.pass("pass/*.rs");
+    cases.compile_fail("fail/*.rs");
 }

@@ -25,7 +25,7 @@ mod tests {
             assert_eq!(usize::from(p.spec().index), i);
             assert_eq!(Primitive::from_index(p.spec().index), Some(p));
             assert_eq!(Primitive::from_name(p.spec().name), Some(p));
-            assert_eq!(Primitive::by_method(p.spec().method), p);
+            assert_eq!(Primitive::from_method(p.spec().method), Some(p));
         }
         assert_eq!(Primitive::Where.spec().method, "where");
     }

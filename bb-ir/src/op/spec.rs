@@ -131,13 +131,23 @@ macro_rules! op_family {
             }
 
             /// Returns the operation whose method is `method` (as in `reduce_sum`).
+            pub const fn from_method(method: &str) -> ::core::option::Option<$enum> {
+                $( if $crate::op::same($crate::op::method_name(stringify!($method)), method) {
+                    return ::core::option::Option::Some($enum::$name);
+                } )*
+                ::core::option::Option::None
+            }
+
+            /// Returns the operation whose method an `impl` of the family writes.
             ///
-            /// # Panics
-            ///
-            /// If there is none; in a constant, that is an error of the compiler's.
-            pub const fn by_method(method: &str) -> $enum {
-                $( if $crate::op::same($crate::op::method_name(stringify!($method)), method) { return $enum::$name; } )*
-                panic!(concat!("`", stringify!($family), "` has no operation of this name"))
+            /// A method that the family does not have is no member of the trait, which is an error already.
+            #[doc(hidden)]
+            pub const fn written(method: &str) -> $enum {
+                match ($enum::from_method(method), $enum::ALL) {
+                    (::core::option::Option::Some(operation), _) => operation,
+                    (::core::option::Option::None, [first, ..]) => *first,
+                    (::core::option::Option::None, []) => panic!("the family is empty"),
+                }
             }
 
             /// Returns what the table says of the operation.

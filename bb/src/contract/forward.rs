@@ -44,7 +44,7 @@ pub fn one_node<B: Backend + ?Sized>(
 ///     -> Result<HashMap<String, Self::Tensor>, Self::Error>
 /// ```
 ///
-/// `bb::forward_to_execute!(Self::run; conv, add);` writes the operations listed, and `execute`, for a backend
+/// `bb::forward_to_execute!(Self::run; pow, gather);` writes the operations listed, and `execute`, for a backend
 /// that has kernels for the others.
 #[macro_export]
 macro_rules! forward_to_execute {
@@ -63,6 +63,14 @@ macro_rules! forward_to_execute {
     ($run:path; $($method:ident),+ $(,)?) => {
         $( $crate::__forward_method!($method); )+
         $crate::__forward_execute!($run);
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!(
+            "write `bb::forward_to_execute!(Self::run);`, or `bb::forward_to_execute!(Self::run; add, mul);` with the \
+             operations that have no kernel"
+        );
+        // Else rustc would list every operation as missing, too.
+        $crate::__private::for_each_primitive!($crate::__forward_all);
     };
 }
 
@@ -101,17 +109,17 @@ macro_rules! __forward_one {
             let outputs = $crate::__private::one_node(
                 self,
                 $crate::Primitive::$name,
-                &$crate::__private::operands(&[$( $crate::__private::Operand::from($input) ),*]),
+                &$crate::__private::operands(&[$( $crate::__private::operand::$kind($input) ),*]),
                 &[$( $crate::__private::ir::param_value!($pkind, $param) ),*],
             )?;
-            $crate::__private::IntoOutput::into_output(outputs)
+            $crate::__private::outputs::$output::<Self>(outputs)
         }
     };
 }
 
 /// Defines `__forward_method!`, with one arm per primitive.
 macro_rules! forward_method {
-    ($( $(#[$doc:meta])*
+    ([$dollar:tt] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
@@ -121,8 +129,13 @@ macro_rules! forward_method {
             $( ($method) => {
                 $crate::__forward_one!($name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output);
             }; )*
+            ($dollar other:ident) => {
+                ::core::compile_error!(::core::concat!(
+                    "`", ::core::stringify!($dollar other), "` is not a primitive, so there is nothing to forward: remove it"
+                ));
+            };
         }
     };
 }
 
-bb_ir::for_each_primitive!(forward_method);
+bb_ir::for_each_primitive!(forward_method, $);

@@ -70,6 +70,7 @@ macro_rules! family_extended {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
@@ -97,6 +98,7 @@ macro_rules! family_tracer {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl $trait for crate::trace::Tracer {
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)

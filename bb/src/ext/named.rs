@@ -1,20 +1,20 @@
 //! Families by name, for the macros of `bb-derive`, which know none.
 
-/// Expands a family's name to its table or to its enum of operations.
+/// Expands a family's name to its table, or to the constant that lists native methods.
 ///
 /// One line per family.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family {
-    ($item:ident Create) => { $crate::__family_item!($item create CreateOp) };
-    ($item:ident Llm) => { $crate::__family_item!($item llm LlmOp) };
-    ($item:ident Nn) => { $crate::__family_item!($item nn NnOp) };
-    ($item:ident Scalar) => { $crate::__family_item!($item scalar ScalarOp) };
-    ($item:ident $unknown:ident) => {
-        ::core::compile_error!(::core::concat!(
+    ($item:ident Create $($with:tt)*) => { $crate::__family_item! { $item create CreateOp $($with)* } };
+    ($item:ident Llm $($with:tt)*) => { $crate::__family_item! { $item llm LlmOp $($with)* } };
+    ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
+    ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
+    ($item:ident $unknown:ident $($with:tt)*) => {
+        ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
             "`Create`, `Llm`, `Nn` and `Scalar`"
-        ))
+        )}
     };
 }
 
@@ -22,7 +22,11 @@ macro_rules! __family {
 #[macro_export]
 macro_rules! __family_item {
     (table $module:ident $operations:ident) => { $crate::ext::$module::table() };
-    (operation $module:ident $operations:ident) => { $crate::ext::$module::$operations };
+    (natives $module:ident $operations:ident $( $(#[$condition:meta])* $method:literal )*) => {
+        const NATIVE: &'static [$crate::ext::$module::$operations] = &[
+            $( $(#[$condition])* $crate::ext::$module::$operations::written($method) ),*
+        ];
+    };
 }
 
 #[cfg(test)]
@@ -37,7 +41,7 @@ mod tests {
         for module in modules {
             let mut letters = module.chars();
             let family: String = letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect();
-            assert!(named.contains(&format!("{family}) => {{ $crate::__family_item!($item {module} {family}Op)")));
+            assert!(named.contains(&format!("{family} $($with:tt)*) => {{ $crate::__family_item! {{ $item {module} {family}Op ")));
             assert!(named.contains(&format!("`{family}`")));
         }
     }

@@ -18,7 +18,7 @@ pub trait Declared: Backend + Sized + 'static {
     const PATH: &'static str;
 
     /// The extension families that the backend adopted.
-    const FAMILIES: &'static [FamilyTable<Self>];
+    const FAMILIES: &'static [FamilyTable<Self>] = &[];
 
     /// Makes the backend.
     ///

@@ -43,6 +43,7 @@ impl Traced {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Tensor for Traced {
     fn dtype(&self) -> DataType {
         self.0.dtype

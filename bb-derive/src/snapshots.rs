@@ -1,0 +1,52 @@
+//! Compares what the macros expand to with `tests/snapshots/*.expanded.rs`, which are what we would write by hand.
+//!
+//! `BLESS=1 cargo test -p bb-derive` writes them anew.
+
+use proc_macro2::TokenStream;
+use std::path::Path;
+
+/// Expands a case: the derive, or for an `impl` the attribute.
+fn expand(source: &str) -> TokenStream {
+    let Some(item) = source.split_once("#[bb::native]\n").map(|(_, item)| item) else {
+        return crate::expand::derive(&syn::parse_str(source).expect("a type"));
+    };
+    crate::native::native(TokenStream::new(), item.parse().expect("tokens"))
+}
+
+fn compare(case: &str) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let source = std::fs::read_to_string(folder.join(format!("{case}.rs"))).expect("the case");
+    let expansion = syn2::parse2(expand(&source)).expect("an expansion that parses");
+    let got = prettyplease::unparse(&expansion);
+    let snapshot = folder.join(format!("{case}.expanded.rs"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&snapshot, &got).expect("a snapshot");
+    }
+    let expected = std::fs::read_to_string(&snapshot).expect("the snapshot");
+    assert!(got == expected, "`{case}` expands to\n{got}\nexpected\n{expected}");
+}
+
+#[test]
+fn a_type_without_options() {
+    compare("plain");
+}
+
+#[test]
+fn every_option() {
+    compare("options");
+}
+
+#[test]
+fn instances_of_a_generic_type() {
+    compare("instances");
+}
+
+#[test]
+fn mistakes_stand_beside_what_was_understood() {
+    compare("mistakes");
+}
+
+#[test]
+fn native_methods() {
+    compare("native");
+}

@@ -1,0 +1,34 @@
+const _: () = {
+    #[automatically_derived]
+    impl ::bb::__private::Declared for Cpu<f32> {
+        const NAME: &'static ::bb::__private::str = "cpu-f32";
+        const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
+            "CARGO_PKG_VERSION"
+        );
+        const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
+            ::bb::__private::module_path!(), "::", "Cpu<f32>"
+        );
+        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+            ::bb::__private::default::<Self>()
+        }
+    }
+    ::bb::__private::inventory::submit! {
+        ::bb::__private::Registration::of:: < Cpu < f32 > > ()
+    }
+    #[automatically_derived]
+    impl ::bb::__private::Declared for Cpu<f64> {
+        const NAME: &'static ::bb::__private::str = "cpu-f64";
+        const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
+            "CARGO_PKG_VERSION"
+        );
+        const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
+            ::bb::__private::module_path!(), "::", "Cpu<f64>"
+        );
+        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+            ::bb::__private::default::<Self>()
+        }
+    }
+    ::bb::__private::inventory::submit! {
+        ::bb::__private::Registration::of:: < Cpu < f64 > > ()
+    }
+};

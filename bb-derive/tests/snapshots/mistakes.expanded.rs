@@ -1,0 +1,27 @@
+::core::compile_error! {
+    "unknown option `nme`; expected `name`, `version`, `crate`, `new`, `extensions` or `instances`"
+}
+::core::compile_error! {
+    "expected a string: write `version = \"1.2.0\"`"
+}
+const _: () = {
+    #[automatically_derived]
+    impl ::bb::__private::Declared for Cpu {
+        const NAME: &'static ::bb::__private::str = "cpu";
+        const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
+            "CARGO_PKG_VERSION"
+        );
+        const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
+            ::bb::__private::module_path!(), "::", "Cpu"
+        );
+        const FAMILIES: &'static [::bb::__private::FamilyTable<Self>] = &[
+            ::bb::__family!(table Nn),
+        ];
+        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+            ::bb::__private::default::<Self>()
+        }
+    }
+    ::bb::__private::inventory::submit! {
+        ::bb::__private::Registration::of:: < Cpu > ()
+    }
+};

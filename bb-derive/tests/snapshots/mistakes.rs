@@ -1,0 +1,3 @@
+#[derive(bb::Backend)]
+#[bb(nme = "cpu", version = 1, extensions(Nn))]
+struct Cpu;

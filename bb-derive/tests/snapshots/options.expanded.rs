@@ -1,0 +1,20 @@
+const _: () = {
+    #[automatically_derived]
+    impl renamed::__private::Declared for Gpu {
+        const NAME: &'static renamed::__private::str = "gpu";
+        const VERSION: &'static renamed::__private::str = "1.2.0";
+        const PATH: &'static renamed::__private::str = renamed::__private::concat!(
+            renamed::__private::module_path!(), "::", "Gpu"
+        );
+        const FAMILIES: &'static [renamed::__private::FamilyTable<Self>] = &[
+            renamed::__family!(table Nn),
+            renamed::__family!(table Llm),
+        ];
+        fn create() -> renamed::__private::Result<Self, renamed::__private::BoxError> {
+            renamed::__private::Created::<Self>::created(Gpu::first_device())
+        }
+    }
+    renamed::__private::inventory::submit! {
+        renamed::__private::Registration::of:: < Gpu > ()
+    }
+};

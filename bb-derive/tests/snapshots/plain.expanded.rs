@@ -1,0 +1,18 @@
+const _: () = {
+    #[automatically_derived]
+    impl ::bb::__private::Declared for Cpu {
+        const NAME: &'static ::bb::__private::str = "cpu";
+        const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
+            "CARGO_PKG_VERSION"
+        );
+        const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
+            ::bb::__private::module_path!(), "::", "Cpu"
+        );
+        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+            ::bb::__private::default::<Self>()
+        }
+    }
+    ::bb::__private::inventory::submit! {
+        ::bb::__private::Registration::of:: < Cpu > ()
+    }
+};

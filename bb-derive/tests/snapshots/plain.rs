@@ -1,0 +1,2 @@
+#[derive(bb::Backend, Default)]
+struct Cpu;

@@ -1,0 +1,6 @@
+//! The contract is not implemented.
+
+#[derive(bb::Backend, Default)]
+struct Cpu;
+
+fn main() {}

@@ -1,0 +1,18 @@
+//! `forward_to_execute!` names a function that does not exist.
+
+use ui_tests::Handle;
+
+struct Cpu;
+
+impl bb::Backend for Cpu {
+    type Tensor = Handle;
+    type Error = bb::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn to_host(&self, _x: &Handle) -> Result<bb::TensorData, bb::Error> {
+        ui_tests::no_elements()
+    }
+}
+
+fn main() {}

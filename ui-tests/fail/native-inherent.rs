@@ -1,0 +1,16 @@
+//! `#[bb::native]` on an `impl` of no trait.
+
+use ui_tests::Handle;
+
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+#[bb::native]
+impl Cpu {
+    fn relu(&self, x: &Handle) -> Result<Handle, bb::Error> {
+        Ok(x.clone())
+    }
+}
+
+fn main() {}

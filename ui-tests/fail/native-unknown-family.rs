@@ -1,0 +1,14 @@
+//! A trait that is no family.
+
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+#[bb::native]
+impl Clone for Cpu {
+    fn clone(&self) -> Cpu {
+        Cpu
+    }
+}
+
+fn main() {}

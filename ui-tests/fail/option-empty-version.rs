@@ -1,0 +1,9 @@
+//! A version that says nothing.
+
+#[derive(bb::Backend, Default)]
+#[bb(version = "")]
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+fn main() {}

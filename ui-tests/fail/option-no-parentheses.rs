@@ -1,0 +1,9 @@
+//! No parentheses.
+
+#[derive(bb::Backend, Default)]
+#[bb = "cpu"]
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+fn main() {}

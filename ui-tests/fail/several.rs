@@ -1,0 +1,12 @@
+//! Six mistakes, each reported at its own place in one build.
+
+#[derive(bb::Backend)]
+#[bb(name = "CPU", nme = "cpu", extensions(Nm), new = open)]
+#[bb(version)]
+struct Cpu;
+
+fn open() -> u32 {
+    0
+}
+
+fn main() {}
