@@ -4,7 +4,7 @@
 //! host, the backend has neither `Default` nor serde, and a whole graph is answered later. The worker
 //! computes by the reference backend.
 
-use bb::__private::{IntoOutput, Operand, operands};
+use bb::__private::{operand, operands, outputs};
 use bb::{
     Backend, BackendAttrs, BoxError, CompletionHandle, ContractResponse, DataType, GraphProto, Outputs, Primitive,
     Shape, TensorData, ir::op::Param,
@@ -185,10 +185,10 @@ macro_rules! forward {
             -> Result<bb::__output_type!($output), DeviceError> {
             let outputs = self.apply(
                 Primitive::$name,
-                &operands(&[$( Operand::from($input) ),*]),
+                &operands(&[$( operand::$kind($input) ),*]),
                 &[$($( bb::ir::param_value!($pkind, $param) ),+)?],
             )?;
-            IntoOutput::into_output(outputs)
+            outputs::$output::<Self>(outputs)
         }
     )* };
 }

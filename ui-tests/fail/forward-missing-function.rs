@@ -8,7 +8,7 @@ impl bb::Backend for Cpu {
     type Tensor = Handle;
     type Error = bb::Error;
 
-    bb::forward_to_execute!(Self::run);
+    bb::forward_to_execute!(Self::run_graph);
 
     fn to_host(&self, _x: &Handle) -> Result<bb::TensorData, bb::Error> {
         ui_tests::no_elements()
