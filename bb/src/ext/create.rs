@@ -1,7 +1,7 @@
 //! `Create`: tensors from nothing but a shape, a range or a seed.
 
-use crate::Backend;
-use bb_ir::op::RoundMode;
+use crate::{Backend, Error};
+use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 
 crate::ext::family::family! { [
@@ -15,33 +15,153 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `ConstantOfShape`, opset 25.
     Full 1 = full(; shape: Extents, value: Float, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of zeros.
+    Zeros 1 = zeros(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of ones.
+    Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes `start`, `start + step`, …: `count` elements.
+    ///
+    /// Source: ONNX `Range`, opset 11.
+    Range 11 = range(; start: Float, step: Float, count: Int, dtype: Type) -> Tensor;
+
+    /// Repeats a tensor along dimensions of extent 1 and new leading ones.
+    ///
+    /// Shapes: `shape` is final; `x` broadcasts to it. Types: all, storage included.
+    ///
+    /// Source: ONNX `Expand`, opset 13.
+    Expand 13 = expand(x: Tensor; shape: Extents) -> Tensor;
+
+    /// Draws from the uniform distribution over `low..high`; equal seeds give equal tensors.
+    ///
+    /// Source: ONNX `RandomUniform`, opset 22. The generator is [`Philox`](crate::ext::random::Philox).
+    RandomUniform 22 = random_uniform(; shape: Extents, low: Float, high: Float, seed: Int, dtype: Type) -> Tensor;
+
+    /// Draws from the normal distribution; equal seeds give equal tensors.
+    ///
+    /// Source: ONNX `RandomNormal`, opset 22. The generator is [`Philox`](crate::ext::random::Philox).
+    RandomNormal 22 = random_normal(; shape: Extents, mean: Float, scale: Float, seed: Int, dtype: Type) -> Tensor;
+}
+
+/// The most elements that are made on the host rather than repeated by the backend.
+const SMALL: usize = 4096;
+
+/// The largest extent that [`expand`] makes: what 32-bit indices count.
+const MOST_PER_AXIS: usize = 1 << 31;
+
+/// Converts one number to an element type.
+fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
+    Ok(cast(&TensorData::scalar(value), dtype, Rounding::default())?)
 }
 
 /// The body of [`Create::scalar_like`].
 pub fn scalar_like<B: Backend + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B::Tensor, B::Error> {
-    full(on, &[], value, crate::Tensor::dtype(x))
+    on.constant(&number(value, crate::Tensor::dtype(x))?)
 }
 
-/// The body of [`Create::full`]: a scalar, repeated by a gather of its only element.
+/// The body of [`Create::full`].
 pub fn full<B: Backend + ?Sized>(on: &B, shape: &[usize], value: f64, dtype: DataType) -> Result<B::Tensor, B::Error> {
-    let scalar = on.cast(&on.constant(&TensorData::scalar(value))?, dtype, true, RoundMode::Up)?;
-    let mut x = on.reshape(&scalar, &vec![1; shape.len()])?;
-    // One axis at a time: the indices are as many as the extents' sum, not their product.
-    for (axis, &extent) in shape.iter().enumerate() {
-        if extent > MOST_PER_AXIS {
-            return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge {
-                dtype,
-                shape: shape.into(),
-                limit: MOST_PER_AXIS,
-            });
+    let one = number(value, dtype)?;
+    match bb_ir::element_count(shape) {
+        Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
+            let bytes = one.bytes().repeat(n);
+            on.constant(&TensorData::adopt(dtype, shape, bytes.into()).map_err(Error::from)?)
         }
-        if extent != 1 {
-            let zeros = TensorData::new(&[extent], &vec![0i32; extent]).map_err(crate::Error::from)?;
-            x = on.gather(&x, &on.constant(&zeros)?, axis as i64)?;
+        _ => expand(on, &on.constant(&one)?, shape),
+    }
+}
+
+/// The body of [`Create::zeros`].
+pub fn zeros<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    full(on, shape, 0.0, dtype)
+}
+
+/// The body of [`Create::ones`].
+pub fn ones<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    full(on, shape, 1.0, dtype)
+}
+
+/// The body of [`Create::range`].
+pub fn range<B: Backend + ?Sized>(on: &B, start: f64, step: f64, count: i64, dtype: DataType) -> Result<B::Tensor, B::Error> {
+    let count = limited(&[usize::try_from(count).unwrap_or(0)], dtype)?;
+    let elements: Vec<f64> = (0..count).map(|i| start + i as f64 * step).collect();
+    from_f64(on, &[count], &elements, dtype)
+}
+
+/// The body of [`Create::expand`]: a gather of the only entry along each dimension that grows.
+///
+/// The indices are as many as the extents' sum, not their product.
+pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
+    let dtype = crate::Tensor::dtype(x);
+    let from = crate::Tensor::shape(x);
+    let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
+    let new = shape.len().checked_sub(from.len()).ok_or_else(wrong).map_err(Error::from)?;
+    let leading: Vec<i64> = (0..new as i64).collect();
+    let mut y = if new == 0 { on.identity(x)? } else { on.unsqueeze(x, &leading)? };
+    let extents = std::iter::repeat_n(&1, new).chain(from);
+    // Small extents first keep what lies between small.
+    let mut grows: Vec<(usize, usize)> = Vec::new();
+    for (axis, (&have, &want)) in extents.zip(shape).enumerate() {
+        match have {
+            _ if have == want => {}
+            1 => grows.push((want, axis)),
+            _ => return crate::ext::fail::<B, _>(wrong()),
         }
     }
-    Ok(x)
+    grows.sort_unstable();
+    for (extent, axis) in grows {
+        if extent > MOST_PER_AXIS {
+            let limit = MOST_PER_AXIS;
+            return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit });
+        }
+        let first = TensorData::zeros(DataType::I32, &[extent], usize::MAX).map_err(Error::from)?;
+        y = on.gather(&y, &on.constant(&first)?, axis as i64)?;
+    }
+    Ok(y)
 }
 
-/// The largest extent that [`full`] makes: what 32-bit indices count.
-const MOST_PER_AXIS: usize = 1 << 31;
+/// The body of [`Create::random_uniform`].
+pub fn random_uniform<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    low: f64,
+    high: f64,
+    seed: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let count = limited(shape, dtype)?;
+    let mut random = crate::ext::random::Philox::new(seed as u64);
+    let elements: Vec<f64> = (0..count).map(|_| low + (high - low) * random.unit()).collect();
+    from_f64(on, shape, &elements, dtype)
+}
+
+/// The body of [`Create::random_normal`].
+pub fn random_normal<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    mean: f64,
+    scale: f64,
+    seed: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let count = limited(shape, dtype)?;
+    let mut random = crate::ext::random::Philox::new(seed as u64);
+    let elements: Vec<f64> = (0..count).map(|_| mean + scale * random.normal()).collect();
+    from_f64(on, shape, &elements, dtype)
+}
+
+/// Makes a tensor of numbers, rounded to an element type.
+fn from_f64<B: Backend + ?Sized>(on: &B, shape: &[usize], elements: &[f64], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    let wide = TensorData::new(shape, elements).map_err(Error::from)?;
+    on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
+}
+
+/// Counts the elements of what is made on the host, of which there is a limit.
+fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
+    const MOST: usize = 1 << 28;
+    bb_ir::element_count(shape)
+        .filter(|&n| n <= MOST)
+        .ok_or_else(|| bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit: MOST }.into())
+}

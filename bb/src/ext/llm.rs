@@ -1,6 +1,7 @@
 //! `Llm`: what language models are made of.
 
-use crate::ext::Ops;
+use crate::ext::{Ops, math, normalize};
+use crate::{DataType, Tensor};
 
 crate::ext::family::family! { [
     /// What language models are made of.
@@ -12,6 +13,23 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `RMSNormalization`, opset 23.
     RmsNormalization 23 = rms_normalization(x: Tensor, scale: Tensor; axis: Int = -1, epsilon: Float = 1e-5) -> Tensor;
+
+    /// Turns pairs of elements of the last dimension by angles.
+    ///
+    /// Shapes: `x: [.., s, d]`; `cos` and `sin` broadcast to `[.., s, r / 2]`. The first `r` elements of the last
+    /// dimension turn; a pair is two neighbours if `interleaved`, else one from each half.
+    ///
+    /// Source: ONNX `RotaryEmbedding`, opset 23.
+    Rotate 23 = rotate(x: Tensor, cos: Tensor, sin: Tensor; dim: OptInt = None, interleaved: Bool = false) -> Tensor;
+
+    /// Averages `v` by the softmax of scaled products of `q` and `k`.
+    ///
+    /// Shapes: `q: [b, h, s, d]`, `k: [b, g, t, d]`, `v: [b, g, t, e]` with `h` a multiple of `g`, to `[b, h, s, e]`;
+    /// `bias`, of the type of `q`, is added to the products `[b, h, s, t]`. A row whose bias is minus infinity
+    /// throughout yields 0. A `softcap` above 0 bounds the products by its `tanh`.
+    ///
+    /// Source: ONNX `Attention`, opset 24.
+    Attention 24 = attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional; scale: OptFloat = None, softcap: Float = 0.0, precision: OptType = None) -> Tensor;
 }
 
 /// The body of [`Llm::rms_normalization`].
@@ -22,10 +40,155 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     axis: i64,
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
-    let rank = crate::Tensor::rank(x);
-    let from = bb_ir::Axis::new(axis, rank).map_err(crate::Error::from)?.get();
-    let axes: Vec<i64> = (from..rank).map(|a| a as i64).collect();
-    let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;
-    let root = on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?;
-    on.mul(&on.div(x, &root)?, scale)
+    let axes = normalize::axes_from(x, axis)?;
+    let normal = math::widened(on, x, DataType::F32, |x| {
+        let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;
+        on.div(x, &on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
+    })?;
+    on.mul(&math::to(on, &normal, scale.dtype())?, scale)
+}
+
+/// The body of [`Llm::rotate`].
+pub fn rotate<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    cos: &B::Tensor,
+    sin: &B::Tensor,
+    dim: Option<i64>,
+    interleaved: bool,
+) -> Result<B::Tensor, B::Error> {
+    let last = [x.rank() as i64 - 1];
+    let full = i64::MAX;
+    let (turning, rest) = match dim {
+        None => (x.clone(), None),
+        Some(dim) => (on.slice(x, &[0], &[dim], &last, &[])?, Some(on.slice(x, &[dim], &[full], &last, &[])?)),
+    };
+    let (a, b) = if interleaved {
+        (on.slice(&turning, &[0], &[full], &last, &[2])?, on.slice(&turning, &[1], &[full], &last, &[2])?)
+    } else {
+        let half = turning.shape().last().map_or(0, |d| d / 2) as i64;
+        (on.slice(&turning, &[0], &[half], &last, &[])?, on.slice(&turning, &[half], &[full], &last, &[])?)
+    };
+    let real = on.sub(&on.mul(cos, &a)?, &on.mul(sin, &b)?)?;
+    let imaginary = on.add(&on.mul(sin, &a)?, &on.mul(cos, &b)?)?;
+    let turned = if interleaved {
+        let pair = [last[0] + 1];
+        let pairs = on.concat(&[&on.unsqueeze(&real, &pair)?, &on.unsqueeze(&imaginary, &pair)?], pair[0])?;
+        on.reshape(&pairs, turning.shape())?
+    } else {
+        on.concat(&[&real, &imaginary], last[0])?
+    };
+    match rest {
+        Some(rest) => on.concat(&[&turned, &rest], last[0]),
+        None => Ok(turned),
+    }
+}
+
+/// What attention computes on the way.
+pub(crate) struct Attended<T> {
+    /// The averages.
+    pub(crate) y: T,
+    /// The scaled products, then bounded, then with the bias, then their softmax.
+    pub(crate) stages: [T; 4],
+}
+
+/// How products become weights.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Weighting {
+    pub(crate) scale: Option<f64>,
+    pub(crate) softcap: f64,
+    pub(crate) precision: Option<DataType>,
+}
+
+/// Attention, with its stages.
+pub(crate) fn attend<B: Ops + ?Sized>(
+    on: &B,
+    q: &B::Tensor,
+    k: &B::Tensor,
+    v: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    how: Weighting,
+) -> Result<Attended<B::Tensor>, B::Error> {
+    let wrong = || bb_ir::Error::Shapes { op: "attention", left: q.shape().into(), right: k.shape().into() };
+    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (q.shape(), k.shape(), v.shape()) else {
+        return crate::ext::fail::<B, _>(wrong());
+    };
+    if *g == 0 || !h.is_multiple_of(*g) {
+        return crate::ext::fail::<B, _>(wrong());
+    }
+    // Half of the factor on each side keeps the products in the range of halves.
+    let factor = how.scale.unwrap_or(1.0 / (*d as f64).sqrt()).sqrt();
+    let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, factor)?);
+    let transposed = on.transpose(k, &[0, 1, 3, 2])?;
+    let (q, k, v) = (scaled(q)?, scaled(&transposed)?, v.clone());
+    let product = if h == g {
+        on.matmul(&q, &k)?
+    } else {
+        // Heads that share keys are another batch dimension, along which the keys broadcast.
+        let grouped = on.reshape(&q, &[*b, *g, h / g, *s, *d])?;
+        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?, &[*b, *h, *s, *t])?
+    };
+    let bounded = if how.softcap > 0.0 {
+        let cap = on.scalar_like(&product, how.softcap)?;
+        on.mul(&on.tanh(&on.div(&product, &cap)?)?, &cap)?
+    } else {
+        product.clone()
+    };
+    let biased = bias.map_or_else(|| Ok(bounded.clone()), |bias| on.add(&bounded, bias))?;
+    let precise = math::to(on, &biased, how.precision.unwrap_or(biased.dtype()))?;
+    let mut weights = math::to(on, &on.softmax(&precise, -1)?, q.dtype())?;
+    if let Some(bias) = bias {
+        let most = on.reduce_max(bias, &[-1], true)?;
+        let masked = on.is_inf(&most, true, false)?;
+        weights = on.r#where(&masked, &on.scalar_like(&weights, 0.0)?, &weights)?;
+    }
+    let y = if h == g {
+        on.matmul(&weights, &v)?
+    } else {
+        let grouped = on.reshape(&weights, &[*b, *g, h / g, *s, *t])?;
+        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?, &[*b, *h, *s, *e])?
+    };
+    Ok(Attended { y, stages: [product, bounded, biased, weights] })
+}
+
+/// The body of [`Llm::attention`].
+pub fn attention<B: Ops + ?Sized>(
+    on: &B,
+    q: &B::Tensor,
+    k: &B::Tensor,
+    v: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    scale: Option<f64>,
+    softcap: f64,
+    precision: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    Ok(attend(on, q, k, v, bias, Weighting { scale, softcap, precision })?.y)
+}
+
+/// Which keys a query may attend to, by position: `i + offset - j` within bounds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reach {
+    /// The most positions back; `None` without bound.
+    pub(crate) left: Option<i64>,
+    /// The most positions ahead; `None` without bound.
+    pub(crate) right: Option<i64>,
+}
+
+/// Whether query `i` of `s` reaches key `j` of `t`, as `[s, t]`, or `[b, 1, s, t]` for offsets `[b, 1, 1, 1]`.
+pub(crate) fn reached<B: Ops + ?Sized>(
+    on: &B,
+    s: usize,
+    t: usize,
+    offset: &B::Tensor,
+    reach: Reach,
+) -> Result<Option<B::Tensor>, B::Error> {
+    let count = |n: usize| (0..n as i64).collect::<Vec<i64>>();
+    let i = on.add(&on.host(&[s, 1], &count(s))?, offset)?;
+    let back = on.sub(&i, &on.host(&[1, t], &count(t))?)?;
+    let left = reach.left.map(|most| on.less_or_equal(&back, &on.host(&[], &[most])?)).transpose()?;
+    let right = reach.right.map(|most| on.greater_or_equal(&back, &on.host(&[], &[-most])?)).transpose()?;
+    Ok(match (left, right) {
+        (Some(left), Some(right)) => Some(on.and(&left, &right)?),
+        (one, other) => one.or(other),
+    })
 }

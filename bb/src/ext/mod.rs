@@ -9,8 +9,13 @@ mod named;
 
 pub mod create;
 pub mod llm;
+pub(crate) mod math;
+pub(crate) mod movement;
 pub mod nn;
+pub(crate) mod normalize;
+pub mod random;
 pub mod scalar;
+pub(crate) mod window;
 
 pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, OpSet};

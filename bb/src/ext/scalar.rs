@@ -1,23 +1,256 @@
 //! `Scalar`: functions of single elements.
+//!
+//! Bodies of functions that are no primitive are in [`math`](super::math).
 
+use super::math;
 use crate::ext::Ops;
+
+pub use math::{
+    acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan, tanh,
+};
 
 crate::ext::family::family! { [
     /// Functions of single elements.
     Scalar, ScalarOp, scalar]
 
-    /// The greater of two elements; NaN wins.
-    ///
-    /// Source: ONNX `Max`, opset 13.
+    /// The greater of two elements; NaN wins. Source: ONNX `Max`, opset 13.
     Maximum 13 = maximum(a: Tensor, b: Tensor) -> Tensor;
+
+    /// The lesser of two elements; NaN wins. Source: ONNX `Min`, opset 13.
+    Minimum 13 = minimum(a: Tensor, b: Tensor) -> Tensor;
+
+    /// Whether both are true. Source: ONNX `And`, opset 7.
+    And 7 = and(a: Tensor, b: Tensor) -> Tensor;
+
+    /// Whether one is true. Source: ONNX `Or`, opset 7.
+    Or 7 = or(a: Tensor, b: Tensor) -> Tensor;
+
+    /// Whether exactly one is true. Source: ONNX `Xor`, opset 7.
+    Xor 7 = xor(a: Tensor, b: Tensor) -> Tensor;
+
+    /// Whether it is false. Source: ONNX `Not`, opset 1.
+    Not 1 = not(x: Tensor) -> Tensor;
+
+    /// `a >= b`; false where one is NaN. Source: ONNX `GreaterOrEqual`, opset 16.
+    GreaterOrEqual 16 = greater_or_equal(a: Tensor, b: Tensor) -> Tensor;
+
+    /// `a <= b`; false where one is NaN. Source: ONNX `LessOrEqual`, opset 16.
+    LessOrEqual 16 = less_or_equal(a: Tensor, b: Tensor) -> Tensor;
+
+    /// Whether it is NaN. Source: ONNX `IsNaN`, opset 20.
+    IsNaN 20 = is_nan(x: Tensor) -> Tensor;
+
+    /// Whether it is infinite, of the signs asked for. Source: ONNX `IsInf`, opset 20.
+    IsInf 20 = is_inf(x: Tensor; negative: Bool = true, positive: Bool = true) -> Tensor;
+
+    /// `1 / x`. Source: ONNX `Reciprocal`, opset 13.
+    Reciprocal 13 = reciprocal(x: Tensor) -> Tensor;
+
+    /// -1, 0 or 1; NaN stays NaN. Source: ONNX `Sign`, opset 13.
+    Sign 13 = sign(x: Tensor) -> Tensor;
+
+    /// The greatest integer that is not above. Source: ONNX `Floor`, opset 13.
+    Floor 13 = floor(x: Tensor) -> Tensor;
+
+    /// The least integer that is not below. Source: ONNX `Ceil`, opset 13.
+    Ceil 13 = ceil(x: Tensor) -> Tensor;
+
+    /// The nearest integer, the even one of two. Source: ONNX `Round`, opset 22.
+    Round 22 = round(x: Tensor) -> Tensor;
+
+    /// The integer next towards zero.
+    Trunc 1 = trunc(x: Tensor) -> Tensor;
+
+    /// The remainder, with the sign of `b`, or of `a` if `fmod`. Source: ONNX `Mod`, opset 13.
+    Modulo 13 = modulo(a: Tensor, b: Tensor; fmod: Bool = false) -> Tensor;
+
+    /// `exp(x) - 1`, exact near 0.
+    Expm1 1 = expm1(x: Tensor) -> Tensor;
+
+    /// `log(1 + x)`, exact near 0.
+    Log1p 1 = log1p(x: Tensor) -> Tensor;
+
+    /// The logistic function, `1 / (1 + exp(-x))`. Source: ONNX `Sigmoid`, opset 13.
+    Sigmoid 13 = sigmoid(x: Tensor) -> Tensor;
+
+    /// `log(1 + exp(x))`. Source: ONNX `Softplus`, opset 22.
+    Softplus 22 = softplus(x: Tensor) -> Tensor;
+
+    /// The error function. Source: ONNX `Erf`, opset 13.
+    Erf 13 = erf(x: Tensor) -> Tensor;
+
+    /// The sine of an angle in radians. Source: ONNX `Sin`, opset 22.
+    Sin 22 = sin(x: Tensor) -> Tensor;
+
+    /// The cosine of an angle in radians. Source: ONNX `Cos`, opset 22.
+    Cos 22 = cos(x: Tensor) -> Tensor;
+
+    /// The tangent of an angle in radians. Source: ONNX `Tan`, opset 22.
+    Tan 22 = tan(x: Tensor) -> Tensor;
+
+    /// The angle in radians with this sine. Source: ONNX `Asin`, opset 22.
+    Asin 22 = asin(x: Tensor) -> Tensor;
+
+    /// The angle in radians with this cosine. Source: ONNX `Acos`, opset 22.
+    Acos 22 = acos(x: Tensor) -> Tensor;
+
+    /// The angle in radians with this tangent. Source: ONNX `Atan`, opset 22.
+    Atan 22 = atan(x: Tensor) -> Tensor;
+
+    /// The hyperbolic sine. Source: ONNX `Sinh`, opset 22.
+    Sinh 22 = sinh(x: Tensor) -> Tensor;
+
+    /// The hyperbolic cosine. Source: ONNX `Cosh`, opset 22.
+    Cosh 22 = cosh(x: Tensor) -> Tensor;
+
+    /// The hyperbolic tangent. Source: ONNX `Tanh`, opset 13.
+    Tanh 13 = tanh(x: Tensor) -> Tensor;
+
+    /// The number with this hyperbolic sine. Source: ONNX `Asinh`, opset 22.
+    Asinh 22 = asinh(x: Tensor) -> Tensor;
+
+    /// The number with this hyperbolic cosine. Source: ONNX `Acosh`, opset 22.
+    Acosh 22 = acosh(x: Tensor) -> Tensor;
+
+    /// The number with this hyperbolic tangent. Source: ONNX `Atanh`, opset 22.
+    Atanh 22 = atanh(x: Tensor) -> Tensor;
 }
 
 /// The body of [`Scalar::maximum`].
 pub fn maximum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    // `a + b` is NaN where either is, and is not looked at where they compare.
+    // Where either is NaN nothing is less, and `a` is taken.
     let larger = on.r#where(&on.less(a, b)?, b, a)?;
-    if !crate::Tensor::dtype(a).is_float() {
-        return Ok(larger);
+    nan_wins(on, b, larger)
+}
+
+/// The body of [`Scalar::minimum`].
+pub fn minimum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let smaller = on.r#where(&on.greater(a, b)?, b, a)?;
+    nan_wins(on, b, smaller)
+}
+
+/// Takes `b` where it is NaN, `chosen` elsewhere.
+fn nan_wins<B: Ops + ?Sized>(on: &B, b: &B::Tensor, chosen: B::Tensor) -> Result<B::Tensor, B::Error> {
+    if !crate::Tensor::dtype(b).is_float() {
+        return Ok(chosen);
     }
-    on.r#where(&on.equal(b, b)?, &larger, b)
+    on.r#where(&on.equal(b, b)?, &chosen, b)
+}
+
+/// The body of [`Scalar::and`].
+pub fn and<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.r#where(a, b, &on.scalar_like(b, 0.0)?)
+}
+
+/// The body of [`Scalar::or`].
+pub fn or<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.r#where(a, &on.scalar_like(b, 1.0)?, b)
+}
+
+/// The body of [`Scalar::xor`].
+pub fn xor<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.not(&on.equal(a, b)?)
+}
+
+/// The body of [`Scalar::not`].
+pub fn not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.equal(x, &on.scalar_like(x, 0.0)?)
+}
+
+/// The body of [`Scalar::greater_or_equal`].
+pub fn greater_or_equal<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.or(&on.greater(a, b)?, &on.equal(a, b)?)
+}
+
+/// The body of [`Scalar::less_or_equal`].
+pub fn less_or_equal<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.or(&on.less(a, b)?, &on.equal(a, b)?)
+}
+
+/// The body of [`Scalar::is_nan`].
+pub fn is_nan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let x = math::numeric(on, x)?;
+    on.not(&on.equal(&x, &x)?)
+}
+
+/// The body of [`Scalar::is_inf`].
+pub fn is_inf<B: Ops + ?Sized>(on: &B, x: &B::Tensor, negative: bool, positive: bool) -> Result<B::Tensor, B::Error> {
+    let x = math::numeric(on, x)?;
+    let infinity = on.scalar_like(&x, f64::INFINITY)?;
+    match (negative, positive) {
+        (true, true) => on.equal(&on.abs(&x)?, &infinity),
+        (false, true) => on.equal(&x, &infinity),
+        (true, false) => on.equal(&x, &on.neg(&infinity)?),
+        // Nothing is greater than itself.
+        (false, false) => on.greater(&x, &x),
+    }
+}
+
+/// The body of [`Scalar::reciprocal`].
+pub fn reciprocal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.div(&on.scalar_like(x, 1.0)?, x)
+}
+
+/// The body of [`Scalar::sign`].
+pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let zero = on.scalar_like(x, 0.0)?;
+    let positive = on.r#where(&on.greater(x, &zero)?, &on.scalar_like(x, 1.0)?, x)?;
+    if crate::Tensor::dtype(x).is_unsigned_integer() {
+        return Ok(positive);
+    }
+    on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &positive)
+}
+
+/// The body of [`Scalar::trunc`]: by way of an integer, where one of 64 bits holds it.
+pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let dtype = crate::Tensor::dtype(x);
+    if !dtype.is_float() {
+        return on.identity(x);
+    }
+    // From 2^53 on every number is an integer; halves end before.
+    let limit = if matches!(dtype, crate::DataType::F16) { 65504.0 } else { 9_007_199_254_740_992.0 };
+    let whole = math::to(on, &math::to(on, x, crate::DataType::I64)?, dtype)?;
+    // A product keeps the sign of a zero.
+    let zero = on.scalar_like(x, 0.0)?;
+    let whole = on.r#where(&on.equal(&whole, &zero)?, &on.mul(x, &zero)?, &whole)?;
+    on.r#where(&on.less(&on.abs(x)?, &on.scalar_like(x, limit)?)?, &whole, x)
+}
+
+/// The body of [`Scalar::floor`].
+pub fn floor<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let whole = on.trunc(x)?;
+    let below = on.sub(&whole, &on.scalar_like(x, 1.0)?)?;
+    on.r#where(&on.greater(&whole, x)?, &below, &whole)
+}
+
+/// The body of [`Scalar::ceil`].
+pub fn ceil<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let whole = on.trunc(x)?;
+    let above = on.add(&whole, &on.scalar_like(x, 1.0)?)?;
+    on.r#where(&on.less(&whole, x)?, &above, &whole)
+}
+
+/// The body of [`Scalar::round`].
+pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let whole = on.trunc(x)?;
+    // The distance is exact, and so is half of the integer.
+    let distance = on.abs(&on.sub(x, &whole)?)?;
+    let half = on.scalar_like(x, 0.5)?;
+    let halved = on.mul(&whole, &half)?;
+    let odd = on.not(&on.equal(&halved, &on.trunc(&halved)?)?)?;
+    let away = on.or(&on.greater(&distance, &half)?, &on.and(&on.equal(&distance, &half)?, &odd)?)?;
+    on.r#where(&away, &on.add(&whole, &on.sign(x)?)?, &whole)
+}
+
+/// The body of [`Scalar::modulo`].
+pub fn modulo<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor, fmod: bool) -> Result<B::Tensor, B::Error> {
+    let quotient = on.trunc(&on.div(a, b)?)?;
+    let rest = on.sub(a, &on.mul(&quotient, b)?)?;
+    if fmod || crate::Tensor::dtype(a).is_unsigned_integer() {
+        return Ok(rest);
+    }
+    let zero = on.scalar_like(a, 0.0)?;
+    let differs = on.xor(&on.less(&rest, &zero)?, &on.less(b, &zero)?)?;
+    let uneven = on.not(&on.equal(&rest, &zero)?)?;
+    on.r#where(&on.and(&uneven, &differs)?, &on.add(&rest, b)?, &rest)
 }

@@ -9,10 +9,17 @@
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
 
 mod arithmetic;
+mod attention;
 mod call;
+mod ml;
 mod movement;
+mod normalize;
+mod quant;
 mod reduce;
+mod scalar;
+mod shape;
 mod table;
+mod window;
 
 pub use call::{Answer, Call, Function, Results};
 pub use table::{Class, Operator, lookup, operators};

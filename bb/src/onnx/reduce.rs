@@ -1,18 +1,20 @@
 //! Reductions, whose axes moved from an attribute to an operand.
 
 use super::call::{Answer, Call, one};
-use crate::ext::Ops;
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
 
 /// What a call reduces.
-pub(super) struct Reduced {
+struct Reduced {
     /// The axes; all if empty.
-    pub(super) axes: Vec<i64>,
+    axes: Vec<i64>,
     /// Whether reduced extents stay, as 1.
-    pub(super) keepdims: bool,
+    keepdims: bool,
 }
 
 /// Reads the axes, `None` where nothing is reduced.
-pub(super) fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option<Reduced>, B::Error> {
+fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option<Reduced>, B::Error> {
     let axes = call.list(on, "axes", 1)?.unwrap_or_default();
     if axes.is_empty() && call.flag("noop_with_empty_axes", false)? {
         return Ok(None);
@@ -20,22 +22,142 @@ pub(super) fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Re
     Ok(Some(Reduced { axes, keepdims: call.flag("keepdims", true)? }))
 }
 
-/// Declares operators that are one primitive reduction.
-macro_rules! direct {
-    ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-            let x = call.input(0)?;
-            Ok(one(match reduced(on, call)? {
-                Some(r) => on.$method(x, &r.axes, r.keepdims)?,
-                None => on.identity(x)?,
-            }))
+/// Declares reductions: what each element becomes before and each result after one primitive reduction.
+///
+/// A reduction of no axes is of every element alone, so that what surrounds it still applies.
+macro_rules! reductions {
+    ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
+        pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+            let $x = call.input(0)?;
+            let r = reduced($on, call)?;
+            let before = $before;
+            let $y = match r {
+                Some(r) => $on.$method(&before, &r.axes, r.keepdims)?,
+                None => $on.identity(&before)?,
+            };
+            Ok(one($after))
         }
     )*};
 }
 
-direct! {
-    max = reduce_max;
-    mean = reduce_mean;
-    min = reduce_min;
-    sum = reduce_sum;
+reductions! {
+    max = reduce_max, |on, x| x.clone(), |y| y;
+    mean = reduce_mean, |on, x| x.clone(), |y| y;
+    min = reduce_min, |on, x| x.clone(), |y| y;
+    sum = reduce_sum, |on, x| x.clone(), |y| y;
+    l1 = reduce_sum, |on, x| on.abs(x)?, |y| y;
+    l2 = reduce_sum, |on, x| on.mul(x, x)?, |y| root(on, &y)?;
+    log_sum = reduce_sum, |on, x| x.clone(), |y| on.log(&y)?;
+    sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
+}
+
+/// The square root; of integers by way of `f64`.
+fn root<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    if x.dtype().is_float() {
+        return on.sqrt(x);
+    }
+    math::to(on, &on.sqrt(&math::to(on, x, DataType::F64)?)?, x.dtype())
+}
+
+/// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
+pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
+    let most = on.reduce_max(x, &r.axes, true)?;
+    // Infinities subtract from themselves to NaN; they need no shift.
+    let zero = on.scalar_like(x, 0.0)?;
+    let shift = on.r#where(&on.is_inf(&most, true, true)?, &zero, &most)?;
+    let total = on.reduce_sum(&on.exp(&on.sub(x, &shift)?)?, &r.axes, true)?;
+    let y = on.add(&on.log(&total)?, &shift)?;
+    Ok(one(if r.keepdims { y } else { without(on, &y, &r.axes)? }))
+}
+
+/// Removes reduced dimensions, all if no axis is named.
+fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    match axes {
+        [] if y.rank() == 0 => on.identity(y),
+        [] => on.squeeze(y, &(0..y.rank() as i64).collect::<Vec<_>>()),
+        axes => on.squeeze(y, axes),
+    }
+}
+
+/// `ReduceProd`: products of halves, until one is left.
+pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
+    let axes = if r.axes.is_empty() { (0..x.rank() as i64).collect() } else { r.axes };
+    let mut y = x.clone();
+    for &axis in &axes {
+        let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+        let mut extent = x.shape().get(at).copied().unwrap_or(1) as i64;
+        if extent == 0 {
+            let mut shape = y.shape().to_vec();
+            if let Some(slot) = shape.get_mut(at) {
+                *slot = 1;
+            }
+            y = on.ones(&shape, x.dtype())?;
+        }
+        while extent > 1 {
+            let half = extent / 2;
+            let product = on.mul(&part(on, &y, 0, half, axis)?, &part(on, &y, half, 2 * half, axis)?)?;
+            y = if extent % 2 == 0 { product } else { on.concat(&[&product, &part(on, &y, 2 * half, extent, axis)?], axis)? };
+            extent = half + extent % 2;
+        }
+    }
+    Ok(one(if r.keepdims { on.identity(&y)? } else { without(on, &y, &axes)? }))
+}
+
+fn part<B: Ops + ?Sized>(on: &B, x: &B::Tensor, from: i64, to: i64, axis: i64) -> Result<B::Tensor, B::Error> {
+    on.slice(x, &[from], &[to], &[axis], &[])
+}
+
+/// Which position an extremum has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extremum {
+    /// Of the minimum rather than the maximum.
+    pub(super) least: bool,
+    /// The last of several rather than the first.
+    pub(super) last: bool,
+}
+
+/// The position of the extremum along `axis`, which stays as 1.
+pub(super) fn arg_extremum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, which: Extremum) -> Result<B::Tensor, B::Error> {
+    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let extent = x.shape().get(at).copied().unwrap_or(0);
+    let mut shape = vec![1; x.rank()];
+    if let Some(slot) = shape.get_mut(at) {
+        *slot = extent;
+    }
+    // Reductions take no 8- and 16-bit integers but those of `reduce_max`.
+    let x = match x.dtype() {
+        DataType::I16 | DataType::U16 => &math::to(on, x, DataType::I32)?,
+        _ => x,
+    };
+    let best = if which.least { on.reduce_min(x, &[axis], true)? } else { on.reduce_max(x, &[axis], true)? };
+    let mut found = on.equal(x, &best)?;
+    if x.dtype().is_float() {
+        found = on.or(&found, &on.is_nan(x)?)?;
+    }
+    let steps = on.host(&shape, &(0..extent as i64).collect::<Vec<_>>())?;
+    if which.last {
+        on.reduce_max(&on.r#where(&found, &steps, &on.host(&[], &[-1i64])?)?, &[axis], true)
+    } else {
+        on.reduce_min(&on.r#where(&found, &steps, &on.host(&[], &[extent as i64])?)?, &[axis], true)
+    }
+}
+
+fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> Answer<B> {
+    let axis = call.int_or("axis", 0)?;
+    let at = arg_extremum(on, call.input(0)?, axis, Extremum { least, last: call.flag("select_last_index", false)? })?;
+    Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
+}
+
+/// `ArgMax`.
+pub(super) fn arg_max<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    arg(on, call, false)
+}
+
+/// `ArgMin`.
+pub(super) fn arg_min<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    arg(on, call, true)
 }

@@ -1,6 +1,9 @@
 //! Which function serves an operator of an opset: one row per operator, with every version of its history.
 
-use super::{Function, arithmetic as a, movement as m, reduce as r};
+use super::{
+    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
+    scalar as s, shape as h, window as w,
+};
 use crate::ext::Ops;
 
 /// What an operator's function is made of.
@@ -64,36 +67,145 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
 operators! {
     "" {
         Primitives Abs: 1, 6, 13 => a::abs;
+        Primitives Acos: 7, 22 => s::acos;
+        Primitives Acosh: 9, 22 => s::acosh;
         Primitives Add: 1, 6 => a::legacy_add, 7, 13, 14 => a::add;
+        Primitives And: 1 => s::legacy_and, 7 => s::and;
+        Primitives ArgMax: 1, 11, 12, 13 => r::arg_max;
+        Primitives ArgMin: 1, 11, 12, 13 => r::arg_min;
+        Primitives Asin: 7, 22 => s::asin;
+        Primitives Asinh: 9, 22 => s::asinh;
+        Primitives Atan: 7, 22 => s::atan;
+        Primitives Atanh: 9, 22 => s::atanh;
+        Primitives Attention: 23, 24, 25 => t::attention;
+        Primitives AveragePool: 1, 7, 10, 11, 19, 22 => w::average_pool;
+        Primitives BatchNormalization: 1, 6, 7, 9, 14, 15 => n::batch_normalization;
+        Primitives BitShift: 11 => s::bit_shift;
         Primitives Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
         Primitives CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
+        Primitives Ceil: 1, 6, 13 => s::ceil;
+        Primitives Celu: 12 => s::celu;
+        Primitives Clip: 1, 6 => s::clip_by_attributes, 11, 12, 13 => s::clip;
         Primitives Concat: 1, 4, 11, 13 => m::concat;
         Primitives Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
+        Primitives ConstantOfShape: 9, 20, 21, 23, 24, 25 => h::constant_of_shape;
+        Primitives Conv: 1, 11, 22 => w::conv;
+        Primitives ConvInteger: 10 => w::conv_integer;
+        Primitives ConvTranspose: 1, 11, 22 => w::conv_transpose;
+        Primitives Cos: 7, 22 => s::cos;
+        Primitives Cosh: 9, 22 => s::cosh;
+        Primitives CumSum: 11, 14 => h::cum_sum;
+        Primitives DepthToSpace: 1, 11, 13 => h::depth_to_space;
+        Primitives DequantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::dequantize;
         Primitives Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
+        Primitives Dropout: 1, 6, 7, 10, 12, 13, 22 => h::dropout;
+        Primitives DynamicQuantizeLinear: 11 => q::dynamic_quantize;
+        Primitives Elu: 1, 6, 22 => s::elu;
         Primitives Equal: 1 => a::legacy_equal, 7, 11, 13, 19 => a::equal;
+        Primitives Erf: 9, 13 => s::erf;
         Primitives Exp: 1, 6, 13 => a::exp;
+        Primitives Expand: 8, 13 => h::expand;
+        Primitives EyeLike: 9, 22 => h::eye_like;
+        Primitives Flatten: 1, 9, 11, 13, 21, 23, 24, 25 => h::flatten;
+        Primitives Floor: 1, 6, 13 => s::floor;
         Primitives Gather: 1, 11, 13 => m::gather;
+        Primitives GatherElements: 11, 13 => h::gather_elements;
+        Primitives GatherND: 11, 12, 13 => h::gather_nd;
+        Primitives Gelu: 20 => s::gelu;
+        Primitives Gemm: 1, 6, 7, 9, 11, 13 => n::gemm;
+        Primitives GlobalAveragePool: 1, 22 => w::global_average_pool;
+        Primitives GlobalLpPool: 1, 2, 22 => w::global_lp_pool;
+        Primitives GlobalMaxPool: 1, 22 => w::global_max_pool;
         Primitives Greater: 1 => a::legacy_greater, 7, 9, 13 => a::greater;
+        Primitives GreaterOrEqual: 12, 16 => s::greater_or_equal;
+        Primitives GroupNormalization: 18, 21 => n::group_normalization;
+        Primitives HardSigmoid: 1, 6, 22 => s::hard_sigmoid;
+        Primitives HardSwish: 14, 22 => s::hard_swish;
+        Primitives Hardmax: 1, 11, 13 => n::hardmax;
         Primitives Identity: 1, 13, 14, 16, 19, 21, 23, 24, 25 => a::identity;
+        Primitives InstanceNormalization: 1, 6, 22 => n::instance_normalization;
+        Primitives IsInf: 10, 20 => s::is_inf;
+        Primitives IsNaN: 9, 13, 20 => s::is_nan;
+        Primitives LRN: 1, 13 => n::lrn;
+        Primitives LayerNormalization: 17 => n::layer_normalization;
+        Primitives LeakyRelu: 1, 6, 16 => s::leaky_relu;
         Primitives Less: 1 => a::legacy_less, 7, 9, 13 => a::less;
+        Primitives LessOrEqual: 12, 16 => s::less_or_equal;
         Primitives Log: 1, 6, 13 => a::log;
+        Primitives LogSoftmax: 1, 11 => n::joint_log_softmax, 13 => n::log_softmax;
+        Primitives LpNormalization: 1, 22 => n::lp_normalization;
+        Primitives LpPool: 1, 2, 11, 18, 22 => w::lp_pool;
         Primitives MatMul: 1, 9, 13 => a::matmul;
+        Primitives MatMulInteger: 10 => q::matmul_integer;
+        Primitives Max: 1, 6, 8, 12, 13 => s::max;
+        Primitives MaxPool: 1, 8, 10, 11, 12, 22 => w::max_pool;
+        Primitives Mean: 1, 6, 8, 13 => s::mean;
+        Primitives MeanVarianceNormalization: 9, 13 => n::mean_variance_normalization;
+        Primitives Min: 1, 6, 8, 12, 13 => s::min;
+        Primitives Mish: 18, 22 => s::mish;
+        Primitives Mod: 10, 13 => s::modulo;
         Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
         Primitives Neg: 1, 6, 13 => a::neg;
+        Primitives Not: 1 => s::not;
+        Primitives OneHot: 9, 11 => h::one_hot;
+        Primitives Or: 1 => s::legacy_or, 7 => s::or;
+        Primitives PRelu: 1, 6, 7, 9, 16 => s::prelu;
+        Primitives Pad: 1, 2, 11, 13, 18, 19, 21, 23, 24, 25 => h::pad;
         Primitives Pow: 1 => a::legacy_pow, 7, 12, 13, 15 => a::pow;
+        Primitives QLinearConv: 10 => q::qlinear_conv;
+        Primitives QLinearMatMul: 10, 21 => q::qlinear_matmul;
+        Primitives QuantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::quantize;
+        Primitives RMSNormalization: 23 => n::rms_normalization;
+        Primitives Range: 11 => h::range;
+        Primitives Reciprocal: 1, 6, 13 => s::reciprocal;
+        Primitives ReduceL1: 1, 11, 13, 18 => r::l1;
+        Primitives ReduceL2: 1, 11, 13, 18 => r::l2;
+        Primitives ReduceLogSum: 1, 11, 13, 18 => r::log_sum;
+        Primitives ReduceLogSumExp: 1, 11, 13, 18 => r::log_sum_exp;
         Primitives ReduceMax: 1, 11, 12, 13, 18, 20 => r::max;
         Primitives ReduceMean: 1, 11, 13, 18 => r::mean;
         Primitives ReduceMin: 1, 11, 12, 13, 18, 20 => r::min;
+        Primitives ReduceProd: 1, 11, 13, 18 => r::prod;
         Primitives ReduceSum: 1, 11, 13 => r::sum;
+        Primitives ReduceSumSquare: 1, 11, 13, 18 => r::sum_square;
+        Primitives Relu: 1, 6, 13, 14 => s::relu;
         Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
+        Primitives RotaryEmbedding: 23 => t::rotary_embedding;
+        Primitives Round: 11, 22 => s::round;
+        Primitives Selu: 1, 6, 22 => s::selu;
+        Primitives Shape: 1, 13, 15, 19, 21, 23, 24, 25 => h::shape;
+        Primitives Shrink: 9 => s::shrink;
+        Primitives Sigmoid: 1, 6, 13 => s::sigmoid;
+        Primitives Sign: 9, 13 => s::sign;
+        Primitives Sin: 7, 22 => s::sin;
+        Primitives Sinh: 9, 22 => s::sinh;
+        Primitives Size: 1, 13, 19, 21, 23, 24, 25 => h::size;
         Primitives Slice: 1, 10, 11, 13 => m::slice;
+        Primitives Softmax: 1, 11 => n::joint_softmax, 13 => n::softmax;
+        Primitives Softplus: 1, 22 => s::softplus;
+        Primitives Softsign: 1, 22 => s::softsign;
+        Primitives SpaceToDepth: 1, 13 => h::space_to_depth;
         Primitives Split: 1, 2, 11, 13, 18 => m::split;
         Primitives Sqrt: 1, 6, 13 => a::sqrt;
         Primitives Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
         Primitives Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;
+        Primitives Sum: 1, 6, 8, 13 => s::sum;
+        Primitives Swish: 24 => s::swish;
+        Primitives Tan: 7, 22 => s::tan;
+        Primitives Tanh: 1, 6, 13 => s::tanh;
+        Primitives ThresholdedRelu: 10, 22 => s::thresholded_relu;
+        Primitives Tile: 1, 6, 13 => h::tile;
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
+        Primitives Trilu: 14 => h::trilu;
         Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
         Primitives Where: 9, 16 => a::select;
+        Primitives Xor: 1 => s::legacy_xor, 7 => s::xor;
+    }
+    "ai.onnx.ml" {
+        Primitives ArrayFeatureExtractor: 1 => l::array_feature_extractor;
+        Primitives Binarizer: 1 => l::binarizer;
+        Primitives Normalizer: 1 => l::normalizer;
+        Primitives Scaler: 1 => l::scaler;
     }
 }
 

@@ -1,0 +1,197 @@
+//! Bodies of operations that move elements: padding, and selecting by index tensors.
+
+use crate::ext::{Create, Ops, fail, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::{Axis, Shape};
+
+/// The body of [`Nn::pad`](super::Nn::pad).
+pub fn pad<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    value: Option<&B::Tensor>,
+    pads: &[i64],
+    mode: &str,
+) -> Result<B::Tensor, B::Error> {
+    let wrong = |problem| bb_ir::Error::Param { op: "pad", param: "pads", problem, shape: x.shape().into() };
+    let rank = x.rank();
+    if pads.len() != 2 * rank {
+        return fail::<B, _>(wrong("must have a start and an end for each dimension"));
+    }
+    let (starts, ends) = pads.split_at(rank);
+    if pads.iter().all(|&p| p == 0) {
+        return on.identity(x);
+    }
+    let mut y = cropped(on, x, starts, ends)?;
+    for (axis, (&before, &after)) in starts.iter().zip(ends).enumerate() {
+        let (before, after) = (before.max(0) as usize, after.max(0) as usize);
+        if before == 0 && after == 0 {
+            continue;
+        }
+        if before.max(after) > isize::MAX as usize / 4 {
+            return fail::<B, _>(wrong("exceeds what an address can count"));
+        }
+        y = if mode == "constant" {
+            let part = |count: usize| -> Result<B::Tensor, B::Error> {
+                let mut shape = Shape::from_slice(y.shape());
+                if let Some(extent) = shape.get_mut(axis) {
+                    *extent = count;
+                }
+                match value {
+                    Some(value) if value.rank() == 0 => on.expand(value, &shape),
+                    Some(value) => on.expand(&on.reshape(value, &[])?, &shape),
+                    None => on.zeros(&shape, x.dtype()),
+                }
+            };
+            let mut parts = Vec::with_capacity(3);
+            if before > 0 {
+                parts.push(part(before)?);
+            }
+            parts.push(y.clone());
+            if after > 0 {
+                parts.push(part(after)?);
+            }
+            on.concat(&parts.iter().collect::<Vec<_>>(), axis as i64)?
+        } else {
+            let extent = y.shape().get(axis).copied().unwrap_or(0) as i64;
+            if extent == 0 {
+                return fail::<B, _>(wrong("enlarges an extent of 0 from nothing"));
+            }
+            let inside = |i: i64| match mode {
+                "edge" => Some(i.clamp(0, extent - 1)),
+                "wrap" => Some(i.rem_euclid(extent)),
+                "reflect" if extent == 1 => Some(0),
+                "reflect" => {
+                    let i = i.rem_euclid(2 * (extent - 1));
+                    Some(i.min(2 * (extent - 1) - i))
+                }
+                _ => None,
+            };
+            let indices: Option<Vec<i64>> = (-(before as i64)..extent + after as i64).map(inside).collect();
+            let Some(indices) = indices else {
+                let problem = format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`");
+                return fail::<B, _>(Error::Operator { op: "pad".to_owned(), what: "mode".to_owned(), problem });
+            };
+            on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64)?
+        };
+    }
+    Ok(y)
+}
+
+/// Cuts where paddings are negative.
+fn cropped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, starts: &[i64], ends: &[i64]) -> Result<B::Tensor, B::Error> {
+    if starts.iter().chain(ends).all(|&p| p >= 0) {
+        return Ok(x.clone());
+    }
+    let from: Vec<i64> = starts.iter().map(|&p| -p.min(0)).collect();
+    let to: Vec<i64> = x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64 + p.min(0)).max(0)).collect();
+    on.slice(x, &from, &to, &[], &[])
+}
+
+/// Makes negative indices count from the start, as `i64`.
+pub(crate) fn from_start<B: Ops + ?Sized>(on: &B, indices: &B::Tensor, extents: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let indices = math::to(on, indices, DataType::I64)?;
+    let negative = on.less(&indices, &on.scalar_like(&indices, 0.0)?)?;
+    on.r#where(&negative, &on.add(&indices, extents)?, &indices)
+}
+
+/// The distance in elements to the next along each dimension.
+pub(crate) fn strides(shape: &[usize]) -> Vec<i64> {
+    let mut strides = vec![0; shape.len()];
+    let mut step = 1i64;
+    for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        step *= extent as i64;
+    }
+    strides
+}
+
+/// The positions in row-major order of `to`'s coordinates in a tensor of these strides, as a broadcasting sum.
+pub(crate) fn positions<B: Ops + ?Sized>(
+    on: &B,
+    to: &[usize],
+    strides: &[i64],
+    but: Option<usize>,
+) -> Result<Option<B::Tensor>, B::Error> {
+    let mut sum: Option<B::Tensor> = None;
+    for (axis, (&extent, &stride)) in to.iter().zip(strides).enumerate() {
+        if Some(axis) == but || extent == 1 {
+            continue;
+        }
+        let mut shape = vec![1; to.len()];
+        if let Some(slot) = shape.get_mut(axis) {
+            *slot = extent;
+        }
+        let steps: Vec<i64> = (0..extent as i64).map(|i| i * stride).collect();
+        let steps = on.host(&shape, &steps)?;
+        sum = Some(match sum {
+            Some(sum) => on.add(&sum, &steps)?,
+            None => steps,
+        });
+    }
+    Ok(sum)
+}
+
+/// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by positions in row-major order.
+pub fn gather_elements<B: Ops + ?Sized>(on: &B, data: &B::Tensor, indices: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    let axis = Axis::new(axis, data.rank()).map_err(Error::from)?.get();
+    if data.rank() != indices.rank() {
+        let (left, right) = (data.shape().into(), indices.shape().into());
+        return fail::<B, _>(bb_ir::Error::Shapes { op: "gather_elements", left, right });
+    }
+    let flat = element_positions(on, data.shape(), indices, axis)?;
+    on.gather(&on.reshape(data, &[data.shape().iter().product()])?, &flat, 0)
+}
+
+/// For each index along `axis`, the position of the element it names among all of a tensor of `shape`.
+pub(crate) fn element_positions<B: Ops + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    indices: &B::Tensor,
+    axis: usize,
+) -> Result<B::Tensor, B::Error> {
+    let strides = strides(shape);
+    let extent = shape.get(axis).copied().unwrap_or(0) as i64;
+    let along = from_start(on, indices, &on.host(&[], &[extent])?)?;
+    let along = on.mul(&along, &on.host(&[], &[strides.get(axis).copied().unwrap_or(1)])?)?;
+    match positions(on, indices.shape(), &strides, Some(axis))? {
+        Some(others) => on.add(&along, &others),
+        None => Ok(along),
+    }
+}
+
+/// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by positions in row-major order.
+pub fn gather_nd<B: Ops + ?Sized>(on: &B, data: &B::Tensor, indices: &B::Tensor, batch_dims: i64) -> Result<B::Tensor, B::Error> {
+    let shapes = || bb_ir::Error::Shapes { op: "gather_nd", left: data.shape().into(), right: indices.shape().into() };
+    let (shape, index_shape) = (data.shape(), indices.shape());
+    let Some((&tuple, lead)) = index_shape.split_last() else { return fail::<B, _>(shapes()) };
+    let batch = usize::try_from(batch_dims).ok().filter(|&b| b <= lead.len() && b + tuple <= shape.len());
+    let Some(batch) = batch else { return fail::<B, _>(shapes()) };
+    let (outer, rest) = shape.split_at(batch);
+    let (named, slice) = rest.split_at(tuple);
+    let flat = tuple_positions(on, outer, named, indices)?;
+    let rows: Vec<usize> = std::iter::once(outer.iter().chain(named).product()).chain(slice.iter().copied()).collect();
+    on.gather(&on.reshape(data, &rows)?, &flat, 0)
+}
+
+/// For each index tuple, the position of the slice it names among all that `outer` and `named` extents count.
+pub(crate) fn tuple_positions<B: Ops + ?Sized>(
+    on: &B,
+    outer: &[usize],
+    named: &[usize],
+    indices: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let extents: Vec<i64> = named.iter().map(|&d| d as i64).collect();
+    let indices = from_start(on, indices, &on.host(&[extents.len()], &extents)?)?;
+    let scaled = on.mul(&indices, &on.host(&[named.len()], &strides(named))?)?;
+    let flat = on.reduce_sum(&scaled, &[-1], false)?;
+    let size = named.iter().product::<usize>() as i64;
+    let steps: Vec<i64> = strides(outer).iter().map(|s| s * size).collect();
+    match positions(on, outer, &steps, None)? {
+        Some(batches) => {
+            let trailing: Vec<i64> = (outer.len() as i64..flat.rank() as i64).collect();
+            let batches = if trailing.is_empty() { batches } else { on.unsqueeze(&batches, &trailing)? };
+            on.add(&flat, &batches)
+        }
+        None => Ok(flat),
+    }
+}

@@ -1,0 +1,106 @@
+//! Bodies of operations that normalise: by exponentials, by moments.
+
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
+
+/// The body of [`Nn::softmax`](super::Nn::softmax).
+pub fn softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    softmax_over(on, x, &[axis])
+}
+
+/// The body of [`Nn::log_softmax`](super::Nn::log_softmax).
+pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    log_softmax_over(on, x, &[axis])
+}
+
+/// Softmax over several axes; the maximum is subtracted first, so that nothing overflows.
+pub(crate) fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    math::widened(on, x, DataType::F32, |x| {
+        let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
+        on.div(&e, &on.reduce_sum(&e, axes, true)?)
+    })
+}
+
+/// The logarithm of [`softmax_over`], without its loss of small digits.
+pub(crate) fn log_softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    math::widened(on, x, DataType::F32, |x| {
+        let less = on.sub(x, &on.reduce_max(x, axes, true)?)?;
+        on.sub(&less, &on.log(&on.reduce_sum(&on.exp(&less)?, axes, true)?)?)
+    })
+}
+
+/// The dimensions from `axis` on.
+pub(crate) fn axes_from<T: Tensor>(x: &T, axis: i64) -> Result<Vec<i64>, Error> {
+    let from = Axis::new(axis, x.rank())?.get();
+    Ok((from..x.rank()).map(|a| a as i64).collect())
+}
+
+/// What normalising by moments yields.
+pub(crate) struct Moments<T> {
+    /// `(x - mean) / sqrt(variance + epsilon)`.
+    pub(crate) normal: T,
+    /// The mean over the axes, which stay as 1.
+    pub(crate) mean: T,
+    /// `1 / sqrt(variance + epsilon)`.
+    pub(crate) inverse: T,
+}
+
+/// Normalises to mean 0 and variance 1 over `axes`.
+pub(crate) fn moments<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+    epsilon: f64,
+) -> Result<Moments<B::Tensor>, B::Error> {
+    let mean = on.reduce_mean(x, axes, true)?;
+    let apart = on.sub(x, &mean)?;
+    let variance = on.reduce_mean(&on.mul(&apart, &apart)?, axes, true)?;
+    let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
+    let inverse = on.reciprocal(&root)?;
+    Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
+}
+
+/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization); halves are averaged in `f32`.
+pub fn layer_normalization<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    axis: i64,
+    epsilon: f64,
+) -> Result<B::Tensor, B::Error> {
+    let axes = axes_from(x, axis)?;
+    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
+    let scaled = on.mul(&normal, scale)?;
+    bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, bias))
+}
+
+/// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
+pub(crate) fn per_channel<B: Ops + ?Sized>(on: &B, v: &B::Tensor, rank: usize) -> Result<B::Tensor, B::Error> {
+    if rank <= 2 || v.rank() != 1 {
+        return on.identity(v);
+    }
+    let trailing: Vec<i64> = (1..rank as i64 - 1).collect();
+    on.unsqueeze(v, &trailing)
+}
+
+/// The body of [`Nn::batch_normalization`](super::Nn::batch_normalization).
+pub fn batch_normalization<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+    bias: &B::Tensor,
+    mean: &B::Tensor,
+    variance: &B::Tensor,
+    epsilon: f64,
+) -> Result<B::Tensor, B::Error> {
+    // The statistics may be of a wider type than the data.
+    let wide = variance.dtype();
+    let root = on.sqrt(&on.add(variance, &on.scalar_like(variance, epsilon)?)?)?;
+    let factor = on.div(&math::to(on, scale, wide)?, &root)?;
+    let shift = on.sub(&math::to(on, bias, wide)?, &on.mul(mean, &factor)?)?;
+    let (factor, shift) = (per_channel(on, &factor, x.rank())?, per_channel(on, &shift, x.rank())?);
+    let y = on.add(&on.mul(&math::to(on, x, wide)?, &factor)?, &shift)?;
+    math::to(on, &y, x.dtype())
+}

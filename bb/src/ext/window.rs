@@ -1,0 +1,346 @@
+//! Bodies of operations that slide a window: convolution and pooling of any rank.
+//!
+//! Windows are selected one axis at a time, by a gather with `kernel * out` indices; a convolution is then one
+//! product of matrices, and pooling one reduction for each axis.
+
+use crate::ext::{Create, Nn, Ops, fail, nn::least};
+use crate::{Error, Tensor};
+use bb_ir::Shape;
+
+/// The windows along one spatial dimension.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Windows {
+    pub(crate) extent: usize,
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) dilation: usize,
+    pub(crate) before: i64,
+    /// The padding at the end that was asked for.
+    pub(crate) after: i64,
+    /// The number of windows.
+    pub(crate) out: usize,
+}
+
+impl Windows {
+    /// The number of positions that a window spans.
+    fn span(&self) -> i64 {
+        (self.kernel as i64 - 1) * self.dilation as i64 + 1
+    }
+
+    /// The padding at the end such that the last window fits.
+    pub(crate) fn needed_after(&self) -> i64 {
+        let reach = (self.out as i64 - 1) * self.stride as i64 + self.span();
+        (reach - self.extent as i64 - self.before).max(self.after.min(0))
+    }
+
+    /// The position in `x` of place `k` of window `o`, possibly in the padding.
+    pub(crate) fn position(&self, k: usize, o: usize) -> i64 {
+        (o * self.stride + k * self.dilation) as i64 - self.before
+    }
+}
+
+/// Resolves windows over the spatial extents, the dimensions from 2 on.
+pub(crate) fn windows(
+    op: &'static str,
+    shape: &[usize],
+    kernel: &[usize],
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    ceil: bool,
+) -> Result<Vec<Windows>, Error> {
+    let wrong = |param, problem| bb_ir::Error::Param { op, param, problem, shape: shape.into() };
+    let spatial = shape.get(2..).filter(|s| s.len() == kernel.len()).ok_or_else(|| wrong("kernel", "has another rank"))?;
+    let n = spatial.len();
+    if strides.len() != n || dilations.len() != n || pads.len() != 2 * n {
+        return Err(wrong("strides", "and `dilations` must have a number for each spatial dimension, `pads` two").into());
+    }
+    let (starts, ends) = pads.split_at(n);
+    let mut all = Vec::with_capacity(n);
+    let lists = spatial.iter().zip(kernel).zip(strides.iter().zip(dilations)).zip(starts.iter().zip(ends));
+    for (((&extent, &kernel), (&stride, &dilation)), (&before, &after)) in lists {
+        let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
+        let stride = positive(stride).ok_or_else(|| wrong("strides", "must be positive"))?;
+        let dilation = positive(dilation).ok_or_else(|| wrong("dilations", "must be positive"))?;
+        if kernel == 0 || kernel >= 1 << 31 || before.abs().max(after.abs()) >= 1 << 31 {
+            return Err(wrong("kernel", "and `pads` are out of range").into());
+        }
+        let mut w = Windows { extent, kernel, stride, dilation, before, after, out: 0 };
+        let room = extent as i64 + before + after - w.span();
+        if room < 0 {
+            return Err(wrong("kernel", "is larger than the padded extent").into());
+        }
+        let step = stride as i64;
+        let mut out = if ceil { (room + step - 1) / step + 1 } else { room / step + 1 };
+        // A window must begin in the operand or the padding before it.
+        if ceil && (out - 1) * step >= extent as i64 + before {
+            out -= 1;
+        }
+        w.out = out as usize;
+        all.push(w);
+    }
+    Ok(all)
+}
+
+/// Pads the spatial dimensions such that every window fits.
+fn padded<B: Ops + ?Sized>(on: &B, x: &B::Tensor, value: Option<&B::Tensor>, all: &[Windows]) -> Result<B::Tensor, B::Error> {
+    let starts = all.iter().map(|w| w.before);
+    let ends = all.iter().map(Windows::needed_after);
+    let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
+    on.pad(x, value, &pads, "constant")
+}
+
+/// Selects the windows along spatial dimension `i`: dimension `2 + i` becomes `kernel * out`.
+fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, w: &Windows) -> Result<B::Tensor, B::Error> {
+    let axis = 2 + i as i64;
+    if w.kernel == 1 {
+        let end = (w.out as i64 - 1) * w.stride as i64 + 1;
+        return on.slice(x, &[0], &[end], &[axis], &[w.stride as i64]);
+    }
+    let indices: Vec<i64> =
+        (0..w.kernel).flat_map(|k| (0..w.out).map(move |o| (o * w.stride + k * w.dilation) as i64)).collect();
+    on.gather(x, &on.host(&[indices.len()], &indices)?, axis)
+}
+
+/// The windows of a padded operand, as `[n, c, k…, o…]`.
+fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B::Tensor, B::Error> {
+    let mut y = x.clone();
+    for (i, w) in all.iter().enumerate() {
+        y = select(on, &y, i, w)?;
+    }
+    let mut shape: Shape = x.shape().iter().take(2).copied().collect();
+    shape.extend(all.iter().flat_map(|w| [w.kernel, w.out]));
+    let n = all.len() as i64;
+    let perm: Vec<i64> = [0, 1].into_iter().chain((0..n).map(|i| 2 + 2 * i)).chain((0..n).map(|i| 3 + 2 * i)).collect();
+    on.transpose(&on.reshape(&y, &shape)?, &perm)
+}
+
+/// The body of [`Nn::conv`](super::Nn::conv).
+pub fn conv<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    group: i64,
+) -> Result<B::Tensor, B::Error> {
+    let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
+    let ([n, c, ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
+    let g = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
+    let Some(g) = g else { return fail::<B, _>(shapes()) };
+    let all = windows("conv", x.shape(), kernel, strides, pads, dilations, false)?;
+    let size: usize = kernel.iter().product::<usize>() * depth;
+    let places: usize = all.iter().map(|w| w.out).product();
+    let x = padded(on, x, None, &all)?;
+    let pointwise = all.iter().all(|w| w.kernel == 1 && w.stride == 1);
+    let columns = if pointwise { x } else { patches(on, &x, &all)? };
+    let product = if g == 1 {
+        on.matmul(&on.reshape(w, &[*m, size])?, &on.reshape(&columns, &[*n, size, places])?)?
+    } else {
+        let filters = on.reshape(w, &[g, m / g, size])?;
+        on.matmul(&filters, &on.reshape(&columns, &[*n, g, size, places])?)?
+    };
+    let shape: Vec<usize> = [*n, *m].into_iter().chain(all.iter().map(|w| w.out)).collect();
+    let y = on.reshape(&product, &shape)?;
+    match bias {
+        Some(bias) => on.add(&y, &super::normalize::per_channel(on, bias, shape.len())?),
+        None => Ok(y),
+    }
+}
+
+/// The body of [`Nn::conv_transpose`](super::Nn::conv_transpose): a convolution of the operand with zeros between
+/// its elements, by the filters turned around.
+pub fn conv_transpose<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    output_padding: &[i64],
+    group: i64,
+) -> Result<B::Tensor, B::Error> {
+    let shapes = || bb_ir::Error::Shapes { op: "conv_transpose", left: x.shape().into(), right: w.shape().into() };
+    let ([_, c, spatial @ ..], [depth, m, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
+    let n = spatial.len();
+    let g = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g) && c == depth);
+    let fits = kernel.len() == n && strides.len() == n && dilations.len() == n && output_padding.len() == n;
+    let (Some(g), true) = (g, fits && pads.len() == 2 * n) else { return fail::<B, _>(shapes()) };
+    let mut y = x.clone();
+    for (i, (&extent, &stride)) in spatial.iter().zip(strides).enumerate() {
+        if stride > 1 && extent > 0 {
+            y = spread(on, &y, 2 + i, stride)?;
+        }
+    }
+    let (starts, ends) = pads.split_at(n);
+    let span = |i: usize| Some((*kernel.get(i)? as i64 - 1) * dilations.get(i)?);
+    let before = (0..n).filter_map(|i| Some(span(i)? - starts.get(i)?));
+    let after = (0..n).filter_map(|i| Some(span(i)? - ends.get(i)? + output_padding.get(i)?));
+    let pads: Vec<i64> = before.chain(after).collect();
+    let filters = turned(on, w, g, c / g, *m, kernel)?;
+    on.conv(&y, &filters, bias, &vec![1; n], &pads, dilations, group)
+}
+
+/// Puts `stride - 1` zeros between neighbours along `axis`.
+fn spread<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: usize, stride: i64) -> Result<B::Tensor, B::Error> {
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    let after = on.unsqueeze(x, &[axis as i64 + 1])?;
+    let mut pads = vec![0; 2 * after.rank()];
+    if let Some(end) = pads.get_mut(after.rank() + axis + 1) {
+        *end = stride - 1;
+    }
+    let wide = on.pad(&after, None, &pads, "constant")?;
+    let mut shape = Shape::from_slice(x.shape());
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = extent * stride as usize;
+    }
+    let wide = on.reshape(&wide, &shape)?;
+    on.slice(&wide, &[0], &[(extent as i64 - 1) * stride + 1], &[axis as i64], &[1])
+}
+
+/// Filters `[g * c, m, k…]` as those of the convolution that undoes them: `[g * m, c, k…]`, reversed along `k…`.
+fn turned<B: Ops + ?Sized>(on: &B, w: &B::Tensor, g: usize, c: usize, m: usize, kernel: &[usize]) -> Result<B::Tensor, B::Error> {
+    let axes: Vec<i64> = (2..2 + kernel.len() as i64).collect();
+    let count = axes.len();
+    let reversed = on.slice(w, &vec![-1; count], &vec![i64::MIN; count], &axes, &vec![-1; count])?;
+    let grouped: Vec<usize> = [g, c, m].into_iter().chain(kernel.iter().copied()).collect();
+    let perm: Vec<i64> = [0, 2, 1].into_iter().chain(3..3 + kernel.len() as i64).collect();
+    let swapped = on.transpose(&on.reshape(&reversed, &grouped)?, &perm)?;
+    let shape: Vec<usize> = [g * m, c].into_iter().chain(kernel.iter().copied()).collect();
+    on.reshape(&swapped, &shape)
+}
+
+/// Reads a kernel's extents.
+pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Error> {
+    kernel
+        .iter()
+        .map(|&k| {
+            usize::try_from(k).map_err(|_| {
+                bb_ir::Error::Param { op, param: "kernel", problem: "has a negative extent", shape: Box::default() }.into()
+            })
+        })
+        .collect()
+}
+
+/// Selects windows along one dimension and reduces them: `[…, kernel * out, …]` to `[…, out, …]`.
+fn pooled<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    i: usize,
+    w: &Windows,
+    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let chosen = select(on, x, i, w)?;
+    if w.kernel == 1 {
+        return Ok(chosen);
+    }
+    let shape = chosen.shape();
+    let (lead, rest) = shape.split_at((2 + i).min(shape.len()));
+    let apart: Vec<usize> = lead.iter().copied().chain([w.kernel, w.out]).chain(rest.iter().skip(1).copied()).collect();
+    reduce(&on.reshape(&chosen, &apart)?, &[2 + i as i64])
+}
+
+/// The body of [`Nn::max_pool`](super::Nn::max_pool): a maximum of maxima, one axis at a time.
+pub fn max_pool<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    kernel: &[i64],
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    ceil: bool,
+) -> Result<B::Tensor, B::Error> {
+    let all = windows("max_pool", x.shape(), &extents("max_pool", kernel)?, strides, pads, dilations, ceil)?;
+    let mut y = padded(on, x, Some(&least(on, x)?), &all)?;
+    for (i, w) in all.iter().enumerate() {
+        y = pooled(on, &y, i, w, |y, axes| on.reduce_max(y, axes, false))?;
+    }
+    Ok(y)
+}
+
+/// For each window of [`max_pool`], the position of its maximum in `x`, the first of several.
+pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    all: &[Windows],
+    column_major: bool,
+) -> Result<B::Tensor, B::Error> {
+    let n = all.len();
+    let columns = patches(on, &padded(on, x, Some(&least(on, x)?), all)?, all)?;
+    let axes: Vec<i64> = (2..2 + n as i64).collect();
+    let best = on.reduce_max(&columns, &axes, true)?;
+    // The position within one channel of every place of every window; beyond all where it is padding.
+    let beyond = on.host(&[], &[i64::MAX / 2])?;
+    let spatial: Vec<usize> = all.iter().map(|w| w.extent).collect();
+    let steps = if column_major {
+        let reversed: Vec<usize> = spatial.iter().rev().copied().collect();
+        super::movement::strides(&reversed).into_iter().rev().collect()
+    } else {
+        super::movement::strides(&spatial)
+    };
+    let mut position: Option<B::Tensor> = None;
+    for (i, (w, &step)) in all.iter().zip(&steps).enumerate() {
+        let places: Vec<i64> = (0..w.kernel)
+            .flat_map(|k| (0..w.out).map(move |o| w.position(k, o)))
+            .map(|p| if (0..w.extent as i64).contains(&p) { p * step } else { i64::MAX >> 8 })
+            .collect();
+        let mut shape = vec![1; 2 + 2 * n];
+        for (at, extent) in [(2 + i, w.kernel), (2 + n + i, w.out)] {
+            if let Some(slot) = shape.get_mut(at) {
+                *slot = extent;
+            }
+        }
+        let places = on.host(&shape, &places)?;
+        position = Some(match position {
+            Some(sum) => on.add(&sum, &places)?,
+            None => places,
+        });
+    }
+    let position = match position {
+        Some(position) => position,
+        None => on.host(&[1, 1], &[0i64])?,
+    };
+    let found = on.r#where(&on.equal(&columns, &best)?, &position, &beyond)?;
+    let found = on.reduce_min(&found, &axes, false)?;
+    // Channels count over the whole tensor.
+    let channels: usize = x.shape().iter().take(2).product();
+    let size = spatial.iter().product::<usize>() as i64;
+    let offsets: Vec<i64> = (0..channels as i64).map(|c| c * size).collect();
+    let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
+    on.add(&found, &on.host(&shape, &offsets)?)
+}
+
+/// The body of [`Nn::average_pool`](super::Nn::average_pool): a sum of sums, divided by the counts of each axis.
+pub fn average_pool<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    kernel: &[i64],
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    ceil: bool,
+    count_pad: bool,
+) -> Result<B::Tensor, B::Error> {
+    let all = windows("average_pool", x.shape(), &extents("average_pool", kernel)?, strides, pads, dilations, ceil)?;
+    let mut y = padded(on, x, None, &all)?;
+    for (i, w) in all.iter().enumerate() {
+        y = pooled(on, &y, i, w, |y, axes| on.reduce_sum(y, axes, false))?;
+        let counted = if count_pad { -w.before..w.extent as i64 + w.after } else { 0..w.extent as i64 };
+        let counts: Vec<f64> = (0..w.out)
+            .map(|o| (0..w.kernel).filter(|&k| counted.contains(&w.position(k, o))).count() as f64)
+            .collect();
+        if counts.iter().all(|&c| c == 1.0) {
+            continue;
+        }
+        let mut shape = vec![1; all.len() - i];
+        if let Some(first) = shape.first_mut() {
+            *first = counts.len();
+        }
+        let counts = super::math::to(on, &on.host(&shape, &counts)?, x.dtype())?;
+        y = on.div(&y, &counts)?;
+    }
+    Ok(y)
+}

@@ -1,0 +1,135 @@
+//! Attention and rotary embeddings, with their masks and caches.
+
+use super::call::{Answer, Call, one};
+use crate::ext::llm::{Reach, Weighting, attend, reached};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+/// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
+fn heads<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor, name: &str) -> Result<B::Tensor, B::Error> {
+    if x.rank() == 4 {
+        return Ok(x.clone());
+    }
+    let count = call.int(name)?;
+    let &[b, s, width] = x.shape() else { return Err(call.wrong("operand 0", "has neither 3 nor 4 dimensions").into()) };
+    let h = usize::try_from(count).ok().filter(|&h| h > 0 && width.is_multiple_of(h));
+    let h = h.ok_or_else(|| call.wrong(name, format!("is {count}; the last extent is {width}")))?;
+    on.transpose(&on.reshape(x, &[b, s, h, width / h])?, &[0, 2, 1, 3])
+}
+
+/// Joins heads: `[b, h, s, d]` to `[b, s, h * d]`.
+fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let y = on.transpose(y, &[0, 2, 1, 3])?;
+    match *y.shape() {
+        [b, s, h, d] => on.reshape(&y, &[b, s, h * d]),
+        _ => Ok(y),
+    }
+}
+
+/// `Attention`.
+pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let q = heads(on, call, call.input(0)?, "q_num_heads")?;
+    let (mut k, mut v) = (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
+    if let (Some(past_k), Some(past_v)) = (call.optional(4), call.optional(5)) {
+        k = on.concat(&[past_k, &k], 2)?;
+        v = on.concat(&[past_v, &v], 2)?;
+    }
+    let bias = bias(on, call, &q, &k)?;
+    let how = Weighting {
+        scale: call.has("scale").then(|| call.float("scale")).transpose()?,
+        softcap: call.float_or("softcap", 0.0)?,
+        precision: call.dtype("softmax_precision")?,
+    };
+    let (y, products) = if call.wants(3) {
+        let attended = attend(on, &q, &k, &v, bias.as_ref(), how)?;
+        let mode = call.int_or("qk_matmul_output_mode", 0)?;
+        let stage = usize::try_from(mode).ok().and_then(|m| attended.stages.into_iter().nth(m));
+        let stage = stage.ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
+        (attended.y, Some(stage))
+    } else {
+        (on.attention(&q, &k, &v, bias.as_ref(), how.scale, how.softcap, how.precision)?, None)
+    };
+    let y = if call.input(0)?.rank() == 3 { joined(on, &y)? } else { y };
+    Ok(smallvec![Some(y), Some(k), Some(v), products])
+}
+
+/// What is added to the products: the mask, and minus infinity where keys are out of reach or padding.
+fn bias<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    k: &B::Tensor,
+) -> Result<Option<B::Tensor>, B::Error> {
+    let bound = |name| -> Result<Option<i64>, Error> { Ok(Some(call.int_or(name, -1)?).filter(|&w| w >= 0)) };
+    let mut reach = Reach { left: bound("left_window_size")?, right: bound("right_window_size")? };
+    if call.flag("is_causal", false)? {
+        reach.right = Some(0);
+    }
+    let lengths = match call.optional(6) {
+        Some(lengths) => {
+            let lengths = math::to(on, lengths, DataType::I64)?;
+            Some(on.unsqueeze(&lengths, &[1, 2, 3])?)
+        }
+        None => None,
+    };
+    let additive = |allowed: &B::Tensor| {
+        on.r#where(allowed, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)
+    };
+    let mut parts = Vec::new();
+    if let Some(mask) = call.optional(3) {
+        let mask = lengthened(on, mask, k)?;
+        parts.push(if mask.dtype() == DataType::Bool { additive(&mask)? } else { math::to(on, &mask, q.dtype())? });
+    }
+    if reach.left.is_some() || reach.right.is_some() {
+        let (&[_, _, s, _], &[_, _, t, _]) = (q.shape(), k.shape()) else { return Err(call.wrong("operand 0", "has no heads").into()) };
+        let offset = match (call.optional(4), &lengths) {
+            (Some(past), _) => on.host(&[], &[past.shape().get(2).copied().unwrap_or(0) as i64])?,
+            (None, Some(lengths)) => on.sub(lengths, &on.host(&[], &[s as i64])?)?,
+            (None, None) => on.host(&[], &[0i64])?,
+        };
+        if let Some(allowed) = reached(on, s, t, &offset, reach)? {
+            parts.push(additive(&allowed)?);
+        }
+    }
+    if let Some(lengths) = &lengths {
+        let t = k.shape().get(2).copied().unwrap_or(0);
+        let places = on.host(&[t], &(0..t as i64).collect::<Vec<_>>())?;
+        parts.push(additive(&on.less(&places, lengths)?)?);
+    }
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Ok(None) };
+    parts.try_fold(first, |sum, part| on.add(&sum, &part)).map(Some)
+}
+
+/// A mask for fewer keys than there are masks the others.
+fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let (have, keys) = (mask.shape().last().copied().unwrap_or(1), k.shape().get(2).copied().unwrap_or(0));
+    if have >= keys || mask.rank() == 0 {
+        return Ok(mask.clone());
+    }
+    let value = if mask.dtype() == DataType::Bool { 0.0 } else { f64::NEG_INFINITY };
+    let mut pads = vec![0; 2 * mask.rank()];
+    if let Some(end) = pads.last_mut() {
+        *end = (keys - have) as i64;
+    }
+    on.pad(mask, Some(&on.scalar_like(mask, value)?), &pads, "constant")
+}
+
+/// `RotaryEmbedding`.
+pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let input = call.input(0)?;
+    let x = heads(on, call, input, "num_heads")?;
+    // The caches have no heads: [b, s, r / 2] gets a dimension for them.
+    let cache = |index| -> Result<B::Tensor, B::Error> {
+        let table = call.input(index)?;
+        let chosen = match call.optional(3) {
+            Some(ids) => on.gather(table, ids, 0)?,
+            None => table.clone(),
+        };
+        on.unsqueeze(&chosen, &[1])
+    };
+    let dim = Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0);
+    let y = on.rotate(&x, &cache(1)?, &cache(2)?, dim, call.flag("interleaved", false)?)?;
+    Ok(one(if input.rank() == 3 { joined(on, &y)? } else { y }))
+}

@@ -1,0 +1,213 @@
+//! Operators that normalise, and products with a bias.
+
+use super::call::{Answer, Call, Results, one};
+use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
+use smallvec::smallvec;
+
+/// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
+pub(super) fn channel_operand<B: Ops + ?Sized>(on: &B, v: &B::Tensor, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    per_channel(on, v, x.rank())
+}
+
+/// The axes from `axis` on that opsets below 13 normalise together; none where they are the last one only.
+fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
+    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1))?.get();
+    Ok((from as i64..x.rank() as i64).collect())
+}
+
+/// `Softmax` from opset 13 on.
+pub(super) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(on.softmax(call.input(0)?, call.int_or("axis", -1)?)?))
+}
+
+/// `Softmax` before opset 13: over all dimensions from `axis` on.
+pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(match joint_axes(call, x)?.as_slice() {
+        [axis] => on.softmax(x, *axis)?,
+        axes => softmax_over(on, x, axes)?,
+    }))
+}
+
+/// `LogSoftmax` from opset 13 on.
+pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(on.log_softmax(call.input(0)?, call.int_or("axis", -1)?)?))
+}
+
+/// `LogSoftmax` before opset 13: over all dimensions from `axis` on.
+pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
+}
+
+/// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
+pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
+    let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    let y = on.layer_normalization(x, scale, bias, axis, epsilon)?;
+    if !call.wants(1) && !call.wants(2) {
+        return Ok(one(y));
+    }
+    let stash = call.dtype("stash_type")?.unwrap_or(DataType::F32);
+    let axes = crate::ext::normalize::axes_from(x, axis)?;
+    let m = moments(on, &math::to(on, x, stash)?, &axes, epsilon)?;
+    Ok(smallvec![Some(y), Some(m.mean), Some(m.inverse)])
+}
+
+/// `RMSNormalization`.
+pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    Ok(one(on.rms_normalization(call.input(0)?, call.input(1)?, axis, epsilon)?))
+}
+
+/// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
+pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (mean, variance) = (call.input(3)?, call.input(4)?);
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let training = match call.opset() {
+        ..7 => !call.flag("is_test", false)? && call.results() > 1,
+        7..14 => call.results() > 1,
+        _ => call.flag("training_mode", false)?,
+    };
+    if call.opset() < 9 && !call.flag("spatial", true)? {
+        return Err(call.wrong("spatial", "is 0, which no later opset has").into());
+    }
+    if !training {
+        return Ok(one(on.batch_normalization(x, scale, bias, mean, variance, epsilon)?));
+    }
+    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    let wide = math::to(on, x, mean.dtype())?;
+    let now = on.reduce_mean(&wide, &axes, true)?;
+    let apart = on.sub(&wide, &now)?;
+    let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
+    let now = on.squeeze(&now, &axes)?;
+    let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
+    let momentum = call.float_or("momentum", 0.9)?;
+    let moved = |old: &B::Tensor, new: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let kept = on.mul(old, &on.scalar_like(old, momentum)?)?;
+        on.add(&kept, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)
+    };
+    let mut results: Results<B::Tensor> = smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
+    // Opsets below 14 also return the batch's own moments.
+    results.extend([Some(now), Some(spread)]);
+    Ok(results)
+}
+
+/// `InstanceNormalization`: each channel of each entry by its own moments.
+pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let axes: Vec<i64> = (2..x.rank() as i64).collect();
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
+    Ok(one(scaled_and_shifted(on, call, &normal)?))
+}
+
+/// `y` scaled and shifted by one number for each channel, operands 1 and 2.
+fn scaled_and_shifted<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
+    on.add(&on.mul(y, &scale)?, &bias)
+}
+
+/// `GroupNormalization`: groups of channels by their own moments; before opset 21 also scaled by group.
+pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let groups = call.int("num_groups")?;
+    let [n, c, rest @ ..] = x.shape() else { return Err(call.wrong("operand 0", "has fewer than two dimensions").into()) };
+    let g = usize::try_from(groups).ok().filter(|&g| g > 0 && c.is_multiple_of(g));
+    let g = g.ok_or_else(|| call.wrong("num_groups", format!("is {groups}, of which {c} channels are no multiple")))?;
+    let size = c / g * rest.iter().product::<usize>();
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let grouped = on.reshape(x, &[*n, g, size])?;
+    let normal = math::widened(on, &grouped, DataType::F32, |x| Ok(moments(on, x, &[2], epsilon)?.normal))?;
+    if call.opset() < 21 {
+        let y = scaled_and_shifted(on, call, &normal)?;
+        return Ok(one(on.reshape(&y, x.shape())?));
+    }
+    Ok(one(scaled_and_shifted(on, call, &on.reshape(&normal, x.shape())?)?))
+}
+
+/// `MeanVarianceNormalization`: by the moments over `axes`.
+pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
+    // The operator's own epsilon, which no attribute sets.
+    Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
+}
+
+/// `LpNormalization`: divides by the norm along `axis`; what has norm 0 stays 0.
+pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let axis = [call.int_or("axis", -1)?];
+    let norm = match call.int_or("p", 2)? {
+        1 => on.reduce_sum(&on.abs(x)?, &axis, true)?,
+        2 => on.sqrt(&on.reduce_sum(&on.mul(x, x)?, &axis, true)?)?,
+        p => return Err(call.wrong("p", format!("is {p}, expected 1 or 2")).into()),
+    };
+    let zero = on.equal(&norm, &on.scalar_like(x, 0.0)?)?;
+    Ok(one(on.r#where(&zero, &on.scalar_like(x, 0.0)?, &on.div(x, &norm)?)?))
+}
+
+/// `LRN`: divides by a power of the squares of neighbouring channels.
+pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let size = call.int("size")?;
+    if !(1..1 << 31).contains(&size) {
+        return Err(call.wrong("size", format!("is {size}, expected a positive number")).into());
+    }
+    let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
+    let bias = call.float_or("bias", 1.0)?;
+    let channels = x.shape().get(1).copied().unwrap_or(0) as i64;
+    // A band matrix sums the squares of the neighbours.
+    let (before, after) = ((size - 1) / 2, size / 2);
+    let band: Vec<f64> = (0..channels)
+        .flat_map(|i| (0..channels).map(move |j| f64::from(u8::from(j >= i - before && j <= i + after))))
+        .collect();
+    let band = math::to(on, &on.host(&[channels as usize, channels as usize], &band)?, x.dtype())?;
+    let shape = x.shape();
+    let inner: usize = shape.iter().skip(2).product();
+    let flat = [shape.first().copied().unwrap_or(1), channels as usize, inner];
+    let sums = on.reshape(&on.matmul(&band, &on.reshape(&on.mul(x, x)?, &flat)?)?, shape)?;
+    let base = on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
+    Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
+}
+
+/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed.
+pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let side = |index, name| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+    };
+    let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
+    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, call.float_or("alpha", 1.0)?)?;
+    Ok(one(match call.optional(2) {
+        Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?)?,
+        None => product,
+    }))
+}
+
+/// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.
+pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    if call.opset() >= 13 {
+        return Ok(one(first_maximum(on, x, call.int_or("axis", -1)?)?));
+    }
+    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1)).map_err(Error::from)?.get();
+    let (outer, inner) = x.shape().split_at(from);
+    let flat = on.reshape(x, &[outer.iter().product(), inner.iter().product()])?;
+    Ok(one(on.reshape(&first_maximum(on, &flat, 1)?, x.shape())?))
+}
+
+fn first_maximum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    let at = super::reduce::arg_extremum(on, x, axis, super::reduce::Extremum { least: false, last: false })?;
+    let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    let mut shape = vec![1; x.rank()];
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = extent;
+    }
+    let steps = on.host(&shape, &(0..extent as i64).collect::<Vec<_>>())?;
+    math::to(on, &on.equal(&at, &steps)?, x.dtype())
+}

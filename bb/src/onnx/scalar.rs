@@ -1,0 +1,196 @@
+//! Functions of single elements.
+
+use super::arithmetic::legacy_operand;
+use super::call::{Answer, Call, one};
+use super::normalize::channel_operand;
+use crate::ext::{Ops, math};
+use crate::{DataType, Tensor};
+
+/// Declares operators that are one method of their operands.
+macro_rules! direct {
+    ($( $name:ident = $method:ident($($index:literal),+ $(; $($kind:ident $attribute:literal = $default:expr),+)?); )*) => {$(
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+            Ok(one(on.$method($( call.input($index)? ),+ $($(, call.$kind($attribute, $default)?)+)?)?))
+        }
+    )*};
+}
+
+direct! {
+    acos = acos(0);
+    acosh = acosh(0);
+    and = and(0, 1);
+    asin = asin(0);
+    asinh = asinh(0);
+    atan = atan(0);
+    atanh = atanh(0);
+    ceil = ceil(0);
+    cos = cos(0);
+    cosh = cosh(0);
+    elu = elu(0; float_or "alpha" = 1.0);
+    erf = erf(0);
+    floor = floor(0);
+    greater_or_equal = greater_or_equal(0, 1);
+    hard_sigmoid = hard_sigmoid(0; float_or "alpha" = 0.2, float_or "beta" = 0.5);
+    is_inf = is_inf(0; flag "detect_negative" = true, flag "detect_positive" = true);
+    is_nan = is_nan(0);
+    leaky_relu = leaky_relu(0; float_or "alpha" = 0.01);
+    less_or_equal = less_or_equal(0, 1);
+    modulo = modulo(0, 1; flag "fmod" = false);
+    not = not(0);
+    or = or(0, 1);
+    reciprocal = reciprocal(0);
+    relu = relu(0);
+    round = round(0);
+    sigmoid = sigmoid(0);
+    sign = sign(0);
+    sin = sin(0);
+    sinh = sinh(0);
+    softplus = softplus(0);
+    swish = swish(0; float_or "alpha" = 1.0);
+    tan = tan(0);
+    tanh = tanh(0);
+    xor = xor(0, 1);
+}
+
+/// Declares truth functions of two operands as opsets below 7 have them.
+macro_rules! legacy {
+    ($( $name:ident = $method:ident; )*) => {$(
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+            let b = legacy_operand(on, call)?;
+            Ok(one(on.$method(call.input(0)?, &b)?))
+        }
+    )*};
+}
+
+legacy! {
+    legacy_and = and;
+    legacy_or = or;
+    legacy_xor = xor;
+}
+
+/// Declares operators that combine any number of operands.
+macro_rules! variadic {
+    ($( $name:ident = $method:ident; )*) => {$(
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+            let mut result = call.input(0)?.clone();
+            for i in 1..call.len() {
+                result = on.$method(&result, call.input(i)?)?;
+            }
+            Ok(one(if call.len() == 1 { on.identity(&result)? } else { result }))
+        }
+    )*};
+}
+
+variadic! {
+    max = maximum;
+    min = minimum;
+    sum = add;
+}
+
+/// `Mean`.
+pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let total = sum(on, call)?;
+    let Some(total) = total.into_iter().next().flatten() else { return Err(call.wrong("operands", "are missing").into()) };
+    Ok(one(on.div(&total, &on.scalar_like(&total, call.len() as f64)?)?))
+}
+
+/// `Gelu`.
+pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let tanh = match call.text_or("approximate", "none")? {
+        "none" => false,
+        "tanh" => true,
+        other => return Err(call.wrong("approximate", format!("is `{other}`, expected `none` or `tanh`")).into()),
+    };
+    Ok(one(on.gelu(call.input(0)?, tanh)?))
+}
+
+/// `Clip` before opset 11, whose bounds are attributes.
+pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let bound = |name| call.has(name).then(|| on.scalar_like(x, call.float(name)?)).transpose();
+    let (min, max) = (bound("min")?, bound("max")?);
+    Ok(one(on.clip(x, min.as_ref(), max.as_ref())?))
+}
+
+/// `Clip`.
+pub(super) fn clip<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(on.clip(call.input(0)?, call.optional(1), call.optional(2))?))
+}
+
+/// `Celu`: `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
+pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let alpha = on.scalar_like(x, call.float_or("alpha", 1.0)?)?;
+    let curve = on.mul(&on.expm1(&on.div(x, &alpha)?)?, &alpha)?;
+    Ok(one(on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &curve, x)?))
+}
+
+/// `Selu`: opset 1 has fewer digits of its constants.
+pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let (alpha, gamma) = if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
+    let y = on.elu(x, call.float_or("alpha", alpha)?)?;
+    Ok(one(on.mul(&y, &on.scalar_like(x, call.float_or("gamma", gamma)?)?)?))
+}
+
+/// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
+pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?)?))
+}
+
+/// `Mish`: `x * tanh(softplus(x))`.
+pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(on.mul(x, &on.tanh(&on.softplus(x)?)?)?))
+}
+
+/// `PRelu`; before opset 7, a vector of slopes is one for each channel.
+pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let slope = if call.opset() < 7 { channel_operand(on, call.input(1)?, x)? } else { call.input(1)?.clone() };
+    let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
+    Ok(one(on.r#where(&negative, &on.mul(x, &slope)?, x)?))
+}
+
+/// `Shrink`: 0 within `lambd`, `bias` nearer to it beyond.
+pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let (lambda, bias) = (call.float_or("lambd", 0.5)?, on.scalar_like(x, call.float_or("bias", 0.0)?)?);
+    let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
+    let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
+    let lower = on.less(x, &on.scalar_like(x, -lambda)?)?;
+    Ok(one(on.r#where(&lower, &on.add(x, &bias)?, &inner)?))
+}
+
+/// `Softsign`: `x / (1 + |x|)`.
+pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?)?))
+}
+
+/// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
+pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let above = on.greater(x, &on.scalar_like(x, call.float_or("alpha", 1.0)?)?)?;
+    Ok(one(on.r#where(&above, x, &on.scalar_like(x, 0.0)?)?))
+}
+
+/// `BitShift`: a product with, or a quotient by, a power of two from a table; 0 from the width on.
+pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, y) = (call.input(0)?, call.input(1)?);
+    let width = x.dtype().bits();
+    let powers: Vec<u64> = (0..width as u32).map(|i| 1u64 << i).collect();
+    let table = math::to(on, &on.host(&[width], &powers)?, x.dtype())?;
+    let last = on.host(&[], &[width as u64 - 1])?;
+    let count = math::to(on, y, DataType::U64)?;
+    let within = on.less_or_equal(&count, &last)?;
+    let index = math::to(on, &on.minimum(&count, &last)?, DataType::I64)?;
+    let power = on.gather(&table, &index, 0)?;
+    let shifted = match call.text("direction")? {
+        Some("LEFT") => on.mul(x, &power)?,
+        Some("RIGHT") => on.div(x, &power)?,
+        other => return Err(call.wrong("direction", format!("is `{}`, expected `LEFT` or `RIGHT`", other.unwrap_or_default())).into()),
+    };
+    Ok(one(on.r#where(&within, &shifted, &on.scalar_like(&shifted, 0.0)?)?))
+}

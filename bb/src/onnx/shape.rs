@@ -1,0 +1,315 @@
+//! Operators about extents, and those that repeat, mask or rearrange elements.
+
+use super::call::{Answer, Call, one};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::{Axis, TensorData};
+use smallvec::smallvec;
+
+/// `Shape`: the extents from `start` to before `end`.
+pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let rank = x.rank() as i64;
+    let bound = |v: i64| (if v < 0 { v + rank } else { v }).clamp(0, rank) as usize;
+    let (start, end) = (bound(call.int_or("start", 0)?), bound(call.int_or("end", rank)?));
+    let extents: Vec<i64> = x.shape().get(start..end).unwrap_or_default().iter().map(|&d| d as i64).collect();
+    Ok(one(on.host(&[extents.len()], &extents)?))
+}
+
+/// `Size`: the number of elements.
+pub(super) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let count: usize = call.input(0)?.shape().iter().product();
+    Ok(one(on.host(&[], &[count as i64])?))
+}
+
+/// Reads extents that a tensor holds.
+pub(super) fn extents<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<Vec<usize>, B::Error> {
+    let list = on.ints(call.input(index)?)?;
+    let sizes: Option<Vec<usize>> = list.iter().map(|&d| usize::try_from(d).ok()).collect();
+    sizes.ok_or_else(|| call.wrong("shape", format!("is {list:?}; extents are not negative")).into())
+}
+
+/// `Expand`: to the shape that the operand's and the given one broadcast to.
+pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, to) = (call.input(0)?, extents(on, call, 1)?);
+    let shape = bb_ir::infer::broadcast("expand", &[x.shape(), &to]).map_err(Error::from)?;
+    Ok(one(on.expand(x, &shape)?))
+}
+
+/// `ConstantOfShape`.
+pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let to = extents(on, call, 0)?;
+    let value = match call.attributes().tensor("value").map_err(Error::from)? {
+        Some(value) => value.reshaped(&[]).map_err(Error::from)?,
+        None => TensorData::scalar(0f32),
+    };
+    // The filling body makes small ones on the host; what it cannot say in a float is repeated.
+    let number = cast(&value, DataType::F64, Rounding::default()).ok().and_then(|v| v.as_slice().ok()?.first().copied());
+    match number.filter(|_| value.dtype().is_compute() && value.dtype().bits() < 64) {
+        Some(number) => Ok(one(on.full(&to, number, value.dtype())?)),
+        None => Ok(one(on.expand(&on.constant(&value)?, &to)?)),
+    }
+}
+
+/// Reads a tensor of one number.
+pub(super) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::Error> {
+    let data = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
+    let first = data.as_slice::<f64>().map_err(Error::from)?.first().copied();
+    let missing = || bb_ir::Error::Arity { op: "to_host", expected: "one element", got: 0 };
+    Ok(first.ok_or_else(missing).map_err(Error::from)?)
+}
+
+/// `Range`.
+pub(super) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (first, last, step) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let dtype = first.dtype();
+    if dtype == DataType::I64 {
+        // Integers beyond 2^53 have no place in a float.
+        let value = |x| -> Result<i128, B::Error> { Ok(on.ints(x)?.first().copied().unwrap_or(0).into()) };
+        let (first, last, step) = (value(first)?, value(last)?, value(step)?);
+        if step == 0 {
+            return Err(call.wrong("delta", "is 0").into());
+        }
+        let count = ((last - first + step - step.signum()) / step).max(0);
+        if count > MOST {
+            return Err(call.wrong("limit", format!("makes {count} elements, more than {MOST}")).into());
+        }
+        let elements: Vec<i64> = (0..count).map(|i| (first + i * step) as i64).collect();
+        return Ok(one(on.host(&[elements.len()], &elements)?));
+    }
+    let (first, last, step) = (number(on, first)?, number(on, last)?, number(on, step)?);
+    let count = ((last - first) / step).ceil().max(0.0);
+    if step == 0.0 || !count.is_finite() || count > MOST as f64 {
+        return Err(call.wrong("delta", format!("is {step}, which makes {count} elements")).into());
+    }
+    Ok(one(on.range(first, step, count as i64, dtype)?))
+}
+
+/// The most elements that a range has.
+const MOST: i128 = 1 << 28;
+
+/// `Flatten`: to a matrix, cut at `axis`.
+pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let axis = call.int_or("axis", 1)?;
+    // The axis may be the rank itself: all dimensions are rows.
+    let at = if axis == x.rank() as i64 { x.rank() } else { Axis::new(axis, x.rank()).map_err(Error::from)?.get() };
+    let (rows, columns) = x.shape().split_at(at);
+    Ok(one(on.reshape(x, &[rows.iter().product(), columns.iter().product()])?))
+}
+
+/// `Dropout` at inference: the operand itself, and a mask of what is kept, which is all.
+pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    if call.opset() >= 12 {
+        let training = call.optional(2).map(|t| on.ints(t)).transpose()?.is_some_and(|t| t.iter().any(|&v| v != 0));
+        let ratio = match call.optional(1) {
+            Some(ratio) if training => number(on, ratio)?,
+            _ => 0.5,
+        };
+        if training && ratio != 0.0 {
+            return dropped(on, call, ratio);
+        }
+    } else if call.opset() < 7 && !call.flag("is_test", false)? {
+        return dropped(on, call, call.float_or("ratio", 0.5)?);
+    }
+    let mask = if call.wants(1) {
+        // Before opset 10 the mask has the operand's type.
+        let dtype = if call.opset() < 10 { x.dtype() } else { DataType::Bool };
+        Some(on.ones(x.shape(), dtype)?)
+    } else {
+        None
+    };
+    Ok(smallvec![Some(on.identity(x)?), mask])
+}
+
+/// `Dropout` in training.
+fn dropped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, ratio: f64) -> Answer<B> {
+    let x = call.input(0)?;
+    let draws = on.random_uniform(x.shape(), 0.0, 1.0, call.int_or("seed", 0)?, DataType::F32)?;
+    let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
+    let scaled = on.mul(x, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
+    let y = on.r#where(&kept, &scaled, &on.scalar_like(x, 0.0)?)?;
+    let mask = if call.opset() < 10 { math::to(on, &kept, x.dtype())? } else { kept };
+    Ok(smallvec![Some(y), Some(mask)])
+}
+
+/// `Tile`: opset 1 repeats one axis, given as operands.
+pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let repeats: Vec<i64> = if call.opset() < 6 {
+        let (times, axis) = (on.ints(call.input(1)?)?, on.ints(call.input(2)?)?);
+        let axis = Axis::new(axis.first().copied().unwrap_or(0), x.rank()).map_err(Error::from)?.get();
+        (0..x.rank()).map(|a| if a == axis { times.first().copied().unwrap_or(1) } else { 1 }).collect()
+    } else {
+        on.ints(call.input(1)?)?
+    };
+    if repeats.len() != x.rank() || repeats.iter().any(|&r| r < 0) {
+        return Err(call.wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank())).into());
+    }
+    // Each dimension beside one of extent 1, which grows.
+    let beside: Vec<usize> = x.shape().iter().flat_map(|&d| [1, d]).collect();
+    let grown: Vec<usize> = x.shape().iter().zip(&repeats).flat_map(|(&d, &r)| [r as usize, d]).collect();
+    let tiled: Option<Vec<usize>> = x.shape().iter().zip(&repeats).map(|(&d, &r)| d.checked_mul(r as usize)).collect();
+    let Some(tiled) = tiled else { return Err(call.wrong("repeats", "makes more elements than memory can hold").into()) };
+    let y = on.expand(&on.reshape(x, &beside)?, &grown)?;
+    Ok(one(on.reshape(&y, &tiled)?))
+}
+
+/// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
+fn diagonal<B: Ops + ?Sized>(
+    on: &B,
+    rows: usize,
+    columns: usize,
+    k: i64,
+    compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let shifted: Vec<i64> = (0..rows as i64).map(|i| i.saturating_add(k)).collect();
+    let across: Vec<i64> = (0..columns as i64).collect();
+    compare(&on.host(&[1, columns], &across)?, &on.host(&[rows, 1], &shifted)?)
+}
+
+/// `EyeLike`: ones on a diagonal.
+pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let &[rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
+    let mask = diagonal(on, rows, columns, call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
+    Ok(one(math::to(on, &mask, call.dtype("dtype")?.unwrap_or(x.dtype()))?))
+}
+
+/// `Trilu`: what lies above a diagonal, or below, and 0 elsewhere.
+pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let [.., rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
+    let k = match call.optional(1) {
+        Some(k) => on.ints(k)?.first().copied().unwrap_or(0),
+        None => 0,
+    };
+    let mask = if call.flag("upper", true)? {
+        diagonal(on, *rows, *columns, k, |j, i| on.greater_or_equal(j, i))?
+    } else {
+        diagonal(on, *rows, *columns, k, |j, i| on.less_or_equal(j, i))?
+    };
+    Ok(one(on.r#where(&mask, x, &on.scalar_like(x, 0.0)?)?))
+}
+
+/// `CumSum`: a product with a triangle of ones.
+pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let axis = on.ints(call.input(1)?)?.first().copied().unwrap_or(0);
+    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let n = x.shape().get(at).copied().unwrap_or(0);
+    let (exclusive, reverse) = (i64::from(call.flag("exclusive", false)?), call.flag("reverse", false)?);
+    // Column j of the triangle holds ones in the rows that sum to element j.
+    let triangle = if reverse {
+        diagonal(on, n, n, -exclusive, |j, i| on.less_or_equal(j, i))?
+    } else {
+        diagonal(on, n, n, exclusive, |j, i| on.greater_or_equal(j, i))?
+    };
+    let last = x.rank() as i64 - 1;
+    let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+    perm.swap(at, last as usize);
+    let wide = match x.dtype() {
+        DataType::I8 | DataType::I16 => DataType::I32,
+        DataType::U8 | DataType::U16 => DataType::U32,
+        other => other,
+    };
+    let moved = on.transpose(&math::to(on, x, wide)?, &perm)?;
+    let sums = on.matmul(&moved, &math::to(on, &triangle, wide)?)?;
+    Ok(one(math::to(on, &on.transpose(&sums, &perm)?, x.dtype())?))
+}
+
+/// `GatherElements`.
+pub(super) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
+}
+
+/// `GatherND`.
+pub(super) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
+}
+
+/// `OneHot`: the second value where an index names the place, the first elsewhere.
+pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (indices, values) = (call.input(0)?, call.input(2)?);
+    let depth = number(on, call.input(1)?)? as i64;
+    if !(0..1 << 31).contains(&depth) {
+        return Err(call.wrong("depth", format!("is {depth}")).into());
+    }
+    let axis = Axis::new(call.int_or("axis", -1)?, indices.rank() + 1).map_err(Error::from)?.get();
+    let indices = math::to(on, indices, DataType::I64)?;
+    let extent = on.host(&[], &[depth])?;
+    let negative = on.less(&indices, &on.host(&[], &[0i64])?)?;
+    let indices = on.r#where(&negative, &on.add(&indices, &extent)?, &indices)?;
+    let mut shape = vec![1; indices.rank() + 1];
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = depth as usize;
+    }
+    let places = on.host(&shape, &(0..depth).collect::<Vec<_>>())?;
+    let hot = on.equal(&on.unsqueeze(&indices, &[axis as i64])?, &places)?;
+    let value = |i: i64| on.squeeze(&on.slice(values, &[i], &[i + 1], &[0], &[])?, &[0]);
+    Ok(one(on.r#where(&hot, &value(1)?, &value(0)?)?))
+}
+
+/// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
+pub(super) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let mode = call.text_or("mode", "constant")?;
+    let given = match call.ints("paddings")? {
+        Some(list) => list.to_vec(),
+        None => call.list(on, "pads", 1)?.ok_or_else(|| call.wrong("pads", "is missing"))?,
+    };
+    let mut value = call.optional(2).cloned();
+    if call.has("value") {
+        value = Some(on.scalar_like(x, call.float("value")?)?);
+    }
+    let Some(axes) = call.optional(3).map(|a| on.ints(a)).transpose()? else {
+        return Ok(one(on.pad(x, value.as_ref(), &given, mode)?));
+    };
+    if given.len() != 2 * axes.len() {
+        return Err(call.wrong("pads", format!("has {} numbers for {} axes", given.len(), axes.len())).into());
+    }
+    let (starts, ends) = given.split_at(axes.len());
+    let mut pads = vec![0; 2 * x.rank()];
+    for (&axis, (&start, &end)) in axes.iter().zip(starts.iter().zip(ends)) {
+        let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+        for (at, pad) in [(axis, start), (x.rank() + axis, end)] {
+            if let Some(slot) = pads.get_mut(at) {
+                *slot = pad;
+            }
+        }
+    }
+    Ok(one(on.pad(x, value.as_ref(), &pads, mode)?))
+}
+
+/// Reads `blocksize`, of whose square (or itself) an extent must be a multiple.
+fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
+    let size = call.int("blocksize")?;
+    usize::try_from(size)
+        .ok()
+        .filter(|&b| (1..1 << 20).contains(&b))
+        .ok_or_else(|| call.wrong("blocksize", format!("is {size}, expected a positive number")))
+}
+
+/// `DepthToSpace`: channels become blocks.
+pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, b) = (call.input(0)?, block(call)?);
+    let &[n, c, h, w] = x.shape() else { return Err(call.wrong("operand 0", "has no four dimensions").into()) };
+    let depth = c / (b * b);
+    let (apart, perm) = match call.text_or("mode", "DCR")? {
+        "DCR" => ([n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        "CRD" => ([n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3]),
+        other => return Err(call.wrong("mode", format!("is `{other}`, expected `DCR` or `CRD`")).into()),
+    };
+    let moved = on.transpose(&on.reshape(x, &apart)?, &perm)?;
+    Ok(one(on.reshape(&moved, &[n, depth, h * b, w * b])?))
+}
+
+/// `SpaceToDepth`: blocks become channels.
+pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, b) = (call.input(0)?, block(call)?);
+    let &[n, c, h, w] = x.shape() else { return Err(call.wrong("operand 0", "has no four dimensions").into()) };
+    let moved = on.transpose(&on.reshape(x, &[n, c, h / b, b, w / b, b])?, &[0, 3, 5, 1, 2, 4])?;
+    Ok(one(on.reshape(&moved, &[n, c * b * b, h / b, w / b])?))
+}

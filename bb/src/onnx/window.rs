@@ -1,0 +1,231 @@
+//! Convolution and pooling, whose attributes are resolved here.
+
+use super::call::{Answer, Call, one};
+use crate::ext::window::{Windows, max_pool_positions, windows};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+/// The attributes that convolution and pooling share, in full.
+struct Sliding {
+    kernel: Vec<i64>,
+    strides: Vec<i64>,
+    dilations: Vec<i64>,
+    pads: Vec<i64>,
+}
+
+/// Resolves attributes that are left out, and `auto_pad`.
+fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sliding, Error> {
+    let n = kernel.len();
+    if x.rank() != n + 2 {
+        return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
+    }
+    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
+        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
+        if list.len() == count { Ok(list) } else { Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len()))) }
+    };
+    let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
+    let lower = match call.text_or("auto_pad", "NOTSET")? {
+        "NOTSET" | "" => {
+            let pads = list("pads", 2 * n, 0)?;
+            return Ok(Sliding { kernel, strides, dilations, pads });
+        }
+        "VALID" => return Ok(Sliding { kernel, strides, dilations, pads: vec![0; 2 * n] }),
+        "SAME_UPPER" => false,
+        "SAME_LOWER" => true,
+        other => {
+            let problem = format!("is `{other}`, expected `NOTSET`, `SAME_UPPER`, `SAME_LOWER` or `VALID`");
+            return Err(call.wrong("auto_pad", problem));
+        }
+    };
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    let lists = x.shape().iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
+    for ((&extent, &kernel), (&stride, &dilation)) in lists {
+        if stride < 1 {
+            return Err(call.wrong("strides", format!("has {stride}, expected a positive number")));
+        }
+        let out = (extent as i64 + stride - 1) / stride;
+        let total = ((out - 1) * stride + (kernel - 1) * dilation + 1 - extent as i64).max(0);
+        let less = total / 2;
+        before.push(if lower { total - less } else { less });
+        after.push(if lower { less } else { total - less });
+    }
+    before.extend(after);
+    Ok(Sliding { kernel, strides, dilations, pads: before })
+}
+
+/// The kernel that the filters have.
+fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error> {
+    let own: Vec<i64> = w.shape().iter().skip(2).map(|&d| d as i64).collect();
+    match call.ints("kernel_shape")? {
+        Some(given) if given != own => Err(call.wrong("kernel_shape", format!("is {given:?}; the filters' is {own:?}"))),
+        _ => Ok(own),
+    }
+}
+
+/// The kernel that the attribute says.
+fn given_kernel<T: Tensor>(call: &Call<'_, T>) -> Result<Vec<i64>, Error> {
+    call.ints("kernel_shape")?.map(<[i64]>::to_vec).ok_or_else(|| call.wrong("kernel_shape", "is missing; the operator needs it"))
+}
+
+/// `Conv`.
+pub(super) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?))
+}
+
+/// A convolution of operands that are not the call's own, with the call's attributes.
+pub(super) fn plain_conv<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    bias: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let s = sliding(call, x, filter_kernel(call, w)?)?;
+    on.conv(x, w, bias, &s.strides, &s.pads, &s.dilations, call.int_or("group", 1)?)
+}
+
+/// Operand `index` as `i32`, less its zero point at `zero`, which may be one for each filter.
+fn centred<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize, zero: usize) -> Result<B::Tensor, B::Error> {
+    let x = math::to(on, call.input(index)?, DataType::I32)?;
+    let Some(zero) = call.optional(zero) else { return Ok(x) };
+    let zero = math::to(on, zero, DataType::I32)?;
+    if zero.rank() == 1 && x.rank() > 1 && zero.shape() != [1] {
+        let trailing: Vec<i64> = (1..x.rank() as i64).collect();
+        return on.sub(&x, &on.unsqueeze(&zero, &trailing)?);
+    }
+    on.sub(&x, &if zero.rank() == 0 { zero } else { on.reshape(&zero, &[])? })
+}
+
+/// `ConvInteger`.
+pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, w) = (centred(on, call, 0, 2)?, centred(on, call, 1, 3)?);
+    Ok(one(plain_conv(on, call, &x, &w, None)?))
+}
+
+/// `ConvTranspose`: `output_shape` determines the paddings.
+pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let kernel = filter_kernel(call, w)?;
+    let n = kernel.len();
+    let auto = call.text_or("auto_pad", "NOTSET")?;
+    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
+        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
+        if list.len() == count { Ok(list) } else { Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len()))) }
+    };
+    let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
+    let extra = list("output_padding", n, 0)?;
+    let same = matches!(auto, "SAME_UPPER" | "SAME_LOWER");
+    let wanted: Option<Vec<i64>> = match call.ints("output_shape")? {
+        // Some models give all dimensions rather than the spatial ones.
+        Some(shape) => Some(shape.iter().skip(shape.len().saturating_sub(n)).copied().collect()),
+        None if same => Some(x.shape().iter().skip(2).zip(&strides).map(|(&d, &s)| d as i64 * s).collect()),
+        None => None,
+    };
+    let pads = match wanted {
+        None if auto == "VALID" => vec![0; 2 * n],
+        None => list("pads", 2 * n, 0)?,
+        Some(wanted) => {
+            let (mut before, mut after) = (Vec::new(), Vec::new());
+            let lists = x.shape().iter().skip(2).zip(&wanted).zip(kernel.iter().zip(&dilations)).zip(strides.iter().zip(&extra));
+            for (((&extent, &wanted), (&kernel, &dilation)), (&stride, &extra)) in lists {
+                let total = stride * (extent as i64 - 1) + extra + (kernel - 1) * dilation + 1 - wanted;
+                let less = total.div_euclid(2);
+                // Where the halves differ, the larger one is at the start unless `SAME_UPPER`.
+                before.push(if auto == "SAME_UPPER" { less } else { total - less });
+                after.push(if auto == "SAME_UPPER" { total - less } else { less });
+            }
+            before.extend(after);
+            before
+        }
+    };
+    let group = call.int_or("group", 1)?;
+    Ok(one(on.conv_transpose(x, w, call.optional(2), &strides, &pads, &dilations, &extra, group)?))
+}
+
+/// `MaxPool`, with the positions of the maxima where they are wanted.
+pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let s = sliding(call, x, given_kernel(call)?)?;
+    let ceil = call.flag("ceil_mode", false)?;
+    let y = on.max_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil)?;
+    if !call.wants(1) {
+        return Ok(one(y));
+    }
+    let positions = max_pool_positions(on, x, &resolved(call, x, &s, ceil)?, call.flag("storage_order", false)?)?;
+    Ok(smallvec![Some(y), Some(positions)])
+}
+
+fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Result<Vec<Windows>, Error> {
+    let kernel: Option<Vec<usize>> = s.kernel.iter().map(|&k| usize::try_from(k).ok()).collect();
+    let kernel = kernel.ok_or_else(|| call.wrong("kernel_shape", "has a negative extent"))?;
+    windows("pool", x.shape(), &kernel, &s.strides, &s.pads, &s.dilations, ceil)
+}
+
+/// `AveragePool`.
+pub(super) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let s = sliding(call, x, given_kernel(call)?)?;
+    let (ceil, count) = (call.flag("ceil_mode", false)?, call.flag("count_include_pad", false)?);
+    Ok(one(on.average_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, count)?))
+}
+
+/// `LpPool`: the norm of each window.
+pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let s = sliding(call, x, given_kernel(call)?)?;
+    let p = norm_order(call)?;
+    let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
+    let ceil = call.flag("ceil_mode", false)?;
+    let mean = on.average_pool(&powers, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, false)?;
+    // The mean counts what lies in the operand; that count times the mean is the sum.
+    let counts = window_counts(on, call, x, &s)?;
+    Ok(one(on.pow(&on.mul(&mean, &counts)?, &on.scalar_like(x, 1.0 / p)?)?))
+}
+
+/// How many places of each window lie in the operand.
+fn window_counts<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor, s: &Sliding) -> Result<B::Tensor, B::Error> {
+    let all = resolved(call, x, s, call.flag("ceil_mode", false)?)?;
+    let mut product = on.scalar_like(x, 1.0)?;
+    for (i, w) in all.iter().enumerate() {
+        let inside = |o: usize| (0..w.kernel).filter(|&k| (0..w.extent as i64).contains(&w.position(k, o))).count();
+        let counts: Vec<f64> = (0..w.out).map(|o| inside(o) as f64).collect();
+        let mut shape = vec![1; all.len() - i];
+        if let Some(first) = shape.first_mut() {
+            *first = w.out;
+        }
+        product = on.mul(&product, &math::to(on, &on.host(&shape, &counts)?, x.dtype())?)?;
+    }
+    Ok(product)
+}
+
+/// Reads `p`, which opset 1 has as a float.
+fn norm_order<T: Tensor>(call: &Call<'_, T>) -> Result<f64, Error> {
+    if call.opset() < 2 { call.float_or("p", 2.0) } else { Ok(call.int_or("p", 2)? as f64) }
+}
+
+/// The spatial dimensions.
+fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
+    (2..x.rank() as i64).collect()
+}
+
+/// `GlobalMaxPool`.
+pub(super) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(on.reduce_max(x, &spatial(x), true)?))
+}
+
+/// `GlobalAveragePool`.
+pub(super) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    Ok(one(on.reduce_mean(x, &spatial(x), true)?))
+}
+
+/// `GlobalLpPool`.
+pub(super) fn global_lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let p = norm_order(call)?;
+    let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
+    let sum = on.reduce_sum(&powers, &spatial(x), true)?;
+    Ok(one(on.pow(&sum, &on.scalar_like(x, 1.0 / p)?)?))
+}
