@@ -25,17 +25,18 @@ fn main() {
         ],
     );
 
-    let graph = bb::trace(&[("x", DataType::F32, &[1]), ("y", DataType::F32, &[1])], |on, inputs| match inputs {
-        [x, y] => {
-            let mut sum = on.add(x, y)?;
-            for _ in 1..NODES {
-                sum = on.add(&sum, y)?;
+    let graph =
+        bb::trace(&[("x", DataType::F32, &[1]), ("y", DataType::F32, &[1])], |on, inputs| match inputs {
+            [x, y] => {
+                let mut sum = on.add(x, y)?;
+                for _ in 1..NODES {
+                    sum = on.add(&sum, y)?;
+                }
+                Ok(vec![sum])
             }
-            Ok(vec![sum])
-        }
-        _ => Ok(Vec::new()),
-    })
-    .expect("traces");
+            _ => Ok(Vec::new()),
+        })
+        .expect("traces");
     let module = Module::from_graph(&graph, &[], &[]).expect("valid");
     let plan = cpu.compile(module, &CompileOptions::default()).expect("compiles");
     let inputs = [Some(&a), Some(&b)];
@@ -53,6 +54,9 @@ fn main() {
         ],
     );
     if let [typed, planned] = times[..] {
-        println!("  a plan's cost beyond typed calls: {:.1} ns per node", (planned - typed) * 1e9 / NODES as f64);
+        println!(
+            "  a plan's cost beyond typed calls: {:.1} ns per node",
+            (planned - typed) * 1e9 / NODES as f64
+        );
     }
 }

@@ -5,7 +5,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod number;
-pub(crate) mod product;
 pub(crate) mod reduce;
 pub(crate) mod strided;
 pub(crate) mod unary;
+pub(crate) mod vector;

@@ -28,7 +28,6 @@ pub(crate) trait Number: Copy + PartialEq + PartialOrd + Send + Sync + 'static {
     fn narrow(sum: Self::Sum) -> Self;
     /// The sum divided by a number of elements.
     fn mean(sum: Self::Sum, count: usize) -> Self;
-    fn mul_sum(self, other: Self, sum: Self::Sum) -> Self::Sum;
 }
 
 /// A floating-point number.
@@ -66,31 +65,27 @@ macro_rules! integers {
             #[inline(always)]
             fn min(self, other: Self) -> Self { Ord::min(self, other) }
             #[inline(always)]
-            fn widen(self) -> $sum { $sum::from(self) }
+            fn widen(self) -> $sum { self }
             #[inline(always)]
             fn sum(a: $sum, b: $sum) -> $sum { a.wrapping_add(b) }
             #[inline(always)]
-            fn narrow(sum: $sum) -> Self { sum as $t }
+            fn narrow(sum: $sum) -> Self { sum }
             #[inline(always)]
-            fn mean(sum: $sum, count: usize) -> Self { if count == 0 { 0 } else { (sum / count as $sum) as $t } }
-            #[inline(always)]
-            fn mul_sum(self, other: Self, sum: $sum) -> $sum {
-                sum.wrapping_add($sum::from(self.wrapping_mul(other)))
-            }
+            fn mean(sum: $sum, count: usize) -> Self { // An extent fits 128 bits beside every sum.
+                (sum as i128).checked_div(count as i128).unwrap_or(0) as $t }
         }
     )*};
 }
 
-// Sums are kept wide so that a mean of many is exact; narrowed, they wrap.
 integers! {
-    i8, i64, i8::wrapping_abs;
-    i16, i64, i16::wrapping_abs;
-    i32, i64, i32::wrapping_abs;
-    i64, i128, i64::wrapping_abs;
-    u8, u64, std::convert::identity;
-    u16, u64, std::convert::identity;
-    u32, u64, std::convert::identity;
-    u64, u128, std::convert::identity;
+    i8, i8, i8::wrapping_abs;
+    i16, i16, i16::wrapping_abs;
+    i32, i32, i32::wrapping_abs;
+    i64, i64, i64::wrapping_abs;
+    u8, u8, std::convert::identity;
+    u16, u16, std::convert::identity;
+    u32, u32, std::convert::identity;
+    u64, u64, std::convert::identity;
 }
 
 macro_rules! floats {
@@ -128,8 +123,6 @@ macro_rules! floats {
             fn narrow($s: $sum) -> Self { $narrow }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> Self { Self::narrow(sum / count as $sum) }
-            #[inline(always)]
-            fn mul_sum(self, other: Self, sum: $sum) -> $sum { sum + self.widen() * other.widen() }
         }
 
         impl Float for $t {

@@ -4,11 +4,10 @@
 //! ndarray, which orders the loops by the strides.
 
 use crate::layout::{Dim, for_each_index};
+use crate::simd::{Shared, transpose, walk};
 use ndarray::{ArrayViewD, ArrayViewMutD, IxDyn, ShapeBuilder};
+use smallvec::SmallVec;
 use std::ptr;
-
-/// Elements of a square that fits the first-level cache twice.
-const TILE: usize = 16;
 
 /// Copies the elements at the second strides of `dims` to the first ones.
 ///
@@ -30,25 +29,59 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
     }
 }
 
-unsafe fn copy_as<T: Copy>(dims: &[Dim<2>], dst: *mut T, src: *const T) {
+/// Elements below which a second thread costs more than it brings.
+const GRAIN: usize = 1 << 17;
+
+unsafe fn copy_as<T: Copy + Send + Sync>(dims: &[Dim<2>], dst: *mut T, src: *const T) {
+    let [first, inner @ ..] = dims else {
+        // SAFETY: without dimensions there is one element.
+        return unsafe { dst.write(*src) };
+    };
+    let weight = inner.iter().map(|d| d.extent).product();
+    let shared = Shared((dst, src));
+    walk::split(first.extent, weight, GRAIN, |from, to| {
+        let (dst, src) = shared.get();
+        let [d, s] = first.strides.map(|s| s * from as isize);
+        let mut part: SmallVec<[Dim<2>; 6]> = SmallVec::from_slice(dims);
+        if let Some(first) = part.first_mut() {
+            first.extent = to - from;
+        }
+        // SAFETY: the caller's promise covers every index of `dims`; each part has its own.
+        unsafe { copy_part(&mut part, dst.offset(d), src.offset(s)) }
+    });
+}
+
+unsafe fn copy_part<T: Copy + Send + Sync>(dims: &mut [Dim<2>], dst: *mut T, src: *const T) {
+    // A dimension without gaps in the source belongs beside the one without gaps in the result.
+    let last = dims.len().saturating_sub(1);
+    if let Some(at) = dims.iter().position(|d| d.strides[1] == 1)
+        && at < last
+        && let Some(middle) = dims.get_mut(at..last)
+    {
+        middle.rotate_left(1);
+    }
     // SAFETY: the caller's promise covers every index of `dims`.
     unsafe {
-        match dims {
-            [] => dst.write(*src),
+        match &*dims {
             [outer @ .., Dim { extent, strides: [1, 1] }] => for_each_index(outer, |[d, s]| {
                 ptr::copy_nonoverlapping(src.offset(s), dst.offset(d), *extent);
             }),
-            [outer @ .., rows, cols] if rows.strides[1] == 1 || cols.strides[0] == 1 => {
-                for_each_index(outer, |[d, s]| tiles(rows, cols, dst.offset(d), src.offset(s)));
+            [outer @ .., Dim { extent: rows, strides: [dr, 1] }, Dim { extent: cols, strides: [1, sc] }]
+                if *dr > 0 && *sc > 0 =>
+            {
+                let (dst_row, src_row) = (*dr as usize, *sc as usize);
+                for_each_index(outer, |[d, s]| {
+                    transpose::transpose(*cols, *rows, dst.offset(d), dst_row, src.offset(s), src_row);
+                });
             }
             [line] => (0..line.extent as isize).for_each(|i| {
                 let [d, s] = line.strides;
                 dst.offset(i * d).write(*src.offset(i * s));
             }),
             _ if dims.iter().all(|d| d.strides.iter().all(|&s| s >= 0)) => {
-                let extents: Vec<usize> = dims.iter().map(|d| d.extent).collect();
+                let extents: SmallVec<[usize; 6]> = dims.iter().map(|d| d.extent).collect();
                 let strides = |of: fn(&Dim<2>) -> isize| {
-                    let strides: Vec<usize> = dims.iter().map(|d| of(d) as usize).collect();
+                    let strides: SmallVec<[usize; 6]> = dims.iter().map(|d| of(d) as usize).collect();
                     IxDyn(&strides)
                 };
                 let shape = IxDyn(&extents);
@@ -56,21 +89,6 @@ unsafe fn copy_as<T: Copy>(dims: &[Dim<2>], dst: *mut T, src: *const T) {
                 ArrayViewMutD::from_shape_ptr(shape.strides(strides(|d| d.strides[0])), dst).assign(&from);
             }
             _ => for_each_index(dims, |[d, s]| dst.offset(d).write(*src.offset(s))),
-        }
-    }
-}
-
-/// Transposes tile by tile, so that lines are used whole while they are in the cache.
-unsafe fn tiles<T: Copy>(rows: &Dim<2>, cols: &Dim<2>, dst: *mut T, src: *const T) {
-    for i0 in (0..rows.extent).step_by(TILE) {
-        for j0 in (0..cols.extent).step_by(TILE) {
-            for i in i0..rows.extent.min(i0 + TILE) {
-                for j in j0..cols.extent.min(j0 + TILE) {
-                    let at = |k: usize| i as isize * rows.strides[k] + j as isize * cols.strides[k];
-                    // SAFETY: the caller's promise covers every index below the extents.
-                    unsafe { dst.offset(at(0)).write(*src.offset(at(1))) }
-                }
-            }
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Operations on single elements, broadcast.
 
-use super::{made, room, text, unsupported};
+use super::{copied, made, room, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
+use crate::kernels::vector::{self, FEW, Plane};
 use crate::kernels::{binary, strided, unary};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse, for_each_index};
 use crate::pool::Pool;
@@ -13,30 +14,49 @@ use std::sync::Arc;
 /// Computes a unary operation.
 pub(crate) fn unary(pool: &Arc<Pool>, op: Primitive, kind: unary::Kind, x: &Array) -> Result<Array> {
     let dtype = x.dtype();
-    let kernel = match unary::kernel(kind, dtype) {
+    let few = match unary::kernel(kind, dtype) {
         Some(kernel) if infer::accepts(op, 0, dtype) => kernel,
         _ => return Err(unsupported(op.spec().method, dtype)),
     };
-    let shape = Shape::from_slice(x.shape());
-    let mut storage = room(pool, dtype, x.len())?;
-    let out = storage.room();
-    if x.is_dense() {
+    if x.is_dense() && x.len() < FEW {
+        let mut storage = room(pool, dtype, x.len())?;
         // SAFETY: the operand and the room have `len` elements without gaps.
-        unsafe { kernel(x.len(), x.ptr(), 1, out) };
-    } else if !x.is_empty() {
-        let strides = x.strides();
-        let dims = collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));
-        let (outer, row) = innermost(&dims);
-        let mut out = out;
-        for_each_index(outer, |[at]| {
-            // SAFETY: `at` is an index of `x`, and rows are written one after another.
-            unsafe {
-                kernel(row.extent, x.ptr().offset(at * element_size(dtype) as isize), row.strides[0], out);
-                out = out.add(row.extent * element_size(dtype));
-            }
-        });
+        unsafe { few(x.len(), x.ptr(), 1, storage.room()) };
+        return Ok(Array::dense(dtype, Shape::from_slice(x.shape()), x.len(), storage));
     }
-    Ok(Array::dense(dtype, shape, x.len(), storage))
+    each(pool, dtype, x, |plane, out, at| {
+        // SAFETY: `at` points at a plane of the operand, and `out` at room for its results.
+        unsafe { vector::unary(kind, dtype, plane, out, at) }
+    })
+}
+
+/// Makes an array of `dtype` with the shape of `x`, plane by plane.
+///
+/// `f` gets a plane, where to write its results, and where its elements are.
+pub(crate) fn each(
+    pool: &Arc<Pool>,
+    dtype: DataType,
+    x: &Array,
+    f: impl Fn(&Plane<1>, *mut u8, *const u8),
+) -> Result<Array> {
+    let dims = dims(x);
+    let (outer, plane) = Plane::split(&dims);
+    let size = element_size(x.dtype()) as isize;
+    made(pool, dtype, Shape::from_slice(x.shape()), |mut out| {
+        for_each_index(outer, |[at]| {
+            f(&plane, out, x.ptr().wrapping_offset(at * size));
+            out = out.wrapping_add(plane.len() * element_size(dtype));
+        });
+    })
+}
+
+/// Returns the dimensions in which an array is walked, merged.
+pub(crate) fn dims(x: &Array) -> Dims<1> {
+    if x.is_dense() {
+        return std::iter::once(Dim { extent: x.len(), strides: [1] }).collect();
+    }
+    let strides = x.strides();
+    collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }))
 }
 
 /// Splits off the innermost dimension.
@@ -60,12 +80,12 @@ pub(crate) fn binary(
     if dtype != b.dtype() {
         return Err(mismatch(op, dtype, b.dtype()));
     }
-    let kernel = match binary::kernel(kind, dtype) {
+    let few = match binary::kernel(kind, dtype) {
         Some(kernel) => kernel,
         None if dtype == DataType::String && kind == binary::Kind::Equal => return text::equal(pool, a, b),
         None => return Err(unsupported(op.spec().method, dtype)),
     };
-    let out = match kind {
+    let result = match kind {
         binary::Kind::Equal | binary::Kind::Greater | binary::Kind::Less => DataType::Bool,
         _ => dtype,
     };
@@ -75,7 +95,36 @@ pub(crate) fn binary(
             return Err(Error::DivisionByZero { op: "div" }.into());
         }
     }
-    rows(pool, op, kernel, out, a, b)
+    if a.is_dense() && b.is_dense() && a.shape() == b.shape() {
+        let mut storage = room(pool, result, a.len())?;
+        // SAFETY: both operands and the room have `len` elements without gaps.
+        unsafe {
+            if a.len() < FEW {
+                few(a.len(), a.ptr(), 1, b.ptr(), 1, storage.room());
+            } else {
+                let line = [Dim { extent: a.len(), strides: [1, 1] }];
+                vector::binary(kind, dtype, &Plane::split(&line).1, storage.room(), a.ptr(), b.ptr());
+            }
+        }
+        return Ok(Array::dense(result, Shape::from_slice(a.shape()), a.len(), storage));
+    }
+    let shape = infer::broadcast(op.spec().method, &[a.shape(), b.shape()])?;
+    if shape.iter().product::<usize>() < FEW {
+        return rows(pool, few, result, a, b, shape);
+    }
+    let dims = joint([a, b], &shape);
+    let (outer, plane) = Plane::split(&dims);
+    let (size, step) = (element_size(dtype) as isize, element_size(result));
+    made(pool, result, shape, |mut out| {
+        for_each_index(outer, |[i, j]| {
+            // SAFETY: `i` and `j` are indices of the operands, and planes are written one after
+            // another.
+            unsafe {
+                vector::binary(kind, dtype, &plane, out, a.ptr().offset(i * size), b.ptr().offset(j * size));
+                out = out.add(plane.len() * step);
+            }
+        });
+    })
 }
 
 #[cold]
@@ -88,32 +137,25 @@ fn mismatch(op: Primitive, expected: DataType, got: DataType) -> crate::CpuError
     Error::DataType { expected, got }.into()
 }
 
-/// Applies a kernel to operands of whatever types it was chosen for.
+/// Applies a kernel for few elements to operands of whatever types it was chosen for.
 pub(crate) fn rows(
     pool: &Arc<Pool>,
-    op: Primitive,
     kernel: binary::Row,
-    out: DataType,
+    result: DataType,
     a: &Array,
     b: &Array,
+    shape: Shape,
 ) -> Result<Array> {
-    if a.is_dense() && b.is_dense() && a.shape() == b.shape() {
-        let mut storage = room(pool, out, a.len())?;
-        // SAFETY: both operands and the room have `len` elements without gaps.
-        unsafe { kernel(a.len(), a.ptr(), 1, b.ptr(), 1, storage.room()) };
-        return Ok(Array::dense(out, Shape::from_slice(a.shape()), a.len(), storage));
-    }
-    let shape = infer::broadcast(op.spec().method, &[a.shape(), b.shape()])?;
     let dims = joint([a, b], &shape);
     let (outer, row) = innermost(&dims);
     let sizes = [a, b].map(|x| element_size(x.dtype()) as isize);
-    made(pool, out, shape, |mut to| {
+    made(pool, result, shape, |mut out| {
         for_each_index(outer, |[i, j]| {
             // SAFETY: `i` and `j` are indices of the operands, and rows are written one after another.
             unsafe {
-                let [sa, sb] = row.strides;
-                kernel(row.extent, a.ptr().offset(i * sizes[0]), sa, b.ptr().offset(j * sizes[1]), sb, to);
-                to = to.add(row.extent * element_size(out));
+                let ([sa, sb], [size_a, size_b]) = (row.strides, sizes);
+                kernel(row.extent, a.ptr().offset(i * size_a), sa, b.ptr().offset(j * size_b), sb, out);
+                out = out.add(row.extent * element_size(result));
             }
         });
     })
@@ -130,25 +172,16 @@ pub(crate) fn joint<const N: usize>(operands: [&Array; N], shape: &[usize]) -> D
 
 /// Tells whether an integer is zero.
 fn has_zero(x: &Array) -> bool {
-    let strides = x.strides();
-    let size = element_size(x.dtype());
-    let dims = collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));
-    let (outer, row) = innermost(&dims);
+    if x.is_empty() {
+        return false;
+    }
+    let dims = dims(x);
+    let (outer, plane) = Plane::split(&dims);
     let mut found = false;
     for_each_index(outer, |[at]| {
-        for i in 0..row.extent as isize {
-            let at = (at + i * row.strides[0]) * size as isize;
-            // SAFETY: `at` is an index of `x`, whose elements are integers of `size` bytes.
-            found |= unsafe {
-                let p = x.ptr().offset(at);
-                match size {
-                    1 => *p == 0,
-                    2 => *p.cast::<u16>() == 0,
-                    4 => *p.cast::<u32>() == 0,
-                    _ => *p.cast::<u64>() == 0,
-                }
-            };
-        }
+        let at = x.ptr().wrapping_offset(at * element_size(x.dtype()) as isize);
+        // SAFETY: `at` points at a plane of the array.
+        found = found || unsafe { vector::contains_zero(x.dtype(), &plane, at) };
     });
     found
 }
@@ -165,12 +198,24 @@ pub(crate) fn select(pool: &Arc<Pool>, condition: &Array, x: &Array, y: &Array) 
     let shape = infer::broadcast("where", &[condition.shape(), x.shape(), y.shape()])?;
     let (y, joined) = text::under_one(pool, x, y)?;
     let dims = joint([condition, x, &y], &shape);
-    // SAFETY: the operands have elements at every index of `dims`, and the room is for as many.
-    let out = made(pool, dtype, shape, |out| unsafe {
-        strided::select(&dims, element_size(dtype), condition.ptr(), x.ptr(), y.ptr(), out);
+    let size = element_size(dtype);
+    let out = made(pool, dtype, shape, |out| {
+        let (outer, plane) = Plane::split(&dims);
+        let (width, mut to, mut done) = (size as isize, out, true);
+        for_each_index(outer, |[i, j, k]| {
+            // SAFETY: `i`, `j` and `k` are indices of the operands, and planes are written one after
+            // another.
+            unsafe {
+                let (c, x, y) =
+                    (condition.ptr().offset(i), x.ptr().offset(j * width), y.ptr().offset(k * width));
+                done = done && vector::select(&plane, size, to, c, x, y);
+                to = to.add(plane.len() * size);
+            }
+        });
+        if !done {
+            // SAFETY: the operands have elements at every index of `dims`, and the room is for as many.
+            unsafe { strided::select(&dims, size, condition.ptr(), x.ptr(), y.ptr(), out) };
+        }
     })?;
-    Ok(match joined {
-        None => out,
-        text => out.with_text(text),
-    })
+    Ok(copied(out, joined))
 }

@@ -1,6 +1,6 @@
 //! Joining along an axis, and selecting along one by indices.
 
-use super::{copy_to, dense, made, text, unsupported};
+use super::{copied, copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
 use crate::kernels::strided;
@@ -105,10 +105,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
             }
         });
     })?;
-    Ok(match data.text() {
-        None => out,
-        text => out.with_text(text.cloned()),
-    })
+    Ok(copied(out, data.text().cloned()))
 }
 
 /// Resolves indices, row-major.

@@ -1,10 +1,11 @@
 //! Matrix products, batched.
 
 use super::{made, unsupported};
-use crate::array::{Array, element_size};
+use crate::array::Array;
 use crate::error::Result;
-use crate::kernels::product::{self, Matrix};
-use crate::layout::{Dim, broadcast_strides, collapse, for_each_index};
+use crate::gemm;
+use crate::kernels::vector::{self, Matrix};
+use crate::layout::{Dim, broadcast_strides, collapse};
 use crate::pool::Pool;
 use bb::Tensor;
 use bb::ir::{Error, infer};
@@ -13,14 +14,13 @@ use std::sync::Arc;
 /// Multiplies matrices, wherever their rows and columns lie.
 pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dtype = a.dtype();
-    let Some(kernel) = product::kernel(dtype) else {
+    if !vector::multiplies(dtype) {
         return Err(unsupported("matmul", dtype));
-    };
+    }
     if b.dtype() != dtype {
         return Err(Error::DataType { expected: dtype, got: b.dtype() }.into());
     }
     let mm = infer::matmul(a.shape(), b.shape())?;
-    let (m, k, n) = (mm.m, mm.k, mm.n);
     let (left, right) = (a.strides(), b.strides());
     let (batch_a, a_row, a_col) = match &left[..] {
         [batch @ .., row, col] => (batch, *row, *col),
@@ -39,17 +39,29 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dims = collapse(
         mm.batch.iter().zip(&sa).zip(&sb).map(|((&extent, &sa), &sb)| Dim { extent, strides: [sa, sb] }),
     );
-    let size = element_size(dtype);
-    made(pool, dtype, mm.shape, |mut out| {
-        for_each_index(&dims, |[i, j]| {
-            // SAFETY: `i` and `j` are the first elements of matrices of these extents, and results
-            // are written one after another.
-            unsafe {
-                let a = Matrix { ptr: a.ptr().offset(i * size as isize), row: a_row, col: a_col };
-                let b = Matrix { ptr: b.ptr().offset(j * size as isize), row: b_row, col: b_col };
-                kernel(m, k, n, a, b, out);
-                out = out.add(m * n * size);
-            }
-        });
+    let a = Matrix { ptr: a.ptr(), row: a_row, col: a_col };
+    let b = Matrix { ptr: b.ptr(), row: b_row, col: b_col };
+    let mut extents = gemm::Dims { m: mm.m, k: mm.k, n: mm.n };
+    let mut batch = mm.batch.iter().product();
+    if let [Dim { extent, strides: [step, 0] }] = dims[..]
+        && step == a_row * mm.m as isize
+    {
+        // One right operand for all: the rows of the left ones follow each other.
+        (extents.m, batch) = (mm.m * extent, 1);
+    }
+    let offsets = |i: usize| {
+        let (mut left, mut at) = (i, (0, 0));
+        for dim in dims.iter().rev() {
+            let [sa, sb] = dim.strides;
+            let index = (left % dim.extent) as isize;
+            left /= dim.extent;
+            at = (at.0 + index * sa, at.1 + index * sb);
+        }
+        at
+    };
+    // SAFETY: the operands have matrices of these extents at the offsets of each pair, and the room is
+    // for all products.
+    made(pool, dtype, mm.shape, |out| unsafe {
+        vector::products(dtype, batch, extents, a, b, out, offsets);
     })
 }

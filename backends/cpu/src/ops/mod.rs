@@ -18,6 +18,7 @@ use crate::layout::{Dim, Strides, collapse, dense_strides};
 use crate::pool::Pool;
 use crate::storage::Storage;
 use bb::{DataType, Shape, Tensor};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// The error for an element type that an operation does not take.
@@ -71,8 +72,10 @@ fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     let strides = dense_strides(&shape);
     // SAFETY: the room is for all elements of `x`, row-major.
     let copy = made(pool, x.dtype(), shape, |out| unsafe { copy_to(x, out, &strides) })?;
-    Ok(match x.text() {
-        None => copy,
-        text => copy.with_text(text.cloned()),
-    })
+    Ok(copied(copy, x.text().cloned()))
+}
+
+/// Returns copied elements with the text that they are ranges of, if they are strings.
+fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
+    if text.is_some() { x.with_text(text) } else { x }
 }

@@ -2,7 +2,7 @@
 //!
 //! What neither operand's type computes is computed in `f64` and converted as a cast does.
 
-use super::elementwise::{joint, rows};
+use super::elementwise::{self, joint, rows};
 use super::{convert, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
@@ -22,10 +22,8 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
             return Err(unsupported("pow", dtype));
         }
     }
-    if base == exponent
-        && let Some(kernel) = binary::kernel(Kind::Pow, base)
-    {
-        return rows(pool, op, kernel, base, a, b);
+    if base == exponent && base.is_float() {
+        return elementwise::binary(pool, op, Kind::Pow, a, b);
     }
     if base.is_integer() && exponent.is_integer() {
         let unsigned = exponent == DataType::U64;
@@ -35,18 +33,16 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
             refuse_reciprocal_of_zero(a, &b)?;
         }
         return match binary::integer_power(base, unsigned) {
-            Some(kernel) => rows(pool, op, kernel, base, a, &b),
+            Some(kernel) => {
+                let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
+                rows(pool, kernel, base, a, &b, shape)
+            }
             None => Err(unsupported("pow", base)),
         };
     }
     let [a, b] = [a, b].map(|x| convert::cast(pool, x, DataType::F64, true, RoundMode::Up));
-    match binary::kernel(Kind::Pow, DataType::F64) {
-        Some(kernel) => {
-            let power = rows(pool, op, kernel, DataType::F64, &a?, &b?)?;
-            convert::cast(pool, &power, base, true, RoundMode::Up)
-        }
-        None => Err(unsupported("pow", base)),
-    }
+    let power = elementwise::binary(pool, op, Kind::Pow, &a?, &b?)?;
+    convert::cast(pool, &power, base, true, RoundMode::Up)
 }
 
 /// Refuses 0 to a negative power; `b` is of `i64`.
