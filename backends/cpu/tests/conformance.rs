@@ -1,3 +1,7 @@
-//! The backend keeps what every primitive promises.
+//! The CPU backend keeps what every primitive promises, on rayon's threads and on its own.
 
-bb::conformance!(bb_cpu::Cpu::new());
+use bb_cpu::Cpu;
+
+bb::conformance!(Cpu::new());
+
+bb::conformance!(on_one_thread, Cpu::builder().threads(1).build().expect("one thread"));
