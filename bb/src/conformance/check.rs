@@ -41,6 +41,32 @@ fn compare(got: &TensorData, want: &TensorData, tolerance: f64) {
     }
 }
 
+/// The relative tolerance of functions and sums: see [`assert_near`].
+fn nearness(dtype: DataType) -> f64 {
+    match dtype {
+        DataType::F16 => 2.0 * f64::powi(2.0, -10),
+        DataType::BF16 => 2.0 * f64::powi(2.0, -7),
+        DataType::F32 => 16.0 * f64::from(f32::EPSILON),
+        DataType::F64 => 16.0 * f64::EPSILON,
+        _ => 0.0,
+    }
+}
+
+/// Says what differs between two host tensors, as [`assert_near`] compares; `None` if nothing does.
+pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
+    if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        return Some(format!("got {got:?}, expected {want:?}"));
+    }
+    if got.dtype().is_float() {
+        let (dtype, all) = (got.dtype(), numbers_of(got).into_iter().zip(numbers_of(want)).enumerate());
+        let other = all.into_iter().find(|(_, (g, w))| !same(*g, *w, nearness(dtype)));
+        return other.map(|(i, (g, w))| format!("element {i} of {got:?} is {g}, expected {w}"));
+    }
+    let (g, w) = (elements(got), elements(want));
+    let other = g.iter().zip(&w).position(|(g, w)| g != w)?;
+    Some(format!("element {other} of {got:?} has bytes {:?}, expected {:?}", g.get(other), w.get(other)))
+}
+
 /// Checks that a result has the shape and exactly the values; their Rust type says the element type. NaN is
 /// NaN, and the zeros are the same.
 ///
@@ -88,14 +114,7 @@ pub fn assert_near<B: Backend>(
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
 ) {
-    let tolerance = match dtype {
-        DataType::F16 => 2.0 * f64::powi(2.0, -10),
-        DataType::BF16 => 2.0 * f64::powi(2.0, -7),
-        DataType::F32 => 16.0 * f64::from(f32::EPSILON),
-        DataType::F64 => 16.0 * f64::EPSILON,
-        _ => 0.0,
-    };
-    compare(&fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), tolerance);
+    compare(&fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), nearness(dtype));
 }
 
 /// Checks that a result is the host tensor, bit by bit.

@@ -7,15 +7,19 @@
 //!
 //! Nothing here knows a backend, and nothing assumes that one computes on the host.
 
+mod call;
 pub mod cases;
 mod check;
 mod host;
 pub mod onnx;
+mod random;
 mod subject;
 pub mod topics;
 
-pub use check::{assert_near, assert_numbers, assert_refused, assert_same, assert_tensor};
+pub use call::Call;
+pub use check::{assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, difference};
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
+pub use random::{Case, Operand, Random};
 pub use subject::{Subject, numbers, tensor};
 
 /// Runs the case of every primitive, and every topic, on a backend: one `#[test]` for each.

@@ -101,7 +101,8 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
     let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
     let content = |source| Failure::Content { path: path.to_owned(), expected: "tensor", source };
-    let proto = bb_ir::proto::TensorProto::decode(bytes::Bytes::from(bytes)).map_err(|e| content(e.into()))?;
+    let proto =
+        bb_ir::proto::TensorProto::decode(bytes::Bytes::from(bytes)).map_err(|e| content(e.into()))?;
     TensorData::from_proto(&proto).map_err(|e| content(e.into()))
 }
 
@@ -124,8 +125,11 @@ fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     let mut tolerance = Tolerance::default();
     if path.is_file() {
         let text = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
-        let json: serde_json::Value = serde_json::from_slice(&text)
-            .map_err(|e| Failure::Content { path, expected: "JSON", source: e.into() })?;
+        let json: serde_json::Value = serde_json::from_slice(&text).map_err(|e| Failure::Content {
+            path,
+            expected: "JSON",
+            source: e.into(),
+        })?;
         let number = |key: &str| json.get(key).and_then(serde_json::Value::as_f64);
         tolerance.relative = number("rtol").unwrap_or(tolerance.relative);
         tolerance.absolute = number("atol").unwrap_or(tolerance.absolute);
@@ -156,7 +160,8 @@ pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
             return Err(Failure::Outputs { expected: expected.len(), got: got.len() });
         }
         for (output, (expected, got)) in expected.iter().zip(&got).enumerate() {
-            compare(expected, &on.to_host(got)?, tolerance).map_err(|source| Failure::Output { output, source })?;
+            compare(expected, &on.to_host(got)?, tolerance)
+                .map_err(|source| Failure::Output { output, source })?;
         }
     }
     Ok(())

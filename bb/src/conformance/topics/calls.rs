@@ -1,18 +1,9 @@
 //! A valid call of every primitive, on any element type.
 
-use crate::conformance::{Subject, sample};
-use crate::{Backend, DataType, Outputs, RoundMode, TensorData};
-use bb_ir::infer;
+use crate::conformance::{Call, sample};
+use crate::{DataType, RoundMode, TensorData};
 use bb_ir::op::{Param, Primitive};
 use std::borrow::Cow;
-
-/// An operation with its operands and parameters.
-#[derive(Debug, Clone)]
-pub(super) struct Call {
-    pub(super) op: Primitive,
-    pub(super) inputs: Vec<TensorData>,
-    pub(super) params: Vec<Param<'static>>,
-}
 
 fn ints(values: &[i64]) -> Param<'static> {
     Param::Ints(Cow::Owned(values.to_vec()))
@@ -79,66 +70,4 @@ pub(super) fn call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
         }
     };
     Call { op, inputs, params }
-}
-
-impl Call {
-    /// Brings the operands to the backend and calls.
-    pub(super) fn run<B: Backend>(&self, on: &Subject<'_, B>) -> Result<Outputs<B::Tensor>, B::Error> {
-        let inputs = self.inputs.iter().map(|x| on.constant(x)).collect::<Result<Vec<_>, _>>()?;
-        self.run_on(on, &inputs)
-    }
-
-    /// Calls with operands of the backend in place of the call's own.
-    pub(super) fn run_on<B: Backend>(
-        &self,
-        on: &Subject<'_, B>,
-        inputs: &[B::Tensor],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        let inputs: Vec<Option<&B::Tensor>> = inputs.iter().map(Some).collect();
-        crate::call::primitive(on.backend(), self.op, &inputs, &self.params)
-    }
-
-    /// Infers the element types and extents of the results.
-    pub(super) fn inferred(&self) -> Result<infer::Outputs, bb_ir::Error> {
-        let inputs: Vec<_> = self.inputs.iter().map(|x| (x.dtype(), x.shape())).collect();
-        infer::primitive(self.op, &inputs, &self.params)
-    }
-
-    /// Lists the element types of operands and results.
-    pub(super) fn types(&self) -> Vec<DataType> {
-        let results = self.inferred().into_iter().flatten().map(|result| result.0);
-        self.inputs.iter().map(TensorData::dtype).chain(results).collect()
-    }
-
-    /// Runs the call, checks types and extents of the results, and takes them to the host.
-    #[track_caller]
-    pub(super) fn expect<B: Backend>(&self, on: &Subject<'_, B>) -> Vec<TensorData> {
-        let outputs = self.run(on).unwrap_or_else(|error| panic!("{self:?} failed: {error}"));
-        self.fetch(on, outputs)
-    }
-
-    /// Checks types and extents of results, and takes them to the host.
-    #[track_caller]
-    pub(super) fn fetch<B: Backend>(
-        &self,
-        on: &Subject<'_, B>,
-        outputs: Outputs<B::Tensor>,
-    ) -> Vec<TensorData> {
-        let want = self.inferred().unwrap_or_else(|error| panic!("{self:?} is no valid call: {error}"));
-        assert_eq!(outputs.len(), want.len(), "{self:?}: the number of results");
-        let pairs = outputs.iter().zip(&want);
-        pairs
-            .map(|(got, (dtype, shape))| {
-                let claimed = (crate::Tensor::dtype(got), crate::Tensor::shape(got));
-                assert_eq!(claimed, (*dtype, &shape[..]), "{self:?}: what the result claims");
-                let host = on.fetch(got);
-                assert_eq!(
-                    (host.dtype(), host.shape()),
-                    (*dtype, &shape[..]),
-                    "{self:?}: what `to_host` gives"
-                );
-                host
-            })
-            .collect()
-    }
 }

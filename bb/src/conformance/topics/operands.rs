@@ -1,7 +1,7 @@
 //! Operands of every kind: of rank 0, without elements, views, shared, erased.
 
-use super::calls::{Call, call};
-use crate::conformance::{Subject, elements, rearranged, sample};
+use super::calls::call;
+use crate::conformance::{Call, Subject, elements, rearranged, sample};
 use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::op::Primitive;
 use std::sync::Arc;

@@ -1,0 +1,91 @@
+//! A call of a primitive as data, so that any backend can be asked for it.
+
+use super::Subject;
+use crate::{Backend, DataType, Outputs, TensorData};
+use bb_ir::infer;
+use bb_ir::op::{Param, Primitive};
+
+/// An operation with its operands and parameters.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The operation.
+    pub op: Primitive,
+    /// The operands.
+    pub inputs: Vec<TensorData>,
+    /// The parameters, in the order of the operation's row.
+    pub params: Vec<Param<'static>>,
+}
+
+impl Call {
+    /// Brings the operands to the backend and calls.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    pub fn run<B: Backend>(&self, on: &Subject<'_, B>) -> Result<Outputs<B::Tensor>, B::Error> {
+        let inputs = self.inputs.iter().map(|x| on.constant(x)).collect::<Result<Vec<_>, _>>()?;
+        self.run_on(on, &inputs)
+    }
+
+    /// Calls with operands of the backend in place of the call's own.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    pub fn run_on<B: Backend>(
+        &self,
+        on: &Subject<'_, B>,
+        inputs: &[B::Tensor],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        let inputs: Vec<Option<&B::Tensor>> = inputs.iter().map(Some).collect();
+        crate::call::primitive(on.backend(), self.op, &inputs, &self.params)
+    }
+
+    /// Infers the element types and extents of the results.
+    ///
+    /// # Errors
+    ///
+    /// What makes the call invalid.
+    pub fn inferred(&self) -> Result<infer::Outputs, bb_ir::Error> {
+        let inputs: Vec<_> = self.inputs.iter().map(|x| (x.dtype(), x.shape())).collect();
+        infer::primitive(self.op, &inputs, &self.params)
+    }
+
+    /// Lists the element types of operands and results.
+    pub(crate) fn types(&self) -> Vec<DataType> {
+        let results = self.inferred().into_iter().flatten().map(|result| result.0);
+        self.inputs.iter().map(TensorData::dtype).chain(results).collect()
+    }
+
+    /// Runs the call, checks types and extents of the results, and takes them to the host.
+    #[track_caller]
+    pub(crate) fn expect<B: Backend>(&self, on: &Subject<'_, B>) -> Vec<TensorData> {
+        let outputs = self.run(on).unwrap_or_else(|error| panic!("{self:?} failed: {error}"));
+        self.fetch(on, outputs)
+    }
+
+    /// Checks types and extents of results, and takes them to the host.
+    #[track_caller]
+    pub(crate) fn fetch<B: Backend>(
+        &self,
+        on: &Subject<'_, B>,
+        outputs: Outputs<B::Tensor>,
+    ) -> Vec<TensorData> {
+        let want = self.inferred().unwrap_or_else(|error| panic!("{self:?} is no valid call: {error}"));
+        assert_eq!(outputs.len(), want.len(), "{self:?}: the number of results");
+        let pairs = outputs.iter().zip(&want);
+        pairs
+            .map(|(got, (dtype, shape))| {
+                let claimed = (crate::Tensor::dtype(got), crate::Tensor::shape(got));
+                assert_eq!(claimed, (*dtype, &shape[..]), "{self:?}: what the result claims");
+                let host = on.fetch(got);
+                assert_eq!(
+                    (host.dtype(), host.shape()),
+                    (*dtype, &shape[..]),
+                    "{self:?}: what `to_host` gives"
+                );
+                host
+            })
+            .collect()
+    }
+}
