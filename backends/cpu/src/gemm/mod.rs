@@ -3,11 +3,19 @@
 //! It knows no tensors: callers give pointers, extents and strides in elements. Transposed and
 //! strided operands are read as they are; nothing needs to be copied first.
 
+mod blocked;
+mod direct;
+mod pack;
+mod tile;
+mod vector;
+
 use half::{bf16, f16};
 
-use crate::simd::Shared;
+use self::pack::{Slot, scratch};
+use self::tile::{Compute, Kernels};
 pub use crate::simd::Strided;
 use crate::simd::element::Number;
+use crate::simd::{Shared, level, loops, walk};
 
 /// A number that matrices can hold.
 pub trait Element: Number {
@@ -17,10 +25,16 @@ pub trait Element: Number {
     fn widen(self) -> Self::Acc;
     /// Rounds or wraps.
     fn narrow(x: Self::Acc) -> Self;
+    /// Multiplies matrices as [`gemm`] does.
+    ///
+    /// # Safety
+    ///
+    /// As for [`gemm`].
+    unsafe fn gemm(dims: Dims, c: *mut Self, c_row: usize, a: Strided<Self>, b: Strided<Self>);
 }
 
 macro_rules! elements {
-    ($($t:ty, $acc:ty, $widen:expr, $narrow:expr;)*) => {$(
+    ($($t:ty, $acc:ty, $widen:expr, $narrow:expr, $gemm:ident;)*) => {$(
         impl Element for $t {
             type Acc = $acc;
             #[inline(always)]
@@ -31,23 +45,37 @@ macro_rules! elements {
             fn narrow(x: $acc) -> $t {
                 $narrow(x)
             }
+            unsafe fn gemm(dims: Dims, c: *mut Self, c_row: usize, a: Strided<Self>, b: Strided<Self>) {
+                if dims.m == 0 || dims.n == 0 {
+                    return;
+                }
+                if dims.k == 0 {
+                    for i in 0..dims.m {
+                        // SAFETY: row `i` lies in `c`.
+                        unsafe { std::slice::from_raw_parts_mut(c.add(i * c_row), dims.n) }.fill(Self::default());
+                    }
+                    return;
+                }
+                // SAFETY: the caller's promise.
+                unsafe { $gemm(dims, c, c_row, a, b) }
+            }
         }
     )*};
 }
 
 elements!(
-    f32, f32, |x| x, |x| x;
-    f64, f64, |x| x, |x| x;
-    f16, f32, f16::to_f32, f16::from_f32;
-    bf16, f32, bf16::to_f32, bf16::from_f32;
-    i8, i32, i32::from, |x| x as i8;
-    u8, i32, i32::from, |x| x as u8;
-    i16, i32, i32::from, |x| x as i16;
-    u16, i32, i32::from, |x| x as u16;
-    i32, i32, |x| x, |x| x;
-    u32, i32, |x| x as i32, |x| x as u32;
-    i64, i64, |x| x, |x| x;
-    u64, i64, |x| x as i64, |x| x as u64;
+    f32, f32, |x| x, |x| x, plain;
+    f64, f64, |x| x, |x| x, plain;
+    f16, f32, f16::to_f32, f16::from_f32, widened;
+    bf16, f32, bf16::to_f32, bf16::from_f32, widened;
+    i8, i32, i32::from, |x| x as i8, widened;
+    u8, i32, i32::from, |x| x as u8, widened;
+    i16, i32, i32::from, |x| x as i16, widened;
+    u16, i32, i32::from, |x| x as u16, widened;
+    i32, i32, |x| x, |x| x, plain;
+    u32, i32, |x| x as i32, |x| x as u32, aliased;
+    i64, i64, |x| x, |x| x, plain;
+    u64, i64, |x| x as i64, |x| x as u64, aliased;
 );
 
 /// The extents of a product: `[m, k]` times `[k, n]`.
@@ -71,24 +99,114 @@ pub struct Dims {
 /// The operands cover their extents; `c` is disjoint from them, holds `m` rows of `n` elements, and
 /// need not be initialised.
 pub unsafe fn gemm<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>) {
+    // SAFETY: this function's contract.
+    unsafe { T::gemm(dims, c, c_row, a, b) }
+}
+
+/// Multiplications up to which packing costs more than it brings.
+const SMALL: usize = 96 * 96 * 96;
+
+/// A product in the type its sums are kept in.
+///
+/// # Safety
+///
+/// As for [`gemm`].
+unsafe fn plain<T: Element<Acc = T> + Compute>(
+    dims: Dims,
+    c: *mut T,
+    c_row: usize,
+    a: Strided<T>,
+    b: Strided<T>,
+) {
     let Dims { m, k, n } = dims;
-    for i in 0..m {
-        for j in 0..n {
-            let mut sum = T::Acc::default();
-            for p in 0..k {
-                // SAFETY: the operands cover their extents.
-                let (x, y) = unsafe {
-                    (
-                        *a.ptr.offset(i as isize * a.row + p as isize * a.col),
-                        *b.ptr.offset(p as isize * b.row + j as isize * b.col),
-                    )
-                };
-                sum = sum.add(x.widen().mul(y.widen()));
+    let kernels = T::kernels(level());
+    let flat = kernels.flat.len();
+    // SAFETY: this function's contract; the second form computes the transposed product, whose
+    // single row is contiguous because `c` has one column.
+    unsafe {
+        if a.col == 1 && b.row == 1 && (m <= 2 || n <= 2) {
+            if n < m {
+                let dims = Dims { m: n, k, n: m };
+                return skinny(dims, c, [1, c_row], kernels, b.transposed(), a.transposed(), direct::dots);
             }
-            // SAFETY: `c` holds row `i` and column `j`.
-            unsafe { c.add(i * c_row + j).write(T::narrow(sum)) };
+            return skinny(dims, c, [c_row, 1], kernels, a, b, direct::dots);
         }
+        if n == 1 && a.row == 1 && c_row == 1 && m > 1 {
+            let dims = Dims { m: 1, k, n: m };
+            return skinny(dims, c, [m, 1], kernels, b.transposed(), a.transposed(), direct::row);
+        }
+        if b.col == 1 && m <= flat {
+            return skinny(dims, c, [c_row, 1], kernels, a, b, direct::row);
+        }
+        if b.col == 1 && (m.saturating_mul(k).saturating_mul(n) <= SMALL || k <= 4) {
+            return direct::direct(kernels, dims, c, c_row, a, b);
+        }
+        blocked::blocked::<T>(kernels, dims, c, c_row, a, b);
     }
+}
+
+type Skinny<T> = unsafe fn(&Kernels<T>, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
+
+/// Splits the columns of a product of few rows over the threads: such a product reads its right
+/// operand once, so memory limits it.
+///
+/// # Safety
+///
+/// As for [`gemm`], with the result's strides.
+unsafe fn skinny<T: Compute>(
+    dims: Dims,
+    c: *mut T,
+    strides: [usize; 2],
+    kernels: &'static Kernels<T>,
+    a: Strided<T>,
+    b: Strided<T>,
+    f: Skinny<T>,
+) {
+    let shared = Shared((c, a, b));
+    walk::split(dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, |from, to| {
+        let (c, a, b) = shared.get();
+        // SAFETY: the columns lie in the operands, and no other call writes them.
+        let (c, b) =
+            unsafe { (c.add(from * strides[1]), Strided { ptr: b.ptr.offset(from as isize * b.col), ..b }) };
+        // SAFETY: as above.
+        unsafe { f(kernels, Dims { n: to - from, ..dims }, c, strides, a, b) };
+    });
+}
+
+/// A product of unsigned integers, whose bits are those of the signed one.
+///
+/// # Safety
+///
+/// As for [`gemm`].
+unsafe fn aliased<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
+where
+    T::Acc: Element<Acc = T::Acc> + Compute,
+{
+    let cast = |x: Strided<T>| Strided { ptr: x.ptr.cast::<T::Acc>(), row: x.row, col: x.col };
+    // SAFETY: this function's contract; both types have one size and alignment, and any bits are valid.
+    unsafe { plain(dims, c.cast::<T::Acc>(), c_row, cast(a), cast(b)) }
+}
+
+/// A product of a type narrower than its sums: computed apart, then rounded or wrapped.
+///
+/// # Safety
+///
+/// As for [`gemm`].
+unsafe fn widened<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
+where
+    T::Acc: Compute,
+{
+    let Dims { m, n, .. } = dims;
+    scratch(Slot::Sums, |sums| {
+        let sums = sums.room::<T::Acc>(m * n);
+        // SAFETY: this function's contract; `sums` has room for the product, which initialises it.
+        unsafe {
+            blocked::blocked::<T>(T::Acc::kernels(level()), dims, sums, n, a, b);
+            for i in 0..m {
+                loops::map(c.add(i * c_row), sums.add(i * n).cast_const(), n, T::narrow);
+            }
+        }
+    });
 }
 
 /// Writes `batch` products of the same extents, each dense, one after the other.
@@ -107,7 +225,7 @@ pub unsafe fn batched<T: Element>(
     offsets: impl Fn(usize) -> (isize, isize) + Sync,
 ) {
     let shared = Shared((c, a, b));
-    crate::simd::walk::split(batch, dims.m * dims.k * dims.n, 1 << 18, |from, to| {
+    walk::split(batch, dims.m * dims.k * dims.n, 1 << 18, |from, to| {
         let (c, a, b) = shared.get();
         for i in from..to {
             let (da, db) = offsets(i);
@@ -120,3 +238,6 @@ pub unsafe fn batched<T: Element>(
         }
     });
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@
 
 mod dispatch;
 mod level;
-mod loops;
+pub(crate) mod loops;
 pub(crate) mod walk;
 
 pub mod binary;

@@ -1,0 +1,151 @@
+//! Large products: operands are packed block by block, and threads share the packed right one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::pack::{Slot, panel, scratch};
+use super::tile::{Args, Compute, Kernels};
+use super::{Dims, Element, Strided};
+use crate::simd::Shared;
+
+/// Bytes of the right panel's column that stay in the first cache: 256 rows of `f32`.
+const DEPTH: usize = 256;
+/// Rows of the left operand that stay in the second cache.
+const ROWS: usize = 96;
+/// Columns of the right operand that stay in the last cache.
+const COLUMNS: usize = 4096;
+/// Multiplications below which a second thread costs more than it brings.
+const GRAIN: usize = 1 << 19;
+
+/// Computes the product in the type sums are kept in.
+///
+/// # Safety
+///
+/// As for [`gemm`](super::gemm).
+pub(crate) unsafe fn blocked<T: Element>(
+    kernels: &Kernels<T::Acc>,
+    Dims { m, k, n }: Dims,
+    c: *mut T::Acc,
+    c_row: usize,
+    a: Strided<T>,
+    b: Strided<T>,
+) where
+    T::Acc: Compute,
+{
+    let width = 2 * kernels.lanes;
+    let height = kernels.wide.len();
+    let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(rayon::current_num_threads()).max(1);
+    for left in (0..n).step_by(COLUMNS) {
+        let columns = COLUMNS.min(n - left);
+        let panels = columns.div_ceil(width);
+        for from in (0..k).step_by(DEPTH) {
+            let depth = DEPTH.min(k - from);
+            scratch(Slot::Right, |right| {
+                let right = Shared(right.room::<T::Acc>(panels * width * depth));
+                let operands = Shared((a, b, c));
+                each(panels, if panels * width * depth < 1 << 16 { 1 } else { threads }, |j| {
+                    let (_, b, _) = operands.get();
+                    let first = left + j * width;
+                    // SAFETY: the panel's columns lie in `b`, and each panel has its own room.
+                    unsafe {
+                        let from = b.ptr.offset(from as isize * b.row + first as isize * b.col);
+                        let x = Strided { ptr: from, ..b };
+                        panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
+                    }
+                });
+                let rows = ROWS.next_multiple_of(height).min(m.div_ceil(threads).next_multiple_of(height));
+                each(m.div_ceil(rows), threads, |i| {
+                    let (a, _, c) = operands.get();
+                    let top = i * rows;
+                    let block =
+                        Block { kernels, rows: rows.min(m - top), depth, columns, accumulate: from > 0 };
+                    // SAFETY: the block's rows lie in `a` and `c`, and no other block writes them.
+                    unsafe {
+                        let x =
+                            Strided { ptr: a.ptr.offset(top as isize * a.row + from as isize * a.col), ..a };
+                        block.compute(x, right.get(), c.add(top * c_row + left), c_row);
+                    }
+                });
+            });
+        }
+    }
+}
+
+/// Some rows of the left operand against the packed right one.
+struct Block<'a, T: 'static> {
+    kernels: &'a Kernels<T>,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    accumulate: bool,
+}
+
+impl<T: Compute> Block<'_, T> {
+    /// # Safety
+    ///
+    /// `a` covers the block's rows and depth, `right` its panels, `c` its rows and columns.
+    unsafe fn compute<S: Element<Acc = T>>(&self, a: Strided<S>, right: *const T, c: *mut T, c_row: usize) {
+        let (lanes, height) = (self.kernels.lanes, self.kernels.wide.len());
+        let blocks = self.rows.div_ceil(height);
+        let edge = |block: usize| self.rows * block / blocks;
+        scratch(Slot::Left, |left| {
+            let left = left.room::<T>(blocks * height * self.depth);
+            for block in 0..blocks {
+                let rows = edge(block + 1) - edge(block);
+                // SAFETY: the rows lie in `a`, and each panel has its own room.
+                unsafe {
+                    let x = Strided { ptr: a.ptr.offset(edge(block) as isize * a.row), ..a }.transposed();
+                    panel(self.depth, rows, height, x, left.add(block * height * self.depth));
+                }
+            }
+            for first in (0..self.columns).step_by(2 * lanes) {
+                let width = (2 * lanes).min(self.columns - first);
+                let (tiles, whole) =
+                    if width > lanes { (self.kernels.wide, lanes) } else { (self.kernels.narrow, 0) };
+                for block in 0..blocks {
+                    let (top, end) = (edge(block), edge(block + 1));
+                    let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
+                    // SAFETY: the panels were packed above and by the caller; the tile lies in `c`.
+                    unsafe {
+                        tile(&Args {
+                            k: self.depth,
+                            a: left.add(block * height * self.depth),
+                            a_row: 1,
+                            a_col: height as isize,
+                            b: right.add(first * self.depth),
+                            b_row: 2 * lanes as isize,
+                            last: width - whole,
+                            c: c.add(top * c_row + first),
+                            c_row,
+                            accumulate: self.accumulate,
+                        });
+                    }
+                }
+            }
+        });
+    }
+}
+
+/// Calls `f` for each of `n` units on up to `threads` threads, which take the next unit when free.
+fn each(n: usize, threads: usize, f: impl Fn(usize) + Sync) {
+    if threads < 2 || n < 2 {
+        return (0..n).for_each(f);
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= n {
+                break;
+            }
+            f(i);
+        }
+    };
+    fork(threads.min(n), &work);
+}
+
+fn fork(threads: usize, work: &(impl Fn() + Sync)) {
+    if threads < 2 {
+        return work();
+    }
+    rayon::join(|| fork(threads / 2, work), || fork(threads - threads / 2, work));
+}

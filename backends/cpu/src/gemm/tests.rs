@@ -1,0 +1,137 @@
+#![expect(clippy::indexing_slicing, reason = "tests")]
+
+use half::{bf16, f16};
+
+use super::{Dims, Element, Strided, batched, gemm};
+use crate::simd::{at, levels};
+
+/// Small integers, whose products every type sums exactly.
+fn numbers(n: usize, seed: u64) -> Vec<i64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let step = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as i64 % 3
+    };
+    (0..n).map(step).collect()
+}
+
+const SIZES: [usize; 14] = [0, 1, 2, 3, 5, 7, 8, 15, 17, 31, 33, 63, 65, 130];
+
+fn check<T: Element + std::fmt::Debug>(from: impl Fn(i64) -> T, [m, k, n]: [usize; 3]) {
+    let (x, y) = (numbers(m * k, 1), numbers(k * n, 2));
+    let mut expected = vec![0i64; m * n];
+    for i in 0..m {
+        for p in 0..k {
+            for j in 0..n {
+                expected[i * n + j] += x[i * k + p] * y[p * n + j];
+            }
+        }
+    }
+    let expected: Vec<T> = expected.into_iter().map(&from).collect();
+    for forms in 0..4 {
+        // Each operand by rows, and by columns with gaps.
+        let lay = |data: &[i64], rows: usize, cols: usize, by_columns: bool| -> (Vec<T>, isize, isize) {
+            if !by_columns {
+                return (data.iter().map(|&v| from(v)).collect(), cols as isize, 1);
+            }
+            let mut moved = vec![from(1); (rows + 3) * cols];
+            for i in 0..rows {
+                for j in 0..cols {
+                    moved[j * (rows + 3) + i] = from(data[i * cols + j]);
+                }
+            }
+            (moved, 1, rows as isize + 3)
+        };
+        let (a, a_row, a_col) = lay(&x, m, k, forms & 1 == 1);
+        let (b, b_row, b_col) = lay(&y, k, n, forms & 2 == 2);
+        let a = Strided { ptr: a.as_ptr(), row: a_row, col: a_col };
+        let b = Strided { ptr: b.as_ptr(), row: b_row, col: b_col };
+        for level in levels() {
+            for gap in [0, 2] {
+                let mut c = vec![from(2); m * (n + gap)];
+                at(level, || {
+                    // SAFETY: the operands and the result have these extents.
+                    unsafe { gemm(Dims { m, k, n }, c.as_mut_ptr(), n + gap, a, b) }
+                });
+                let rows: Vec<T> = (0..m).flat_map(|i| c[i * (n + gap)..][..n].to_vec()).collect();
+                assert_eq!(rows, expected, "{m}x{k}x{n} layout {forms} at {level:?}");
+                let gaps = (0..m).flat_map(|i| c[i * (n + gap)..][n..n + gap].to_vec());
+                assert!(gaps.into_iter().all(|v| v == from(2)), "wrote between rows");
+            }
+        }
+    }
+}
+
+#[test]
+fn f32_equals_the_definition_at_every_size_and_layout() {
+    for m in SIZES {
+        for n in SIZES {
+            for k in [0, 1, 3, 16, 37, 65] {
+                check(|v| v as f32, [m, k, n]);
+            }
+        }
+    }
+}
+
+#[test]
+fn depth_beyond_a_block_accumulates() {
+    for [m, k, n] in [[3, 700, 70], [100, 600, 100], [13, 513, 1], [1, 1025, 9], [200, 300, 190]] {
+        check(|v| v as f32, [m, k, n]);
+        check(|v| v as f64, [m, k, n]);
+        check(|v| v as i32, [m, k, n]);
+    }
+}
+
+#[test]
+fn every_type_equals_the_definition() {
+    for [m, k, n] in
+        [[1, 1, 1], [2, 3, 4], [5, 33, 1], [1, 17, 40], [13, 21, 35], [37, 40, 50], [128, 20, 100]]
+    {
+        check(|v| v as f64, [m, k, n]);
+        check(|v| v as i8, [m, k, n]);
+        check(|v| v as u8, [m, k, n]);
+        check(|v| v as i16, [m, k, n]);
+        check(|v| v as u16, [m, k, n]);
+        check(|v| v as i32, [m, k, n]);
+        check(|v| v as u32, [m, k, n]);
+        check(|v| v, [m, k, n]);
+        check(|v| v as u64, [m, k, n]);
+        check(|v| f16::from_f32(v as f32), [m, k, n]);
+        check(|v| bf16::from_f32(v as f32), [m, k, n]);
+    }
+}
+
+#[test]
+fn integers_wrap() {
+    let (a, b, mut c) = ([i32::MAX, 2], [3, i32::MAX], [0]);
+    // SAFETY: one row times one column of two elements.
+    unsafe {
+        gemm(
+            Dims { m: 1, k: 2, n: 1 },
+            c.as_mut_ptr(),
+            1,
+            Strided::dense(a.as_ptr(), 2),
+            Strided::dense(b.as_ptr(), 1),
+        );
+    }
+    assert_eq!(c, [i32::MAX.wrapping_mul(3).wrapping_add(i32::MAX.wrapping_mul(2))]);
+}
+
+#[test]
+fn batches_follow_their_offsets() {
+    let a: Vec<f32> = numbers(6 * 20 * 30, 3).into_iter().map(|v| v as f32).collect();
+    let b: Vec<f32> = numbers(30 * 25, 4).into_iter().map(|v| v as f32).collect();
+    let dims = Dims { m: 20, k: 30, n: 25 };
+    let mut c = vec![0f32; 6 * 20 * 25];
+    // SAFETY: six left operands follow each other, and share the right one.
+    unsafe {
+        let (a, b) = (Strided::dense(a.as_ptr(), 30), Strided::dense(b.as_ptr(), 25));
+        batched(6, dims, c.as_mut_ptr(), a, b, |i| (i as isize * 600, 0));
+    }
+    for (row, c) in c.chunks(25).enumerate() {
+        for (j, &c) in c.iter().enumerate() {
+            let sum: f32 = (0..30).map(|p| a[row * 30 + p] * b[p * 25 + j]).sum();
+            assert_eq!(c, sum);
+        }
+    }
+}

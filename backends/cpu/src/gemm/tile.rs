@@ -1,0 +1,197 @@
+//! The innermost product: a tile of the result, kept in registers over the whole inner dimension.
+
+use super::vector::{Portable, Vector};
+use crate::simd::Level;
+use crate::simd::element::Number;
+
+/// One tile's operands; strides in elements.
+#[derive(Debug)]
+pub(crate) struct Args<T> {
+    pub(crate) k: usize,
+    pub(crate) a: *const T,
+    pub(crate) a_row: isize,
+    pub(crate) a_col: isize,
+    pub(crate) b: *const T,
+    pub(crate) b_row: isize,
+    /// Columns of the last vector.
+    pub(crate) last: usize,
+    pub(crate) c: *mut T,
+    pub(crate) c_row: usize,
+    /// Whether to add to `c` instead of overwriting it.
+    pub(crate) accumulate: bool,
+}
+
+/// Computes a tile of a fixed number of rows and vectors.
+pub(crate) type Tile<T> = unsafe fn(&Args<T>);
+
+/// Computes dot products of one contiguous row and four contiguous columns `step` elements apart.
+pub(crate) type Dots<T> = unsafe fn(k: usize, a: *const T, b: *const T, step: isize) -> [T; 4];
+
+/// The kernels of one element type at one level.
+#[derive(Debug)]
+pub(crate) struct Kernels<T: 'static> {
+    /// Elements of a vector.
+    pub(crate) lanes: usize,
+    /// Tiles one vector wide, by rows less one.
+    pub(crate) narrow: &'static [Tile<T>],
+    /// Tiles two vectors wide.
+    pub(crate) wide: &'static [Tile<T>],
+    /// Tiles four vectors wide.
+    pub(crate) flat: &'static [Tile<T>],
+    /// Dot products.
+    pub(crate) dots: Dots<T>,
+}
+
+/// # Safety
+///
+/// The operands cover the tile: `ROWS` rows, `VECTORS - 1` whole vectors and one of `last` columns.
+#[inline(always)]
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
+    let &Args { k, mut a, a_row, a_col, mut b, b_row, last, c, c_row, accumulate } = args;
+    // SAFETY: the caller's promise covers each access; pointers past the end are never read.
+    unsafe {
+        let mask = V::mask(last);
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        for _ in 0..k {
+            let mut right = [V::zero(); VECTORS];
+            for (v, right) in right.iter_mut().enumerate() {
+                let from = b.add(v * V::LANES);
+                *right = if v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+            }
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let left = V::splat(a.offset(i as isize * a_row));
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = sum.mul_add(left, right);
+                }
+            }
+            a = a.wrapping_offset(a_col);
+            b = b.wrapping_offset(b_row);
+        }
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (v, sum) in sums.into_iter().enumerate() {
+                let to = c.add(i * c_row + v * V::LANES);
+                if v + 1 < VECTORS {
+                    let sum = if accumulate { sum.add(V::load(to)) } else { sum };
+                    sum.store(to);
+                } else {
+                    let sum = if accumulate { sum.add(V::load_some(to, mask)) } else { sum };
+                    sum.store_some(to, mask);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// `a` has `k` elements, and so has each of the four columns.
+#[inline(always)]
+unsafe fn dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: isize) -> [V::Item; 4] {
+    // SAFETY: the caller's promise; the last, partial vector is masked.
+    unsafe {
+        let mut sums = [[V::zero(); 2]; 4];
+        let mut p = 0;
+        while p + 2 * V::LANES <= k {
+            let left = [V::load(a.add(p)), V::load(a.add(p + V::LANES))];
+            for (j, sums) in sums.iter_mut().enumerate() {
+                let column = b.offset(j as isize * step).add(p);
+                for (h, (sum, left)) in sums.iter_mut().zip(left).enumerate() {
+                    *sum = sum.mul_add(left, V::load(column.add(h * V::LANES)));
+                }
+            }
+            p += 2 * V::LANES;
+        }
+        while p < k {
+            let mask = V::mask(V::LANES.min(k - p));
+            let left = V::load_some(a.add(p), mask);
+            for (j, [sum, _]) in sums.iter_mut().enumerate() {
+                *sum = sum.mul_add(left, V::load_some(b.offset(j as isize * step).add(p), mask));
+            }
+            p += V::LANES;
+        }
+        sums.map(|[x, y]| {
+            let mut lanes = [V::Item::default(); 16];
+            x.add(y).store(lanes.as_mut_ptr());
+            let mut width = V::LANES;
+            while width > 1 {
+                width /= 2;
+                for i in 0..width {
+                    let (low, high) = lanes.split_at_mut(width);
+                    if let (Some(x), Some(&y)) = (low.get_mut(i), high.get(i)) {
+                        *x = x.add(y);
+                    }
+                }
+            }
+            let [sum, ..] = lanes;
+            sum
+        })
+    }
+}
+
+macro_rules! levels {
+    ($($name:ident, $dots:ident, $table:ident, $(#[$feature:meta])?
+       [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*];)*) => {$(
+        $(#[$feature])?
+        unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
+            // SAFETY: the caller's promise.
+            unsafe { tile::<V, ROWS, VECTORS>(args) }
+        }
+
+        $(#[$feature])?
+        unsafe fn $dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: isize) -> [V::Item; 4] {
+            // SAFETY: the caller's promise.
+            unsafe { dots::<V>(k, a, b, step) }
+        }
+
+        const fn $table<V: Vector>() -> Kernels<V::Item> {
+            Kernels {
+                lanes: V::LANES,
+                narrow: &[$($name::<V, $narrow, 1>,)*],
+                wide: &[$($name::<V, $wide, 2>,)*],
+                flat: &[$($name::<V, $flat, 4>,)*],
+                dots: $dots::<V>,
+            }
+        }
+    )*};
+}
+
+levels! {
+    tile_portable, dots_portable, portable, [1 2 3 4], [1 2 3 4], [1];
+}
+
+#[cfg(target_arch = "x86_64")]
+levels! {
+    tile_avx2, dots_avx2, avx2, #[target_feature(enable = "avx2,fma")]
+        [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3];
+    tile_avx512, dots_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6];
+}
+
+/// A type that tiles compute with.
+pub(crate) trait Compute: Number {
+    /// Returns the kernels of a level that this processor has.
+    fn kernels(level: Level) -> &'static Kernels<Self>;
+}
+
+macro_rules! compute {
+    ($($t:ty: $avx512:ident, $avx2:ty, $narrow:ident;)*) => {$(
+        impl Compute for $t {
+            fn kernels(level: Level) -> &'static Kernels<$t> {
+                match level {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => const { &avx512::<super::vector::$avx512>() },
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 => const { &$narrow::<$avx2>() },
+                    _ => const { &portable::<Portable<$t>>() },
+                }
+            }
+        }
+    )*};
+}
+
+compute! {
+    f32: F32x16, super::vector::F32x8, avx2;
+    f64: F64x8, super::vector::F64x4, avx2;
+    i32: I32x16, super::vector::I32x8, avx2;
+    i64: I64x8, Portable<i64>, portable;
+}

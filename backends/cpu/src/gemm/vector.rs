@@ -1,0 +1,307 @@
+//! Vectors of the instruction sets, as far as products need them.
+
+use crate::simd::element::Number;
+
+/// A vector register.
+///
+/// # Safety
+///
+/// Every function needs the vector's instruction set, and must be inlined into code compiled for it.
+pub(crate) trait Vector: Copy {
+    /// What it holds.
+    type Item: Number;
+    /// Which lanes of a partial vector exist.
+    type Mask: Copy;
+    /// Elements of a vector.
+    const LANES: usize;
+
+    /// Returns zeros.
+    unsafe fn zero() -> Self;
+    /// Reads one element into every lane.
+    unsafe fn splat(from: *const Self::Item) -> Self;
+    /// Reads a whole vector.
+    unsafe fn load(from: *const Self::Item) -> Self;
+    /// Writes a whole vector.
+    unsafe fn store(self, to: *mut Self::Item);
+    /// Returns the mask of the first `n` lanes, `n <= LANES`.
+    unsafe fn mask(n: usize) -> Self::Mask;
+    /// Reads the lanes of the mask; the others are zero.
+    unsafe fn load_some(from: *const Self::Item, mask: Self::Mask) -> Self;
+    /// Writes the lanes of the mask.
+    unsafe fn store_some(self, to: *mut Self::Item, mask: Self::Mask);
+    /// Returns `self + other`.
+    unsafe fn add(self, other: Self) -> Self;
+    /// Returns `self + a * b`.
+    unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+}
+
+/// Lanes that the compiler maps to what the target has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portable<T>([T; 8]);
+
+impl<T: Number> Vector for Portable<T> {
+    type Item = T;
+    type Mask = usize;
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Self([T::default(); 8])
+    }
+    #[inline(always)]
+    unsafe fn splat(from: *const T) -> Self {
+        // SAFETY: the caller's promise.
+        Self([unsafe { *from }; 8])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { from.cast::<[T; 8]>().read() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[T; 8]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn mask(n: usize) -> usize {
+        n
+    }
+    #[inline(always)]
+    unsafe fn load_some(from: *const T, mask: usize) -> Self {
+        let mut lanes = [T::default(); 8];
+        for (i, lane) in lanes.iter_mut().enumerate().take(mask) {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { *from.add(i) };
+        }
+        Self(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut T, mask: usize) {
+        for (i, lane) in self.0.into_iter().enumerate().take(mask) {
+            // SAFETY: the caller's promise.
+            unsafe { to.add(i).write(lane) };
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(mut self, other: Self) -> Self {
+        for (x, y) in self.0.iter_mut().zip(other.0) {
+            *x = x.add(y);
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn mul_add(mut self, a: Self, b: Self) -> Self {
+        for ((x, a), b) in self.0.iter_mut().zip(a.0).zip(b.0) {
+            *x = x.add(a.mul(b));
+        }
+        self
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Vector;
+
+    macro_rules! vector {
+        ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
+         $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
+         |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr) => {
+            #[derive(Debug, Clone, Copy)]
+            pub(crate) struct $name($register);
+
+            // SAFETY of every body: the trait's callers have the instruction set, and valid pointers.
+            impl Vector for $name {
+                type Item = $item;
+                type Mask = $mask;
+                const LANES: usize = $lanes;
+
+                #[inline(always)]
+                unsafe fn zero() -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $zero() })
+                }
+                #[inline(always)]
+                unsafe fn splat(from: *const $item) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $splat(*from) })
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const $item) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $load(from.cast::<$cast>()) })
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut $item) {
+                    // SAFETY: as above.
+                    unsafe { $store(to.cast::<$cast>(), self.0) }
+                }
+                #[inline(always)]
+                unsafe fn mask($n: usize) -> $mask {
+                    #[allow(unused_unsafe, reason = "some masks are plain arithmetic")]
+                    // SAFETY: as above.
+                    unsafe {
+                        $make
+                    }
+                }
+                #[inline(always)]
+                unsafe fn load_some($p: *const $item, $m: $mask) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $load_some })
+                }
+                #[inline(always)]
+                unsafe fn store_some(self, $q: *mut $item, $k: $mask) {
+                    let $v = self.0;
+                    // SAFETY: as above.
+                    unsafe { $store_some }
+                }
+                #[inline(always)]
+                unsafe fn add(self, other: Self) -> Self {
+                    // SAFETY: as above.
+                    Self(unsafe { $add(self.0, other.0) })
+                }
+                #[inline(always)]
+                unsafe fn mul_add(self, a: Self, b: Self) -> Self {
+                    let ($s, $a, $b) = (self.0, a.0, b.0);
+                    // SAFETY: as above.
+                    Self(unsafe { $mul_add })
+                }
+            }
+        };
+    }
+
+    /// Sliding window: 8 lanes of ones, then 8 of zeros.
+    static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    #[inline(always)]
+    unsafe fn window(n: usize) -> __m256i {
+        // SAFETY: `n <= 8`, so eight entries follow.
+        unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
+    }
+
+    vector!(
+        F32x16,
+        __m512,
+        f32,
+        16,
+        __mmask16,
+        [f32],
+        _mm512_setzero_ps,
+        _mm512_set1_ps,
+        _mm512_loadu_ps,
+        _mm512_storeu_ps,
+        |n| ((1u32 << n) - 1) as __mmask16,
+        |p, m| _mm512_maskz_loadu_ps(m, p),
+        |q, k, v| _mm512_mask_storeu_ps(q, k, v),
+        _mm512_add_ps,
+        |s, a, b| _mm512_fmadd_ps(a, b, s)
+    );
+    vector!(
+        F64x8,
+        __m512d,
+        f64,
+        8,
+        __mmask8,
+        [f64],
+        _mm512_setzero_pd,
+        _mm512_set1_pd,
+        _mm512_loadu_pd,
+        _mm512_storeu_pd,
+        |n| ((1u32 << n) - 1) as __mmask8,
+        |p, m| _mm512_maskz_loadu_pd(m, p),
+        |q, k, v| _mm512_mask_storeu_pd(q, k, v),
+        _mm512_add_pd,
+        |s, a, b| _mm512_fmadd_pd(a, b, s)
+    );
+    vector!(
+        I32x16,
+        __m512i,
+        i32,
+        16,
+        __mmask16,
+        [__m512i],
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        |n| ((1u32 << n) - 1) as __mmask16,
+        |p, m| _mm512_maskz_loadu_epi32(m, p),
+        |q, k, v| _mm512_mask_storeu_epi32(q, k, v),
+        _mm512_add_epi32,
+        |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b))
+    );
+    vector!(
+        I64x8,
+        __m512i,
+        i64,
+        8,
+        __mmask8,
+        [__m512i],
+        _mm512_setzero_si512,
+        _mm512_set1_epi64,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        |n| ((1u32 << n) - 1) as __mmask8,
+        |p, m| _mm512_maskz_loadu_epi64(m, p),
+        |q, k, v| _mm512_mask_storeu_epi64(q, k, v),
+        _mm512_add_epi64,
+        |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b))
+    );
+    vector!(
+        F32x8,
+        __m256,
+        f32,
+        8,
+        __m256i,
+        [f32],
+        _mm256_setzero_ps,
+        _mm256_set1_ps,
+        _mm256_loadu_ps,
+        _mm256_storeu_ps,
+        |n| window(n),
+        |p, m| _mm256_maskload_ps(p, m),
+        |q, k, v| _mm256_maskstore_ps(q, k, v),
+        _mm256_add_ps,
+        |s, a, b| _mm256_fmadd_ps(a, b, s)
+    );
+    vector!(
+        F64x4,
+        __m256d,
+        f64,
+        4,
+        __m256i,
+        [f64],
+        _mm256_setzero_pd,
+        _mm256_set1_pd,
+        _mm256_loadu_pd,
+        _mm256_storeu_pd,
+        |n| window(2 * n),
+        |p, m| _mm256_maskload_pd(p, m),
+        |q, k, v| _mm256_maskstore_pd(q, k, v),
+        _mm256_add_pd,
+        |s, a, b| _mm256_fmadd_pd(a, b, s)
+    );
+    vector!(
+        I32x8,
+        __m256i,
+        i32,
+        8,
+        __m256i,
+        [__m256i],
+        _mm256_setzero_si256,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        |n| window(n),
+        |p, m| _mm256_maskload_epi32(p, m),
+        |q, k, v| _mm256_maskstore_epi32(q, k, v),
+        _mm256_add_epi32,
+        |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b))
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::*;
