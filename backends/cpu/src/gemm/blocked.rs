@@ -7,8 +7,9 @@ use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Element, Strided};
 use crate::simd::Shared;
 
-/// Bytes of the right panel's column that stay in the first cache: 256 rows of `f32`.
-const DEPTH: usize = 256;
+/// Rows of a right panel: a left panel of that depth stays in the first cache, and the result is read
+/// and written seldom.
+const DEPTH: usize = 512;
 /// Rows of the left operand that stay in the second cache.
 const ROWS: usize = 96;
 /// Columns of the right operand that stay in the last cache.

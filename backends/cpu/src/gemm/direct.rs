@@ -5,7 +5,7 @@ use super::{Dims, Strided};
 
 /// Rows of the right operand walked at once where its rows are long: few enough that each is read as
 /// one stream.
-const DEPTH: usize = 32;
+const DEPTH: usize = 64;
 
 /// Computes the product from a right operand with contiguous rows.
 ///
@@ -21,9 +21,8 @@ pub(crate) unsafe fn direct<T: Compute>(
     b: Strided<T>,
 ) {
     let Dims { m, k, n } = dims;
-    let flat = m <= kernels.flat.len() && n > 2 * kernels.lanes;
     // A tall walk down a wide matrix would touch a new page at each step.
-    let depth = if flat && n * size_of::<T>() > 2048 { DEPTH } else { k };
+    let depth = if n * size_of::<T>() > 1024 { DEPTH } else { k };
     for from in (0..k).step_by(depth.max(1)) {
         let part = Dims { m, k: depth.min(k - from), n };
         // SAFETY: the part lies in the operands.
@@ -70,7 +69,9 @@ pub(crate) unsafe fn sweep<T: Compute>(
     let mut left = 0;
     while left < n {
         let vectors = (n - left).div_ceil(lanes);
-        let (tiles, vectors) = if vectors >= 4 && m <= kernels.flat.len() {
+        let (tiles, vectors) = if vectors >= 8 && m <= kernels.broad.len() {
+            (kernels.broad, 8)
+        } else if vectors >= 4 && m <= kernels.flat.len() {
             (kernels.flat, 4)
         } else if vectors >= 2 {
             (kernels.wide, 2)

@@ -15,7 +15,7 @@ use self::pack::{Slot, scratch};
 use self::tile::{Compute, Kernels};
 pub use crate::simd::Strided;
 use crate::simd::element::Number;
-use crate::simd::{Shared, level, loops, walk};
+use crate::simd::{Shared, level, loops, transpose, walk};
 
 /// A number that matrices can hold.
 pub trait Element: Number {
@@ -120,7 +120,7 @@ unsafe fn plain<T: Element<Acc = T> + Compute>(
 ) {
     let Dims { m, k, n } = dims;
     let kernels = T::kernels(level());
-    let flat = kernels.flat.len();
+    let few = kernels.wide.len();
     // SAFETY: this function's contract; the second form computes the transposed product, whose
     // single row is contiguous because `c` has one column.
     unsafe {
@@ -135,17 +135,66 @@ unsafe fn plain<T: Element<Acc = T> + Compute>(
             let dims = Dims { m: 1, k, n: m };
             return skinny(dims, c, [m, 1], kernels, b.transposed(), a.transposed(), direct::row);
         }
-        if b.col == 1 && m <= flat {
+        if b.col == 1 && m <= few {
             return skinny(dims, c, [c_row, 1], kernels, a, b, direct::row);
         }
-        if b.col == 1 && (m.saturating_mul(k).saturating_mul(n) <= SMALL || k <= 4) {
-            return direct::direct(kernels, dims, c, c_row, a, b);
+        if m.saturating_mul(k).saturating_mul(n) <= SMALL || k <= 4 {
+            return small(kernels, dims, c, c_row, a, b);
         }
         blocked::blocked::<T>(kernels, dims, c, c_row, a, b);
     }
 }
 
 type Skinny<T> = unsafe fn(&Kernels<T>, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
+
+/// A small or thin product, whose operands are read where they are; the right one is copied only if
+/// its rows are not contiguous.
+///
+/// # Safety
+///
+/// As for [`gemm`].
+unsafe fn small<T: Compute>(
+    kernels: &'static Kernels<T>,
+    dims: Dims,
+    c: *mut T,
+    c_row: usize,
+    a: Strided<T>,
+    b: Strided<T>,
+) {
+    let Dims { m, k, n } = dims;
+    if b.col != 1 {
+        return scratch(Slot::Right, |room| {
+            let to = room.room::<T>(k * n);
+            // SAFETY: this function's contract; the copy has room for `k` rows of `n` elements.
+            unsafe {
+                if b.row == 1 && b.col >= 0 && k >= 4 {
+                    transpose::transpose(n, k, to, n, b.ptr, b.col as usize);
+                } else {
+                    for p in 0..k {
+                        let from = b.ptr.offset(p as isize * b.row);
+                        (0..n).for_each(|j| to.add(p * n + j).write(*from.offset(j as isize * b.col)));
+                    }
+                }
+                small(kernels, dims, c, c_row, a, Strided::dense(to, n));
+            }
+        });
+    }
+    let shared = Shared((c, a, b));
+    walk::split(m, n * (k + 1), 1 << 18, |from, to| {
+        let (c, a, b) = shared.get();
+        // SAFETY: the rows lie in the operands, and no other call writes them.
+        unsafe {
+            direct::direct(
+                kernels,
+                Dims { m: to - from, ..dims },
+                c.add(from * c_row),
+                c_row,
+                a.at_row(from),
+                b,
+            );
+        }
+    });
+}
 
 /// Splits the columns of a product of few rows over the threads: such a product reads its right
 /// operand once, so memory limits it.

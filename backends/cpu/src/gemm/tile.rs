@@ -38,6 +38,8 @@ pub(crate) struct Kernels<T: 'static> {
     pub(crate) wide: &'static [Tile<T>],
     /// Tiles four vectors wide.
     pub(crate) flat: &'static [Tile<T>],
+    /// Tiles eight vectors wide.
+    pub(crate) broad: &'static [Tile<T>],
     /// Dot products.
     pub(crate) dots: Dots<T>,
 }
@@ -51,6 +53,16 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     // SAFETY: the caller's promise covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
+        #[cfg(target_arch = "x86_64")]
+        if k >= 128 {
+            // The result's lines come from a far cache while the sums are computed.
+            for i in 0..ROWS {
+                for v in 0..VECTORS {
+                    let line = c.wrapping_add(i * c_row + v * V::LANES);
+                    std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+                }
+            }
+        }
         let mut sums = [[V::zero(); VECTORS]; ROWS];
         for _ in 0..k {
             let mut right = [V::zero(); VECTORS];
@@ -130,7 +142,7 @@ unsafe fn dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: 
 
 macro_rules! levels {
     ($($name:ident, $dots:ident, $table:ident, $(#[$feature:meta])?
-       [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*];)*) => {$(
+       [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*];)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
             // SAFETY: the caller's promise.
@@ -149,6 +161,7 @@ macro_rules! levels {
                 narrow: &[$($name::<V, $narrow, 1>,)*],
                 wide: &[$($name::<V, $wide, 2>,)*],
                 flat: &[$($name::<V, $flat, 4>,)*],
+                broad: &[$($name::<V, $broad, 8>,)*],
                 dots: $dots::<V>,
             }
         }
@@ -156,15 +169,15 @@ macro_rules! levels {
 }
 
 levels! {
-    tile_portable, dots_portable, portable, [1 2 3 4], [1 2 3 4], [1];
+    tile_portable, dots_portable, portable, [1 2 3 4], [1 2 3 4], [1], [];
 }
 
 #[cfg(target_arch = "x86_64")]
 levels! {
     tile_avx2, dots_avx2, avx2, #[target_feature(enable = "avx2,fma")]
-        [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3];
+        [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1];
     tile_avx512, dots_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6];
+        [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3];
 }
 
 /// A type that tiles compute with.

@@ -98,6 +98,20 @@ pub trait Number: Copy + Send + Sync + Default + PartialEq + PartialOrd + 'stati
     ///
     /// `x` points to `n` elements at this distance.
     unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self;
+    /// Reduces `len` rows, `row` elements apart, to one of `width` columns.
+    ///
+    /// # Safety
+    ///
+    /// `x` covers the rows, `len` and `width` are at least 1, `width` at most that of a block, and
+    /// `out` has room for the columns.
+    unsafe fn reduce_columns(
+        op: Reduce,
+        len: usize,
+        width: usize,
+        x: *const Self,
+        row: isize,
+        out: *mut Self,
+    );
 }
 
 /// A floating-point number with elementary functions.
@@ -166,6 +180,10 @@ macro_rules! integers {
                 // SAFETY: the caller's promise.
                 unsafe { super::reduce::integers(op, n, x, stride) }
             }
+            unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
+                // SAFETY: the caller's promise.
+                unsafe { super::reduce::by_columns(op, len, width, x, row, out, |sum: $t| sum.div(super::cast::Cast::cast(len as i64))) }
+            }
         }
     )*};
     (@abs signed $x:ident) => { $x.wrapping_abs() };
@@ -198,7 +216,7 @@ integers!(signed: i8 i16 i32 i64);
 integers!(unsigned: u8 u16 u32 u64);
 
 macro_rules! floats {
-    ($($t:ty)*) => {$(
+    ($($t:ty, $module:ident, $pow:expr;)*) => {$(
         impl Number for $t {
             type Sum = $t;
             const INTEGER: bool = false;
@@ -241,7 +259,11 @@ macro_rules! floats {
                 self.abs()
             }
             fn binary(op: Binary) -> BinaryLoop<Self> {
-                loops::binary::<$t>(op)
+                let power: Option<BinaryLoop<$t>> = $pow;
+                match (op, power) {
+                    (Binary::Pow, Some(power)) => power,
+                    _ => loops::binary::<$t>(op),
+                }
             }
             fn sign(op: Sign) -> UnaryLoop<Self> {
                 loops::sign::<$t>(op)
@@ -250,11 +272,15 @@ macro_rules! floats {
                 // SAFETY: the caller's promise.
                 unsafe { super::reduce::floats(op, n, x, stride) }
             }
+            unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
+                // SAFETY: the caller's promise.
+                unsafe { super::reduce::by_columns(op, len, width, x, row, out, |sum: $t| sum / len as $t) }
+            }
         }
 
         impl Math for $t {
             fn math(op: MathFn) -> UnaryLoop<Self> {
-                loops::math::<$t>(op)
+                loops::math::$module::function(op)
             }
         }
 
@@ -271,7 +297,10 @@ macro_rules! floats {
     )*};
 }
 
-floats!(f32 f64);
+floats!(
+    f32, single, Some(loops::math::powers as BinaryLoop<f32>);
+    f64, double, None;
+);
 
 macro_rules! halves {
     ($($t:ty)*) => {$(
@@ -324,6 +353,10 @@ macro_rules! halves {
             unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self {
                 // SAFETY: the caller's promise.
                 unsafe { super::reduce::halves(op, n, x, stride) }
+            }
+            unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
+                // SAFETY: the caller's promise.
+                unsafe { super::reduce::by_column(op, len, width, x, row, out) }
             }
         }
 

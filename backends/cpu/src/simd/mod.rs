@@ -8,7 +8,7 @@
 //! Outputs are written, never read, so they may be uninitialised. Where a function says so, the
 //! output may be one of the inputs.
 
-mod dispatch;
+pub(crate) mod dispatch;
 mod level;
 pub(crate) mod loops;
 pub(crate) mod walk;
@@ -102,3 +102,6 @@ impl<P: Copy> Shared<P> {
 unsafe impl<P> Send for Shared<P> {}
 // SAFETY: as above.
 unsafe impl<P> Sync for Shared<P> {}
+
+#[cfg(test)]
+mod element_tests;

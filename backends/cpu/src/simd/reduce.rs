@@ -1,8 +1,9 @@
 //! Sums, means and extremes along one of three collapsed dimensions.
 
 use super::cast::Cast;
+use super::dispatch::{Kernel, dispatch};
 use super::element::{Float, Number};
-use super::{Shared, walk};
+use super::{Shared, level, walk};
 
 /// What to reduce to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,11 +18,14 @@ pub enum Reduce {
     Min,
 }
 
+/// Elements below which a second thread costs more than it brings.
+const GRAIN: usize = 1 << 17;
+
 /// Reduces the middle of three dimensions: `out[o, i] = op over l of x[o, l, i]`.
 ///
 /// `strides` are those of `x` in elements, in the order of `dims`; `out` is dense, `outer * inner`
 /// elements. Sums of 16-bit floats are kept in `f32`; the error of a floating-point sum grows with
-/// the logarithm of the extent where the reduced dimension is contiguous.
+/// the logarithm of the extent. The result does not depend on the number of threads.
 ///
 /// # Safety
 ///
@@ -34,7 +38,21 @@ pub unsafe fn reduce<T: Number>(
     [so, sl, si]: [isize; 3],
 ) {
     let shared = Shared((out, x));
-    walk::split(outer * inner, len.max(1), 1 << 17, |from, to| {
+    if inner > 1 && si == 1 && len > 0 {
+        let blocks = inner.div_ceil(COLUMNS);
+        return walk::split(outer * blocks, len.saturating_mul(COLUMNS), GRAIN, |from, to| {
+            let (out, x) = shared.get();
+            for at in from..to {
+                let (o, first) = (at / blocks, at % blocks * COLUMNS);
+                // SAFETY: this function's contract; the columns are below `inner`.
+                unsafe {
+                    let x = x.offset(o as isize * so).add(first);
+                    T::reduce_columns(op, len, COLUMNS.min(inner - first), x, sl, out.add(o * inner + first));
+                }
+            }
+        });
+    }
+    walk::split(outer * inner, len.max(1), GRAIN, |from, to| {
         let (out, x) = shared.get();
         for at in from..to {
             let (o, i) = ((at / inner) as isize, (at % inner) as isize);
@@ -47,34 +65,227 @@ pub unsafe fn reduce<T: Number>(
     });
 }
 
+/// Elements folded lane by lane; longer runs are halved.
+const RUN: usize = 8192;
+/// Independent partial results.
+const LANES: usize = 64;
+/// Columns folded side by side.
+pub(crate) const COLUMNS: usize = 256;
+
+struct Fold<'a, T, F> {
+    x: &'a [T],
+    start: T,
+    f: F,
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Kernel for Fold<'_, T, F> {
+    type Output = T;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> T {
+        let mut lanes = [self.start; LANES];
+        let (blocks, rest) = self.x.as_chunks::<LANES>();
+        for block in blocks {
+            for (lane, &v) in lanes.iter_mut().zip(block) {
+                *lane = (self.f)(*lane, v);
+            }
+        }
+        for (lane, &v) in lanes.iter_mut().zip(rest) {
+            *lane = (self.f)(*lane, v);
+        }
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            let (low, high) = lanes.split_at_mut(width);
+            for (x, &y) in low.iter_mut().zip(high.iter()) {
+                *x = (self.f)(*x, y);
+            }
+        }
+        let [result, ..] = lanes;
+        result
+    }
+}
+
+/// Folds contiguous elements in an order that depends on their number alone.
+fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T {
+    if x.len() <= RUN {
+        return dispatch(level(), Fold { x, start, f });
+    }
+    let (low, high) = x.split_at((x.len() / 2).next_multiple_of(LANES));
+    let (low, high) = if x.len() >= 2 * GRAIN {
+        rayon::join(|| fold(low, start, f), || fold(high, start, f))
+    } else {
+        (fold(low, start, f), fold(high, start, f))
+    };
+    f(low, high)
+}
+
+/// Folds `n` elements that lie `stride` apart.
+///
 /// # Safety
 ///
-/// `x` points to `n` elements `stride` apart.
+/// `x` points to `n` elements at this distance.
+unsafe fn strided<T: Number>(
+    n: usize,
+    x: *const T,
+    stride: isize,
+    start: T,
+    f: impl Fn(T, T) -> T + Copy + Sync,
+) -> T {
+    if stride == 1 {
+        // SAFETY: the caller's promise, and the elements are contiguous.
+        return fold(unsafe { std::slice::from_raw_parts(x, n) }, start, f);
+    }
+    if n > 256 {
+        let half = n / 2;
+        // SAFETY: both halves are part of the elements.
+        return unsafe {
+            f(
+                strided(half, x, stride, start, f),
+                strided(n - half, x.offset(half as isize * stride), stride, start, f),
+            )
+        };
+    }
+    let mut lanes = [start; 4];
+    for i in (0..n).step_by(4) {
+        for (j, lane) in lanes.iter_mut().enumerate().take(n - i) {
+            // SAFETY: `i + j < n`.
+            *lane = f(*lane, unsafe { *x.offset((i + j) as isize * stride) });
+        }
+    }
+    let [a, b, c, d] = lanes;
+    f(f(a, b), f(c, d))
+}
+
+/// Folds `n` elements, at least one, without a neutral element.
+///
+/// # Safety
+///
+/// As for [`strided`].
 unsafe fn extreme<T: Number>(op: Reduce, n: usize, x: *const T, stride: isize) -> T {
-    // SAFETY: the caller's promise.
-    let elements = (0..n).map(|i| unsafe { *x.offset(i as isize * stride) });
-    let chosen = match op {
-        Reduce::Max => elements.reduce(T::max),
-        _ => elements.reduce(T::min),
-    };
-    chosen.unwrap_or_default()
+    if n == 0 {
+        return T::default();
+    }
+    // SAFETY: there is a first element; it is its own extreme, so it may start every lane.
+    unsafe {
+        match op {
+            Reduce::Max => strided(n, x, stride, *x, T::max),
+            _ => strided(n, x, stride, *x, T::min),
+        }
+    }
+}
+
+struct Columns<'a, T, F> {
+    sums: &'a mut [T],
+    row: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, F: Fn(T, T) -> T> Kernel for Columns<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (sum, &v) in self.sums.iter_mut().zip(self.row) {
+            *sum = (self.f)(*sum, v);
+        }
+    }
+}
+
+/// Folds `len` rows of `width` columns into `sums`, pairwise where they are many.
+///
+/// # Safety
+///
+/// `x` covers the rows, `row` elements apart; `width <= COLUMNS`; `sums` holds `width` elements.
+unsafe fn columns<T: Number>(
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    sums: *mut T,
+    f: impl Fn(T, T) -> T + Copy,
+) {
+    // SAFETY: this function's contract; the other half has room of its own.
+    unsafe {
+        if len > 128 {
+            let half = len / 2;
+            let mut other = [T::default(); COLUMNS];
+            columns(half, width, x, row, sums, f);
+            columns(len - half, width, x.offset(half as isize * row), row, other.as_mut_ptr(), f);
+            let sums = std::slice::from_raw_parts_mut(sums, width);
+            return dispatch(level(), Columns { sums, row: other.split_at(width).0, f });
+        }
+        std::ptr::copy_nonoverlapping(x, sums, width);
+        let sums = std::slice::from_raw_parts_mut(sums, width);
+        for l in 1..len {
+            let row = std::slice::from_raw_parts(x.offset(l as isize * row), width);
+            dispatch(level(), Columns { sums, row, f });
+        }
+    }
+}
+
+/// Reduces columns of a type whose sums are of that type; `mean` divides a sum.
+///
+/// # Safety
+///
+/// As for [`columns`], with `out` for the sums.
+pub(crate) unsafe fn by_columns<T: Number>(
+    op: Reduce,
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    out: *mut T,
+    mean: impl Fn(T) -> T,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        match op {
+            Reduce::Max => columns(len, width, x, row, out, T::max),
+            Reduce::Min => columns(len, width, x, row, out, T::min),
+            Reduce::Sum => columns(len, width, x, row, out, T::add),
+            Reduce::Mean => {
+                columns(len, width, x, row, out, T::add);
+                for sum in std::slice::from_raw_parts_mut(out, width) {
+                    *sum = mean(*sum);
+                }
+            }
+        }
+    }
+}
+
+/// Reduces 16-bit columns one by one, with sums in `f32`.
+///
+/// # Safety
+///
+/// As for [`by_columns`].
+pub(crate) unsafe fn by_column<T: Number>(
+    op: Reduce,
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    out: *mut T,
+) {
+    for j in 0..width {
+        // SAFETY: column `j` has `len` elements.
+        unsafe { out.add(j).write(T::reduce(op, len, x.add(j), row)) };
+    }
 }
 
 /// # Safety
 ///
 /// As for [`Number::reduce`].
-pub(crate) unsafe fn integers<T: Number + Cast<i64>>(op: Reduce, n: usize, x: *const T, stride: isize) -> T
+pub(crate) unsafe fn integers<T: Number>(op: Reduce, n: usize, x: *const T, stride: isize) -> T
 where
     i64: Cast<T>,
 {
-    match op {
-        // SAFETY: the caller's promise.
-        Reduce::Max | Reduce::Min => unsafe { extreme(op, n, x, stride) },
-        Reduce::Sum | Reduce::Mean => {
-            // SAFETY: as above.
-            let elements = (0..n).map(|i| unsafe { *x.offset(i as isize * stride) });
-            let sum = elements.fold(T::default(), T::add);
-            if op == Reduce::Sum { sum } else { sum.div((n as i64).cast()) }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match op {
+            Reduce::Max | Reduce::Min => extreme(op, n, x, stride),
+            Reduce::Sum => strided(n, x, stride, T::default(), T::add),
+            Reduce::Mean => strided(n, x, stride, T::default(), T::add).div((n as i64).cast()),
         }
     }
 }
@@ -83,14 +294,12 @@ where
 ///
 /// As for [`Number::reduce`].
 pub(crate) unsafe fn floats<T: Float>(op: Reduce, n: usize, x: *const T, stride: isize) -> T {
-    match op {
-        // SAFETY: the caller's promise.
-        Reduce::Max | Reduce::Min => unsafe { extreme(op, n, x, stride) },
-        Reduce::Sum | Reduce::Mean => {
-            // SAFETY: as above.
-            let elements = (0..n).map(|i| unsafe { *x.offset(i as isize * stride) });
-            let sum = elements.fold(0.0, |sum, v| sum + v.to_f64());
-            T::from_f64(if op == Reduce::Sum { sum } else { sum / n as f64 })
+    // SAFETY: the caller's promise.
+    unsafe {
+        match op {
+            Reduce::Max | Reduce::Min => extreme(op, n, x, stride),
+            Reduce::Sum => strided(n, x, stride, T::default(), T::add),
+            Reduce::Mean => strided(n, x, stride, T::default(), T::add).div(T::from_f64(n as f64)),
         }
     }
 }
@@ -98,7 +307,108 @@ pub(crate) unsafe fn floats<T: Float>(op: Reduce, n: usize, x: *const T, stride:
 /// # Safety
 ///
 /// As for [`Number::reduce`].
-pub(crate) unsafe fn halves<T: Float>(op: Reduce, n: usize, x: *const T, stride: isize) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { floats(op, n, x, stride) }
+pub(crate) unsafe fn halves<T: Float + Cast<f32>>(op: Reduce, n: usize, x: *const T, stride: isize) -> T
+where
+    f32: Cast<T>,
+{
+    if matches!(op, Reduce::Max | Reduce::Min) {
+        // SAFETY: the caller's promise.
+        return unsafe { extreme(op, n, x, stride) };
+    }
+    let (mut sum, mut block) = (0.0, [0f32; LANES]);
+    let mut at = 0;
+    while at < n {
+        let len = LANES.min(n - at);
+        for (j, slot) in block.iter_mut().enumerate().take(len) {
+            // SAFETY: `at + j < n`.
+            *slot = unsafe { *x.offset((at + j) as isize * stride) }.cast();
+        }
+        // The blocks' sums are added in double precision, so that their number costs nothing.
+        sum += f64::from(fold(block.split_at(len).0, 0.0, |a, b| a + b));
+        at += len;
+    }
+    T::from_f64(if op == Reduce::Sum { sum } else { sum / n as f64 })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
+    use super::{Reduce, reduce};
+    use crate::simd::{at, levels};
+
+    const SIZES: [usize; 15] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 257, 1000, 9001];
+
+    #[test]
+    fn every_form_equals_the_definition() {
+        for len in SIZES {
+            for [outer, inner] in [[1, 1], [3, 1], [2, 5], [1, 300]] {
+                let n = outer * len * inner;
+                let x: Vec<i64> = (0..n).map(|i| (i as i64 * 7919) % 1009 - 500).collect();
+                let f: Vec<f32> = x.iter().map(|&v| v as f32).collect();
+                let b: Vec<u8> = x.iter().map(|&v| v as u8).collect();
+                for level in levels() {
+                    for op in [Reduce::Sum, Reduce::Max, Reduce::Min, Reduce::Mean] {
+                        let (mut yx, mut yf, mut yb) =
+                            (vec![0i64; outer * inner], vec![0f32; outer * inner], vec![0u8; outer * inner]);
+                        let strides = [(len * inner) as isize, inner as isize, 1];
+                        // SAFETY: the vectors have these extents.
+                        at(level, || unsafe {
+                            reduce(op, [outer, len, inner], yx.as_mut_ptr(), x.as_ptr(), strides);
+                            reduce(op, [outer, len, inner], yf.as_mut_ptr(), f.as_ptr(), strides);
+                            reduce(op, [outer, len, inner], yb.as_mut_ptr(), b.as_ptr(), strides);
+                        });
+                        for o in 0..outer {
+                            for i in 0..inner {
+                                let all = || (0..len).map(|l| x[(o * len + l) * inner + i]);
+                                let bytes = || (0..len).map(|l| b[(o * len + l) * inner + i]);
+                                let sum: i64 = all().sum();
+                                let total = bytes().fold(0, u8::wrapping_add);
+                                let (ex, eb) = match op {
+                                    Reduce::Sum => (sum, total),
+                                    Reduce::Mean => {
+                                        (sum / len as i64, total.checked_div(len as u8).unwrap_or(0))
+                                    }
+                                    Reduce::Max => (all().max().unwrap_or(0), bytes().max().unwrap_or(0)),
+                                    Reduce::Min => (all().min().unwrap_or(0), bytes().min().unwrap_or(0)),
+                                };
+                                assert_eq!(yx[o * inner + i], ex, "{op:?} {len}");
+                                assert_eq!(yb[o * inner + i], eb, "{op:?} {len}");
+                                // All partial sums are integers below 2^24, hence exact.
+                                let ef = if op == Reduce::Mean { sum as f32 / len as f32 } else { ex as f32 };
+                                assert_eq!(yf[o * inner + i], ef, "{op:?} {len}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_many_are_accurate() {
+        let x: Vec<f32> = (0..1u64 << 20).map(|i| ((i * 7919) % 10007) as f32 / 10007.0).collect();
+        let exact: f64 = x.iter().map(|&v| f64::from(v)).sum();
+        for level in levels() {
+            let mut y = 0f32;
+            // SAFETY: the vector has this extent.
+            at(level, || unsafe { reduce(Reduce::Sum, [1, x.len(), 1], &raw mut y, x.as_ptr(), [0, 1, 1]) });
+            // NumPy's pairwise sum promises O(log n) units; this is one.
+            assert!((f64::from(y) / exact - 1.0).abs() < 1.2e-7, "{y} {exact}");
+        }
+    }
+
+    #[test]
+    fn nan_wins() {
+        for position in [0, 5, 70, 99] {
+            let mut x = vec![1f32; 100];
+            x[position] = f32::NAN;
+            for op in [Reduce::Max, Reduce::Min] {
+                let mut y = 0f32;
+                // SAFETY: the vector has this extent.
+                unsafe { reduce(op, [1, 100, 1], &raw mut y, x.as_ptr(), [0, 1, 1]) };
+                assert!(y.is_nan());
+            }
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Loops over contiguous memory, one per operation and element type, compiled for each level.
 
 pub(crate) mod half;
+pub(crate) mod math;
 
 use super::dispatch::{Kernel, dispatch};
-use super::element::{Binary, BinaryLoop, Float, MathFn, Number, Sign, UnaryLoop};
+use super::element::{Binary, BinaryLoop, Number, Sign, UnaryLoop};
 use super::level;
 
 struct Zip<'a, T, V, U, F> {
@@ -85,21 +86,5 @@ pub(crate) fn sign<T: Number>(op: Sign) -> UnaryLoop<T> {
             Sign::Abs => |o, x, n| map(o, x, n, T::abs),
             Sign::Relu => |o, x, n| map(o, x, n, |x: T| x.max(T::default())),
         }
-    }
-}
-
-/// Returns the loop of a function.
-pub(crate) fn math<T: Float>(op: MathFn) -> UnaryLoop<T> {
-    match op {
-        MathFn::Sqrt => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64().sqrt())) },
-        MathFn::Exp => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64().exp())) },
-        MathFn::Log => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64().ln())) },
-        MathFn::Tanh => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64().tanh())) },
-        MathFn::Sigmoid => {
-            |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(1. / (1. + (-x.to_f64()).exp()))) }
-        }
-        MathFn::Erf => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64())) },
-        MathFn::Gelu => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64())) },
-        MathFn::Silu => |o, x, n| unsafe { map(o, x, n, |x: T| T::from_f64(x.to_f64())) },
     }
 }
