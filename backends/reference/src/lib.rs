@@ -18,6 +18,11 @@ mod reduce;
 mod shape;
 mod tensor;
 
+/// The programs of the tutorial, as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../bb/docs/writing-a-backend.md")]
+mod tutorial {}
+
 pub use error::Error;
 pub use tensor::Tensor;
 
