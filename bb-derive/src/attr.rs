@@ -79,9 +79,12 @@ impl Options {
             "version" => given(&mut self.version, duplicate, value(input, &key, "\"1.2.0\"", string, ctxt)),
             "crate" => given(&mut self.bb, duplicate, value(input, &key, "path::to::bb", crate_path, ctxt)),
             "new" => given(&mut self.new, duplicate, value(input, &key, "Self::open", constructor, ctxt)),
-            "extensions" => self.extensions.extend(list(input, &key, "(Nn, Llm)", family, ctxt).unwrap_or_default()),
+            "extensions" => {
+                self.extensions.extend(list(input, &key, "(Nn, Llm)", family, ctxt).unwrap_or_default())
+            }
             "instances" => {
-                let parsed = list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
+                let parsed =
+                    list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
                 given(&mut self.instances, duplicate, parsed);
             }
             _ => {
@@ -159,7 +162,11 @@ fn list<T>(
 
 /// Refuses what follows an element, unless it is a comma.
 fn end(input: ParseStream<'_>) -> syn::Result<()> {
-    if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error("expected `,` before what follows")) }
+    if input.is_empty() || input.peek(Token![,]) {
+        Ok(())
+    } else {
+        Err(input.error("expected `,` before what follows"))
+    }
 }
 
 /// Moves past the next comma.

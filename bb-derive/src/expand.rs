@@ -61,8 +61,10 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
         let bb = located(&model.bb, family.span());
         quote_spanned!(family.span()=> #bb::__family!(table #family))
     });
-    (!model.families.is_empty()).then(|| quote! {
-        const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
+    (!model.families.is_empty()).then(|| {
+        quote! {
+            const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
+        }
     })
 }
 

@@ -1,6 +1,6 @@
 //! The macros of `bb`: how a type becomes a registered backend, and which methods of a family are its own.
 //!
-//! [`attr`] parses, [`model`] checks, [`expand`] renders, [`ctxt`] collects what is wrong. Nothing here knows an
+//! `attr` parses, `model` checks, `expand` renders, `ctxt` collects what is wrong. Nothing here knows an
 //! operation or a family: their names are looked up in `bb`, by what the macros expand to.
 #![forbid(unsafe_code)]
 

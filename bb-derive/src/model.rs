@@ -7,7 +7,10 @@ use crate::attr::{Given, Named, Options};
 use crate::ctxt::Ctxt;
 use proc_macro2::Ident;
 use quote::ToTokens;
-use syn::{Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, PathSegment, Type, TypePath, parse_quote};
+use syn::{
+    Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, PathSegment, Type, TypePath,
+    parse_quote,
+};
 
 /// A type to register.
 pub(crate) struct Backend<'a> {
@@ -73,7 +76,12 @@ impl<'a> Backend<'a> {
 }
 
 /// Settles which types are registered, and under which names.
-fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>, ctxt: &mut Ctxt) -> Vec<Instance> {
+fn instances(
+    input: &DeriveInput,
+    name: Given<LitStr>,
+    given: Given<Vec<Named>>,
+    ctxt: &mut Ctxt,
+) -> Vec<Instance> {
     let ident = &input.ident;
     if let Data::Union(data) = &input.data {
         ctxt.error(data.union_token, "a union cannot be a backend: write a struct or an enum");
@@ -82,7 +90,8 @@ fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>,
     if input.generics.params.is_empty() {
         if let Given::Yes(list) = given {
             for named in list {
-                let message = format!("`{ident}` is not generic: write `name = \"…\"` instead of `instances`");
+                let message =
+                    format!("`{ident}` is not generic: write `name = \"…\"` instead of `instances`");
                 ctxt.error(named.ty, message);
             }
         }
@@ -95,14 +104,18 @@ fn instances(input: &DeriveInput, name: Given<LitStr>, given: Given<Vec<Named>>,
     }
     let example = example(input);
     if let Given::Yes(name) = &name {
-        ctxt.error(name, format_args!("`{ident}` is generic, and each instance has a name: write `instances({example})`"));
+        ctxt.error(
+            name,
+            format_args!("`{ident}` is generic, and each instance has a name: write `instances({example})`"),
+        );
     }
     match given {
         Given::Yes(list) => named(ident, list, &example, ctxt),
         Given::Wrong => Vec::new(),
         Given::No => {
             if matches!(name, Given::No) {
-                let message = format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
+                let message =
+                    format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
                 ctxt.error(&input.generics, message);
             }
             Vec::new()
@@ -185,7 +198,10 @@ fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
 fn default_name(ident: &Ident, ctxt: &mut Ctxt) -> String {
     let name = kebab(ident.to_string().trim_start_matches("r#"));
     if !is_name(&name) {
-        ctxt.error(ident, format_args!("no name can be made of `{ident}`: write `#[bb(name = \"…\")]` with {RULE}"));
+        ctxt.error(
+            ident,
+            format_args!("no name can be made of `{ident}`: write `#[bb(name = \"…\")]` with {RULE}"),
+        );
     }
     name
 }
@@ -203,7 +219,8 @@ fn kebab(text: &str) -> String {
     while let Some(c) = chars.next() {
         let separator = matches!(c, '_' | ' ' | '.' | '/' | '-');
         let starts = c.is_uppercase()
-            && before.is_some_and(|b| !b.is_uppercase() || chars.peek().is_some_and(|next| next.is_lowercase()));
+            && before
+                .is_some_and(|b| !b.is_uppercase() || chars.peek().is_some_and(|next| next.is_lowercase()));
         if (separator || starts) && !kebab.is_empty() && !kebab.ends_with('-') {
             kebab.push('-');
         }

@@ -70,7 +70,8 @@ fn renamed(input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     if input.is_empty() {
         return Ok(None);
     }
-    let wrong = |error: syn::Error| syn::Error::new(error.span(), "expected nothing, or `crate = path::to::bb`");
+    let wrong =
+        |error: syn::Error| syn::Error::new(error.span(), "expected nothing, or `crate = path::to::bb`");
     input.parse::<Token![crate]>().map_err(wrong)?;
     input.parse::<Token![=]>().map_err(wrong)?;
     let path = input.call(Path::parse_mod_style).map_err(wrong)?;
@@ -149,8 +150,13 @@ fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {
                 methods.push(Method { conditions: std::mem::take(&mut conditions), name: name.clone() });
             }
-            (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "const" && name == "NATIVE" => {
-                return Err(syn::Error::new_spanned(name, "`#[bb::native]` writes this: remove one of the two"));
+            (TokenTree::Ident(keyword), Some(TokenTree::Ident(name)))
+                if keyword == "const" && name == "NATIVE" =>
+            {
+                return Err(syn::Error::new_spanned(
+                    name,
+                    "`#[bb::native]` writes this: remove one of the two",
+                ));
             }
             // The end of an item: the conditions of anything but a method are not ours.
             (TokenTree::Group(group), _) if group.delimiter() == Delimiter::Brace => conditions.clear(),
@@ -164,4 +170,3 @@ fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
     }
     Ok(methods)
 }
-

@@ -16,7 +16,12 @@ impl std::error::Error for DeviceLost {}
 struct Cpu;
 
 impl Cpu {
-    fn run(&self, _graph: &bb::GraphProto, inputs: Named, _attrs: bb::BackendAttrs<'_>) -> Result<Named, DeviceLost> {
+    fn run(
+        &self,
+        _graph: &bb::GraphProto,
+        inputs: Named,
+        _attrs: bb::BackendAttrs<'_>,
+    ) -> Result<Named, DeviceLost> {
         Ok(inputs)
     }
 }

@@ -34,7 +34,9 @@ impl bb::ext::Llm for NamedFields {}
 enum Either {
     #[default]
     Left,
-    Right { weight: u8 },
+    Right {
+        weight: u8,
+    },
 }
 ui_tests::backend!(Either);
 

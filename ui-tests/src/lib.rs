@@ -50,7 +50,12 @@ macro_rules! backend {
 /// # Errors
 ///
 /// Always.
-pub fn refuse<B>(_on: &B, _graph: &bb::GraphProto, _inputs: Named, _attrs: bb::BackendAttrs<'_>) -> Result<Named, bb::Error> {
+pub fn refuse<B>(
+    _on: &B,
+    _graph: &bb::GraphProto,
+    _inputs: Named,
+    _attrs: bb::BackendAttrs<'_>,
+) -> Result<Named, bb::Error> {
     Err(bb::Error::Abandoned)
 }
 

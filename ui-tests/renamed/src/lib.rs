@@ -33,7 +33,12 @@ impl ::tensor_contract::Tensor for Handle {
 pub struct NoGraph;
 
 impl NoGraph {
-    fn run(&self, _: &GraphProto, _: HashMap<String, Handle>, _: BackendAttrs<'_>) -> Result<HashMap<String, Handle>, Error> {
+    fn run(
+        &self,
+        _: &GraphProto,
+        _: HashMap<String, Handle>,
+        _: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, Handle>, Error> {
         Err(Error::Abandoned)
     }
 }
@@ -87,7 +92,12 @@ impl<T: ::std::marker::Send + ::std::marker::Sync> ::tensor_contract::Backend fo
     }
 }
 
-fn refuse<T>(_: &Of<T>, _: &GraphProto, _: HashMap<String, Handle>, _: BackendAttrs<'_>) -> Result<HashMap<String, Handle>, Error> {
+fn refuse<T>(
+    _: &Of<T>,
+    _: &GraphProto,
+    _: HashMap<String, Handle>,
+    _: BackendAttrs<'_>,
+) -> Result<HashMap<String, Handle>, Error> {
     Err(Error::Abandoned)
 }
 
