@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// Hands out operands in the order of a row.
 #[derive(Debug)]
-pub struct Operands<'a, T> {
+pub(crate) struct Operands<'a, T> {
     op: &'static str,
     at: usize,
     inputs: &'a [Option<&'a T>],
@@ -16,7 +16,7 @@ pub struct Operands<'a, T> {
 
 impl<'a, T> Operands<'a, T> {
     /// Starts at the first operand.
-    pub fn new(op: &'static str, inputs: &'a [Option<&'a T>]) -> Self {
+    pub(crate) fn new(op: &'static str, inputs: &'a [Option<&'a T>]) -> Self {
         Operands { op, at: 0, inputs }
     }
 
@@ -26,7 +26,7 @@ impl<'a, T> Operands<'a, T> {
     ///
     /// [`Error::Operand`] if it is left out.
     #[inline]
-    pub fn required(&mut self) -> Result<&'a T, Error> {
+    pub(crate) fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
         self.inputs.get(index).copied().flatten().ok_or(Error::Operand {
@@ -38,7 +38,7 @@ impl<'a, T> Operands<'a, T> {
 
     /// Takes an operand that may be left out.
     #[inline]
-    pub fn optional(&mut self) -> Option<&'a T> {
+    pub(crate) fn optional(&mut self) -> Option<&'a T> {
         self.at += 1;
         self.inputs.get(self.at - 1).copied().flatten()
     }
@@ -48,7 +48,7 @@ impl<'a, T> Operands<'a, T> {
     /// # Errors
     ///
     /// [`Error::Operand`] if one is left out.
-    pub fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
+    pub(crate) fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
         let from = self.at;
         let rest = self.inputs.get(from..).unwrap_or_default();
         self.at = self.inputs.len();
@@ -65,7 +65,7 @@ impl<'a, T> Operands<'a, T> {
 ///
 /// [`Error::Results`] if there is another number.
 #[inline]
-pub fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
+pub(crate) fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
     let got = outputs.len();
     match outputs.pop() {
         Some(one) if got == 1 => Ok(one),
@@ -88,7 +88,7 @@ macro_rules! op_call {
         /// The operation's own; [`Error::Operand`](crate::Error::Operand) or
         /// [`Error::Ir`](crate::Error::Ir) if operands or parameters are not those of the row.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
-        pub fn $function<B: $trait + ?Sized>(
+        pub(crate) fn $function<B: $trait + ?Sized>(
             on: &B,
             op: $enum,
             inputs: &[Option<&B::Tensor>],

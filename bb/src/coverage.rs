@@ -106,6 +106,9 @@ impl std::fmt::Display for Coverage {
 }
 
 fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
+    if plan::is_control_flow(node) {
+        return How::Lowered(count);
+    }
     let Some((operator, _)) = crate::onnx::lookup::<crate::trace::Tracer>(&node.domain, &node.op_type, node.opset)
     else {
         return How::Unsupported;

@@ -15,6 +15,9 @@ use std::collections::HashMap;
 /// A literal's element type, extents and bytes.
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 
+/// A weight's element type, extents, and the address and number of its bytes.
+type WeightKey = (DataType, bb_ir::Shape, usize, usize);
+
 /// An operation and the constants that it reads.
 type FoldKey = (&'static OpSpec, SmallVec<[Option<u32>; 3]>);
 
@@ -24,7 +27,8 @@ type Folded = (Box<[Param<'static>]>, SmallVec<[u32; 1]>);
 /// The constants of a program on one backend.
 pub(crate) struct Pool<T> {
     tensors: Vec<T>,
-    weights: Vec<Option<u32>>,
+    /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
+    weights: HashMap<WeightKey, u32>,
     literals: HashMap<LiteralKey, u32>,
     folds: HashMap<FoldKey, Vec<Folded>>,
 }
@@ -35,12 +39,13 @@ const KEPT: usize = 1 << 14;
 /// The most bytes that a fold may make out of smaller operands.
 const GROWN: usize = 1 << 20;
 
-impl<T> Pool<T> {
-    /// Makes a pool for a graph with this many weights.
-    pub(crate) fn new(weights: usize) -> Pool<T> {
-        Pool { tensors: Vec::new(), weights: vec![None; weights], literals: HashMap::new(), folds: HashMap::new() }
+impl<T> Default for Pool<T> {
+    fn default() -> Self {
+        Pool { tensors: Vec::new(), weights: HashMap::new(), literals: HashMap::new(), folds: HashMap::new() }
     }
+}
 
+impl<T> Pool<T> {
     fn add(&mut self, tensor: T) -> u32 {
         self.tensors.push(tensor);
         (self.tensors.len() - 1) as u32
@@ -67,7 +72,7 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     weights: &[(bb_ir::graph::ValueId, TensorData)],
 ) -> Result<PlanConstants<B::Tensor>, B::Error> {
     if pool.tensors.len() > KEPT + pool.weights.len() {
-        *pool = Pool::new(pool.weights.len());
+        *pool = Pool::default();
     }
     let read = read_values(recorded, outputs);
     let mut numbers: Vec<Option<u32>> = vec![None; recorded.values.len()];
@@ -134,16 +139,15 @@ fn weight<B: Backend + ?Sized>(
     index: u32,
     weights: &[(bb_ir::graph::ValueId, TensorData)],
 ) -> Result<u32, B::Error> {
-    if let Some(number) = pool.weights.get(index as usize).copied().flatten() {
-        return Ok(number);
-    }
     let Some((_, data)) = weights.get(index as usize) else {
         return crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: "weights", index: index as u16 });
     };
-    let number = pool.add(on.constant(data)?);
-    if let Some(place) = pool.weights.get_mut(index as usize) {
-        *place = Some(number);
+    let key = (data.dtype(), data.shape().into(), data.bytes().as_ptr().addr(), data.bytes().len());
+    if let Some(&number) = pool.weights.get(&key) {
+        return Ok(number);
     }
+    let number = pool.add(on.constant(data)?);
+    pool.weights.insert(key, number);
     Ok(number)
 }
 

@@ -27,11 +27,6 @@ impl<T: crate::Tensor> Prepared<T> {
         Prepared { plan, constants: constants.tensors, origins: trace.origins.clone() }
     }
 
-    /// Returns the plan.
-    pub(crate) fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// Runs the plan.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.

@@ -11,10 +11,11 @@ mod lir;
 mod module;
 mod print;
 mod program;
+mod splice;
 mod stage;
 
 pub(crate) use execute::{execute, run_named};
 pub use module::{CompileOptions, Module};
 pub(crate) use program::compile_with;
-pub(crate) use stage::count_steps;
+pub(crate) use stage::{count_steps, is_control_flow};
 pub use program::{compile, compile_whole_graph};

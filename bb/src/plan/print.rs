@@ -10,6 +10,7 @@ use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::{Family, Param};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::fmt::Write;
 
 impl Module {
@@ -122,7 +123,7 @@ impl Module {
             .collect::<Result<Vec<_>, Error>>()?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
-        match trace(&Resolved::new(self.shared())?, &start, &arriving, &settings)? {
+        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
             Outcome::Needs(position) => {
                 let value = start.live.get(position).map_or("", |v| graph.name_of(*v));

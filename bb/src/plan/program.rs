@@ -20,7 +20,7 @@ const KEPT: usize = 64;
 
 /// A compiled graph.
 pub(crate) struct Program<T, N> {
-    resolved: Resolved,
+    resolved: Arc<Resolved>,
     natives: N,
     settings: Settings,
     engine: Engine,
@@ -32,6 +32,7 @@ pub(crate) struct Program<T, N> {
 
 /// A stage and its plans.
 struct Stage<T> {
+    resolved: Arc<Resolved>,
     start: Start,
     /// The live values, by position, that some plan had to read.
     read: RwLock<Vec<usize>>,
@@ -41,6 +42,8 @@ struct Stage<T> {
 /// A plan of a stage, and for which inputs it holds.
 struct Variant<T> {
     guards: Vec<Guard>,
+    /// The graph that was traced, to name nodes.
+    resolved: Arc<Resolved>,
     code: Code<T>,
     next: Option<Stage<T>>,
 }
@@ -87,9 +90,19 @@ impl Guard {
     }
 }
 
+impl<T> Variant<T> {
+    /// Says in which node of the graph a kernel failed.
+    fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(&self, failure: Failure<E>) -> E {
+        match failure.node {
+            Some(node) => in_node(&self.resolved.graph, node, failure.error).into(),
+            None => failure.error,
+        }
+    }
+}
+
 impl<T> Stage<T> {
-    fn new(start: Start, read: Vec<usize>) -> Stage<T> {
-        Stage { start, read: RwLock::new(read), variants: RwLock::default() }
+    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<usize>) -> Stage<T> {
+        Stage { resolved, start, read: RwLock::new(read), variants: RwLock::default() }
     }
 }
 
@@ -142,13 +155,13 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     };
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
-    let resolved = Resolved::new(module.shared())?;
+    let resolved = Arc::new(Resolved::new(module.shared())?);
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
-        pool: Mutex::new(Pool::new(graph.constants.len())),
+        pool: Mutex::new(Pool::default()),
         settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
         natives,
-        first: Stage::new(start, Vec::new()),
+        first: Stage::new(resolved.clone(), start, Vec::new()),
         inputs,
         outputs,
         resolved,
@@ -163,16 +176,8 @@ impl<T: Tensor, N> Program<T, N> {
         N: Natives<B>,
     {
         match &variant.code {
-            Code::Plan(plan) => plan.run(on, &self.natives, live).map_err(|failure| self.name(failure)),
+            Code::Plan(plan) => plan.run(on, &self.natives, live).map_err(|failure| variant.name(failure)),
             Code::Graph(whole) => whole.run(on, live),
-        }
-    }
-
-    /// Says in which node of the graph a kernel failed.
-    fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(&self, failure: Failure<E>) -> E {
-        match failure.node {
-            Some(node) => in_node(&self.resolved.graph, node, failure.error).into(),
-            None => failure.error,
         }
     }
 
@@ -213,7 +218,7 @@ impl<T: Tensor, N> Program<T, N> {
                     known: value(i).cloned(),
                 })
                 .collect();
-            match trace(&self.resolved, &stage.start, &arriving, &self.settings)? {
+            match trace(&stage.resolved, &stage.start, &arriving, &self.settings)? {
                 Outcome::Needs(position) => {
                     let mut read = stage.read.write().unwrap_or_else(PoisonError::into_inner);
                     if !read.contains(&position) {
@@ -234,9 +239,9 @@ impl<T: Tensor, N> Program<T, N> {
                     let code = self.code(on, &traced)?;
                     let next = traced.next.map(|start| {
                         let read = traced.wanted.and_then(|w| start.live.iter().position(|v| *v == w));
-                        Stage::new(start, read.into_iter().collect())
+                        Stage::new(traced.resolved.clone(), start, read.into_iter().collect())
                     });
-                    let variant = Arc::new(Variant { guards, code, next });
+                    let variant = Arc::new(Variant { guards, resolved: traced.resolved, code, next });
                     let mut variants = stage.variants.write().unwrap_or_else(PoisonError::into_inner);
                     if variants.len() >= KEPT {
                         variants.remove(0);
@@ -254,7 +259,7 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        let weights = &self.resolved.graph.constants;
+        let weights = &traced.resolved.graph.constants;
         match self.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -272,7 +277,7 @@ impl<T: Tensor, N> Program<T, N> {
 
     /// Tells whether other runs may bring other extents of a live value.
     fn varies(&self, stage: &Stage<T>, position: usize) -> bool {
-        let ty = stage.start.live.get(position).and_then(|v| self.resolved.graph.values.get(v.index())).map(|v| &v.ty);
+        let ty = stage.start.live.get(position).and_then(|v| stage.resolved.graph.values.get(v.index())).map(|v| &v.ty);
         match ty {
             Some(ValueType::Tensor { shape: Some(dims), .. }) if stage.start.node == 0 => {
                 dims.iter().any(|d| !matches!(d, Dim::Known(_)))

@@ -5,10 +5,11 @@
 //! data), the stage ends before it; the next begins with that value read back from the backend.
 
 use crate::ext::OpSet;
-use crate::onnx::{Call, Function};
+use super::splice::{splice, subgraphs};
+use crate::onnx::{Call, Function, Results};
 use crate::trace::{Recorded, Traced, Tracer, ValueNo};
 use crate::Error;
-use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
+use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -18,12 +19,48 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Resolved {
     pub(crate) graph: Arc<Graph>,
-    /// The function of each node; `None` for a node whose results nobody reads.
-    functions: Vec<Option<Function<Tracer>>>,
+    /// What each node does.
+    code: Vec<Code>,
     /// For each value, its position in `graph.constants`.
     weights: Vec<Option<u32>>,
     /// For each value, the last node that reads it; `usize::MAX` for an output of the graph.
     last_reader: Vec<Option<usize>>,
+}
+
+/// What a node does.
+#[derive(Debug, Clone, Copy)]
+enum Code {
+    /// Nothing that anybody reads.
+    Unused,
+    /// Calls an ONNX function.
+    Call(Function<Tracer>),
+    /// Goes on with one of its branches.
+    If,
+}
+
+impl Code {
+    /// Finds what a node does; `None` if nothing runs it.
+    fn of(node: &Node) -> Option<Code> {
+        if is_control_flow(node) {
+            return Some(Code::If);
+        }
+        crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset).map(|(_, function)| Code::Call(function))
+    }
+}
+
+/// Tells whether a node is taken apart by the plan rather than served by a function.
+pub(crate) fn is_control_flow(node: &Node) -> bool {
+    node.domain.is_empty() && node.op_type == "If"
+}
+
+/// Adds the nodes of a graph and of its subgraphs that nothing runs.
+fn missing_in(graph: &Graph, missing: &mut Vec<crate::coverage::Missing>) {
+    for node in &graph.nodes {
+        if Code::of(node).is_none() {
+            missing.push(crate::coverage::Missing::of(graph, node));
+        }
+        subgraphs(node).for_each(|inner| missing_in(inner, missing));
+    }
 }
 
 impl Resolved {
@@ -37,22 +74,20 @@ impl Resolved {
         for &output in &graph.outputs {
             set(&mut last_reader, output, Some(usize::MAX));
         }
-        let mut functions = vec![None; graph.nodes.len()];
+        let mut code = vec![Code::Unused; graph.nodes.len()];
         let mut missing = Vec::new();
-        for (at, node) in graph.nodes.iter().enumerate().rev() {
+        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&mut code).rev() {
             let read = node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some());
             if !read {
                 continue;
             }
-            match crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset) {
-                Some((_, function)) => {
-                    if let Some(place) = functions.get_mut(at) {
-                        *place = Some(function);
-                    }
-                }
+            match Code::of(node) {
+                Some(found) => *code = found,
                 None => missing.push(crate::coverage::Missing::of(&graph, node)),
             }
-            for &input in node.inputs.iter().flatten() {
+            subgraphs(node).for_each(|inner| missing_in(inner, &mut missing));
+            let captured = subgraphs(node).flat_map(|inner| inner.captures.iter().map(|(outer, _)| *outer));
+            for input in node.inputs.iter().flatten().copied().chain(captured) {
                 if get(&last_reader, input).is_none() {
                     set(&mut last_reader, input, Some(at));
                 }
@@ -66,7 +101,7 @@ impl Resolved {
         for (index, (value, _)) in graph.constants.iter().enumerate() {
             set(&mut weights, *value, Some(index as u32));
         }
-        Ok(Resolved { graph, functions, weights, last_reader })
+        Ok(Resolved { graph, code, weights, last_reader })
     }
 
     /// Returns the position in `graph.constants` of a value that is constant.
@@ -117,6 +152,8 @@ pub(crate) struct StageTrace {
     pub(crate) outputs: Vec<ValueNo>,
     /// The live values, as bits by position (63 for all from there on), on whose extents the trace depends.
     pub(crate) consulted: u64,
+    /// The graph that was traced, in which branches taken stand for their `If`s.
+    pub(crate) resolved: Arc<Resolved>,
     /// For each node traced, the number of steps before it; to find the node of a step.
     pub(crate) origins: Vec<(u32, u32)>,
     /// Where the next stage starts; its `live` are the outputs. `None` if the graph is done.
@@ -143,14 +180,14 @@ pub(crate) struct Settings {
 
 /// Traces from `start` as far as values allow.
 pub(crate) fn trace(
-    resolved: &Resolved,
+    resolved: &Arc<Resolved>,
     start: &Start,
     arriving: &[Arriving],
     settings: &Settings,
 ) -> Result<Outcome, Error> {
-    let graph = &resolved.graph;
+    let mut resolved = resolved.clone();
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
-    let mut env: Vec<Option<Traced>> = vec![None; graph.values.len()];
+    let mut env: Vec<Option<Traced>> = vec![None; resolved.graph.values.len()];
     for (index, (&value, from)) in start.live.iter().zip(arriving).enumerate() {
         let traced = tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone());
         set(&mut env, value, Some(traced));
@@ -158,43 +195,47 @@ pub(crate) fn trace(
     for (value, data) in &start.known {
         set(&mut env, *value, Some(crate::Backend::constant(&tracer, data)?));
     }
-    let mut origins = Vec::with_capacity(graph.nodes.len() - start.node.min(graph.nodes.len()));
+    let mut origins = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
-    let nodes = graph.nodes.iter().zip(&resolved.functions).enumerate().skip(start.node);
-    for (at, (node, function)) in nodes {
-        let Some(function) = function else { continue };
+    let mut at = start.node;
+    while let (Some(node), Some(&code)) = (resolved.graph.nodes.get(at), resolved.code.get(at)) {
+        if matches!(code, Code::Unused) {
+            at += 1;
+            continue;
+        }
         let before = tracer.steps();
         origins.push((before as u32, at as u32));
         let mut inputs: SmallVec<[Option<Traced>; 4]> = SmallVec::new();
         for input in &node.inputs {
             inputs.push(match input {
-                Some(value) => Some(value_of(resolved, &tracer, &mut env, *value)?),
+                Some(value) => Some(value_of(&resolved, &tracer, &mut env, *value)?),
                 None => None,
             });
         }
-        match function(&tracer, &Call::new(node, &inputs)) {
-            Ok(results) => {
+        let ran = match code {
+            Code::Unused => Ok(Ran::Results(Results::new())),
+            Code::Call(function) => function(&tracer, &Call::new(node, &inputs)).map(Ran::Results),
+            Code::If => branch(&tracer, &resolved.graph, at, &inputs).map(Ran::Spliced),
+        };
+        match ran {
+            Ok(Ran::Results(results)) => {
                 tracer.take_wanted();
-                let got = results.len();
-                let mut results = results.into_iter();
-                for (position, output) in node.outputs.iter().enumerate() {
-                    let result = results.next().flatten();
-                    if let Some(value) = output {
-                        if result.is_none() {
-                            let op = node.op_type.clone();
-                            return Err(in_node(graph, at, Error::Results { op, expected: position + 1, got }));
-                        }
-                        set(&mut env, *value, result);
-                    }
-                }
+                store(&resolved.graph, at, results, &mut env)?;
+                at += 1;
+            }
+            Ok(Ran::Spliced(graph)) => {
+                // The branch's first node stands where the `If` stood.
+                origins.pop();
+                env.resize(graph.values.len(), None);
+                resolved = Arc::new(Resolved::new(Arc::new(graph))?);
             }
             Err(error) => {
-                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
+                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(&resolved.graph, at, error)) };
                 if let Some(live) = start.live.iter().position(|v| is(&env, *v, wanted)) {
                     return Ok(Outcome::Needs(live));
                 }
                 let named = node.inputs.iter().flatten().find(|v| is(&env, **v, wanted));
-                let Some(&value) = named else { return Err(in_node(graph, at, error)) };
+                let Some(&value) = named else { return Err(in_node(&resolved.graph, at, error)) };
                 tracer.forget(before);
                 origins.pop();
                 cut = Some((at, value));
@@ -202,13 +243,14 @@ pub(crate) fn trace(
             }
         }
     }
+    let graph = &resolved.graph;
     let mut outputs = Vec::new();
     let mut next = None;
     let consulted = tracer.consulted();
     match cut {
         None => {
             for &output in &graph.outputs {
-                outputs.push(value_of(resolved, &tracer, &mut env, output)?.no());
+                outputs.push(value_of(&resolved, &tracer, &mut env, output)?.no());
             }
         }
         Some((node, _)) => {
@@ -229,7 +271,59 @@ pub(crate) fn trace(
         }
     }
     let wanted = cut.map(|(_, value)| value);
-    Ok(Outcome::Done(Box::new(StageTrace { recorded: tracer.finish(), inputs: start.live.len(), outputs, consulted, origins, next, wanted })))
+    let recorded = tracer.finish();
+    let inputs = start.live.len();
+    Ok(Outcome::Done(Box::new(StageTrace { recorded, inputs, outputs, consulted, resolved, origins, next, wanted })))
+}
+
+/// What became of a node.
+enum Ran {
+    /// Its results.
+    Results(Results<Traced>),
+    /// A graph in which others stand in its place.
+    Spliced(Graph),
+}
+
+/// Finds which branch an `If` takes, and puts it in the node's place.
+fn branch(tracer: &Tracer, graph: &Graph, at: usize, inputs: &[Option<Traced>]) -> Result<Graph, Error> {
+    let (Some(node), [Some(condition)]) = (graph.nodes.get(at), inputs) else {
+        return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" });
+    };
+    let name = match crate::ext::Ops::ints(tracer, condition)?.as_slice() {
+        [0] => "else_branch",
+        [_] => "then_branch",
+        other => {
+            return Err(Error::Operator {
+                op: "If".to_owned(),
+                what: "the condition".to_owned(),
+                problem: format!("expected one truth value, got {}", other.len()),
+            });
+        }
+    };
+    let branch = node.attributes.graph(name)?.ok_or_else(|| Error::Operator {
+        op: "If".to_owned(),
+        what: format!("attribute `{name}`"),
+        problem: "is missing".to_owned(),
+    })?;
+    Ok(splice(graph, at, branch))
+}
+
+/// Stores a node's results.
+fn store(graph: &Graph, at: usize, results: Results<Traced>, env: &mut [Option<Traced>]) -> Result<(), Error> {
+    let Some(node) = graph.nodes.get(at) else { return Ok(()) };
+    let got = results.len();
+    let mut results = results.into_iter();
+    for (position, output) in node.outputs.iter().enumerate() {
+        let result = results.next().flatten();
+        if let Some(value) = output {
+            if result.is_none() {
+                let op = node.op_type.clone();
+                return Err(in_node(graph, at, Error::Results { op, expected: position + 1, got }));
+            }
+            set(env, *value, result);
+        }
+    }
+    Ok(())
 }
 
 /// Tells whether a value of the graph is this value of the trace.
@@ -278,7 +372,7 @@ pub(crate) fn count_steps(module: &crate::Module, natives: &[(Family, OpSet)]) -
         .collect();
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
-    let resolved = Resolved::new(module.shared()).ok()?;
+    let resolved = Arc::new(Resolved::new(module.shared()).ok()?);
     let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &settings).ok()? else { return None };
     let ends = traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
     Some(traced.origins.iter().zip(ends).map(|((from, node), to)| (*node as usize, (to - from) as usize)).collect())

@@ -37,10 +37,6 @@ impl Traced {
         self.0.known.as_ref()
     }
 
-    /// Returns the extents without noting that somebody asked.
-    pub(crate) fn extents(&self) -> &Shape {
-        &self.0.shape
-    }
 }
 
 #[diagnostic::do_not_recommend]
