@@ -88,7 +88,7 @@ macro_rules! op_call {
         /// The operation's own; [`Error::Operand`](crate::Error::Operand) or
         /// [`Error::Ir`](crate::Error::Ir) if operands or parameters are not those of the row.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
-        pub(crate) fn $function<B: $trait + ?Sized>(
+        pub fn $function<B: $trait + ?Sized>(
             on: &B,
             op: $enum,
             inputs: &[Option<&B::Tensor>],

@@ -111,7 +111,7 @@ impl<T> Stage<T> {
 /// # Errors
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
-pub fn compile<B: Backend + ?Sized + 'static>(
+pub(crate) fn compile<B: Backend + ?Sized + 'static>(
     _on: &B,
     module: Module,
     options: &CompileOptions,
