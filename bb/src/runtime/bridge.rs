@@ -102,14 +102,16 @@ pub(super) fn guard<B: Backend, R>(
     body: impl FnOnce() -> Result<R, B::Error>,
 ) -> Result<R, Error> {
     counters.begin(owner)?;
-    match catch(body) {
-        Ok(Ok(result)) => Ok(result),
-        Ok(Err(error)) => Err(kernel::<B>(counters, owner, op, error)),
-        Err(message) => {
-            counters.panicked();
-            Err(Error::Panicked { backend: owner.name(), op, message })
-        }
-    }
+    // One type through and through, so that results are moved as seldom as can be.
+    catch(|| body().map_err(|error| kernel::<B>(counters, owner, op, error)))
+        .unwrap_or_else(|message| Err(panicked(counters, owner, op, message)))
+}
+
+/// Counts a panic.
+#[cold]
+fn panicked(counters: &Counters, owner: Owner, op: &'static str, message: String) -> Error {
+    counters.panicked();
+    Error::Panicked { backend: owner.name(), op, message }
 }
 
 /// Runs the code of others; if it panics, returns what the panic said.

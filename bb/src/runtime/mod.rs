@@ -5,6 +5,7 @@
 
 mod backends;
 mod bridge;
+mod counter;
 mod declared;
 mod erased;
 mod handle;

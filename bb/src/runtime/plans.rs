@@ -8,7 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 const KEPT: usize = 64;
 
 /// The compiled graphs of a running backend; the one unused for longest makes room.
-pub(super) struct Plans<B: Backend>(Mutex<VecDeque<(GraphIdentity, Arc<dyn Executable<B>>)>>);
+pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
+
+/// A compiled graph and whose it is.
+type Kept<B> = (GraphIdentity, Arc<dyn Executable<B>>);
 
 impl<B: Backend> Default for Plans<B> {
     fn default() -> Self {

@@ -262,10 +262,9 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn dispatch_atomic(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult {
-        let outputs = bridge::with_operands::<B::Tensor, _>(op.method, self.owner, inputs, |operands| {
-            self.guard(op.method, || self.call(op, operands, params))
-        })?;
-        Ok(bridge::erase_all(self.owner, outputs))
+        bridge::with_operands::<B::Tensor, _>(op.method, self.owner, inputs, |operands| {
+            self.guard(op.method, || Ok(bridge::erase_all(self.owner, self.call(op, operands, params)?)))
+        })
     }
 
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {

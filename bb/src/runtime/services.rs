@@ -3,6 +3,7 @@
 //! Nothing here is needed to write a backend; the runtime keeps it all.
 
 use super::Owner;
+use super::counter::Counter;
 use crate::ext::OpSet;
 use bb_ir::op::Family;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -54,7 +55,7 @@ pub enum Lifecycle {
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     lifecycle: AtomicU8,
-    calls: AtomicU64,
+    calls: Counter,
     failures: AtomicU64,
     panics: AtomicU64,
     pending: Mutex<u64>,
@@ -74,7 +75,7 @@ impl Counters {
             SHUT_DOWN => return Err(crate::Error::ShutDown { backend: owner }),
             _ => self.initialize(),
         }
-        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.calls.increment();
         Ok(())
     }
 
@@ -131,7 +132,7 @@ impl Counters {
                 READY => Lifecycle::Ready,
                 _ => Lifecycle::ShutDown,
             },
-            calls: read(&self.calls),
+            calls: self.calls.sum(),
             failures: read(&self.failures),
             panics: read(&self.panics),
             pending: *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
