@@ -53,7 +53,8 @@ pub(crate) unsafe fn blocked<T: Element>(
                         panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
                     }
                 });
-                let rows = ROWS.next_multiple_of(height).min(m.div_ceil(threads).next_multiple_of(height));
+                // Low blocks when threads share them, or one thread would wait for the other's last.
+                let rows = (if threads > 1 { ROWS / 2 } else { ROWS }).next_multiple_of(height);
                 each(m.div_ceil(rows), threads, |i| {
                     let (a, _, c) = operands.get();
                     let top = i * rows;

@@ -105,6 +105,8 @@ pub unsafe fn gemm<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T
 
 /// Multiplications up to which packing costs more than it brings.
 const SMALL: usize = 96 * 96 * 96;
+/// The same, if the right operand's rows are contiguous and few enough to stay in the first cache.
+const MEDIUM: usize = 160 * 160 * 160;
 
 /// A product in the type its sums are kept in.
 ///
@@ -138,7 +140,8 @@ unsafe fn plain<T: Element<Acc = T> + Compute>(
         if b.col == 1 && m <= few {
             return skinny(dims, c, [c_row, 1], kernels, a, b, direct::row);
         }
-        if m.saturating_mul(k).saturating_mul(n) <= SMALL || k <= 4 {
+        let most = if b.col == 1 && n <= 192 { MEDIUM } else { SMALL };
+        if m.saturating_mul(k).saturating_mul(n) <= most || k <= 4 {
             return small(kernels, dims, c, c_row, a, b);
         }
         blocked::blocked::<T>(kernels, dims, c, c_row, a, b);

@@ -151,8 +151,14 @@ impl<T: Element> Copy<T> {
         for p in 0..self.k {
             // SAFETY: this function's contract.
             unsafe {
-                let from = self.x.ptr.offset(p as isize * self.x.row).cast::<[T; N]>().read();
-                self.to.add(p * N).cast::<[T::Acc; N]>().write(from.map(T::widen));
+                let from = self.x.ptr.offset(p as isize * self.x.row).cast::<[T; N]>();
+                let to = self.to.add(p * N);
+                if size_of::<T>() == size_of::<T::Acc>() {
+                    // Types as wide as their sums are their sums' bits.
+                    to.cast::<[T; N]>().write(from.read());
+                } else {
+                    to.cast::<[T::Acc; N]>().write(from.read().map(T::widen));
+                }
             }
         }
     }
