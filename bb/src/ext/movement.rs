@@ -1,6 +1,6 @@
 //! Bodies of operations that move elements: padding, and selecting by index tensors.
 
-use crate::ext::{Create, Ops, fail, math};
+use crate::ext::{Ops, fail, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, Shape};
 

@@ -245,7 +245,12 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 /// The body of [`Scalar::modulo`].
 pub fn modulo<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor, fmod: bool) -> Result<B::Tensor, B::Error> {
     let quotient = on.trunc(&on.div(a, b)?)?;
-    let rest = on.sub(a, &on.mul(&quotient, b)?)?;
+    let mut rest = on.sub(a, &on.mul(&quotient, b)?)?;
+    if crate::Tensor::dtype(a).is_float() {
+        // No multiple of an infinite divisor, not even 0 times it, is subtracted.
+        let infinite = on.and(&on.is_inf(b, true, true)?, &on.equal(&quotient, &on.scalar_like(a, 0.0)?)?)?;
+        rest = on.r#where(&infinite, a, &rest)?;
+    }
     if fmod || crate::Tensor::dtype(a).is_unsigned_integer() {
         return Ok(rest);
     }

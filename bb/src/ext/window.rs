@@ -3,7 +3,7 @@
 //! Windows are selected one axis at a time, by a gather with `kernel * out` indices; a convolution is then one
 //! product of matrices, and pooling one reduction for each axis.
 
-use crate::ext::{Create, Nn, Ops, fail, nn::least};
+use crate::ext::{Ops, fail, nn::least};
 use crate::{Error, Tensor};
 use bb_ir::Shape;
 

@@ -176,21 +176,36 @@ pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     Ok(one(on.r#where(&above, x, &on.scalar_like(x, 0.0)?)?))
 }
 
-/// `BitShift`: a product with, or a quotient by, a power of two from a table; 0 from the width on.
+/// `BitShift`: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
 pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, y) = (call.input(0)?, call.input(1)?);
-    let width = x.dtype().bits();
-    let powers: Vec<u64> = (0..width as u32).map(|i| 1u64 << i).collect();
-    let table = math::to(on, &on.host(&[width], &powers)?, x.dtype())?;
-    let last = on.host(&[], &[width as u64 - 1])?;
-    let count = math::to(on, y, DataType::U64)?;
-    let within = on.less_or_equal(&count, &last)?;
-    let index = math::to(on, &on.minimum(&count, &last)?, DataType::I64)?;
-    let power = on.gather(&table, &index, 0)?;
-    let shifted = match call.text("direction")? {
-        Some("LEFT") => on.mul(x, &power)?,
-        Some("RIGHT") => on.div(x, &power)?,
-        other => return Err(call.wrong("direction", format!("is `{}`, expected `LEFT` or `RIGHT`", other.unwrap_or_default())).into()),
+    let left = match call.text("direction")? {
+        Some("LEFT") => true,
+        Some("RIGHT") => false,
+        other => {
+            let problem = format!("is `{}`, expected `LEFT` or `RIGHT`", other.unwrap_or_default());
+            return Err(call.wrong("direction", problem).into());
+        }
     };
-    Ok(one(on.r#where(&within, &shifted, &on.scalar_like(&shifted, 0.0)?)?))
+    let signed = x.dtype().is_signed_integer();
+    // The greatest power of a signed type is negative; to divide by it is to keep the sign alone.
+    let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
+    let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
+    let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
+    // A negative count is a great one.
+    let count = math::to(on, y, DataType::U64)?;
+    let last = on.host(&[], &[powers as u64 - 1])?;
+    let within = on.less_or_equal(&count, &last)?;
+    let power = on.gather(&table, &math::to(on, &on.minimum(&count, &last)?, DataType::I64)?, 0)?;
+    let zero = on.scalar_like(x, 0.0)?;
+    let (shifted, beyond) = if left {
+        (on.mul(x, &power)?, zero)
+    } else if signed {
+        let whole = on.sub(x, &on.modulo(x, &power, false)?)?;
+        let sign = on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &zero)?;
+        (on.div(&whole, &power)?, sign)
+    } else {
+        (on.div(x, &power)?, zero)
+    };
+    Ok(one(on.r#where(&within, &shifted, &beyond)?))
 }

@@ -1,0 +1,152 @@
+//! Bodies made of primitives: how exact elementary functions are, what they make of NaN and infinities, and that
+//! tracing a function records primitives only.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::ext::{Extended, Llm, Nn, Ops, Scalar};
+use bb::trace::{Traced, Tracer};
+use bb::{Backend, DataType, Error, Primitive, TensorData};
+use bb_reference::Reference;
+
+/// Calls a function of one operand by name.
+fn call<B: Ops>(on: &B, name: &str, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    match name {
+        "expm1" => on.expm1(x),
+        "log1p" => on.log1p(x),
+        "sigmoid" => on.sigmoid(x),
+        "softplus" => on.softplus(x),
+        "erf" => on.erf(x),
+        "sin" => on.sin(x),
+        "cos" => on.cos(x),
+        "tan" => on.tan(x),
+        "asin" => on.asin(x),
+        "acos" => on.acos(x),
+        "atan" => on.atan(x),
+        "sinh" => on.sinh(x),
+        "cosh" => on.cosh(x),
+        "tanh" => on.tanh(x),
+        "asinh" => on.asinh(x),
+        "acosh" => on.acosh(x),
+        "atanh" => on.atanh(x),
+        other => panic!("no function `{other}`"),
+    }
+}
+
+fn on_reference(name: &str, x: &TensorData) -> TensorData {
+    let on = Extended::new(&Reference, &[]);
+    let x = on.constant(x).unwrap();
+    on.to_host(&call(&on, name, &x).unwrap()).unwrap()
+}
+
+/// The distance between two neighbours at `y`, for numbers of `digits` bits and the exponents of `least`.
+fn ulp(y: f64, digits: i32, least: i32) -> f64 {
+    let exponent = if y == 0.0 { least } else { (y.abs().log2().floor() as i32).max(least) };
+    2f64.powi(exponent - digits + 1)
+}
+
+/// The table's values have more digits than `f64`; mpmath is the reference.
+#[test]
+fn elementary_functions_are_exact_to_a_few_units_in_the_last_place() {
+    let table = include_str!("../data/functions/elementary.tsv");
+    let mut worst: Vec<(String, f64, f64)> = Vec::new();
+    for line in table.lines().filter(|l| !l.starts_with('#')) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let (name, x, y): (_, f64, f64) = (fields[0], fields[1].parse().unwrap(), fields[2].parse().unwrap());
+        let wide = on_reference(name, &TensorData::scalar(x)).as_slice::<f64>().unwrap()[0];
+        let narrow = f64::from(on_reference(name, &TensorData::scalar(x as f32)).as_slice::<f32>().unwrap()[0]);
+        let errors = ((wide - y).abs() / ulp(y, 53, -1022), (narrow - y).abs() / ulp(y, 24, -126));
+        assert!(errors.0 <= 8.0 && errors.1 <= 8.0, "{name}({x}): {errors:?} units off; {wide} and {narrow}, expected {y}");
+        match worst.last_mut().filter(|w| w.0 == name) {
+            Some(w) => (w.1, w.2) = (w.1.max(errors.0), w.2.max(errors.1)),
+            None => worst.push((name.to_owned(), errors.0, errors.1)),
+        }
+    }
+    assert_eq!(worst.len(), 17);
+}
+
+/// C99, annex F.
+#[test]
+fn nan_and_infinities_are_as_ieee_754_has_them() {
+    let inf = f64::INFINITY;
+    let nan = f64::NAN;
+    let limits = [
+        ("expm1", inf, -1.0),
+        ("log1p", inf, nan),
+        ("sigmoid", 1.0, 0.0),
+        ("softplus", inf, 0.0),
+        ("erf", 1.0, -1.0),
+        ("sin", nan, nan),
+        ("cos", nan, nan),
+        ("tan", nan, nan),
+        ("asin", nan, nan),
+        ("acos", nan, nan),
+        ("atan", std::f64::consts::FRAC_PI_2, -std::f64::consts::FRAC_PI_2),
+        ("sinh", inf, -inf),
+        ("cosh", inf, inf),
+        ("tanh", 1.0, -1.0),
+        ("asinh", inf, -inf),
+        ("acosh", inf, nan),
+        ("atanh", nan, nan),
+    ];
+    for (name, high, low) in limits {
+        let x = TensorData::new(&[3], &[nan, inf, -inf]).unwrap();
+        let y = on_reference(name, &x).as_slice::<f64>().unwrap().to_vec();
+        let same = |got: f64, want: f64| got == want || (got.is_nan() && want.is_nan());
+        assert!(y[0].is_nan() && same(y[1], high) && same(y[2], low), "{name}: {y:?}");
+    }
+}
+
+/// NumPy: `floor`, `ceil`, `trunc`, `rint`, `sign`.
+#[test]
+fn rounding_is_that_of_numpy() {
+    let on = Extended::new(&Reference, &[]);
+    let x = [-2.5f32, -1.5, -0.5, -0.0, 0.5, 1.5, 2.5, 1e30, f32::NEG_INFINITY];
+    let t = on.constant(&TensorData::new(&[x.len()], &x).unwrap()).unwrap();
+    let read = |y: Result<_, _>| on.to_host(&y.unwrap()).unwrap().as_slice::<f32>().unwrap().to_vec();
+    let inf = f32::NEG_INFINITY;
+    assert_eq!(read(on.floor(&t)), [-3.0, -2.0, -1.0, 0.0, 0.0, 1.0, 2.0, 1e30, inf]);
+    assert_eq!(read(on.ceil(&t)), [-2.0, -1.0, 0.0, 0.0, 1.0, 2.0, 3.0, 1e30, inf]);
+    assert_eq!(read(on.trunc(&t)), [-2.0, -1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1e30, inf]);
+    assert_eq!(read(on.round(&t)), [-2.0, -2.0, 0.0, 0.0, 0.0, 2.0, 2.0, 1e30, inf]);
+    assert_eq!(read(on.sign(&t)), [-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0, 1.0, -1.0]);
+    assert!(read(on.ceil(&t))[2].is_sign_negative());
+}
+
+/// NumPy: `mod` has the sign of the divisor, `fmod` that of the dividend.
+#[test]
+fn remainders_take_the_sign_that_is_asked_for() {
+    let on = Extended::new(&Reference, &[]);
+    let tensor = |v: &[i32]| on.constant(&TensorData::new(&[v.len()], v).unwrap()).unwrap();
+    let (a, b) = (tensor(&[-4, 7, 5, 4, -7, 8]), tensor(&[2, -3, 8, -2, 3, 5]));
+    let read = |fmod| on.to_host(&on.modulo(&a, &b, fmod).unwrap()).unwrap().as_slice::<i32>().unwrap().to_vec();
+    assert_eq!(read(false), [0, -2, 5, 0, 2, 3]);
+    assert_eq!(read(true), [0, 1, 5, 0, -1, 3]);
+}
+
+/// Traces a function of one `f32` operand and returns the operators it records.
+fn recorded(shape: &[usize], function: impl FnOnce(&Tracer, &Traced) -> Result<Traced, Error>) -> Vec<String> {
+    let inputs = [("x", DataType::F32, shape)];
+    let graph = bb::trace(&inputs, |on, xs| Ok(vec![function(on, &xs[0])?])).unwrap();
+    graph.node.iter().map(|n| n.op_type().to_owned()).collect()
+}
+
+#[test]
+fn tracing_records_primitives_only() {
+    let all = [
+        recorded(&[2, 3], |on, x| on.softmax(x, -1)),
+        recorded(&[2, 3], |on, x| on.gelu(x, true)),
+        recorded(&[2, 3], |on, x| on.rms_normalization(x, x, -1, 1e-5)),
+        recorded(&[1, 2, 5, 5], |on, x| on.max_pool(x, &[3, 3], &[2, 2], &[1, 1, 1, 1], &[1, 1], true)),
+        recorded(&[2, 2, 3, 3], |on, x| on.conv(x, x, None, &[1, 1], &[1; 4], &[1, 1], 1)),
+        recorded(&[1, 4, 3, 2], |on, x| on.attention(x, x, x, None, None, 0.0, None)),
+    ];
+    for names in all {
+        assert!(!names.is_empty());
+        assert!(names.iter().all(|n| Primitive::from_name(n).is_some()), "{names:?}");
+    }
+}
+
+/// What a model's constants fold to leaves no step behind.
+#[test]
+fn constants_cost_no_steps() {
+    assert_eq!(recorded(&[4], |on, x| on.relu(x)), ["Less", "Where"]);
+}
