@@ -152,6 +152,7 @@ pub(crate) fn attend<B: Ops + ?Sized>(
 }
 
 /// The body of [`Llm::attention`].
+#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn attention<B: Ops + ?Sized>(
     on: &B,
     q: &B::Tensor,

@@ -116,6 +116,7 @@ fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B:
 }
 
 /// The body of [`Nn::conv`](super::Nn::conv).
+#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn conv<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -152,6 +153,7 @@ pub fn conv<B: Ops + ?Sized>(
 
 /// The body of [`Nn::conv_transpose`](super::Nn::conv_transpose): a convolution of the operand with zeros between
 /// its elements, by the filters turned around.
+#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn conv_transpose<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -314,6 +316,7 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::average_pool`](super::Nn::average_pool): a sum of sums, divided by the counts of each axis.
+#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn average_pool<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,

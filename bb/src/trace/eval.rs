@@ -226,7 +226,7 @@ fn extremum<T: Number>(a: T, b: T, wanted: Ordering) -> T {
     match a.partial_cmp(&b) {
         Some(order) if order == wanted => a,
         Some(_) => b,
-        None if a != a => a,
+        None if a.partial_cmp(&a).is_none() => a,
         None => b,
     }
 }
@@ -282,7 +282,7 @@ fn zip<T: Number, U, F: Fn(T, T) -> U>(a: &TensorData, b: &TensorData, shape: &[
 
 /// The elements at `positions`, of any type of whole bytes.
 fn moved(x: &TensorData, shape: &[usize], positions: &[usize]) -> Result<Option<TensorData>, Error> {
-    if x.dtype().bits() % 8 != 0 || x.dtype() == DataType::String {
+    if !x.dtype().bits().is_multiple_of(8) || x.dtype() == DataType::String {
         return Ok(None);
     }
     let size = x.dtype().bits() / 8;
