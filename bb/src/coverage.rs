@@ -6,6 +6,7 @@ use crate::onnx::Class;
 use crate::plan;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, Primitive};
+use std::collections::HashMap;
 
 /// What runs a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,19 +62,18 @@ impl Coverage {
     /// The number of operations that a node is lowered to is known where the extents of all inputs are.
     pub fn of(module: &Module, natives: &[(Family, OpSet)]) -> Coverage {
         let graph = module.graph();
-        let counts = plan::count_steps(module, natives).unwrap_or_default();
-        let used = used(graph);
         let nodes = graph
             .nodes
             .iter()
-            .enumerate()
-            .filter(|(at, _)| used.get(*at) == Some(&true))
-            .map(|(at, node)| NodeCoverage {
+            .zip(hows(module, natives))
+            .zip(used(graph))
+            .filter(|(_, used)| *used)
+            .map(|((node, how), _)| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
                 opset: node.opset,
-                how: how(node, natives, counts.iter().find(|(n, _)| *n == at).map(|(_, count)| *count)),
+                how,
             })
             .collect();
         Coverage { nodes }
@@ -103,6 +103,13 @@ impl std::fmt::Display for Coverage {
         let nodes = self.nodes.len();
         write!(f, "{nodes} nodes: {native} native, {lowered} lowered, {host} host, {unsupported} unsupported")
     }
+}
+
+/// Finds what runs each node, used or not.
+pub(crate) fn hows(module: &Module, natives: &[(Family, OpSet)]) -> Vec<How> {
+    let counts: HashMap<usize, usize> = plan::count_steps(module, natives).unwrap_or_default().into_iter().collect();
+    let nodes = module.graph().nodes.iter().enumerate();
+    nodes.map(|(at, node)| how(node, natives, counts.get(&at).copied())).collect()
 }
 
 fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {

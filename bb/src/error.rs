@@ -200,7 +200,7 @@ pub enum Error {
     #[error("{} nodes cannot run: {missing}", .missing.0.len())]
     Uncovered {
         /// The nodes, and the backends that were asked.
-        missing: crate::Uncovered,
+        missing: crate::UncoveredList,
     },
 
     /// A component panicked.

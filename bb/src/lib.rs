@@ -34,7 +34,8 @@ pub use contract::{
 pub use error::{BoxError, Error};
 
 pub use node::{
-    BackendSubgraph, Component, Coverage, Crossing, Ctx, Model, Node, NodeBuilder, NodeCoverage, Source, Support, Uncovered,
+    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Source, Uncovered,
+    UncoveredList,
 };
 pub use plan::{CompileOptions, Module};
 pub use trace::trace;

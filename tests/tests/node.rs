@@ -1,7 +1,8 @@
 //! Nodes: models cut between backends and components, coverage, answers that come later.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::{BackendHandle, BoxError, Ctx, Error, Node, Registry, Runtime, Support, Value};
+use bb::coverage::How;
+use bb::{BackendHandle, By, BoxError, Ctx, Error, Node, Registry, Runtime, Value};
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_int};
@@ -82,12 +83,12 @@ fn two_backends_run_one_model_side_by_side() {
 fn parts_are_maximal_and_crossings_are_listed() {
     let node = two_backends();
     let model = node.model("m").unwrap();
-    let coverage = model.coverage();
+    let placement = model.placement();
     let on: Vec<&str> = model.carriers().map(|c| c.backend().name()).collect();
     assert_eq!(on, ["reference", "device", "reference"]);
-    let crossings: Vec<_> = coverage.crossings.iter().map(|c| (&*c.value, &*c.from, &*c.to)).collect();
+    let crossings: Vec<_> = placement.crossings.iter().map(|c| (&*c.value, &*c.from, &*c.to)).collect();
     assert_eq!(crossings, [("a", "reference", "device"), ("c", "device", "reference")]);
-    assert!(coverage.nodes.iter().all(|n| n.support == Support::Native));
+    assert!(placement.nodes.iter().all(|n| matches!(n.by, By::Backend { how: How::Native, .. })));
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn a_component_computes_where_its_operands_are() {
         let ready = ready.ready().unwrap();
         let z = ready.run([("x", backend.tensor(&[2], &[1f32, 10.0]).unwrap())]).unwrap();
         assert_eq!(floats(&z["z"]), [-2.0, 7.0]);
-        assert_eq!(ready.model("m").unwrap().coverage().parts, 3);
+        assert_eq!(ready.model("m").unwrap().placement().parts, 3);
     }
 }
 
@@ -174,8 +175,8 @@ fn ready_lists_every_missing_operator() {
     let error = Node::builder().model("m", bytes).backend(reference()).ready().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "2 nodes cannot run: `Foo_a` is `Foo` of `test` 1, asked of `reference`; \
-         `Bar_z` is `Bar` of `test` 1, asked of `reference`"
+        "2 nodes cannot run: in `m`, `Foo_a` is `Foo` of `test` 1, asked of `reference`; \
+         in `m`, `Bar_z` is `Bar` of `test` 1, asked of `reference`"
     );
 }
 

@@ -1,10 +1,10 @@
 //! Puts a node together: models, components, backends, and which node runs where.
 
 use super::cut::{self, Target};
-use super::report::{Coverage, Crossing, NodeCoverage, Support, Uncovered, support};
+use super::report::{By, Crossing, Placed, Placement, Uncovered, UncoveredList};
 use super::run::{Program, Step};
 use super::{BackendSubgraph, Component, Node};
-use crate::coverage::Missing;
+use crate::coverage::{self, How, Missing};
 use crate::{BackendHandle, Backends, Error, GraphIdentity, Module};
 use bb_ir::Limits;
 use bb_ir::graph::{self, Graph, ValueId};
@@ -183,14 +183,13 @@ impl NodeBuilder {
         for (name, source) in std::mem::take(&mut self.models) {
             let module = source.load(&self.limits)?;
             let targets = self.targets(module.graph())?;
-            let mut coverage = self.coverage(module.graph(), &targets)?;
-            uncovered.extend(coverage.unsupported().cloned());
+            let placement = self.place(&name, &module, &targets, &mut uncovered)?;
             if uncovered.is_empty() {
-                programs.push((name, self.program(&module, &targets, &mut coverage)?));
+                programs.push((name, self.program(&module, &targets, placement)?));
             }
         }
         if !uncovered.is_empty() {
-            return Err(Error::Uncovered { missing: Uncovered(uncovered) });
+            return Err(Error::Uncovered { missing: UncoveredList(uncovered) });
         }
         Ok(Node { programs, backends: self.backends })
     }
@@ -217,27 +216,42 @@ impl NodeBuilder {
         self.backends.iter().nth(at).map_or_else(|| self.backends.default_backend(), Ok)
     }
 
-    fn coverage(&self, graph: &Graph, targets: &[Target]) -> Result<Coverage, Error> {
-        let mut coverage = Coverage::default();
-        for (node, target) in graph.nodes.iter().zip(targets) {
-            let (on, support) = match *target {
-                Target::Backend(at) => {
-                    let backend = self.backend_at(at)?;
-                    (backend.name().to_owned(), support(graph, node, backend))
+    /// Finds how each node runs, and adds those that nothing runs to `uncovered`.
+    fn place(
+        &self,
+        model: &str,
+        module: &Module,
+        targets: &[Target],
+        uncovered: &mut Vec<Uncovered>,
+    ) -> Result<Placement, Error> {
+        let graph = module.graph();
+        let families = |backend: &BackendHandle| backend.runtime().capabilities().families;
+        let hows: Vec<Vec<How>> =
+            self.backends.iter().map(|backend| coverage::hows(module, &families(backend))).collect();
+        let mut placement = Placement::default();
+        for (at, (node, target)) in graph.nodes.iter().zip(targets).enumerate() {
+            let by = match *target {
+                Target::Component(_) => By::Component,
+                Target::Backend(backend) => {
+                    let how = hows.get(backend).and_then(|hows| hows.get(at)).copied().unwrap_or(How::Unsupported);
+                    By::Backend { name: self.backend_at(backend)?.name().to_owned(), how }
                 }
-                Target::Component(_) => (format!("{}::{}", node.domain, node.op_type), Support::Component),
             };
-            coverage.nodes.push(NodeCoverage { node: Missing::of(graph, node), on, support });
+            if let By::Backend { name, .. } = &by {
+                let missing = crate::plan::missing_of(graph, node).into_iter();
+                uncovered.extend(missing.map(|node| Uncovered { model: model.to_owned(), node, backend: name.clone() }));
+            }
+            placement.nodes.push(Placed { node: Missing::of(graph, node), by });
         }
-        Ok(coverage)
+        Ok(placement)
     }
 
     /// Cuts a model and prepares its parts.
-    fn program(&self, module: &Module, targets: &[Target], coverage: &mut Coverage) -> Result<Program, Error> {
+    fn program(&self, module: &Module, targets: &[Target], mut placement: Placement) -> Result<Program, Error> {
         let graph = module.graph();
         let parts = cut::cut(graph, targets);
-        coverage.parts = parts.len();
-        coverage.crossings = self.crossings(graph, &parts)?;
+        placement.parts = parts.len();
+        placement.crossings = self.crossings(graph, &parts)?;
         let mut steps = Vec::new();
         for part in &parts {
             steps.push(match part.target {
@@ -260,7 +274,7 @@ impl NodeBuilder {
                 },
             });
         }
-        Program::new(module.clone(), steps, parts, coverage.clone(), &self.backends)
+        Program::new(module.clone(), steps, parts, placement, &self.backends)
     }
 
     /// Lists what one backend makes and another reads.

@@ -13,7 +13,7 @@ mod run;
 pub use builder::{NodeBuilder, Source};
 pub use carrier::BackendSubgraph;
 pub use component::{Component, Ctx};
-pub use report::{Coverage, Crossing, NodeCoverage, Support, Uncovered};
+pub use report::{By, Crossing, Placed, Placement, Uncovered, UncoveredList};
 
 use crate::{Backends, Error, Module, Value};
 use run::Program;
@@ -124,8 +124,8 @@ impl<'a> Model<'a> {
     }
 
     /// Returns what runs each node, and what crosses between backends.
-    pub fn coverage(&self) -> &'a Coverage {
-        &self.program.coverage
+    pub fn placement(&self) -> &'a Placement {
+        &self.program.placement
     }
 
     /// Iterates over the parts that go to backends whole, in the order in which they run.
@@ -164,6 +164,6 @@ impl<'a> Model<'a> {
 
 impl std::fmt::Debug for Model<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Model").field("coverage", self.coverage()).finish_non_exhaustive()
+        f.debug_struct("Model").field("placement", self.placement()).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! Runs the parts of a model in order.
 
-use super::report::Coverage;
+use super::report::Placement;
 use super::{BackendSubgraph, Component, Ctx};
 use super::cut::Part;
 use crate::{Backends, ContractResponse, Error, Module, Value};
@@ -17,7 +17,7 @@ pub(super) enum Step {
 /// A model that can run.
 pub(super) struct Program {
     pub(super) module: Module,
-    pub(super) coverage: Coverage,
+    pub(super) placement: Placement,
     parts: Vec<Part>,
     steps: Vec<Step>,
     /// For each part, the values that nobody reads after it.
@@ -37,7 +37,7 @@ impl Program {
         module: Module,
         steps: Vec<Step>,
         parts: Vec<Part>,
-        coverage: Coverage,
+        placement: Placement,
         backends: &Backends,
     ) -> Result<Program, Error> {
         let graph = module.graph();
@@ -55,7 +55,7 @@ impl Program {
         let on_default = |(value, data): &(ValueId, _)| Ok((*value, backends.default_backend()?.constant(data)?));
         let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
         let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
-        Ok(Program { module, coverage, parts, steps, frees, constants })
+        Ok(Program { module, placement, parts, steps, frees, constants })
     }
 
     /// Iterates over the parts that go to backends whole.

@@ -55,12 +55,17 @@ pub(crate) fn is_control_flow(node: &Node) -> bool {
 
 /// Adds the nodes of a graph and of its subgraphs that nothing runs.
 fn missing_in(graph: &Graph, missing: &mut Vec<crate::coverage::Missing>) {
-    for node in &graph.nodes {
-        if Code::of(node).is_none() {
-            missing.push(crate::coverage::Missing::of(graph, node));
-        }
-        subgraphs(node).for_each(|inner| missing_in(inner, missing));
+    missing.extend(graph.nodes.iter().flat_map(|node| missing_of(graph, node)));
+}
+
+/// Lists what nothing runs of a node: itself, or nodes of its subgraphs.
+pub(crate) fn missing_of(graph: &Graph, node: &Node) -> Vec<crate::coverage::Missing> {
+    let mut missing = Vec::new();
+    if Code::of(node).is_none() {
+        missing.push(crate::coverage::Missing::of(graph, node));
     }
+    subgraphs(node).for_each(|inner| missing_in(inner, &mut missing));
+    missing
 }
 
 impl Resolved {
