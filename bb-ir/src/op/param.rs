@@ -65,6 +65,7 @@ macro_rules! params {
         #[doc(hidden)]
         pub mod take {
             #![expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
+            #![expect(clippy::needless_lifetimes, reason = "only the kinds that borrow need it")]
             use super::*;
             $(
                 #[inline]
