@@ -46,9 +46,7 @@ impl Module {
     /// [`Error::Ir`] if the model is not valid.
     pub fn from_bytes(bytes: bytes::Bytes, limits: &bb_ir::Limits, folder: Option<&Path>) -> Result<Module, Error> {
         let model = check::parse_model(bytes, limits)?;
-        let mut options = CheckOptions::default();
-        options.limits = limits.clone();
-        options.external_data = folder;
+        let options = CheckOptions { limits: limits.clone(), external_data: folder };
         Ok(Module::new(check::check(&model, &options)?.graph))
     }
 

@@ -1,7 +1,7 @@
 //! Whether an output is the one expected: ONNX's comparison.
 
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::{DataType, Shape, TensorData};
+use bb_ir::{DataType, TensorData};
 
 /// How far an element may be from the one expected: `absolute + relative * |expected|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -39,9 +39,9 @@ pub enum Difference {
     #[error("expected shape {expected:?}, got {got:?}")]
     Shape {
         /// The extents expected.
-        expected: Shape,
+        expected: Box<[usize]>,
         /// The extents that came.
-        got: Shape,
+        got: Box<[usize]>,
     },
 
     /// An element differs by more than the tolerance.
