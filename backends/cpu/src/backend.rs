@@ -26,7 +26,7 @@ const KEPT: usize = 1 << 30;
 /// # }
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "cpu")]
+#[bb(name = "cpu", extensions(Create, Scalar, Nn, Llm))]
 pub struct Cpu {
     pool: Arc<Pool>,
     threads: Option<Arc<rayon::ThreadPool>>,
@@ -84,6 +84,12 @@ impl Cpu {
     /// Starts a builder with the settings of [`new`](Self::new).
     pub fn builder() -> CpuBuilder {
         CpuBuilder { threads: None, kept: KEPT }
+    }
+
+    /// Returns where results' buffers come from.
+    #[inline]
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
     /// Runs `f` where kernels find their threads.

@@ -9,6 +9,8 @@
 mod array;
 mod backend;
 mod error;
+#[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
+mod ext;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "matrix kernels read and write through pointers and strides")]
 pub mod gemm;

@@ -31,6 +31,15 @@ impl Storage {
         }
     }
 
+    /// Holds one number.
+    pub(crate) fn of_f32(value: f32) -> Storage {
+        let mut words = [0; INLINE / 8];
+        if let Some(first) = words.first_mut() {
+            *first = u64::from(value.to_bits());
+        }
+        Storage::Inline(words)
+    }
+
     /// Points at the first byte.
     #[inline]
     pub(crate) fn ptr(&self) -> *const u8 {

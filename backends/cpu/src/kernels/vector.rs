@@ -96,6 +96,23 @@ pub(crate) unsafe fn binary(
         Kind::Less => return unsafe { compared(compare::Compare::Less, dtype, plane, out, a, b) },
     };
     // SAFETY: the caller's promise.
+    unsafe { arithmetic(op, dtype, plane, out, a, b) }
+}
+
+/// Computes an arithmetic operation on two numbers of one type; `out` has no gaps.
+///
+/// # Safety
+///
+/// As for [`binary()`].
+pub(crate) unsafe fn arithmetic(
+    op: Binary,
+    dtype: DataType,
+    plane: &Plane<2>,
+    out: *mut u8,
+    a: *const u8,
+    b: *const u8,
+) {
+    // SAFETY: the caller's promise.
     with_type!(number dtype, T => unsafe {
         crate::simd::binary::binary::<T>(op, plane.extents, out.cast(), plane.operand(0, a), plane.operand(1, b));
     });
@@ -134,7 +151,12 @@ pub(crate) unsafe fn unary(kind: unary::Kind, dtype: DataType, plane: &Plane<1>,
     }
 }
 
-unsafe fn signed(op: Sign, dtype: DataType, plane: &Plane<1>, out: *mut u8, x: *const u8) {
+/// Computes an operation on the sign of numbers; `out` has no gaps.
+///
+/// # Safety
+///
+/// As for [`binary()`].
+pub(crate) unsafe fn signed(op: Sign, dtype: DataType, plane: &Plane<1>, out: *mut u8, x: *const u8) {
     // SAFETY: the caller's promise.
     with_type!(number dtype, T => unsafe {
         crate::simd::unary::sign::<T>(op, plane.extents, out.cast(), plane.operand(0, x));

@@ -7,6 +7,7 @@ use crate::kernels::vector::{self, FEW, Plane};
 use crate::kernels::{binary, strided, unary};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse, for_each_index};
 use crate::pool::Pool;
+use crate::simd::element::Binary;
 use bb::ir::{Error, infer};
 use bb::{DataType, Primitive, Shape, Tensor};
 use std::sync::Arc;
@@ -113,17 +114,9 @@ pub(crate) fn binary(
         return rows(pool, few, result, a, b, shape);
     }
     let dims = joint([a, b], &shape);
-    let (outer, plane) = Plane::split(&dims);
-    let (size, step) = (element_size(dtype) as isize, element_size(result));
-    made(pool, result, shape, |mut out| {
-        for_each_index(outer, |[i, j]| {
-            // SAFETY: `i` and `j` are indices of the operands, and planes are written one after
-            // another.
-            unsafe {
-                vector::binary(kind, dtype, &plane, out, a.ptr().offset(i * size), b.ptr().offset(j * size));
-                out = out.add(plane.len() * step);
-            }
-        });
+    planes(pool, result, shape, &dims, a, b, |plane, out, a, b| {
+        // SAFETY: the pointers are at a plane of each operand, and at room for its results.
+        unsafe { vector::binary(kind, dtype, plane, out, a, b) }
     })
 }
 
@@ -135,6 +128,39 @@ fn mismatch(op: Primitive, expected: DataType, got: DataType) -> crate::CpuError
         }
     }
     Error::DataType { expected, got }.into()
+}
+
+/// Computes an extreme of two numbers of one type.
+pub(crate) fn extreme(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Result<Array> {
+    let dtype = a.dtype();
+    let method = if op == Binary::Max { "maximum" } else { "minimum" };
+    let shape = infer::broadcast(method, &[a.shape(), b.shape()])?;
+    let dims = joint([a, b], &shape);
+    planes(pool, dtype, shape, &dims, a, b, |plane, out, a, b| {
+        // SAFETY: the pointers are at a plane of each operand, and at room for its results.
+        unsafe { vector::arithmetic(op, dtype, plane, out, a, b) }
+    })
+}
+
+/// Makes an array plane by plane from two of one type; `f` gets the plane, where to write and where
+/// the operands' elements are.
+fn planes(
+    pool: &Arc<Pool>,
+    result: DataType,
+    shape: Shape,
+    dims: &Dims<2>,
+    a: &Array,
+    b: &Array,
+    f: impl Fn(&Plane<2>, *mut u8, *const u8, *const u8),
+) -> Result<Array> {
+    let (outer, plane) = Plane::split(dims);
+    let size = element_size(a.dtype()) as isize;
+    made(pool, result, shape, |mut out| {
+        for_each_index(outer, |[i, j]| {
+            f(&plane, out, a.ptr().wrapping_offset(i * size), b.ptr().wrapping_offset(j * size));
+            out = out.wrapping_add(plane.len() * element_size(result));
+        });
+    })
 }
 
 /// Applies a kernel for few elements to operands of whatever types it was chosen for.

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The error for an element type that an operation does not take.
 #[cold]
-fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
+pub(crate) fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
     bb::ir::Error::Unsupported { op, dtype }.into()
 }
 
@@ -37,7 +37,12 @@ fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
 }
 
 /// Makes an array of `shape`, whose row-major elements `fill` writes.
-fn made(pool: &Arc<Pool>, dtype: DataType, shape: Shape, fill: impl FnOnce(*mut u8)) -> Result<Array> {
+pub(crate) fn made(
+    pool: &Arc<Pool>,
+    dtype: DataType,
+    shape: Shape,
+    fill: impl FnOnce(*mut u8),
+) -> Result<Array> {
     let len = shape.iter().product();
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
@@ -64,7 +69,7 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
 }
 
 /// Returns the array itself if its elements are row-major without gaps, else a copy that is.
-fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
+pub(crate) fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     if x.is_dense() {
         return Ok(x.clone());
     }
@@ -76,6 +81,6 @@ fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
 }
 
 /// Returns copied elements with the text that they are ranges of, if they are strings.
-fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
+pub(crate) fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
     if text.is_some() { x.with_text(text) } else { x }
 }

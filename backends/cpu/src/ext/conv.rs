@@ -1,0 +1,196 @@
+//! Convolution of `f32` in one or two dimensions: by matrix products of unrolled windows, or window by
+//! window where each channel has filters of its own.
+
+use super::window::{Plane, Slide, slide};
+use super::{dense_f32, floats};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::gemm::{Dims, Strided, gemm};
+use crate::ops::{made, unsupported};
+use crate::pool::Pool;
+use crate::simd::{Shared, walk};
+use bb::{DataType, Tensor};
+use std::sync::Arc;
+
+/// The extents of a convolution.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    plane: Plane,
+    n: usize,
+    groups: usize,
+    /// Channels and filters of one group.
+    depth: usize,
+    filters: usize,
+}
+
+/// Bytes of unrolled windows at a time, which stay in the second-level cache.
+const UNROLLED: usize = 1 << 19;
+
+impl Plan {
+    /// Resolves a convolution; none for what the operation's body is for, mistakes included.
+    pub(super) fn new(
+        x: &Array,
+        w: &Array,
+        bias: Option<&Array>,
+        windows: [&[i64]; 3],
+        group: i64,
+    ) -> Option<Plan> {
+        let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (x.shape(), w.shape()) else { return None };
+        let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
+        let plane = Plane::of(x.shape(), &kernel, windows)?;
+        let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
+        let fits = groups.checked_mul(depth) == Some(c)
+            && w.dtype() == x.dtype()
+            && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m]);
+        fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })
+    }
+}
+
+/// Convolves.
+pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
+    let pool = cpu.pool();
+    let refused = || unsupported("conv", x.dtype());
+    let (x, w) = (dense_f32(pool, x)?.ok_or_else(refused)?, dense_f32(pool, w)?.ok_or_else(refused)?);
+    let bias = match bias {
+        Some(bias) => Some(dense_f32(pool, bias)?.ok_or_else(refused)?),
+        None => None,
+    };
+    let Plan { plane, n, groups, depth, filters } = plan;
+    let m = groups * filters;
+    let plus = bias.as_ref().map_or(std::ptr::null(), floats);
+    let shape = plane.shape(*n, m);
+    if *depth == 1 && *filters == 1 {
+        let (weights, taps) = (floats(&w), plane.rows.kernel * plane.cols.kernel);
+        let shared = Shared((weights, plus));
+        // SAFETY: each channel has a plane, a filter and a bias, and the room is for all results.
+        return made(pool, DataType::F32, shape, |out| unsafe {
+            slide(plane, n * m, floats(&x), out.cast(), |i| {
+                let (weights, plus) = shared.get();
+                let channel = i % m;
+                let plus = if plus.is_null() { 0.0 } else { *plus.add(channel) };
+                Slide::Weigh { filter: weights.add(channel * taps), plus }
+            });
+        });
+    }
+    let mut done = Ok(());
+    let out = made(pool, DataType::F32, shape, |out| {
+        // SAFETY: the operands have the plan's extents without gaps, and the room is for all results.
+        done = unsafe { products(pool, plan, floats(&x), floats(&w), plus, out.cast()) };
+    })?;
+    done?;
+    Ok(out)
+}
+
+/// Writes all results, one product for each run of output rows of each group of each sample.
+///
+/// # Safety
+///
+/// The operands have the plan's extents without gaps (`plus` may be null), `out` room for the results.
+unsafe fn products(
+    pool: &Arc<Pool>,
+    plan: &Plan,
+    x: *const f32,
+    w: *const f32,
+    plus: *const f32,
+    out: *mut f32,
+) -> Result<()> {
+    let Plan { plane, n, groups, depth, filters } = plan;
+    let (size, results) = plane.sizes();
+    let k = depth * plane.rows.kernel * plane.cols.kernel;
+    let direct =
+        [&plane.rows, &plane.cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent);
+    let height = if direct {
+        plane.rows.out
+    } else {
+        (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1))
+    };
+    let runs = plane.rows.out.div_ceil(height.max(1));
+    let shared = Shared((x, w, plus, out));
+    let failed = std::sync::Mutex::new(None);
+    let grain = if direct { usize::MAX } else { 1 << 18 };
+    walk::split(n * groups * runs, filters * k * height * plane.cols.out, grain, |from, to| {
+        let (x, w, plus, out) = shared.get();
+        let columns = if direct { None } else { Some(pool.take(k * height * plane.cols.out * 4)) };
+        let columns = match columns.transpose() {
+            Ok(columns) => columns,
+            Err(error) => {
+                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
+                return;
+            }
+        };
+        for i in from..to {
+            let (pair, run) = (i / runs, i % runs);
+            let group = pair % groups;
+            let top = run * height;
+            let rows = height.min(plane.rows.out - top);
+            let width = rows * plane.cols.out;
+            // SAFETY: sample and group are in the operands; the columns have room for these rows'
+            // windows; results of this run are written by no other.
+            unsafe {
+                let x = x.add(pair * depth * size);
+                let b = match &columns {
+                    None => Strided { ptr: x, row: size as isize, col: 1 },
+                    Some(block) => {
+                        let columns = block.ptr().cast::<f32>();
+                        unroll(plane, *depth, top, rows, x, columns);
+                        Strided { ptr: columns.cast_const(), row: width as isize, col: 1 }
+                    }
+                };
+                let a = Strided { ptr: w.add(group * filters * k), row: k as isize, col: 1 };
+                let to = out.add(pair * filters * results + top * plane.cols.out);
+                gemm(Dims { m: *filters, k, n: width }, to, results, a, b);
+                if !plus.is_null() {
+                    for f in 0..*filters {
+                        let plus = *plus.add(group * filters + f);
+                        for value in std::slice::from_raw_parts_mut(to.add(f * results), width) {
+                            *value += plus;
+                        }
+                    }
+                }
+            }
+        }
+    });
+    failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+/// Writes the windows of `rows` output rows from `top` on: one line for each channel and place.
+///
+/// # Safety
+///
+/// `x` has `depth` planes without gaps, `columns` room for all lines.
+unsafe fn unroll(plane: &Plane, depth: usize, top: usize, rows: usize, x: *const f32, columns: *mut f32) {
+    let (lines, cols) = (&plane.rows, &plane.cols);
+    let size = lines.extent * cols.extent;
+    let mut to = columns;
+    for c in 0..depth {
+        for ky in 0..lines.kernel {
+            for kx in 0..cols.kernel {
+                let (from, end) = cols.inside(kx);
+                for oy in top..top + rows {
+                    // SAFETY: `to` has room for this row's windows, and their positions are in row `iy`.
+                    unsafe {
+                        match lines.position(ky, oy) {
+                            None => to.write_bytes(0, cols.out),
+                            Some(iy) => {
+                                to.write_bytes(0, from);
+                                let start =
+                                    (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
+                                let line = x.wrapping_add(c * size + iy * cols.extent).wrapping_add(start);
+                                if cols.stride == 1 {
+                                    to.add(from).copy_from_nonoverlapping(line, end - from);
+                                } else {
+                                    for i in 0..end - from {
+                                        to.add(from + i).write(*line.add(i * cols.stride));
+                                    }
+                                }
+                                to.add(end).write_bytes(0, cols.out - end);
+                            }
+                        }
+                        to = to.add(cols.out);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! `Llm`: normalisation by rows.
+
+use super::{dense_f32, floats, rows_from};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ops::made;
+use crate::simd::rows;
+use bb::ir::Axis;
+use bb::{DataType, Shape, Tensor};
+
+#[bb::native]
+impl bb::ext::Llm for Cpu {
+    fn rms_normalization(&self, x: &Array, scale: &Array, axis: i64, epsilon: f64) -> Result<Array> {
+        let body = || bb::ext::llm::rms_normalization(self, x, scale, axis, epsilon);
+        let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
+            return body();
+        };
+        let (Some(dense), Some(factor)) = (dense_f32(self.pool(), x)?, self.trailing(scale, x, at)?) else {
+            return body();
+        };
+        let extents = rows_from(dense.shape(), at);
+        // SAFETY: the operand and the room have these rows, scale one row, without gaps.
+        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+            rows::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon as f32);
+        })
+    }
+}

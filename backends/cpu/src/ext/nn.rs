@@ -1,0 +1,145 @@
+//! `Nn`: activations, normalisations by rows, and what slides a window.
+
+use super::{conv, dense_f32, floats, rows_from, window};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ops::made;
+use crate::simd::element::{MathFn, Sign};
+use crate::simd::rows;
+use bb::ir::Axis;
+use bb::{Backend, DataType, Shape, Tensor};
+
+impl Cpu {
+    /// Returns an operand of `f32`, without gaps, whose shape is that of the dimensions from `axis` on.
+    pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
+        let tail = like.shape().get(axis..).unwrap_or_default();
+        if x.shape() == tail { dense_f32(self.pool(), x) } else { Ok(None) }
+    }
+}
+
+#[bb::native]
+impl bb::ext::Nn for Cpu {
+    fn relu(&self, x: &Array) -> Result<Array> {
+        self.sign_of(Sign::Relu, x).unwrap_or_else(|| bb::ext::nn::relu(self, x))
+    }
+
+    fn leaky_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
+        let alpha_f32 = alpha as f32;
+        self.map_f32(x, |v| if v < 0.0 { v * alpha_f32 } else { v })
+            .unwrap_or_else(|| bb::ext::nn::leaky_relu(self, x, alpha))
+    }
+
+    fn gelu(&self, x: &Array, tanh: bool) -> Result<Array> {
+        match self.math(MathFn::Gelu, x) {
+            Some(result) if !tanh => result,
+            _ => bb::ext::nn::gelu(self, x, tanh),
+        }
+    }
+
+    fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
+        match self.math(MathFn::Silu, x) {
+            Some(result) if alpha == 1.0 => result,
+            _ => bb::ext::nn::swish(self, x, alpha),
+        }
+    }
+
+    fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
+        let at = Axis::new(axis, x.shape().len()).map(Axis::get);
+        let last = at.is_ok_and(|at| at + 1 == x.shape().len());
+        let Some(dense) = dense_f32(self.pool(), x)?.filter(|_| last) else {
+            return bb::ext::nn::softmax(self, x, axis);
+        };
+        let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
+        // SAFETY: the operand and the room have these rows, without gaps.
+        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+            rows::softmax(extents, out.cast(), floats(&dense));
+        })
+    }
+
+    fn layer_normalization(
+        &self,
+        x: &Array,
+        scale: &Array,
+        bias: Option<&Array>,
+        axis: i64,
+        epsilon: f64,
+    ) -> Result<Array> {
+        let body = || bb::ext::nn::layer_normalization(self, x, scale, bias, axis, epsilon);
+        let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
+            return body();
+        };
+        let (Some(dense), Some(factor)) = (dense_f32(self.pool(), x)?, self.trailing(scale, x, at)?) else {
+            return body();
+        };
+        let shift = match bias {
+            None => None,
+            Some(bias) => match self.trailing(bias, x, at)? {
+                None => return body(),
+                shift => shift,
+            },
+        };
+        let shift_ptr = shift.as_ref().map_or(std::ptr::null(), floats);
+        let extents = rows_from(dense.shape(), at);
+        // SAFETY: the operand and the room have these rows, scale and shift one row, without gaps.
+        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+            rows::layer_norm(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon as f32);
+        })
+    }
+
+    fn conv(
+        &self,
+        x: &Array,
+        w: &Array,
+        bias: Option<&Array>,
+        strides: &[i64],
+        pads: &[i64],
+        dilations: &[i64],
+        group: i64,
+    ) -> Result<Array> {
+        let plan = conv::Plan::new(x, w, bias, [strides, pads, dilations], group);
+        match plan.filter(|_| x.dtype() == DataType::F32) {
+            Some(plan) => conv::conv(self, &plan, x, w, bias),
+            None => bb::ext::nn::conv(self, x, w, bias, strides, pads, dilations, group),
+        }
+    }
+
+    fn max_pool(
+        &self,
+        x: &Array,
+        kernel: &[i64],
+        strides: &[i64],
+        pads: &[i64],
+        dilations: &[i64],
+        ceil: bool,
+    ) -> Result<Array> {
+        let plane = window::Plane::of(x.shape(), kernel, [strides, pads, dilations]);
+        match plane.filter(|_| x.dtype() == DataType::F32 && !ceil) {
+            Some(plane) => window::pool(self, &plane, x, true),
+            None => bb::ext::nn::max_pool(self, x, kernel, strides, pads, dilations, ceil),
+        }
+    }
+
+    fn batch_normalization(
+        &self,
+        x: &Array,
+        scale: &Array,
+        bias: &Array,
+        mean: &Array,
+        variance: &Array,
+        epsilon: f64,
+    ) -> Result<Array> {
+        use bb::ext::{Create, Scalar};
+        let vectors = [scale, bias, mean, variance];
+        let channels = x.shape().get(1).copied();
+        let simple = x.dtype() == DataType::F32
+            && vectors.iter().all(|v| v.dtype() == DataType::F32 && Some(v.len()) == channels);
+        if !simple {
+            return bb::ext::nn::batch_normalization(self, x, scale, bias, mean, variance, epsilon);
+        }
+        let root = self.sqrt(&self.add(variance, &self.scalar_like(variance, epsilon)?)?)?;
+        let factor = self.mul(scale, &self.reciprocal(&root)?)?;
+        let shift = self.sub(bias, &self.mul(mean, &factor)?)?;
+        window::scaled(self, x, &factor, &shift)
+    }
+}

@@ -1,0 +1,104 @@
+//! `Scalar`: functions with a vector kernel of their own.
+
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::kernels::vector;
+use crate::ops::elementwise::{self, each};
+use crate::simd::element::{Binary, MathFn, Sign};
+use bb::{DataType, Tensor};
+
+impl Cpu {
+    /// Computes a function of floats; none for other types.
+    pub(super) fn math(&self, op: MathFn, x: &Array) -> Option<Result<Array>> {
+        let dtype = x.dtype();
+        dtype.is_float().then(|| {
+            each(self.pool(), dtype, x, |plane, out, at| {
+                // SAFETY: `at` points at a plane of the operand, `out` at room for its results.
+                unsafe { vector::math(op, dtype, plane, out, at) }
+            })
+        })
+    }
+
+    /// Computes an operation on the sign of numbers; none for other types.
+    pub(super) fn sign_of(&self, op: Sign, x: &Array) -> Option<Result<Array>> {
+        let dtype = x.dtype();
+        (dtype.is_float() || dtype.is_integer()).then(|| {
+            each(self.pool(), dtype, x, |plane, out, at| {
+                // SAFETY: `at` points at a plane of the operand, `out` at room for its results.
+                unsafe { vector::signed(op, dtype, plane, out, at) }
+            })
+        })
+    }
+
+    /// Computes an extreme of numbers of one type; none for others.
+    fn extreme(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
+        let dtype = a.dtype();
+        let numbers = dtype.is_float() || dtype.is_integer();
+        (numbers && b.dtype() == dtype).then(|| elementwise::extreme(self.pool(), op, a, b))
+    }
+}
+
+#[bb::native]
+impl bb::ext::Scalar for Cpu {
+    fn maximum(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.extreme(Binary::Max, a, b).unwrap_or_else(|| bb::ext::scalar::maximum(self, a, b))
+    }
+
+    fn minimum(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.extreme(Binary::Min, a, b).unwrap_or_else(|| bb::ext::scalar::minimum(self, a, b))
+    }
+
+    fn sigmoid(&self, x: &Array) -> Result<Array> {
+        self.math(MathFn::Sigmoid, x).unwrap_or_else(|| bb::ext::scalar::sigmoid(self, x))
+    }
+
+    fn erf(&self, x: &Array) -> Result<Array> {
+        self.math(MathFn::Erf, x).unwrap_or_else(|| bb::ext::scalar::erf(self, x))
+    }
+
+    fn tanh(&self, x: &Array) -> Result<Array> {
+        self.math(MathFn::Tanh, x).unwrap_or_else(|| bb::ext::scalar::tanh(self, x))
+    }
+
+    fn sin(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::sin).unwrap_or_else(|| bb::ext::scalar::sin(self, x))
+    }
+
+    fn cos(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::cos).unwrap_or_else(|| bb::ext::scalar::cos(self, x))
+    }
+
+    fn floor(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::floor).unwrap_or_else(|| bb::ext::scalar::floor(self, x))
+    }
+
+    fn ceil(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::ceil).unwrap_or_else(|| bb::ext::scalar::ceil(self, x))
+    }
+
+    fn round(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::round_ties_even).unwrap_or_else(|| bb::ext::scalar::round(self, x))
+    }
+
+    fn reciprocal(&self, x: &Array) -> Result<Array> {
+        self.map_f32(x, f32::recip).unwrap_or_else(|| bb::ext::scalar::reciprocal(self, x))
+    }
+}
+
+impl Cpu {
+    /// Computes a function of each `f32`; none for other types.
+    pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy) -> Option<Result<Array>> {
+        (x.dtype() == DataType::F32).then(|| {
+            let x = crate::ops::dense(self.pool(), x)?;
+            let from = super::floats(&x);
+            crate::ops::made(self.pool(), DataType::F32, bb::Shape::from_slice(x.shape()), |out| {
+                let out = out.cast::<f32>();
+                for i in 0..x.len() {
+                    // SAFETY: both have `len` elements without gaps.
+                    unsafe { out.add(i).write(f(*from.add(i))) }
+                }
+            })
+        })
+    }
+}

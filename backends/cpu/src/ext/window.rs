@@ -1,0 +1,245 @@
+//! Planes with a window that slides over them: pooling and depthwise convolution.
+
+use super::{dense_f32, floats};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ops::made;
+use crate::simd::dispatch::{Kernel, dispatch};
+use crate::simd::element::Number;
+use crate::simd::{Shared, level, walk};
+use bb::{DataType, Shape, Tensor};
+use smallvec::SmallVec;
+
+/// Windows along one dimension.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub(super) extent: usize,
+    pub(super) kernel: usize,
+    pub(super) stride: usize,
+    pub(super) dilation: usize,
+    pub(super) before: usize,
+    pub(super) out: usize,
+}
+
+impl Line {
+    fn new(extent: usize, kernel: usize, [stride, before, after, dilation]: [i64; 4]) -> Option<Line> {
+        let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
+        let padding = |v: i64| usize::try_from(v).ok().filter(|&v| v < 1 << 31);
+        let (stride, dilation) = (positive(stride)?, positive(dilation)?);
+        let (before, after) = (padding(before)?, padding(after)?);
+        if kernel == 0 || kernel >= 1 << 31 || extent >= 1 << 31 {
+            return None;
+        }
+        let room = (extent + before + after).checked_sub((kernel - 1).checked_mul(dilation)? + 1)?;
+        Some(Line { extent, kernel, stride, dilation, before, out: room / stride + 1 })
+    }
+
+    /// Returns the windows whose place `k` lies in the operand, as a range from and to.
+    pub(super) fn inside(&self, k: usize) -> (usize, usize) {
+        let ahead = k * self.dilation;
+        let first = self.before.saturating_sub(ahead).div_ceil(self.stride);
+        // The last position is `extent - 1`.
+        let end = match (self.extent + self.before).checked_sub(ahead + 1) {
+            Some(last) => last / self.stride + 1,
+            None => 0,
+        };
+        let end = end.min(self.out);
+        (first.min(end), end)
+    }
+
+    /// Returns the position of place `k` of window `o`, if it is in the operand.
+    pub(super) fn position(&self, k: usize, o: usize) -> Option<usize> {
+        (o * self.stride + k * self.dilation).checked_sub(self.before).filter(|&p| p < self.extent)
+    }
+}
+
+/// Windows over planes: two dimensions, or one as a plane of one row.
+#[derive(Debug, Clone)]
+pub(super) struct Plane {
+    pub(super) rows: Line,
+    pub(super) cols: Line,
+    /// The extents of the result beyond the first two dimensions.
+    pub(super) out: SmallVec<[usize; 2]>,
+}
+
+impl Plane {
+    /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`; none for what the operation's body is for.
+    pub(super) fn of(
+        shape: &[usize],
+        kernel: &[i64],
+        [strides, pads, dilations]: [&[i64]; 3],
+    ) -> Option<Plane> {
+        let size = |k: i64| usize::try_from(k).ok();
+        match (shape, kernel, strides, pads, dilations) {
+            (&[_, _, w], &[kw], &[sw], &[left, right], &[dw]) => {
+                let rows = Line::new(1, 1, [1, 0, 0, 1])?;
+                let cols = Line::new(w, size(kw)?, [sw, left, right, dw])?;
+                Some(Plane { rows, cols, out: SmallVec::from_slice(&[cols.out]) })
+            }
+            (&[_, _, h, w], &[kh, kw], &[sh, sw], &[top, left, bottom, right], &[dh, dw]) => {
+                let rows = Line::new(h, size(kh)?, [sh, top, bottom, dh])?;
+                let cols = Line::new(w, size(kw)?, [sw, left, right, dw])?;
+                Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the elements of a plane of the operand, and of one of the result.
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.rows.extent * self.cols.extent, self.rows.out * self.cols.out)
+    }
+
+    /// Returns the shape of a result of `n` times `c` planes.
+    pub(super) fn shape(&self, n: usize, c: usize) -> Shape {
+        [n, c].into_iter().chain(self.out.iter().copied()).collect()
+    }
+}
+
+/// What a window does to the elements it shows.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Slide {
+    /// Their maximum.
+    Max,
+    /// Their sum, weighted by the filter, and a number added.
+    Weigh { filter: *const f32, plus: f32 },
+}
+
+/// Slides the window over one plane.
+struct Sliding<'a> {
+    plane: &'a Plane,
+    slide: Slide,
+    x: *const f32,
+    out: *mut f32,
+}
+
+impl Kernel for Sliding<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Sliding { plane: Plane { rows, cols, .. }, slide, x, out } = self;
+        for oy in 0..rows.out {
+            // SAFETY: `out` has room for `rows.out` rows of `cols.out`.
+            let line = unsafe {
+                let line = out.add(oy * cols.out);
+                let start = match slide {
+                    Slide::Max => f32::NEG_INFINITY,
+                    Slide::Weigh { plus, .. } => plus,
+                };
+                for ox in 0..cols.out {
+                    line.add(ox).write(start);
+                }
+                std::slice::from_raw_parts_mut(line, cols.out)
+            };
+            for ky in 0..rows.kernel {
+                let Some(iy) = rows.position(ky, oy) else { continue };
+                for kx in 0..cols.kernel {
+                    let (from, to) = cols.inside(kx);
+                    let Some(results) = line.get_mut(from..to) else { continue };
+                    let start = iy * cols.extent
+                        + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
+                    // SAFETY: the positions of these windows are inside row `iy` of the operand, and the
+                    // filter has a weight for each place of a window.
+                    unsafe {
+                        let weight = match slide {
+                            Slide::Max => None,
+                            Slide::Weigh { filter, .. } => Some(*filter.add(ky * cols.kernel + kx)),
+                        };
+                        accumulate(results, x.wrapping_add(start), cols.stride, weight);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds elements `stride` apart, times the weight, to the results; or takes the maxima without one.
+///
+/// # Safety
+///
+/// `x` has an element for each result.
+#[inline(always)]
+unsafe fn accumulate(results: &mut [f32], x: *const f32, stride: usize, weight: Option<f32>) {
+    for (i, result) in results.iter_mut().enumerate() {
+        // SAFETY: the caller's promise.
+        let v = unsafe { if stride == 1 { *x.add(i) } else { *x.add(i * stride) } };
+        *result = match weight {
+            Some(weight) => *result + weight * v,
+            None => Number::max(v, *result),
+        };
+    }
+}
+
+/// Elements of work below which a second thread costs more than it brings.
+const GRAIN: usize = 1 << 16;
+
+/// Slides a window over each plane; `of` tells what it does to plane `i`.
+///
+/// # Safety
+///
+/// `x` has `planes` planes without gaps, `out` room for their results, and filters a weight for each
+/// place of a window.
+pub(super) unsafe fn slide(
+    plane: &Plane,
+    planes: usize,
+    x: *const f32,
+    out: *mut f32,
+    of: impl Fn(usize) -> Slide + Sync,
+) {
+    let (size, results) = plane.sizes();
+    let work = results * plane.rows.kernel * plane.cols.kernel;
+    let shared = Shared((x, out));
+    walk::split(planes, work, GRAIN, |from, to| {
+        let (x, out) = shared.get();
+        for i in from..to {
+            // SAFETY: plane `i` is in the operand, and its results in the room.
+            let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
+            dispatch(level(), Sliding { plane, slide: of(i), x, out });
+        }
+    });
+}
+
+/// Takes the maximum of each window.
+pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, _max: bool) -> Result<Array> {
+    let Some(x) = dense_f32(cpu.pool(), x)? else {
+        return Err(crate::ops::unsupported("max_pool", x.dtype()));
+    };
+    let &[n, c, ..] = x.shape() else {
+        return Err(crate::ops::unsupported("max_pool", x.dtype()));
+    };
+    // SAFETY: the operand has `n * c` planes, and the room is for their results.
+    made(cpu.pool(), DataType::F32, plane.shape(n, c), |out| unsafe {
+        slide(plane, n * c, floats(&x), out.cast(), |_| Slide::Max);
+    })
+}
+
+/// Multiplies each channel by a factor and adds a shift, in one pass.
+pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Result<Array> {
+    let pool = cpu.pool();
+    let (Some(x), Some(factor), Some(shift)) =
+        (dense_f32(pool, x)?, dense_f32(pool, factor)?, dense_f32(pool, shift)?)
+    else {
+        return Err(crate::ops::unsupported("batch_normalization", x.dtype()));
+    };
+    let (n, c, size) = match x.shape() {
+        [n, c, rest @ ..] => (*n, *c, rest.iter().product::<usize>()),
+        _ => return Err(crate::ops::unsupported("batch_normalization", x.dtype())),
+    };
+    made(pool, DataType::F32, Shape::from_slice(x.shape()), |out| {
+        let shared = Shared((floats(&x), floats(&factor), floats(&shift), out.cast::<f32>()));
+        walk::split(n * c, size, GRAIN, |from, to| {
+            let (x, factor, shift, out) = shared.get();
+            for i in from..to {
+                // SAFETY: there is a factor and a shift for each channel, and row `i` is in the operand
+                // and the room.
+                unsafe {
+                    let (factor, shift) = (*factor.add(i % c), *shift.add(i % c));
+                    let (x, out) = (x.add(i * size), out.add(i * size));
+                    crate::simd::loops::map(out, x, size, |v: f32| v * factor + shift);
+                }
+            }
+        });
+    })
+}

@@ -1,0 +1,150 @@
+//! Kernels of extension families compute what the operations' bodies do with primitives.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::ext::{Create, Llm, Nn, Scalar};
+use bb::{Backend, Tensor, TensorData};
+use bb_cpu::{Array, Cpu};
+
+fn varied(cpu: &Cpu, shape: &[usize]) -> Array {
+    let n: usize = shape.iter().product();
+    let numbers: Vec<f32> = (0..n).map(|i| ((i * 7919 + 13) % 2003) as f32 / 400.6 - 2.5).collect();
+    cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap()
+}
+
+/// Compares within a few units in the last place of sums of the terms at hand.
+fn assert_near(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
+    assert_eq!((got.shape(), got.dtype()), (want.shape(), want.dtype()), "{what}");
+    let (got, want) = (cpu.to_host(got).unwrap(), cpu.to_host(want).unwrap());
+    for (i, (g, w)) in got.as_slice::<f32>().unwrap().iter().zip(want.as_slice::<f32>().unwrap()).enumerate()
+    {
+        let near = (g - w).abs() <= 2e-5 * w.abs().max(1.0) || g == w || g.is_nan() && w.is_nan();
+        assert!(near, "{what}: element {i} is {g}, expected {w}");
+    }
+}
+
+/// Extents of an operand and of filters; strides, pads and dilations; groups.
+type Case<'a> = (&'a [usize], &'a [usize], &'a [i64], &'a [i64], &'a [i64], i64);
+
+const WINDOWS: [Case<'_>; 9] = [
+    (&[1, 3, 5, 7], &[4, 3, 3, 3], &[1, 1], &[1, 1, 1, 1], &[1, 1], 1),
+    (&[2, 4, 9, 8], &[6, 2, 3, 2], &[2, 1], &[0, 2, 1, 0], &[1, 2], 2),
+    (&[2, 3, 6, 6], &[3, 1, 3, 3], &[1, 1], &[1, 1, 1, 1], &[1, 1], 3),
+    (&[1, 2, 11, 7], &[2, 1, 5, 3], &[2, 3], &[2, 1, 2, 1], &[2, 1], 2),
+    (&[2, 8, 4, 5], &[3, 8, 1, 1], &[1, 1], &[0, 0, 0, 0], &[1, 1], 1),
+    (&[1, 4, 5, 5], &[6, 2, 1, 1], &[2, 2], &[0, 0, 0, 0], &[1, 1], 2),
+    (&[2, 3, 10], &[5, 3, 4], &[3], &[5, 1], &[2], 1),
+    (&[1, 1, 2, 2], &[2, 1, 2, 2], &[1, 1], &[3, 3, 3, 3], &[1, 1], 1),
+    (&[1, 16, 40, 40], &[8, 16, 3, 3], &[1, 1], &[1, 1, 1, 1], &[1, 1], 1),
+];
+
+#[test]
+fn convolutions_slide_as_their_body_does() {
+    let cpu = Cpu::new();
+    for (shape, filters, strides, pads, dilations, group) in WINDOWS {
+        let (x, w) = (varied(&cpu, shape), varied(&cpu, filters));
+        let bias = varied(&cpu, filters.get(..1).unwrap());
+        for bias in [None, Some(&bias)] {
+            let got = cpu.conv(&x, &w, bias, strides, pads, dilations, group).unwrap();
+            let want = bb::ext::nn::conv(&cpu, &x, &w, bias, strides, pads, dilations, group).unwrap();
+            assert_near(&cpu, &got, &want, &format!("{shape:?} {filters:?}"));
+        }
+    }
+}
+
+#[test]
+fn maxima_slide_as_their_body_does() {
+    let cpu = Cpu::new();
+    for (shape, filters, strides, pads, dilations, _) in WINDOWS {
+        let x = varied(&cpu, shape);
+        let kernel: Vec<i64> = filters.iter().skip(2).map(|&k| k as i64).collect();
+        let got = cpu.max_pool(&x, &kernel, strides, pads, dilations, false).unwrap();
+        let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, strides, pads, dilations, false).unwrap();
+        assert_near(&cpu, &got, &want, &format!("{shape:?} {kernel:?}"));
+    }
+}
+
+#[test]
+fn mistakes_are_refused_as_the_body_refuses_them() {
+    let cpu = Cpu::new();
+    let (x, w) = (varied(&cpu, &[1, 3, 5, 5]), varied(&cpu, &[4, 2, 3, 3]));
+    assert!(cpu.conv(&x, &w, None, &[1, 1], &[0; 4], &[1, 1], 1).is_err());
+    assert!(cpu.conv(&x, &x, None, &[0, 1], &[0; 4], &[1, 1], 1).is_err());
+    assert!(cpu.max_pool(&x, &[6, 6], &[1, 1], &[0; 4], &[1, 1], false).is_err());
+}
+
+#[test]
+fn normalisations_agree_with_their_bodies() {
+    let cpu = Cpu::new();
+    let x = varied(&cpu, &[3, 5, 70]);
+    let t = cpu.transpose(&x, &[1, 0, 2]).unwrap();
+    for x in [&x, &t] {
+        for axis in [-1, 1] {
+            let tail: Vec<usize> =
+                if axis == -1 { vec![70] } else { x.shape().iter().skip(1).copied().collect() };
+            let (scale, bias) = (varied(&cpu, &tail), varied(&cpu, &tail));
+            let got = cpu.layer_normalization(x, &scale, Some(&bias), axis, 1e-5).unwrap();
+            let want = bb::ext::nn::layer_normalization(&cpu, x, &scale, Some(&bias), axis, 1e-5).unwrap();
+            assert_near(&cpu, &got, &want, "layer_normalization");
+            let got = cpu.rms_normalization(x, &scale, axis, 1e-5).unwrap();
+            let want = bb::ext::llm::rms_normalization(&cpu, x, &scale, axis, 1e-5).unwrap();
+            assert_near(&cpu, &got, &want, "rms_normalization");
+            let (got, want) = (cpu.softmax(x, axis).unwrap(), bb::ext::nn::softmax(&cpu, x, axis).unwrap());
+            assert_near(&cpu, &got, &want, "softmax");
+        }
+    }
+    let (x, v) = (varied(&cpu, &[2, 3, 40]), varied(&cpu, &[3]));
+    let variance = cpu.mul(&v, &v).unwrap();
+    let got = cpu.batch_normalization(&x, &v, &v, &v, &variance, 1e-5).unwrap();
+    let want = bb::ext::nn::batch_normalization(&cpu, &x, &v, &v, &v, &variance, 1e-5).unwrap();
+    assert_near(&cpu, &got, &want, "batch_normalization");
+}
+
+/// A function, and the body of its operation.
+type Function = fn(&Cpu, &Array) -> Result<Array, bb_cpu::CpuError>;
+
+#[test]
+fn functions_of_single_elements_agree_with_their_bodies() {
+    let cpu = Cpu::new();
+    let functions: [(&str, Function, Function); 12] = [
+        ("relu", |c, x| c.relu(x), |c, x| bb::ext::nn::relu(c, x)),
+        ("leaky_relu", |c, x| c.leaky_relu(x, 0.1), |c, x| bb::ext::nn::leaky_relu(c, x, 0.1)),
+        ("gelu", |c, x| c.gelu(x, false), |c, x| bb::ext::nn::gelu(c, x, false)),
+        ("swish", |c, x| c.swish(x, 1.0), |c, x| bb::ext::nn::swish(c, x, 1.0)),
+        ("sigmoid", |c, x| c.sigmoid(x), |c, x| bb::ext::scalar::sigmoid(c, x)),
+        ("erf", |c, x| c.erf(x), |c, x| bb::ext::scalar::erf(c, x)),
+        ("tanh", |c, x| c.tanh(x), |c, x| bb::ext::scalar::tanh(c, x)),
+        ("sin", |c, x| c.sin(x), |c, x| bb::ext::scalar::sin(c, x)),
+        ("cos", |c, x| c.cos(x), |c, x| bb::ext::scalar::cos(c, x)),
+        ("floor", |c, x| c.floor(x), |c, x| bb::ext::scalar::floor(c, x)),
+        ("ceil", |c, x| c.ceil(x), |c, x| bb::ext::scalar::ceil(c, x)),
+        ("round", |c, x| c.round(x), |c, x| bb::ext::scalar::round(c, x)),
+    ];
+    let edges = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.5, -0.5, 1.5, 100.0, -100.0];
+    let edges = cpu.constant(&TensorData::new(&[9], &edges).unwrap()).unwrap();
+    for x in [&varied(&cpu, &[7, 31]), &cpu.transpose(&varied(&cpu, &[7, 31]), &[]).unwrap(), &edges] {
+        for (name, native, body) in &functions {
+            assert_near(&cpu, &native(&cpu, x).unwrap(), &body(&cpu, x).unwrap(), name);
+        }
+        let y = cpu.reshape(&cpu.neg(x).unwrap(), x.shape()).unwrap();
+        let want = bb::ext::scalar::maximum(&cpu, x, &y).unwrap();
+        assert_near(&cpu, &cpu.maximum(x, &y).unwrap(), &want, "maximum");
+        let want = bb::ext::scalar::minimum(&cpu, x, &y).unwrap();
+        assert_near(&cpu, &cpu.minimum(x, &y).unwrap(), &want, "minimum");
+    }
+}
+
+#[test]
+fn an_expansion_is_a_view_that_operations_read() {
+    let cpu = Cpu::new();
+    let x = varied(&cpu, &[3, 1]);
+    let wide = cpu.expand(&x, &[2, 3, 40]).unwrap();
+    assert_eq!(wide.shape(), [2, 3, 40]);
+    let want = bb::ext::create::expand(&cpu, &x, &[2, 3, 40]).unwrap();
+    assert_near(&cpu, &wide, &want, "expand");
+    let sum = cpu.reduce_sum(&wide, &[0, 2], true).unwrap();
+    let eighty = cpu.scalar_like(&x, 80.0).unwrap();
+    let want = cpu.reshape(&cpu.mul(&x, &eighty).unwrap(), &[1, 3, 1]).unwrap();
+    assert_near(&cpu, &sum, &want, "sum");
+    assert!(cpu.expand(&x, &[2, 4, 1]).is_err());
+}
