@@ -16,6 +16,7 @@ mod movement;
 mod normalize;
 mod quant;
 mod reduce;
+mod resize;
 mod scalar;
 mod shape;
 mod table;

@@ -1,7 +1,7 @@
 //! Which function serves an operator of an opset: one row per operator, with every version of its history.
 
 use super::{
-    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
+    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r, resize as z,
     scalar as s, shape as h, window as w,
 };
 use crate::ext::Ops;
@@ -171,6 +171,7 @@ operators! {
         Primitives Relu: 1, 6, 13, 14 => s::relu;
         Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
         Primitives RotaryEmbedding: 23 => t::rotary_embedding;
+        Primitives Resize: 10, 11, 13, 18, 19 => z::resize;
         Primitives Round: 11, 22 => s::round;
         Primitives Selu: 1, 6, 22 => s::selu;
         Primitives Shape: 1, 13, 15, 19, 21, 23, 24, 25 => h::shape;
@@ -198,6 +199,7 @@ operators! {
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
         Primitives Trilu: 14 => h::trilu;
         Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
+        Primitives Upsample: 7, 9 => z::resize;
         Primitives Where: 9, 16 => a::select;
         Primitives Xor: 1 => s::legacy_xor, 7 => s::xor;
     }

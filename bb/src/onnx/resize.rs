@@ -1,0 +1,218 @@
+//! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
+
+use super::call::{Answer, Call, one};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
+use bb_ir::convert::{Rounding, cast};
+
+/// How one axis is resized.
+#[derive(Debug, Clone, Copy)]
+struct Scaled {
+    axis: usize,
+    from: usize,
+    to: usize,
+    scale: f64,
+    /// The part of the axis that `tf_crop_and_resize` takes, as shares of it.
+    region: (f64, f64),
+}
+
+impl Scaled {
+    /// The position in the operand of element `i` of the result.
+    fn position(&self, transform: &str, i: usize) -> Option<f64> {
+        let (i, from, to) = (i as f64, self.from as f64, self.to as f64);
+        let half = (i + 0.5) / self.scale - 0.5;
+        Some(match transform {
+            "half_pixel" => half,
+            "pytorch_half_pixel" if self.to == 1 => -0.5,
+            "pytorch_half_pixel" => half,
+            // What rounding the extent leaves over is shared by both ends.
+            "half_pixel_symmetric" => from / 2.0 * (1.0 - to / (self.scale * from)) + half,
+            "asymmetric" => i / self.scale,
+            "align_corners" if self.to == 1 => 0.0,
+            "align_corners" => i * (from - 1.0) / (to - 1.0),
+            "tf_crop_and_resize" => {
+                let (start, end) = self.region;
+                if self.to == 1 {
+                    (start + end) * (from - 1.0) / 2.0
+                } else {
+                    start * (from - 1.0) + i * (end - start) * (from - 1.0) / (to - 1.0)
+                }
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Reads a tensor of floats.
+fn floats<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<Vec<f64>, B::Error> {
+    let wide = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
+    Ok(wide.as_slice::<f64>().map_err(Error::from)?.to_vec())
+}
+
+/// The most elements of an axis, and of a matrix of weights.
+const MOST: usize = 1 << 27;
+
+/// Reads scales or sizes, and with them the extents of the result.
+fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Scaled>, B::Error> {
+    let x = call.input(0)?;
+    let axes: Vec<usize> = match call.ints("axes")? {
+        Some(axes) => axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?,
+        None => (0..x.rank()).collect(),
+    };
+    let from: Vec<usize> = axes.iter().filter_map(|&a| x.shape().get(a).copied()).collect();
+    let given = |index| call.optional(index).filter(|t| t.shape().iter().all(|&d| d != 0));
+    let (scales_at, region) = if call.opset() < 11 { (1, None) } else { (2, given(1)) };
+    let region = match region {
+        Some(region) if call.text_or("coordinate_transformation_mode", "")? == "tf_crop_and_resize" => floats(on, region)?,
+        _ => Vec::new(),
+    };
+    let wrong = |what: &str, n: usize| call.wrong(what, format!("has {n} numbers for {} axes", axes.len()));
+    let scales_attribute = call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+    let pairs: Vec<(usize, f64)> = if let Some(sizes) = given(3).filter(|_| call.opset() >= 11) {
+        let sizes = on.ints(sizes)?;
+        if sizes.len() != axes.len() {
+            return Err(wrong("sizes", sizes.len()).into());
+        }
+        let each = sizes.iter().zip(&from).map(|(&size, &from)| size as f64 / from as f64);
+        let common = match call.text_or("keep_aspect_ratio_policy", "stretch")? {
+            "not_larger" => each.clone().reduce(f64::min),
+            "not_smaller" => each.clone().reduce(f64::max),
+            _ => None,
+        };
+        match common {
+            Some(scale) => from.iter().map(|&from| ((scale * from as f64 + 0.5).floor() as usize, scale)).collect(),
+            None => sizes.iter().zip(each).map(|(&size, scale)| (size.max(0) as usize, scale)).collect(),
+        }
+    } else {
+        let scales = match (scales_attribute, call.optional(scales_at)) {
+            (Some(scales), _) => scales,
+            (None, Some(scales)) => floats(on, scales)?,
+            (None, None) => return Err(call.wrong("scales", "is missing, and so is `sizes`").into()),
+        };
+        if scales.len() != axes.len() {
+            return Err(wrong("scales", scales.len()).into());
+        }
+        from.iter().zip(scales).map(|(&from, scale)| ((from as f64 * scale).floor() as usize, scale)).collect()
+    };
+    let mut all = Vec::with_capacity(axes.len());
+    for (i, ((&axis, &from), (to, scale))) in axes.iter().zip(&from).zip(pairs).enumerate() {
+        if !(scale > 0.0 && scale.is_finite()) || to > MOST || (from == 0 && to > 0) {
+            return Err(call.wrong("scales", format!("has {scale} for an extent of {from}")).into());
+        }
+        let share = |at: usize, default| region.get(at).copied().unwrap_or(default);
+        all.push(Scaled { axis, from, to, scale, region: (share(i, 0.0), share(axes.len() + i, 1.0)) });
+    }
+    Ok(all)
+}
+
+/// The weight of a neighbour at a distance, for straight lines or cubic splines of coefficient `a`.
+fn weight(cubic: Option<f64>, distance: f64) -> f64 {
+    let d = distance.abs();
+    match cubic {
+        None => (1.0 - d).max(0.0),
+        Some(a) if d <= 1.0 => ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0,
+        Some(a) if d < 2.0 => ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a,
+        Some(_) => 0.0,
+    }
+}
+
+/// `Resize`, and `Upsample`, which it replaced.
+pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let old = call.opset() < 11;
+    let transform = if old { "asymmetric" } else { call.text_or("coordinate_transformation_mode", "half_pixel")? };
+    let nearest = if old { "floor" } else { call.text_or("nearest_mode", "round_prefer_floor")? };
+    let mode = call.text_or("mode", "nearest")?;
+    let all = scaled(on, call)?;
+    let cubic = match mode {
+        "nearest" | "linear" | "bilinear" => None,
+        "cubic" => Some(call.float_or("cubic_coeff_a", -0.75)?),
+        other => return Err(call.wrong("mode", format!("is `{other}`, expected `nearest`, `linear` or `cubic`")).into()),
+    };
+    let (antialias, exclude) = (call.flag("antialias", false)?, call.flag("exclude_outside", false)?);
+    let mut y = if mode == "nearest" { x.clone() } else { math::to(on, x, wide(x.dtype()))? };
+    let mut outside: Option<B::Tensor> = None;
+    for s in all {
+        let positions: Option<Vec<f64>> = (0..s.to).map(|i| s.position(transform, i)).collect();
+        let Some(positions) = positions else {
+            return Err(call.wrong("coordinate_transformation_mode", format!("is `{transform}`, which is none")).into());
+        };
+        if transform == "tf_crop_and_resize" {
+            let beyond: Vec<bool> = positions.iter().map(|&p| p < 0.0 || p > s.from as f64 - 1.0).collect();
+            if beyond.contains(&true) {
+                let mut shape = vec![1; x.rank()];
+                if let Some(slot) = shape.get_mut(s.axis) {
+                    *slot = s.to;
+                }
+                let beyond = on.constant(&bb_ir::TensorData::bools(&shape, &beyond).map_err(Error::from)?)?;
+                outside = Some(match outside {
+                    Some(other) => on.or(&other, &beyond)?,
+                    None => beyond,
+                });
+            }
+        }
+        if s.from == s.to && positions.iter().enumerate().all(|(i, &p)| p == i as f64) {
+            continue;
+        }
+        y = if mode == "nearest" {
+            let last = s.from as i64 - 1;
+            let chosen = |p: f64| match nearest {
+                "floor" => Some(p.floor()),
+                "ceil" => Some(p.ceil()),
+                "round_prefer_floor" => Some((p - 0.5).ceil()),
+                "round_prefer_ceil" => Some((p + 0.5).floor()),
+                _ => None,
+            };
+            let indices: Option<Vec<i64>> = positions.iter().map(|&p| Some((chosen(p)? as i64).clamp(0, last))).collect();
+            let indices = indices.ok_or_else(|| call.wrong("nearest_mode", format!("is `{nearest}`, which is none")))?;
+            on.gather(&y, &on.host(&[indices.len()], &indices)?, s.axis as i64)?
+        } else {
+            let stretch = if antialias { s.scale.min(1.0) } else { 1.0 };
+            let matrix = weights(s.from, &positions, cubic, stretch, exclude)
+                .ok_or_else(|| call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to))))?;
+            let matrix = math::to(on, &on.host(&[s.from, s.to], &matrix)?, y.dtype())?;
+            let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+            perm.swap(s.axis, x.rank() - 1);
+            if s.axis + 1 == x.rank() {
+                on.matmul(&y, &matrix)?
+            } else {
+                on.transpose(&on.matmul(&on.transpose(&y, &perm)?, &matrix)?, &perm)?
+            }
+        };
+    }
+    if let Some(outside) = outside {
+        let value = on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?;
+        y = on.r#where(&outside, &value, &y)?;
+    }
+    Ok(one(math::to(on, &y, x.dtype())?))
+}
+
+/// The type in which weighted sums of elements of `dtype` are formed.
+fn wide(dtype: DataType) -> DataType {
+    if dtype == DataType::F64 { dtype } else { DataType::F32 }
+}
+
+/// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.
+fn weights(from: usize, positions: &[f64], cubic: Option<f64>, stretch: f64, exclude: bool) -> Option<Vec<f64>> {
+    let to = positions.len();
+    let count = from.checked_mul(to).filter(|&n| n <= MOST)?;
+    let mut matrix = vec![0.0; count];
+    let reach = if cubic.is_some() { 2.0 } else { 1.0 } / stretch;
+    for (column, &p) in positions.iter().enumerate() {
+        let (first, last) = ((p - reach).floor() as i64, (p + reach).ceil() as i64);
+        let mut near: Vec<(i64, f64)> = (first..=last).map(|q| (q, weight(cubic, (q as f64 - p) * stretch))).collect();
+        if exclude {
+            near.retain(|(q, _)| (0..from as i64).contains(q));
+        }
+        let total: f64 = near.iter().map(|(_, w)| w).sum();
+        for (q, w) in near {
+            // Beyond the ends, the last element goes on.
+            let row = q.clamp(0, from as i64 - 1) as usize;
+            if let Some(share) = matrix.get_mut(row * to + column) {
+                *share += if total == 0.0 { 0.0 } else { w / total };
+            }
+        }
+    }
+    Some(matrix)
+}
