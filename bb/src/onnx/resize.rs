@@ -21,22 +21,24 @@ impl Scaled {
     /// The position in the operand of element `i` of the result.
     fn position(&self, transform: &str, i: usize) -> Option<f64> {
         let (i, from, to) = (i as f64, self.from as f64, self.to as f64);
+        // The reference keeps the fraction of an extent that a scale makes.
+        let whole = self.scale * from;
         let half = (i + 0.5) / self.scale - 0.5;
         Some(match transform {
             "half_pixel" => half,
             "pytorch_half_pixel" if self.to == 1 => -0.5,
             "pytorch_half_pixel" => half,
             // What rounding the extent leaves over is shared by both ends.
-            "half_pixel_symmetric" => from / 2.0 * (1.0 - to / (self.scale * from)) + half,
+            "half_pixel_symmetric" => from / 2.0 * (1.0 - to / whole) + half,
             "asymmetric" => i / self.scale,
             "align_corners" if self.to == 1 => 0.0,
-            "align_corners" => i * (from - 1.0) / (to - 1.0),
+            "align_corners" => i * (from - 1.0) / (whole - 1.0),
             "tf_crop_and_resize" => {
                 let (start, end) = self.region;
                 if self.to == 1 {
                     (start + end) * (from - 1.0) / 2.0
                 } else {
-                    start * (from - 1.0) + i * (end - start) * (from - 1.0) / (to - 1.0)
+                    start * (from - 1.0) + i * (end - start) * (from - 1.0) / (whole - 1.0)
                 }
             }
             _ => return None,
