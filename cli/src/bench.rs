@@ -38,7 +38,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let start = Instant::now();
     let session = Session::new(&options.common.backend, module)?;
     let inputs = match &options.inputs {
-        Some(folder) => onnx::read_tensors(folder, "input")?.into_iter().map(Some).collect(),
+        Some(folder) => onnx::read_inputs(folder, session.executable.inputs())?,
         None => random(&session)?,
     };
     let values = session.upload(&inputs)?;

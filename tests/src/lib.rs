@@ -1,4 +1,12 @@
-//! What the end-to-end tests share: a backend that behaves as a device does, and models made on the spot.
+//! What the end-to-end tests share: the backends they run on, one of which behaves as a device does, one that
+//! counts, and models made on the spot.
 
+pub mod backends;
+pub mod counting;
 pub mod device;
 pub mod model;
+
+/// The programs in the README, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

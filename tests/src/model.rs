@@ -31,10 +31,14 @@ pub fn with_int(mut node: NodeProto, name: &str, value: i64) -> NodeProto {
     node
 }
 
-/// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents.
+/// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents, where a negative one is
+/// not known.
 pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str, &[i64])]) -> Vec<u8> {
     let info = |(name, extents): &(&str, &[i64])| {
-        let dim = |extent: &i64| Dimension { value: Some(Extent::DimValue(*extent)), ..Default::default() };
+        let dim = |extent: &i64| Dimension {
+            value: (*extent >= 0).then_some(Extent::DimValue(*extent)),
+            ..Default::default()
+        };
         let shape = Some(TensorShapeProto { dim: extents.iter().map(dim).collect() });
         let value = Some(Value::TensorType(Tensor { elem_type: Some(1), shape }));
         ValueInfoProto {

@@ -1,0 +1,117 @@
+//! `bb conformance`: each case fails alone, and the closing line counts.
+
+use crate::process::{bb, capped, folder, write};
+use bb::TensorData;
+use bb_tests::model::{model, node, with_int};
+use prost::Message;
+use std::path::Path;
+
+/// Writes a case of one input and one output.
+fn case(folder: &Path, name: &str, model: &[u8], input: &TensorData, output: &TensorData) {
+    write(folder, &format!("{name}/model.onnx"), model);
+    write(folder, &format!("{name}/test_data_set_0/input_0.pb"), &input.to_proto("x").encode_to_vec());
+    write(folder, &format!("{name}/test_data_set_0/output_0.pb"), &output.to_proto("y").encode_to_vec());
+}
+
+fn floats(elements: &[f32]) -> TensorData {
+    TensorData::new(&[elements.len()], elements).unwrap()
+}
+
+/// Writes a case that negates two numbers, at some depth, which expects `expected`.
+fn negation(folder: &Path, name: &str, expected: [f32; 2]) {
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
+    case(folder, name, &bytes, &floats(&[1.0, 2.0]), &floats(&expected));
+}
+
+fn records(folder: &Path) -> Vec<(String, String, String)> {
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("report.json")).unwrap()).unwrap();
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+    json.as_array().unwrap().iter().map(|r| (text(&r["case"]), text(&r["status"]), text(&r["reason"]))).collect()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn all_passed_is_success() {
+    let folder = folder("conformance-passes");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/deep/below/right", [-1.0, -2.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases"))]);
+    assert_eq!((ended.code(), &*ended.out), (0, "2 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+}
+
+#[test]
+fn a_failed_case_is_reported_with_its_reason() {
+    let folder = folder("conformance-fails");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    negation(&folder, "cases/left_out", [0.0, 0.0]);
+    let exclude = write(&folder, "exclude.txt", b"left_out # expects nonsense\n");
+    let report = folder.join("report.json");
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude, "--json", text(&report)]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.out.lines().last(), Some("1 passed, 1 failed, 1 skipped"), "{}", ended.out);
+    let records = records(&folder);
+    assert_eq!(records.len(), 3);
+    let (_, status, reason) = records.iter().find(|r| r.0 == "wrong").unwrap();
+    assert_eq!(status, "failed");
+    assert!(reason.contains("expected 5, got -2"), "{reason}");
+}
+
+#[test]
+fn a_filter_chooses_cases_by_their_path() {
+    let folder = folder("conformance-filter");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--filter", "igh", "--backend", "reference"]);
+    assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+}
+
+#[test]
+fn a_hanging_case_fails_alone() {
+    let folder = folder("conformance-hangs");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/zz_right", [-1.0, -2.0]);
+    // As many products of matrices as take minutes.
+    let nodes = (0..2000).map(|i| node("MatMul", &[&format!("v{i}"), "v0"], &[&format!("v{}", i + 1)])).collect();
+    let slow = model(&[("v0", &[512, 512])], nodes, &[("v2000", &[512, 512])]);
+    let matrix = TensorData::new(&[512, 512], &vec![0f32; 512 * 512]).unwrap();
+    case(&folder, "cases/slow", &slow, &matrix, &matrix);
+    let report = folder.join("report.json");
+    let cases = folder.join("cases");
+    let ended = bb(&["conformance", text(&cases), "--backend", "reference", "--timeout", "2", "--json", text(&report)]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.out.lines().last(), Some("2 passed, 1 failed, 0 skipped"), "{}{}", ended.out, ended.err);
+    let (_, _, reason) = records(&folder).into_iter().find(|r| r.0 == "slow").unwrap();
+    assert_eq!(reason, "timed out after 2 s");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_crashing_case_fails_alone() {
+    let folder = folder("conformance-crashes");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/zz_right", [-1.0, -2.0]);
+    // Doubled to 4 GiB, in an address space of 2: an allocation fails, which ends the process.
+    let double = |i| with_int(node("Concat", &[&format!("v{i}"), &format!("v{i}")], &[&format!("v{}", i + 1)]), "axis", 0);
+    let large = model(&[("v0", &[1 << 20])], (0..10).map(double).collect(), &[("v10", &[1 << 30])]);
+    let floats = floats(&vec![0f32; 1 << 20]);
+    case(&folder, "cases/large", &large, &floats, &floats);
+    let report = folder.join("report.json");
+    let cases = folder.join("cases");
+    let ended = capped(2 << 20, &["conformance", text(&cases), "--backend", "reference", "--json", text(&report)]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.out.lines().last(), Some("2 passed, 1 failed, 0 skipped"), "{}{}", ended.out, ended.err);
+    let (_, _, reason) = records(&folder).into_iter().find(|r| r.0 == "large").unwrap();
+    assert!(reason.starts_with("crashed: "), "{reason}");
+}
+
+#[test]
+fn a_folder_without_cases_is_an_error() {
+    let folder = folder("conformance-empty");
+    let ended = bb(&["conformance", text(&folder)]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("no folder below it has a model.onnx"), "{}", ended.err);
+}

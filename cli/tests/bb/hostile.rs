@@ -1,0 +1,56 @@
+//! Models from strangers end in an error that says what is wrong, or run; nothing else happens.
+
+use crate::process::{Ended, bb, data, folder, write};
+
+const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
+
+/// Runs a model on random inputs.
+fn run(model: &str, backend: &str) -> Ended {
+    bb(&["run", model, "--random", "1", "--backend", backend])
+}
+
+#[test]
+fn every_file_ends_as_its_list_expects() {
+    let list = std::fs::read_to_string(data().join("hostile/list.tsv")).unwrap();
+    let mut seen = 0;
+    for line in list.lines().skip(1) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [file, expected, description] = *fields else { panic!("{line}") };
+        let path = data().join("hostile").join(file);
+        for backend in BACKENDS {
+            let ended = run(path.to_str().unwrap(), backend);
+            let code = ended.code();
+            match expected {
+                "reject" => assert_eq!(code, 1, "{file} on {backend}: {description}\n{}", ended.err),
+                "ok-or-reject" => assert!(code <= 1, "{file} on {backend}: {description}\n{}", ended.err),
+                other => panic!("the list expects `{other}`"),
+            }
+            if code == 1 {
+                assert!(ended.err.starts_with("error: "), "{file} on {backend}: {}", ended.err);
+                assert!(!ended.err.contains("panicked"), "{file} on {backend}: {}", ended.err);
+            }
+        }
+        seen += 1;
+    }
+    assert_eq!(seen, 30);
+}
+
+#[test]
+fn truncated_and_bit_flipped_models_run_or_are_refused() {
+    let whole = std::fs::read(data().join("models/surfaces_gbr/model.onnx")).unwrap();
+    let folder = folder("damaged");
+    let mut damaged: Vec<Vec<u8>> = (0..40).map(|i| whole[..whole.len() * i / 40].to_vec()).collect();
+    // Names and extents lie among the first and the last bytes, weights between them.
+    let places = (0..60).chain(whole.len() - 60..whole.len()).chain((60..whole.len()).step_by(997));
+    damaged.extend(places.enumerate().map(|(i, at)| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (i % 8);
+        bytes
+    }));
+    for (i, bytes) in damaged.iter().enumerate() {
+        let path = write(&folder, "model.onnx", bytes);
+        let ended = run(&path, "cpu");
+        assert!(matches!(ended.code(), 0 | 1), "damage {i}: {}{}", ended.status, ended.err);
+        assert!(!ended.err.contains("panicked"), "damage {i}: {}", ended.err);
+    }
+}

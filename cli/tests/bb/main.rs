@@ -1,0 +1,8 @@
+//! The command line as its users meet it: the real binary, its output and its exit status.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod conformance;
+mod hostile;
+mod process;
+mod run;
+mod tell;

@@ -1,0 +1,92 @@
+//! Runs the binary as a user does, with a time limit and, where the system has `ulimit`, a cap on its memory.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How a process ended, and what it printed.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// Returns the exit status; fails if a signal ended the process.
+    pub(crate) fn code(&self) -> i32 {
+        self.status.code().unwrap_or_else(|| panic!("ended by {}: {}", self.status, self.err))
+    }
+
+    /// Reads standard output as JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|e| panic!("{e} in {}{}", self.out, self.err))
+    }
+}
+
+/// The address space that a process may have, in KiB.
+const MEMORY: usize = 8 << 20;
+
+/// The longest that a process may take.
+const TIME: Duration = Duration::from_secs(120);
+
+/// Runs `bb` with these arguments.
+pub(crate) fn bb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
+    capped(MEMORY, arguments)
+}
+
+/// Runs `bb` in an address space of so many KiB.
+pub(crate) fn capped<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
+    let mut command = if cfg!(unix) {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v {memory}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_bb")]);
+        shell
+    } else {
+        Command::new(env!("CARGO_BIN_EXE_bb"))
+    };
+    let piped = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = piped.spawn().unwrap();
+    // Read while it runs, so that it never waits for a full pipe.
+    let out = read(process.stdout.take().unwrap());
+    let err = read(process.stderr.take().unwrap());
+    let start = Instant::now();
+    let status = loop {
+        match process.try_wait().unwrap() {
+            Some(status) => break status,
+            None if start.elapsed() > TIME => {
+                process.kill().unwrap();
+                panic!("took longer than {TIME:?}");
+            }
+            None => std::thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    Ended { status, out: out.join().unwrap(), err: err.join().unwrap() }
+}
+
+fn read(mut pipe: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut text = Vec::new();
+        pipe.read_to_end(&mut text).unwrap();
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+/// Returns the folder of the repository's test data.
+pub(crate) fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data")
+}
+
+/// Makes an empty folder for a test.
+pub(crate) fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _absent = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Writes a file into a folder and returns its path as text.
+pub(crate) fn write(folder: &Path, name: &str, bytes: &[u8]) -> String {
+    let path = folder.join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path.to_str().unwrap().to_owned()
+}

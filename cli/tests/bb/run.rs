@@ -1,0 +1,87 @@
+//! `bb run`: inputs from files or random, outputs printed and written.
+
+use crate::process::{bb, folder, write};
+use bb::TensorData;
+use bb_tests::model::{model, node};
+use prost::Message;
+
+/// `sum = x + y` and `a/b = -x`.
+fn sum_and_negation() -> Vec<u8> {
+    let nodes = vec![node("Add", &["x", "y"], &["sum"]), node("Neg", &["x"], &["a/b"])];
+    model(&[("x", &[2, -1]), ("y", &[2, 1])], nodes, &[("sum", &[2, -1]), ("a/b", &[2, -1])])
+}
+
+#[test]
+fn without_inputs_it_names_them_with_their_types() {
+    let folder = folder("run-needs");
+    let ended = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation())]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.starts_with("error: the model needs `x`: f32[2, ?], `y`: f32[2, 1]\n"), "{}", ended.err);
+    assert!(ended.err.contains("--random"), "{}", ended.err);
+}
+
+#[test]
+fn inputs_come_from_npy_and_pb_files_and_outputs_go_to_npy_files() {
+    let folder = folder("run-files");
+    let path = write(&folder, "model.onnx", &sum_and_negation());
+    let x = TensorData::new(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    let y = TensorData::new(&[2, 1], &[10f32, 20.0]).unwrap();
+    let x = write(&folder, "x.npy", &x.to_npy().unwrap());
+    let y = write(&folder, "y.pb", &y.to_proto("y").encode_to_vec());
+    let outputs = folder.join("outputs");
+    let ended = bb(&["run", &path, "--input", &format!("x={x}"), "--input", &format!("y={y}"), "--output", outputs.to_str().unwrap()]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains("sum") && ended.out.contains("a/b"), "{}", ended.out);
+    let file = std::fs::read(outputs.join("sum.npy")).unwrap();
+    assert_eq!(file[..8], *b"\x93NUMPY\x01\x00");
+    let sum = TensorData::from_npy(file.into()).unwrap();
+    assert_eq!(sum, TensorData::new(&[2, 3], &[11f32, 12.0, 13.0, 24.0, 25.0, 26.0]).unwrap());
+    let negation = TensorData::from_npy(std::fs::read(outputs.join("a_b.npy")).unwrap().into()).unwrap();
+    assert_eq!(negation, TensorData::new(&[2, 3], &[-1f32, -2.0, -3.0, -4.0, -5.0, -6.0]).unwrap());
+}
+
+#[test]
+fn a_seed_gives_the_same_inputs_again_and_on_any_backend() {
+    let folder = folder("run-random");
+    let path = write(&folder, "model.onnx", &sum_and_negation());
+    let run = |seed: &str, backend: &str| bb(&["run", &path, "--random", seed, "--backend", backend, "--json"]).json();
+    assert_eq!(run("1", "cpu"), run("1", "reference"));
+    assert_ne!(run("1", "cpu"), run("2", "cpu"));
+}
+
+#[test]
+fn json_has_name_type_and_shape_of_each_output() {
+    let folder = folder("run-json");
+    let json = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation()), "--random", "7", "--json"]).json();
+    let outputs = json["outputs"].as_array().unwrap();
+    let names: Vec<_> = outputs.iter().map(|o| o["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["sum", "a/b"]);
+    assert_eq!(outputs[0]["type"], "f32");
+    assert_eq!(outputs[0]["shape"], serde_json::json!([2, 1]));
+}
+
+#[test]
+fn an_input_that_the_model_has_not_is_an_error_that_names_those_it_has() {
+    let folder = folder("run-unknown");
+    let path = write(&folder, "model.onnx", &sum_and_negation());
+    let ended = bb(&["run", &path, "--input", "z=nothing.npy"]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.err, "error: the model has no input `z`; its inputs are `x`, `y`\n");
+}
+
+#[test]
+fn an_unknown_backend_is_an_error_that_names_those_linked() {
+    let folder = folder("run-backend");
+    let ended = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation()), "--backend", "gpu"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("`cpu`") && ended.err.contains("`reference`"), "{}", ended.err);
+}
+
+#[test]
+fn nothing_is_coloured_when_piped() {
+    let folder = folder("run-plain");
+    let path = write(&folder, "model.onnx", &sum_and_negation());
+    for ended in [bb(&["run", &path, "--random", "1"]), bb(&["run", &path]), bb(&["backends"]), bb(&["inspect", &path])] {
+        assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'), "{}{}", ended.out, ended.err);
+    }
+}

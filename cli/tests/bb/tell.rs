@@ -1,0 +1,58 @@
+//! The commands that tell about models and backends: `inspect`, `bench`, `backends`.
+
+use crate::process::{bb, folder, write};
+use bb_tests::model::{custom, model, node};
+
+fn two_nodes() -> Vec<u8> {
+    let nodes = vec![node("Neg", &["x"], &["a"]), node("Exp", &["a"], &["y"])];
+    model(&[("x", &[2])], nodes, &[("y", &[2])])
+}
+
+#[test]
+fn backends_lists_those_of_the_workspace() {
+    let json = bb(&["backends", "--json"]).json();
+    let names: Vec<_> = json.as_array().unwrap().iter().map(|b| b["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["cpu", "reference", "whole-graph"]);
+    let ended = bb(&["backends"]);
+    assert_eq!(ended.code(), 0);
+    assert!(names.iter().all(|name| ended.out.contains(name)), "{}", ended.out);
+}
+
+#[test]
+fn inspect_says_what_runs_each_node() {
+    let folder = folder("inspect");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let json = bb(&["inspect", &path, "--json"]).json();
+    assert_eq!(json["inputs"], serde_json::json!([{ "name": "x", "type": "f32[2]" }]));
+    let runs: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["runs"]).collect();
+    assert_eq!(runs, ["native", "native"]);
+    for stage in ["hir", "mir", "lir"] {
+        let ended = bb(&["inspect", &path, "--stage", stage]);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        assert!(ended.out.contains("2 native, 0 lowered, 0 host, 0 unsupported"), "{}", ended.out);
+    }
+}
+
+#[test]
+fn inspect_fails_if_nothing_runs_a_node() {
+    let folder = folder("inspect-unsupported");
+    let bytes = model(&[("x", &[2])], vec![custom("Foo", &["x"], &["y"])], &[("y", &[2])]);
+    let ended = bb(&["inspect", &write(&folder, "model.onnx", &bytes)]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.out.contains("1 unsupported"), "{}", ended.out);
+}
+
+#[test]
+fn bench_measures_loading_preparing_and_running() {
+    let folder = folder("bench");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let json = bb(&["bench", &path, "--runs", "3", "--json"]).json();
+    assert_eq!(json["runs"], 3);
+    let time = |v: &serde_json::Value| v.as_f64().unwrap();
+    assert!(time(&json["load"]) > 0.0 && time(&json["prepare"]) > 0.0);
+    let run = &json["run"];
+    assert!(time(&run["min"]) <= time(&run["median"]) && time(&run["median"]) <= time(&run["max"]));
+    let ended = bb(&["bench", &path, "--runs", "3", "--threads", "1", "--backend", "reference"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains("MEDIAN"), "{}", ended.out);
+}

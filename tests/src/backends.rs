@@ -1,0 +1,26 @@
+//! Every backend that the end-to-end tests run on, by name.
+
+use crate::device::Device;
+use bb::{BackendRuntime, Runtime};
+use bb_cpu::Cpu;
+use bb_reference::Reference;
+use bb_whole_graph::WholeGraph;
+use std::sync::Arc;
+
+/// The names that [`start`] knows.
+pub const NAMES: [&str; 4] = ["cpu", "reference", "whole-graph", "device"];
+
+/// Starts the backend of this name; each call starts another instance.
+///
+/// # Errors
+///
+/// [`bb::Error::UnknownBackend`] if it is none of [`NAMES`], [`bb::Error::Unavailable`] if it cannot start.
+pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
+    match name {
+        "cpu" => Runtime::<Cpu>::open(),
+        "reference" => Runtime::<Reference>::open(),
+        "whole-graph" => Runtime::<WholeGraph>::open(),
+        "device" => Runtime::<Device>::open(),
+        _ => Err(bb::Error::UnknownBackend { name: name.to_owned(), linked: NAMES.map(str::to_owned).to_vec() }),
+    }
+}
