@@ -108,19 +108,33 @@ macro_rules! op_call {
 }
 
 macro_rules! take_operand {
-    (Tensor, $operands:ident) => { $operands.required()? };
-    (Optional, $operands:ident) => { $operands.optional() };
-    (Tensors, $operands:ident) => { $operands.rest()? };
+    (Tensor, $operands:ident) => {
+        $operands.required()?
+    };
+    (Optional, $operands:ident) => {
+        $operands.optional()
+    };
+    (Tensors, $operands:ident) => {
+        $operands.rest()?
+    };
 }
 
 macro_rules! pass_operand {
-    (Tensors, $x:ident) => { &$x };
-    ($kind:ident, $x:ident) => { $x };
+    (Tensors, $x:ident) => {
+        &$x
+    };
+    ($kind:ident, $x:ident) => {
+        $x
+    };
 }
 
 macro_rules! wrap_output {
-    (Tensor, $result:expr) => { $result.map(|x| crate::Outputs::from_buf([x])) };
-    (Tensors, $result:expr) => { $result.map(crate::Outputs::from_vec) };
+    (Tensor, $result:expr) => {
+        $result.map(|x| crate::Outputs::from_buf([x]))
+    };
+    (Tensors, $result:expr) => {
+        $result.map(crate::Outputs::from_vec)
+    };
 }
 
 /// Lists operands as `&[Option<&T>]` does, by their kinds in a row: an array unless their number is open.
@@ -135,18 +149,30 @@ macro_rules! list_operands {
 }
 
 macro_rules! push_operand {
-    (Tensor, $list:ident, $x:ident) => { $list.push(Some($x)) };
-    (Optional, $list:ident, $x:ident) => { $list.push($x) };
-    (Tensors, $list:ident, $x:ident) => { $list.extend($x.iter().map(|x| Some(*x))) };
+    (Tensor, $list:ident, $x:ident) => {
+        $list.push(Some($x))
+    };
+    (Optional, $list:ident, $x:ident) => {
+        $list.push($x)
+    };
+    (Tensors, $list:ident, $x:ident) => {
+        $list.extend($x.iter().map(|x| Some(*x)))
+    };
 }
 
 /// Turns the results of a call by number into what the method returns.
 macro_rules! unwrap_output {
-    (Tensor, $op:expr, $outputs:expr) => { crate::call::only($op, $outputs).map_err(Into::into) };
-    (Tensors, $op:expr, $outputs:expr) => { Ok($outputs.into_vec()) };
+    (Tensor, $op:expr, $outputs:expr) => {
+        crate::call::only($op, $outputs).map_err(Into::into)
+    };
+    (Tensors, $op:expr, $outputs:expr) => {
+        Ok($outputs.into_vec())
+    };
 }
 
-pub(crate) use {list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output};
+pub(crate) use {
+    list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output,
+};
 
 use crate::Backend;
 use bb_ir::op::Primitive;

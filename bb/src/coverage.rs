@@ -107,7 +107,8 @@ impl std::fmt::Display for Coverage {
 
 /// Finds what runs each node, used or not.
 pub(crate) fn hows(module: &Module, natives: &[(Family, OpSet)]) -> Vec<How> {
-    let counts: HashMap<usize, usize> = plan::count_steps(module, natives).unwrap_or_default().into_iter().collect();
+    let counts: HashMap<usize, usize> =
+        plan::count_steps(module, natives).unwrap_or_default().into_iter().collect();
     let nodes = module.graph().nodes.iter().enumerate();
     nodes.map(|(at, node)| how(node, natives, counts.get(&at).copied())).collect()
 }
@@ -116,7 +117,8 @@ fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     if plan::is_control_flow(node) {
         return How::Lowered(count);
     }
-    let Some((operator, _)) = crate::onnx::lookup::<crate::trace::Tracer>(&node.domain, &node.op_type, node.opset)
+    let Some((operator, _)) =
+        crate::onnx::lookup::<crate::trace::Tracer>(&node.domain, &node.op_type, node.opset)
     else {
         return How::Unsupported;
     };

@@ -147,8 +147,10 @@ pub enum Error {
     },
 
     /// An operation was given a tensor of another backend, or of another instance of the same.
-    #[error("`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
-             move it first: `ctx.backends.named(\"{expected}\")?.adopt(&value)?`")]
+    #[error(
+        "`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
+             move it first: `ctx.backends.named(\"{expected}\")?.adopt(&value)?`"
+    )]
     ForeignTensor {
         /// The operation.
         op: &'static str,
@@ -211,7 +213,9 @@ pub enum Error {
     },
 
     /// Two linked backends have one name.
-    #[error("two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`")]
+    #[error(
+        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`"
+    )]
     DuplicateBackend {
         /// The name.
         name: String,
@@ -253,8 +257,12 @@ pub enum Error {
 /// Says which backends are linked, and how to link one.
 fn linked_backends(linked: &[String]) -> String {
     if linked.is_empty() {
-        return "none is linked: a crate that nothing names is left out, so write `use bb_cpu as _;`".to_owned();
+        return "none is linked: a crate that nothing names is left out, so write `use bb_cpu as _;`"
+            .to_owned();
     }
     let names: Vec<String> = linked.iter().map(|name| format!("`{name}`")).collect();
-    format!("linked are {}; a crate that nothing names is left out, so write `use bb_cpu as _;`", names.join(", "))
+    format!(
+        "linked are {}; a crate that nothing names is left out, so write `use bb_cpu as _;`",
+        names.join(", ")
+    )
 }

@@ -28,21 +28,22 @@ pub use bb_ir::{
     proto::GraphProto,
 };
 pub use contract::{
-    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
-    Later, Outputs, Port, SlotValue, Tensor,
+    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity, Later,
+    Outputs, Port, SlotValue, Tensor,
 };
 pub use error::{BoxError, Error};
 
 pub use node::{
-    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Source, Uncovered,
-    UncoveredList,
+    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Source,
+    Uncovered, UncoveredList,
 };
 pub use plan::{CompileOptions, Module};
-pub use trace::trace;
 pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable, Lifecycle, Linked,
-    Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value, backend, backends,
+    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable,
+    Lifecycle, Linked, Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value,
+    backend, backends,
 };
+pub use trace::trace;
 
 #[doc(hidden)]
 pub mod __private;

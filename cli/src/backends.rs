@@ -15,8 +15,17 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
                 let runtime = handle.runtime();
                 let mut opsets = vec![runtime.atomic_opset()];
                 opsets.extend(runtime.extension_opsets());
-                let opsets: Vec<String> =
-                    opsets.iter().map(|o| format!("{}: {} operations, {} native", o.family.name(), o.ops.len(), o.ops.iter().filter(|op| op.native).count())).collect();
+                let opsets: Vec<String> = opsets
+                    .iter()
+                    .map(|o| {
+                        format!(
+                            "{}: {} operations, {} native",
+                            o.family.name(),
+                            o.ops.len(),
+                            o.ops.iter().filter(|op| op.native).count()
+                        )
+                    })
+                    .collect();
                 (opsets, "available".to_owned())
             }
             Err(error) => (Vec::new(), format!("linked, not available: {}", render::chain(error))),
@@ -25,12 +34,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
             "name": backend.name, "version": backend.version, "path": backend.path,
             "operations": opsets, "status": status,
         }));
-        table.add_row([
-            backend.name.to_owned(),
-            backend.version.to_owned(),
-            opsets.join("\n"),
-            status,
-        ]);
+        table.add_row([backend.name.to_owned(), backend.version.to_owned(), opsets.join("\n"), status]);
     }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&records)?);

@@ -90,11 +90,13 @@ fn random(session: &Session) -> Result<Vec<Option<TensorData>>> {
     let make = |(i, port): (usize, &bb::Port)| {
         (!port.optional).then(|| tensors::random(&port.name, &port.ty, i as u64)).transpose()
     };
-    session.executable.inputs().iter().enumerate().map(make).collect::<Result<_>>().map_err(|error| match error {
-        Error::NotRandom { name, ty } => {
-            Error::InputsNeeded { needed: format!("`{name}`: {ty} (give a folder with --inputs DIR)") }
+    session.executable.inputs().iter().enumerate().map(make).collect::<Result<_>>().map_err(|error| {
+        match error {
+            Error::NotRandom { name, ty } => {
+                Error::InputsNeeded { needed: format!("`{name}`: {ty} (give a folder with --inputs DIR)") }
+            }
+            other => other,
         }
-        other => other,
     })
 }
 

@@ -50,7 +50,8 @@ fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> R
     for text in &options.shapes {
         let form = || Error::Form { text: text.clone(), expected: "NAME=EXTENT,EXTENT,…" };
         let (name, extents) = text.split_once('=').ok_or_else(form)?;
-        let extents = extents.split(',').filter(|e| !e.is_empty()).map(|e| e.trim().parse().map_err(|_| form()));
+        let extents =
+            extents.split(',').filter(|e| !e.is_empty()).map(|e| e.trim().parse().map_err(|_| form()));
         shapes.insert(name.to_owned(), extents.collect::<Result<Vec<usize>>>()?);
     }
     let handle = bb::backend(&options.common.backend)?;

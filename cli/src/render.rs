@@ -31,7 +31,10 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 /// Makes a table with this header.
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_header(header);
+    table
+        .load_preset(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_header(header);
     table
 }
 

@@ -3,8 +3,8 @@
 use crate::args;
 use crate::error::{Error, Result};
 use crate::{render, tensors};
-use bb::{CompileOptions, Module, TensorData};
 use bb::{BackendRuntime, ErasedExecutable, Value};
+use bb::{CompileOptions, Module, TensorData};
 use bb_ir::graph::ValueType;
 use std::path::Path;
 use std::process::ExitCode;
@@ -104,8 +104,10 @@ fn describe(name: &str, ty: &ValueType) -> String {
 fn write(folder: &Path, names: &[&str], outputs: &[TensorData]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
     for (i, (name, x)) in names.iter().zip(outputs).enumerate() {
-        let safe: String =
-            name.chars().map(|c| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' }).collect();
+        let safe: String = name
+            .chars()
+            .map(|c| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
+            .collect();
         let safe = safe.trim_start_matches('.');
         let clash = safe.is_empty() || names.iter().filter(|n| n.eq_ignore_ascii_case(name)).count() > 1;
         let file = if clash { format!("output_{i}.npy") } else { format!("{safe}.npy") };

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 use bb::{DataType, TensorData};
-use bb_ir::graph::{Dim, ValueType};
 use bb_ir::convert::Rounding;
+use bb_ir::graph::{Dim, ValueType};
 use std::path::Path;
 
 /// Reads a `.npy` file, or a serialized `TensorProto`.

@@ -21,6 +21,9 @@ pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
         "reference" => Runtime::<Reference>::open(),
         "whole-graph" => Runtime::<WholeGraph>::open(),
         "device" => Runtime::<Device>::open(),
-        _ => Err(bb::Error::UnknownBackend { name: name.to_owned(), linked: NAMES.map(str::to_owned).to_vec() }),
+        _ => Err(bb::Error::UnknownBackend {
+            name: name.to_owned(),
+            linked: NAMES.map(str::to_owned).to_vec(),
+        }),
     }
 }

@@ -6,8 +6,8 @@
 
 use bb::__private::{operand, operands, outputs};
 use bb::{
-    Backend, BackendAttrs, BoxError, CompletionHandle, ContractResponse, DataType, GraphProto, Outputs, Primitive,
-    Shape, TensorData, ir::op::Param,
+    Backend, BackendAttrs, BoxError, CompletionHandle, ContractResponse, DataType, GraphProto, Outputs,
+    Primitive, Shape, TensorData, ir::op::Param,
 };
 use bb_reference::Reference;
 use std::collections::HashMap;
@@ -139,7 +139,8 @@ impl Device {
         let params: Vec<Param<'static>> = params.iter().map(|p| p.clone().into_owned()).collect();
         let first = self.reserve(RESULTS);
         let made = self.wait(move |on, memory| {
-            let operands: Vec<Option<Inner>> = ids.into_iter().map(|id| load(memory, id)).collect::<Result<_, _>>()?;
+            let operands: Vec<Option<Inner>> =
+                ids.into_iter().map(|id| load(memory, id)).collect::<Result<_, _>>()?;
             let operands: Vec<Option<&Inner>> = operands.iter().map(Option::as_ref).collect();
             let results = bb::__private::call_primitive(on, op, &operands, &params).map_err(operation)?;
             Ok(store(memory, first, results))
@@ -229,7 +230,9 @@ impl Backend for Device {
                 let (names, results): (Vec<String>, Vec<Inner>) =
                     on.execute(&graph, taken, attrs).map_err(operation)?.into_iter().unzip();
                 let made = store(memory, first, results).into_iter();
-                let handle = |(id, dtype, shape)| Handle(Arc::new(Allocation { id, dtype, shape, queue: queue.clone() }));
+                let handle = |(id, dtype, shape)| {
+                    Handle(Arc::new(Allocation { id, dtype, shape, queue: queue.clone() }))
+                };
                 Ok(names.into_iter().zip(made.map(handle)).collect())
             };
             completer.complete(run(memory));

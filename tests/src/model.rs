@@ -1,7 +1,8 @@
 //! Models made on the spot, as serialized bytes.
 
 use bb::ir::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
+    ValueInfoProto,
     tensor_shape_proto::{Dimension, dimension::Value as Extent},
     type_proto::{Tensor, Value},
 };
@@ -26,7 +27,12 @@ pub fn custom(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
 /// Adds an integer attribute.
 pub fn with_int(mut node: NodeProto, name: &str, value: i64) -> NodeProto {
     let kind = bb::ir::proto::attribute_proto::AttributeType::Int as i32;
-    let attribute = AttributeProto { name: Some(name.to_owned()), r#type: Some(kind), i: Some(value), ..Default::default() };
+    let attribute = AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(kind),
+        i: Some(value),
+        ..Default::default()
+    };
     node.attribute.push(attribute);
     node
 }
@@ -47,7 +53,10 @@ pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str,
             ..Default::default()
         }
     };
-    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) };
+    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
+        domain: Some(domain.to_owned()),
+        version: Some(version),
+    };
     let graph = GraphProto {
         name: Some("test".to_owned()),
         node: nodes,

@@ -52,9 +52,13 @@ fn elementary_functions_are_exact_to_a_few_units_in_the_last_place() {
         let fields: Vec<&str> = line.split('\t').collect();
         let (name, x, y): (_, f64, f64) = (fields[0], fields[1].parse().unwrap(), fields[2].parse().unwrap());
         let wide = on_reference(name, &TensorData::scalar(x)).as_slice::<f64>().unwrap()[0];
-        let narrow = f64::from(on_reference(name, &TensorData::scalar(x as f32)).as_slice::<f32>().unwrap()[0]);
+        let narrow =
+            f64::from(on_reference(name, &TensorData::scalar(x as f32)).as_slice::<f32>().unwrap()[0]);
         let errors = ((wide - y).abs() / ulp(y, 53, -1022), (narrow - y).abs() / ulp(y, 24, -126));
-        assert!(errors.0 <= 8.0 && errors.1 <= 8.0, "{name}({x}): {errors:?} units off; {wide} and {narrow}, expected {y}");
+        assert!(
+            errors.0 <= 8.0 && errors.1 <= 8.0,
+            "{name}({x}): {errors:?} units off; {wide} and {narrow}, expected {y}"
+        );
         match worst.last_mut().filter(|w| w.0 == name) {
             Some(w) => (w.1, w.2) = (w.1.max(errors.0), w.2.max(errors.1)),
             None => worst.push((name.to_owned(), errors.0, errors.1)),
@@ -117,13 +121,17 @@ fn remainders_take_the_sign_that_is_asked_for() {
     let on = Extended::new(&Reference, &[]);
     let tensor = |v: &[i32]| on.constant(&TensorData::new(&[v.len()], v).unwrap()).unwrap();
     let (a, b) = (tensor(&[-4, 7, 5, 4, -7, 8]), tensor(&[2, -3, 8, -2, 3, 5]));
-    let read = |fmod| on.to_host(&on.modulo(&a, &b, fmod).unwrap()).unwrap().as_slice::<i32>().unwrap().to_vec();
+    let read =
+        |fmod| on.to_host(&on.modulo(&a, &b, fmod).unwrap()).unwrap().as_slice::<i32>().unwrap().to_vec();
     assert_eq!(read(false), [0, -2, 5, 0, 2, 3]);
     assert_eq!(read(true), [0, 1, 5, 0, -1, 3]);
 }
 
 /// Traces a function of one `f32` operand and returns the operators it records.
-fn recorded(shape: &[usize], function: impl FnOnce(&Tracer, &Traced) -> Result<Traced, Error>) -> Vec<String> {
+fn recorded(
+    shape: &[usize],
+    function: impl FnOnce(&Tracer, &Traced) -> Result<Traced, Error>,
+) -> Vec<String> {
     let inputs = [("x", DataType::F32, shape)];
     let graph = bb::trace(&inputs, |on, xs| Ok(vec![function(on, &xs[0])?])).unwrap();
     graph.node.iter().map(|n| n.op_type().to_owned()).collect()

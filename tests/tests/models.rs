@@ -43,5 +43,8 @@ fn surfaces_gbr() {
 fn every_committed_model_is_tested() {
     let cases = onnx::find(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models")).unwrap();
     let names: Vec<_> = cases.iter().map(|case| case.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["attacut_sc", "magika", "surfaces_gbr", "tiny_llama_fused_op23", "tiny_llama_primitives_op17"]);
+    assert_eq!(
+        names,
+        ["attacut_sc", "magika", "surfaces_gbr", "tiny_llama_fused_op23", "tiny_llama_primitives_op17"]
+    );
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::How;
-use bb::{BackendHandle, By, BoxError, Ctx, Error, Node, Registry, Runtime, Value};
+use bb::{BackendHandle, BoxError, By, Ctx, Error, Node, Registry, Runtime, Value};
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_int};
@@ -139,7 +139,10 @@ fn a_component_computes_where_its_operands_are() {
     ];
     let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
     for backend in [reference(), device()] {
-        let ready = Node::builder().model("m", bytes.clone()).backend(backend.clone()).component("test", "Shift", shift);
+        let ready = Node::builder()
+            .model("m", bytes.clone())
+            .backend(backend.clone())
+            .component("test", "Shift", shift);
         let ready = ready.ready().unwrap();
         let z = ready.run([("x", backend.tensor(&[2], &[1f32, 10.0]).unwrap())]).unwrap();
         assert_eq!(floats(&z["z"]), [-2.0, 7.0]);
@@ -156,7 +159,12 @@ fn a_component_that_panics_is_an_error_and_the_next_run_works() {
         Ok(vec![ctx.backends.neg(x)?])
     };
     let backend = reference();
-    let ready = Node::builder().model("m", bytes).backend(backend.clone()).component("test", "Trip", trip).ready().unwrap();
+    let ready = Node::builder()
+        .model("m", bytes)
+        .backend(backend.clone())
+        .component("test", "Trip", trip)
+        .ready()
+        .unwrap();
     let run = |x: f32| ready.run([("x", backend.tensor(&[1], &[x]).unwrap())]);
     let error = run(-1.0).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
@@ -166,11 +174,8 @@ fn a_component_that_panics_is_an_error_and_the_next_run_works() {
 
 #[test]
 fn ready_lists_every_missing_operator() {
-    let nodes = vec![
-        custom("Foo", &["x"], &["a"]),
-        node("Neg", &["a"], &["b"]),
-        custom("Bar", &["b"], &["z"]),
-    ];
+    let nodes =
+        vec![custom("Foo", &["x"], &["a"]), node("Neg", &["a"], &["b"]), custom("Bar", &["b"], &["z"])];
     let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
     let error = Node::builder().model("m", bytes).backend(reference()).ready().unwrap_err();
     assert_eq!(

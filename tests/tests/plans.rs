@@ -4,8 +4,8 @@
 
 use bb::ir::Limits;
 use bb::{
-    Backend, BackendAttrs, BackendRuntime, CompileOptions, ErasedExecutable, GraphIdentity, GraphProto, Module, Runtime,
-    TensorData,
+    Backend, BackendAttrs, BackendRuntime, CompileOptions, ErasedExecutable, GraphIdentity, GraphProto,
+    Module, Runtime, TensorData,
 };
 use bb_reference::Reference;
 use bb_tests::backends;
@@ -20,8 +20,14 @@ fn compile(on: &Arc<dyn BackendRuntime>, model: Vec<u8>) -> Arc<dyn ErasedExecut
 }
 
 /// Runs a compiled graph with f32 inputs; returns shapes and elements of the outputs.
-fn run(on: &Arc<dyn BackendRuntime>, graph: &dyn ErasedExecutable, inputs: &[(&[usize], &[f32])]) -> Vec<(Vec<usize>, Vec<f32>)> {
-    let upload = |(shape, elements): &(&[usize], &[f32])| on.constant(&TensorData::new(shape, elements).unwrap()).unwrap();
+fn run(
+    on: &Arc<dyn BackendRuntime>,
+    graph: &dyn ErasedExecutable,
+    inputs: &[(&[usize], &[f32])],
+) -> Vec<(Vec<usize>, Vec<f32>)> {
+    let upload = |(shape, elements): &(&[usize], &[f32])| {
+        on.constant(&TensorData::new(shape, elements).unwrap()).unwrap()
+    };
     let inputs: Vec<_> = inputs.iter().map(upload).collect();
     let outputs = graph.run(&inputs.iter().map(Some).collect::<Vec<_>>()).unwrap();
     let read = |x| {
@@ -59,7 +65,11 @@ fn the_parts_of_a_split_arrive_in_order() {
         let on = backends::start(name).unwrap();
         let parts = run(&on, &*compile(&on, bytes.clone()), &[(&[5], &[0.0, 1.0, 2.0, 3.0, 4.0])]);
         // ONNX: all parts have the same extent but the last, which may be smaller.
-        assert_eq!(parts, [(vec![1], vec![4.0]), (vec![2], vec![0.0, 1.0]), (vec![2], vec![2.0, 3.0])], "{name}");
+        assert_eq!(
+            parts,
+            [(vec![1], vec![4.0]), (vec![2], vec![0.0, 1.0]), (vec![2], vec![2.0, 3.0])],
+            "{name}"
+        );
     }
 }
 
@@ -111,7 +121,10 @@ fn graphs_for_three_extents(nodes: Vec<bb::ir::proto::NodeProto>) -> usize {
 
 #[test]
 fn one_plan_serves_all_extents_when_nothing_asks_for_them() {
-    assert_eq!(graphs_for_three_extents(vec![node("Exp", &["x"], &["e"]), node("Add", &["e", "x"], &["y"])]), 1);
+    assert_eq!(
+        graphs_for_three_extents(vec![node("Exp", &["x"], &["e"]), node("Add", &["e", "x"], &["y"])]),
+        1
+    );
 }
 
 #[test]

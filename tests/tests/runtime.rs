@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::{
-    Backend, BackendAttrs, BackendHandle, Backends, BoxError, CompletionHandle, ContractResponse, Error, GraphProto,
-    Registration, Registry, Runtime, TensorData, Value,
+    Backend, BackendAttrs, BackendHandle, Backends, BoxError, CompletionHandle, ContractResponse, Error,
+    GraphProto, Registration, Registry, Runtime, TensorData, Value,
 };
 use bb_reference::Reference;
 use bb_tests::device::{Device, DeviceError};
@@ -31,7 +31,11 @@ fn operations_go_to_the_owner_of_the_operands() {
         assert_eq!(y.owner(), handle.owner());
         assert_eq!(floats(&y), [1.0, 0.0]);
     }
-    let parts = backends.split(&backends.constant(&TensorData::new(&[3], &[1f32, 2.0, 3.0]).unwrap()).unwrap(), 0, &[1, 2]);
+    let parts = backends.split(
+        &backends.constant(&TensorData::new(&[3], &[1f32, 2.0, 3.0]).unwrap()).unwrap(),
+        0,
+        &[1, 2],
+    );
     let parts: Vec<Vec<f32>> = parts.unwrap().iter().map(floats).collect();
     assert_eq!(parts, [vec![1.0], vec![2.0, 3.0]]);
 }
@@ -224,7 +228,10 @@ fn a_backend_whose_constructor_fails_is_linked_but_not_available() {
 #[test]
 fn a_registry_opens_a_backend_once() {
     let registry = Registry::builder().declared::<Reference>().build();
-    assert_eq!(registry.backend("reference").unwrap().owner(), registry.backend("reference").unwrap().owner());
+    assert_eq!(
+        registry.backend("reference").unwrap().owner(),
+        registry.backend("reference").unwrap().owner()
+    );
 }
 
 #[test]

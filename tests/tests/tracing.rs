@@ -14,7 +14,8 @@ fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B:
 }
 
 fn traced() -> GraphProto {
-    let inputs: [(&str, DataType, &[usize]); 2] = [("x", DataType::F32, &[2, 2]), ("w", DataType::F32, &[2, 3])];
+    let inputs: [(&str, DataType, &[usize]); 2] =
+        [("x", DataType::F32, &[2, 2]), ("w", DataType::F32, &[2, 3])];
     bb::trace(&inputs, |on, inputs| match inputs {
         [x, w] => layer(on, x, w),
         _ => Ok(Vec::new()),
@@ -25,7 +26,9 @@ fn traced() -> GraphProto {
 #[test]
 fn an_exported_graph_has_primitives_only() {
     let graph = traced();
-    assert!(graph.node.iter().all(|n| n.domain().is_empty() && bb::Primitive::from_name(n.op_type()).is_some()));
+    assert!(
+        graph.node.iter().all(|n| n.domain().is_empty() && bb::Primitive::from_name(n.op_type()).is_some())
+    );
     assert_eq!(graph.output.len(), 3);
 }
 
@@ -48,7 +51,15 @@ fn an_exported_graph_runs_on_every_backend() {
         for (got, expected) in y.as_slice::<f32>().unwrap().iter().zip(expected) {
             assert!((got - expected).abs() < 1e-6, "{name}: expected {expected}, got {got}");
         }
-        assert_eq!((first.shape(), first.as_slice::<f32>().unwrap()), (&[1, 2][..], &[1.0, 0.0][..]), "{name}");
-        assert_eq!((second.shape(), second.as_slice::<f32>().unwrap()), (&[1, 2][..], &[0.0, -1.0][..]), "{name}");
+        assert_eq!(
+            (first.shape(), first.as_slice::<f32>().unwrap()),
+            (&[1, 2][..], &[1.0, 0.0][..]),
+            "{name}"
+        );
+        assert_eq!(
+            (second.shape(), second.as_slice::<f32>().unwrap()),
+            (&[1, 2][..], &[0.0, -1.0][..]),
+            "{name}"
+        );
     }
 }

@@ -43,7 +43,8 @@ impl WholeGraph {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, Tensor>, Error> {
         let compiled = self.compiled(graph, attrs)?;
-        let taken: Vec<Option<Tensor>> = compiled.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
+        let taken: Vec<Option<Tensor>> =
+            compiled.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
         if let Some(name) = inputs.into_keys().min() {
             let expected = compiled.inputs().iter().map(|port| port.name.clone()).collect();
             return Err(bb::Error::UnknownInput { name, expected }.into());
@@ -55,7 +56,8 @@ impl WholeGraph {
 
     /// Finds what was compiled for this graph, or compiles it.
     fn compiled(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Compiled, Error> {
-        let known = |identity| self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(identity).cloned();
+        let known =
+            |identity| self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(identity).cloned();
         if let Some(found) = attrs.identity.as_ref().and_then(known) {
             return Ok(found);
         }

@@ -54,7 +54,11 @@ impl<'a> BackendAttrs<'a> {
 
     /// Returns the same with a carrier node's attributes and metadata.
     #[must_use]
-    pub fn with_node(self, attributes: &'a [AttributeProto], metadata: &'a [StringStringEntryProto]) -> BackendAttrs<'a> {
+    pub fn with_node(
+        self,
+        attributes: &'a [AttributeProto],
+        metadata: &'a [StringStringEntryProto],
+    ) -> BackendAttrs<'a> {
         BackendAttrs { attributes, metadata, ..self }
     }
 }

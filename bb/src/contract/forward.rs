@@ -21,16 +21,13 @@ pub fn one_node<B: Backend + ?Sized>(
     let single = one_node_graph(op, types, params)?;
     let named: HashMap<String, B::Tensor> =
         single.inputs.iter().cloned().zip(inputs.iter().flatten().map(|&x| x.clone())).collect();
-    let attrs = single.identity.map_or_else(BackendAttrs::default, |id| BackendAttrs::default().with_identity(id));
+    let attrs =
+        single.identity.map_or_else(BackendAttrs::default, |id| BackendAttrs::default().with_identity(id));
     let mut results = on.execute(&single.graph, named, attrs)?;
     single
         .outputs
         .iter()
-        .map(|name| {
-            results.remove(name).ok_or_else(|| {
-                Error::MissingOutput { name: name.clone() }.into()
-            })
-        })
+        .map(|name| results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into()))
         .collect()
 }
 
@@ -83,7 +80,10 @@ macro_rules! __forward_execute {
             graph: &$crate::GraphProto,
             inputs: ::std::collections::HashMap<::std::string::String, Self::Tensor>,
             attrs: $crate::BackendAttrs<'_>,
-        ) -> ::core::result::Result<::std::collections::HashMap<::std::string::String, Self::Tensor>, Self::Error> {
+        ) -> ::core::result::Result<
+            ::std::collections::HashMap<::std::string::String, Self::Tensor>,
+            Self::Error,
+        > {
             $run(self, graph, inputs, attrs)
         }
     };

@@ -62,7 +62,12 @@ pub fn scalar_like<B: Backend + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Re
 }
 
 /// The body of [`Create::full`].
-pub fn full<B: Backend + ?Sized>(on: &B, shape: &[usize], value: f64, dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn full<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    value: f64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
     let one = number(value, dtype)?;
     match bb_ir::element_count(shape) {
         Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
@@ -84,7 +89,13 @@ pub fn ones<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Re
 }
 
 /// The body of [`Create::range`].
-pub fn range<B: Backend + ?Sized>(on: &B, start: f64, step: f64, count: i64, dtype: DataType) -> Result<B::Tensor, B::Error> {
+pub fn range<B: Backend + ?Sized>(
+    on: &B,
+    start: f64,
+    step: f64,
+    count: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
     let count = limited(&[usize::try_from(count).unwrap_or(0)], dtype)?;
     let elements: Vec<f64> = (0..count).map(|i| start + i as f64 * step).collect();
     from_f64(on, &[count], &elements, dtype)
@@ -153,7 +164,12 @@ pub fn random_normal<B: Backend + ?Sized>(
 }
 
 /// Makes a tensor of numbers, rounded to an element type.
-fn from_f64<B: Backend + ?Sized>(on: &B, shape: &[usize], elements: &[f64], dtype: DataType) -> Result<B::Tensor, B::Error> {
+fn from_f64<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    elements: &[f64],
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
     let wide = TensorData::new(shape, elements).map_err(Error::from)?;
     on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
 }

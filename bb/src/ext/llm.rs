@@ -61,7 +61,9 @@ pub fn rotate<B: Ops + ?Sized>(
     let full = i64::MAX;
     let (turning, rest) = match dim {
         None => (x.clone(), None),
-        Some(dim) => (on.slice(x, &[0], &[dim], &last, &[])?, Some(on.slice(x, &[dim], &[full], &last, &[])?)),
+        Some(dim) => {
+            (on.slice(x, &[0], &[dim], &last, &[])?, Some(on.slice(x, &[dim], &[full], &last, &[])?))
+        }
     };
     let (a, b) = if interleaved {
         (on.slice(&turning, &[0], &[full], &last, &[2])?, on.slice(&turning, &[1], &[full], &last, &[2])?)

@@ -69,7 +69,11 @@ pub fn pad<B: Ops + ?Sized>(
             let indices: Option<Vec<i64>> = (-(before as i64)..extent + after as i64).map(inside).collect();
             let Some(indices) = indices else {
                 let problem = format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`");
-                return fail::<B, _>(Error::Operator { op: "pad".to_owned(), what: "mode".to_owned(), problem });
+                return fail::<B, _>(Error::Operator {
+                    op: "pad".to_owned(),
+                    what: "mode".to_owned(),
+                    problem,
+                });
             };
             on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64)?
         };
@@ -78,7 +82,12 @@ pub fn pad<B: Ops + ?Sized>(
 }
 
 /// Cuts where paddings are negative.
-fn cropped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, starts: &[i64], ends: &[i64]) -> Result<B::Tensor, B::Error> {
+fn cropped<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    starts: &[i64],
+    ends: &[i64],
+) -> Result<B::Tensor, B::Error> {
     if starts.iter().chain(ends).all(|&p| p >= 0) {
         return Ok(x.clone());
     }
@@ -88,7 +97,11 @@ fn cropped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, starts: &[i64], ends: &[i64])
 }
 
 /// Makes negative indices count from the start, as `i64`.
-pub(crate) fn from_start<B: Ops + ?Sized>(on: &B, indices: &B::Tensor, extents: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(crate) fn from_start<B: Ops + ?Sized>(
+    on: &B,
+    indices: &B::Tensor,
+    extents: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     let indices = math::to(on, indices, DataType::I64)?;
     let negative = on.less(&indices, &on.scalar_like(&indices, 0.0)?)?;
     on.r#where(&negative, &on.add(&indices, extents)?, &indices)
@@ -132,7 +145,12 @@ pub(crate) fn positions<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by positions in row-major order.
-pub fn gather_elements<B: Ops + ?Sized>(on: &B, data: &B::Tensor, indices: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+pub fn gather_elements<B: Ops + ?Sized>(
+    on: &B,
+    data: &B::Tensor,
+    indices: &B::Tensor,
+    axis: i64,
+) -> Result<B::Tensor, B::Error> {
     let axis = Axis::new(axis, data.rank()).map_err(Error::from)?.get();
     if data.rank() != indices.rank() {
         let (left, right) = (data.shape().into(), indices.shape().into());
@@ -160,8 +178,14 @@ pub(crate) fn element_positions<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by positions in row-major order.
-pub fn gather_nd<B: Ops + ?Sized>(on: &B, data: &B::Tensor, indices: &B::Tensor, batch_dims: i64) -> Result<B::Tensor, B::Error> {
-    let shapes = || bb_ir::Error::Shapes { op: "gather_nd", left: data.shape().into(), right: indices.shape().into() };
+pub fn gather_nd<B: Ops + ?Sized>(
+    on: &B,
+    data: &B::Tensor,
+    indices: &B::Tensor,
+    batch_dims: i64,
+) -> Result<B::Tensor, B::Error> {
+    let shapes =
+        || bb_ir::Error::Shapes { op: "gather_nd", left: data.shape().into(), right: indices.shape().into() };
     let (shape, index_shape) = (data.shape(), indices.shape());
     let Some((&tuple, lead)) = index_shape.split_last() else { return fail::<B, _>(shapes()) };
     let batch = usize::try_from(batch_dims).ok().filter(|&b| b <= lead.len() && b + tuple <= shape.len());
@@ -169,7 +193,8 @@ pub fn gather_nd<B: Ops + ?Sized>(on: &B, data: &B::Tensor, indices: &B::Tensor,
     let (outer, rest) = shape.split_at(batch);
     let (named, slice) = rest.split_at(tuple);
     let flat = tuple_positions(on, outer, named, indices)?;
-    let rows: Vec<usize> = std::iter::once(outer.iter().chain(named).product()).chain(slice.iter().copied()).collect();
+    let rows: Vec<usize> =
+        std::iter::once(outer.iter().chain(named).product()).chain(slice.iter().copied()).collect();
     on.gather(&on.reshape(data, &rows)?, &flat, 0)
 }
 

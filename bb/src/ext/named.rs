@@ -35,13 +35,18 @@ mod tests {
     #[test]
     fn every_family_is_found_by_name() {
         let named = include_str!("named.rs");
-        let modules: Vec<&str> =
-            include_str!("mod.rs").lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+        let modules: Vec<&str> = include_str!("mod.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'))
+            .collect();
         assert!(modules.contains(&"nn"));
         for module in modules {
             let mut letters = module.chars();
-            let family: String = letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect();
-            assert!(named.contains(&format!("{family} $($with:tt)*) => {{ $crate::__family_item! {{ $item {module} {family}Op ")));
+            let family: String =
+                letters.next().map(|c| c.to_ascii_uppercase()).into_iter().chain(letters).collect();
+            assert!(named.contains(&format!(
+                "{family} $($with:tt)*) => {{ $crate::__family_item! {{ $item {module} {family}Op "
+            )));
             assert!(named.contains(&format!("`{family}`")));
         }
     }

@@ -159,7 +159,12 @@ pub fn swish<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Te
 }
 
 /// The body of [`Nn::hard_sigmoid`].
-pub fn hard_sigmoid<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64, beta: f64) -> Result<B::Tensor, B::Error> {
+pub fn hard_sigmoid<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    alpha: f64,
+    beta: f64,
+) -> Result<B::Tensor, B::Error> {
     let line = on.add(&on.mul(x, &on.scalar_like(x, alpha)?)?, &on.scalar_like(x, beta)?)?;
     on.clip(&line, Some(&on.scalar_like(x, 0.0)?), Some(&on.scalar_like(x, 1.0)?))
 }

@@ -15,7 +15,11 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 }
 
 /// Softmax over several axes; the maximum is subtracted first, so that nothing overflows.
-pub(crate) fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+pub(crate) fn softmax_over<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+) -> Result<B::Tensor, B::Error> {
     math::widened(on, x, DataType::F32, |x| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
         on.div(&e, &on.reduce_sum(&e, axes, true)?)
@@ -23,7 +27,11 @@ pub(crate) fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64])
 }
 
 /// The logarithm of [`softmax_over`], without its loss of small digits.
-pub(crate) fn log_softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+pub(crate) fn log_softmax_over<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+) -> Result<B::Tensor, B::Error> {
     math::widened(on, x, DataType::F32, |x| {
         let less = on.sub(x, &on.reduce_max(x, axes, true)?)?;
         on.sub(&less, &on.log(&on.reduce_sum(&on.exp(&less)?, axes, true)?)?)
@@ -77,7 +85,11 @@ pub fn layer_normalization<B: Ops + ?Sized>(
 }
 
 /// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
-pub(crate) fn per_channel<B: Ops + ?Sized>(on: &B, v: &B::Tensor, rank: usize) -> Result<B::Tensor, B::Error> {
+pub(crate) fn per_channel<B: Ops + ?Sized>(
+    on: &B,
+    v: &B::Tensor,
+    rank: usize,
+) -> Result<B::Tensor, B::Error> {
     if rank <= 2 || v.rank() != 1 {
         return on.identity(v);
     }

@@ -6,7 +6,8 @@ use super::math;
 use crate::ext::Ops;
 
 pub use math::{
-    acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan, tanh,
+    acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan,
+    tanh,
 };
 
 crate::ext::family::family! { [
@@ -158,7 +159,11 @@ pub fn not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error
 }
 
 /// The body of [`Scalar::greater_or_equal`].
-pub fn greater_or_equal<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub fn greater_or_equal<B: Ops + ?Sized>(
+    on: &B,
+    a: &B::Tensor,
+    b: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     on.or(&on.greater(a, b)?, &on.equal(a, b)?)
 }
 
@@ -174,7 +179,12 @@ pub fn is_nan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Er
 }
 
 /// The body of [`Scalar::is_inf`].
-pub fn is_inf<B: Ops + ?Sized>(on: &B, x: &B::Tensor, negative: bool, positive: bool) -> Result<B::Tensor, B::Error> {
+pub fn is_inf<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    negative: bool,
+    positive: bool,
+) -> Result<B::Tensor, B::Error> {
     let x = math::numeric(on, x)?;
     let infinity = on.scalar_like(&x, f64::INFINITY)?;
     match (negative, positive) {
@@ -243,7 +253,12 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 }
 
 /// The body of [`Scalar::modulo`].
-pub fn modulo<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor, fmod: bool) -> Result<B::Tensor, B::Error> {
+pub fn modulo<B: Ops + ?Sized>(
+    on: &B,
+    a: &B::Tensor,
+    b: &B::Tensor,
+    fmod: bool,
+) -> Result<B::Tensor, B::Error> {
     let quotient = on.trunc(&on.div(a, b)?)?;
     let mut rest = on.sub(a, &on.mul(&quotient, b)?)?;
     if crate::Tensor::dtype(a).is_float() {

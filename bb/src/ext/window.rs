@@ -50,10 +50,17 @@ pub(crate) fn windows(
     ceil: bool,
 ) -> Result<Vec<Windows>, Error> {
     let wrong = |param, problem| bb_ir::Error::Param { op, param, problem, shape: shape.into() };
-    let spatial = shape.get(2..).filter(|s| s.len() == kernel.len()).ok_or_else(|| wrong("kernel", "has another rank"))?;
+    let spatial = shape
+        .get(2..)
+        .filter(|s| s.len() == kernel.len())
+        .ok_or_else(|| wrong("kernel", "has another rank"))?;
     let n = spatial.len();
     if strides.len() != n || dilations.len() != n || pads.len() != 2 * n {
-        return Err(wrong("strides", "and `dilations` must have a number for each spatial dimension, `pads` two").into());
+        return Err(wrong(
+            "strides",
+            "and `dilations` must have a number for each spatial dimension, `pads` two",
+        )
+        .into());
     }
     let (starts, ends) = pads.split_at(n);
     let mut all = Vec::with_capacity(n);
@@ -83,7 +90,12 @@ pub(crate) fn windows(
 }
 
 /// Pads the spatial dimensions such that every window fits.
-fn padded<B: Ops + ?Sized>(on: &B, x: &B::Tensor, value: Option<&B::Tensor>, all: &[Windows]) -> Result<B::Tensor, B::Error> {
+fn padded<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    value: Option<&B::Tensor>,
+    all: &[Windows],
+) -> Result<B::Tensor, B::Error> {
     let starts = all.iter().map(|w| w.before);
     let ends = all.iter().map(Windows::needed_after);
     let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
@@ -111,7 +123,8 @@ fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B:
     let mut shape: Shape = x.shape().iter().take(2).copied().collect();
     shape.extend(all.iter().flat_map(|w| [w.kernel, w.out]));
     let n = all.len() as i64;
-    let perm: Vec<i64> = [0, 1].into_iter().chain((0..n).map(|i| 2 + 2 * i)).chain((0..n).map(|i| 3 + 2 * i)).collect();
+    let perm: Vec<i64> =
+        [0, 1].into_iter().chain((0..n).map(|i| 2 + 2 * i)).chain((0..n).map(|i| 3 + 2 * i)).collect();
     on.transpose(&on.reshape(&y, &shape)?, &perm)
 }
 
@@ -129,7 +142,9 @@ pub fn conv<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
     let ([n, c, ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
-    let g = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
+    let g = usize::try_from(group)
+        .ok()
+        .filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
     let Some(g) = g else { return fail::<B, _>(shapes()) };
     let all = windows("conv", x.shape(), kernel, strides, pads, dilations, false)?;
     let size: usize = kernel.iter().product::<usize>() * depth;
@@ -165,8 +180,11 @@ pub fn conv_transpose<B: Ops + ?Sized>(
     output_padding: &[i64],
     group: i64,
 ) -> Result<B::Tensor, B::Error> {
-    let shapes = || bb_ir::Error::Shapes { op: "conv_transpose", left: x.shape().into(), right: w.shape().into() };
-    let ([_, c, spatial @ ..], [depth, m, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
+    let shapes =
+        || bb_ir::Error::Shapes { op: "conv_transpose", left: x.shape().into(), right: w.shape().into() };
+    let ([_, c, spatial @ ..], [depth, m, kernel @ ..]) = (x.shape(), w.shape()) else {
+        return fail::<B, _>(shapes());
+    };
     let n = spatial.len();
     let g = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g) && c == depth);
     let fits = kernel.len() == n && strides.len() == n && dilations.len() == n && output_padding.len() == n;
@@ -204,7 +222,14 @@ fn spread<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: usize, stride: i64) -> R
 }
 
 /// Filters `[g * c, m, k…]` as those of the convolution that undoes them: `[g * m, c, k…]`, reversed along `k…`.
-fn turned<B: Ops + ?Sized>(on: &B, w: &B::Tensor, g: usize, c: usize, m: usize, kernel: &[usize]) -> Result<B::Tensor, B::Error> {
+fn turned<B: Ops + ?Sized>(
+    on: &B,
+    w: &B::Tensor,
+    g: usize,
+    c: usize,
+    m: usize,
+    kernel: &[usize],
+) -> Result<B::Tensor, B::Error> {
     let axes: Vec<i64> = (2..2 + kernel.len() as i64).collect();
     let count = axes.len();
     let reversed = on.slice(w, &vec![-1; count], &vec![i64::MIN; count], &axes, &vec![-1; count])?;
@@ -221,7 +246,13 @@ pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Er
         .iter()
         .map(|&k| {
             usize::try_from(k).map_err(|_| {
-                bb_ir::Error::Param { op, param: "kernel", problem: "has a negative extent", shape: Box::default() }.into()
+                bb_ir::Error::Param {
+                    op,
+                    param: "kernel",
+                    problem: "has a negative extent",
+                    shape: Box::default(),
+                }
+                .into()
             })
         })
         .collect()
@@ -241,7 +272,8 @@ fn pooled<B: Ops + ?Sized>(
     }
     let shape = chosen.shape();
     let (lead, rest) = shape.split_at((2 + i).min(shape.len()));
-    let apart: Vec<usize> = lead.iter().copied().chain([w.kernel, w.out]).chain(rest.iter().skip(1).copied()).collect();
+    let apart: Vec<usize> =
+        lead.iter().copied().chain([w.kernel, w.out]).chain(rest.iter().skip(1).copied()).collect();
     reduce(&on.reshape(&chosen, &apart)?, &[2 + i as i64])
 }
 
@@ -327,7 +359,15 @@ pub fn average_pool<B: Ops + ?Sized>(
     ceil: bool,
     count_pad: bool,
 ) -> Result<B::Tensor, B::Error> {
-    let all = windows("average_pool", x.shape(), &extents("average_pool", kernel)?, strides, pads, dilations, ceil)?;
+    let all = windows(
+        "average_pool",
+        x.shape(),
+        &extents("average_pool", kernel)?,
+        strides,
+        pads,
+        dilations,
+        ceil,
+    )?;
     let mut y = padded(on, x, None, &all)?;
     for (i, w) in all.iter().enumerate() {
         y = pooled(on, &y, i, w, |y, axes| on.reduce_sum(y, axes, false))?;

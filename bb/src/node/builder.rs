@@ -113,7 +113,11 @@ impl NodeBuilder {
         name: impl Into<String>,
         component: impl Component + 'static,
     ) -> Self {
-        self.components.push(Bound { domain: domain.into(), name: name.into(), component: Arc::new(component) });
+        self.components.push(Bound {
+            domain: domain.into(),
+            name: name.into(),
+            component: Arc::new(component),
+        });
         self
     }
 
@@ -233,13 +237,18 @@ impl NodeBuilder {
             let by = match *target {
                 Target::Component(_) => By::Component,
                 Target::Backend(backend) => {
-                    let how = hows.get(backend).and_then(|hows| hows.get(at)).copied().unwrap_or(How::Unsupported);
+                    let how =
+                        hows.get(backend).and_then(|hows| hows.get(at)).copied().unwrap_or(How::Unsupported);
                     By::Backend { name: self.backend_at(backend)?.name().to_owned(), how }
                 }
             };
             if let By::Backend { name, .. } = &by {
                 let missing = crate::plan::missing_of(graph, node).into_iter();
-                uncovered.extend(missing.map(|node| Uncovered { model: model.to_owned(), node, backend: name.clone() }));
+                uncovered.extend(missing.map(|node| Uncovered {
+                    model: model.to_owned(),
+                    node,
+                    backend: name.clone(),
+                }));
             }
             placement.nodes.push(Placed { node: Missing::of(graph, node), by });
         }
@@ -247,7 +256,12 @@ impl NodeBuilder {
     }
 
     /// Cuts a model and prepares its parts.
-    fn program(&self, module: &Module, targets: &[Target], mut placement: Placement) -> Result<Program, Error> {
+    fn program(
+        &self,
+        module: &Module,
+        targets: &[Target],
+        mut placement: Placement,
+    ) -> Result<Program, Error> {
         let graph = module.graph();
         let parts = cut::cut(graph, targets);
         placement.parts = parts.len();
@@ -269,7 +283,9 @@ impl NodeBuilder {
                     })
                 }
                 Target::Component(at) => match (self.components.get(at), part.nodes.as_slice()) {
-                    (Some(bound), [node]) => Step::Component { component: bound.component.clone(), node: *node },
+                    (Some(bound), [node]) => {
+                        Step::Component { component: bound.component.clone(), node: *node }
+                    }
                     _ => continue,
                 },
             });

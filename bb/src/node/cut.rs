@@ -2,7 +2,10 @@
 //!
 //! A part is convex: no path leaves it and comes back, so that it can be handed over whole. Parts are
 //! maximal: no two of one backend could be one. They come in an order in which they can run.
-#![expect(clippy::indexing_slicing, reason = "nodes and values of a checked graph are numbered in range, groups by us")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "nodes and values of a checked graph are numbered in range, groups by us"
+)]
 
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -159,7 +162,13 @@ impl Groups {
 }
 
 /// Finds what a group reads from outside, and what is read of it.
-fn part(graph: &Graph, groups: &Groups, group: usize, group_of: &[usize], producer: &HashMap<ValueId, usize>) -> Part {
+fn part(
+    graph: &Graph,
+    groups: &Groups,
+    group: usize,
+    group_of: &[usize],
+    producer: &HashMap<ValueId, usize>,
+) -> Part {
     let fixed: HashSet<ValueId> = graph.constants.iter().map(|(value, _)| *value).collect();
     let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     let mut inputs = Vec::new();
@@ -191,7 +200,11 @@ mod tests {
     /// A graph of nodes, each reading the results of earlier ones; without any, the graph's input.
     fn graph(reads: &[&[u32]]) -> Graph {
         let node = |(at, reads): (usize, &&[u32])| Node {
-            inputs: if reads.is_empty() { vec![Some(ValueId(0))] } else { reads.iter().map(|r| Some(ValueId(r + 1))).collect() },
+            inputs: if reads.is_empty() {
+                vec![Some(ValueId(0))]
+            } else {
+                reads.iter().map(|r| Some(ValueId(r + 1))).collect()
+            },
             outputs: vec![Some(ValueId(at as u32 + 1))],
             ..Node::default()
         };
@@ -237,9 +250,6 @@ mod tests {
         let g = graph(&[&[], &[0], &[0, 1]]);
         let parts = cut(&g, &[Backend(0), Backend(1), Backend(1)]);
         let crossing: Vec<_> = parts.iter().map(|p| (p.inputs.clone(), p.outputs.clone())).collect();
-        assert_eq!(crossing, [
-            (vec![ValueId(0)], vec![ValueId(1)]),
-            (vec![ValueId(1)], vec![ValueId(3)]),
-        ]);
+        assert_eq!(crossing, [(vec![ValueId(0)], vec![ValueId(1)]), (vec![ValueId(1)], vec![ValueId(3)]),]);
     }
 }

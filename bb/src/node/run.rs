@@ -1,8 +1,8 @@
 //! Runs the parts of a model in order.
 
+use super::cut::Part;
 use super::report::Placement;
 use super::{BackendSubgraph, Component, Ctx};
-use super::cut::Part;
 use crate::{Backends, ContractResponse, Error, Module, Value};
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
@@ -52,7 +52,8 @@ impl Program {
                 wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
             }
         }
-        let on_default = |(value, data): &(ValueId, _)| Ok((*value, backends.default_backend()?.constant(data)?));
+        let on_default =
+            |(value, data): &(ValueId, _)| Ok((*value, backends.default_backend()?.constant(data)?));
         let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
         let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
         Ok(Program { module, placement, parts, steps, frees, constants })

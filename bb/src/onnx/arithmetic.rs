@@ -59,7 +59,10 @@ legacy! {
 /// Returns the second operand with its dimensions where `axis` puts them in the first operand's.
 ///
 /// Without `axis` they are the last ones, as in NumPy.
-pub(super) fn legacy_operand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+pub(super) fn legacy_operand<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     if !call.flag("broadcast", false)? || !call.has("axis") {
         return Ok(b.clone());
@@ -110,8 +113,9 @@ pub(super) fn cast_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 
 fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) -> Answer<B> {
     let word = call.text_or("round_mode", "up")?;
-    let round = RoundMode::from_name(word)
-        .ok_or_else(|| call.wrong("round_mode", format!("is `{word}`, expected `up`, `down` or `nearest`")))?;
+    let round = RoundMode::from_name(word).ok_or_else(|| {
+        call.wrong("round_mode", format!("is `{word}`, expected `up`, `down` or `nearest`"))
+    })?;
     Ok(one(on.cast(call.input(0)?, to, call.flag("saturate", true)?, round)?))
 }
 

@@ -7,12 +7,19 @@ use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
 /// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
-fn heads<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor, name: &str) -> Result<B::Tensor, B::Error> {
+fn heads<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    name: &str,
+) -> Result<B::Tensor, B::Error> {
     if x.rank() == 4 {
         return Ok(x.clone());
     }
     let count = call.int(name)?;
-    let &[b, s, width] = x.shape() else { return Err(call.wrong("operand 0", "has neither 3 nor 4 dimensions").into()) };
+    let &[b, s, width] = x.shape() else {
+        return Err(call.wrong("operand 0", "has neither 3 nor 4 dimensions").into());
+    };
     let h = usize::try_from(count).ok().filter(|&h| h > 0 && width.is_multiple_of(h));
     let h = h.ok_or_else(|| call.wrong(name, format!("is {count}; the last extent is {width}")))?;
     on.transpose(&on.reshape(x, &[b, s, h, width / h])?, &[0, 2, 1, 3])
@@ -30,7 +37,8 @@ fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error>
 /// `Attention`.
 pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let q = heads(on, call, call.input(0)?, "q_num_heads")?;
-    let (mut k, mut v) = (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
+    let (mut k, mut v) =
+        (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
     if let (Some(past_k), Some(past_v)) = (call.optional(4), call.optional(5)) {
         k = on.concat(&[past_k, &k], 2)?;
         v = on.concat(&[past_v, &v], 2)?;
@@ -45,7 +53,8 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         let attended = attend(on, &q, &k, &v, bias.as_ref(), how)?;
         let mode = call.int_or("qk_matmul_output_mode", 0)?;
         let stage = usize::try_from(mode).ok().and_then(|m| attended.stages.into_iter().nth(m));
-        let stage = stage.ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
+        let stage = stage
+            .ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
         (attended.y, Some(stage))
     } else {
         (on.attention(&q, &k, &v, bias.as_ref(), how.scale, how.softcap, how.precision)?, None)
@@ -79,10 +88,16 @@ fn bias<B: Ops + ?Sized>(
     let mut parts = Vec::new();
     if let Some(mask) = call.optional(3) {
         let mask = lengthened(on, mask, k)?;
-        parts.push(if mask.dtype() == DataType::Bool { additive(&mask)? } else { math::to(on, &mask, q.dtype())? });
+        parts.push(if mask.dtype() == DataType::Bool {
+            additive(&mask)?
+        } else {
+            math::to(on, &mask, q.dtype())?
+        });
     }
     if reach.left.is_some() || reach.right.is_some() {
-        let (&[_, _, s, _], &[_, _, t, _]) = (q.shape(), k.shape()) else { return Err(call.wrong("operand 0", "has no heads").into()) };
+        let (&[_, _, s, _], &[_, _, t, _]) = (q.shape(), k.shape()) else {
+            return Err(call.wrong("operand 0", "has no heads").into());
+        };
         let offset = match (call.optional(4), &lengths) {
             (Some(past), _) => on.host(&[], &[past.shape().get(2).copied().unwrap_or(0) as i64])?,
             (None, Some(lengths)) => on.sub(lengths, &on.host(&[], &[s as i64])?)?,

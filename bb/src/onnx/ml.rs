@@ -5,7 +5,11 @@ use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
 /// Numbers that an attribute lists, of which one serves all features.
-fn features<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, name: &str) -> Result<Option<B::Tensor>, B::Error> {
+fn features<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    name: &str,
+) -> Result<Option<B::Tensor>, B::Error> {
     Ok(match call.floats(name)? {
         None | Some([]) => None,
         Some([only]) => Some(on.host(&[], &[*only])?),
@@ -33,7 +37,9 @@ pub(super) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         "MAX" => on.reduce_max(&on.abs(&x)?, &axes, true)?,
         "L1" => on.reduce_sum(&on.abs(&x)?, &axes, true)?,
         "L2" => on.sqrt(&on.reduce_sum(&on.mul(&x, &x)?, &axes, true)?)?,
-        other => return Err(call.wrong("norm", format!("is `{other}`, expected `MAX`, `L1` or `L2`")).into()),
+        other => {
+            return Err(call.wrong("norm", format!("is `{other}`, expected `MAX`, `L1` or `L2`")).into());
+        }
     };
     let zero = on.equal(&norm, &on.scalar_like(&x, 0.0)?)?;
     Ok(one(on.r#where(&zero, &x, &on.div(&x, &norm)?)?))

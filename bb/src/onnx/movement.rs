@@ -11,10 +11,8 @@ pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
     let to = call.list(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
     let allow_zero = call.flag("allowzero", false)?;
     // Extents that are all given do not depend on the operand's.
-    let given: Option<Vec<usize>> = to
-        .iter()
-        .map(|&d| usize::try_from(d).ok().filter(|&d| d != 0 || allow_zero))
-        .collect();
+    let given: Option<Vec<usize>> =
+        to.iter().map(|&d| usize::try_from(d).ok().filter(|&d| d != 0 || allow_zero)).collect();
     match given {
         Some(shape) => Ok(one(on.reshape(x, &shape)?)),
         None => {
@@ -57,7 +55,9 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
     let sizes: Vec<usize> = match call.list(on, "split", 1)? {
         Some(sizes) => sizes
             .iter()
-            .map(|&s| usize::try_from(s).map_err(|_| call.wrong("split", format!("has a part of extent {s}"))))
+            .map(|&s| {
+                usize::try_from(s).map_err(|_| call.wrong("split", format!("has a part of extent {s}")))
+            })
             .collect::<Result<_, _>>()?,
         None => even_parts(call, x, axis)?,
     };
@@ -96,6 +96,7 @@ pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 
 /// `Unsqueeze`: axes as an attribute before opset 13, an operand since.
 pub(super) fn unsqueeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let axes = call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;
+    let axes =
+        call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;
     Ok(one(on.unsqueeze(call.input(0)?, &axes)?))
 }

@@ -8,7 +8,11 @@ use bb_ir::Axis;
 use smallvec::smallvec;
 
 /// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
-pub(super) fn channel_operand<B: Ops + ?Sized>(on: &B, v: &B::Tensor, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(super) fn channel_operand<B: Ops + ?Sized>(
+    on: &B,
+    v: &B::Tensor,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     per_channel(on, v, x.rank())
 }
 
@@ -91,7 +95,8 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
         let kept = on.mul(old, &on.scalar_like(old, momentum)?)?;
         on.add(&kept, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)
     };
-    let mut results: Results<B::Tensor> = smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
+    let mut results: Results<B::Tensor> =
+        smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
     // Opsets below 14 also return the batch's own moments.
     results.extend([Some(now), Some(spread)]);
     Ok(results)
@@ -107,7 +112,11 @@ pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
 }
 
 /// `y` scaled and shifted by one number for each channel, operands 1 and 2.
-fn scaled_and_shifted<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+fn scaled_and_shifted<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
     on.add(&on.mul(y, &scale)?, &bias)
 }
@@ -116,9 +125,13 @@ fn scaled_and_shifted<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, y: &B
 pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
     let groups = call.int("num_groups")?;
-    let [n, c, rest @ ..] = x.shape() else { return Err(call.wrong("operand 0", "has fewer than two dimensions").into()) };
+    let [n, c, rest @ ..] = x.shape() else {
+        return Err(call.wrong("operand 0", "has fewer than two dimensions").into());
+    };
     let g = usize::try_from(groups).ok().filter(|&g| g > 0 && c.is_multiple_of(g));
-    let g = g.ok_or_else(|| call.wrong("num_groups", format!("is {groups}, of which {c} channels are no multiple")))?;
+    let g = g.ok_or_else(|| {
+        call.wrong("num_groups", format!("is {groups}, of which {c} channels are no multiple"))
+    })?;
     let size = c / g * rest.iter().product::<usize>();
     let epsilon = call.float_or("epsilon", 1e-5)?;
     let grouped = on.reshape(x, &[*n, g, size])?;
@@ -170,7 +183,8 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
     let inner: usize = shape.iter().skip(2).product();
     let flat = [shape.first().copied().unwrap_or(1), channels as usize, inner];
     let sums = on.reshape(&on.matmul(&band, &on.reshape(&on.mul(x, x)?, &flat)?)?, shape)?;
-    let base = on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
+    let base =
+        on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
     Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
 }
 

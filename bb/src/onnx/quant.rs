@@ -175,7 +175,8 @@ pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     let a = on.sub(&wide(x)?, &per_filter(&wide(call.input(2)?)?, 0)?)?;
     let b = on.sub(&wide(w)?, &per_filter(&wide(call.input(5)?)?, rank - 1)?)?;
     let product = super::window::plain_conv(on, call, &a, &b, call.optional(8))?;
-    let scale = on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, rank.saturating_sub(2))?)?;
+    let scale =
+        on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, rank.saturating_sub(2))?)?;
     let (y_scale, y_zero) = (per_filter(call.input(6)?, 0)?, per_filter(call.input(7)?, 0)?);
     Ok(one(requantized(on, &product, &scale, &y_scale, &y_zero)?))
 }

@@ -100,14 +100,24 @@ pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
         while extent > 1 {
             let half = extent / 2;
             let product = on.mul(&part(on, &y, 0, half, axis)?, &part(on, &y, half, 2 * half, axis)?)?;
-            y = if extent % 2 == 0 { product } else { on.concat(&[&product, &part(on, &y, 2 * half, extent, axis)?], axis)? };
+            y = if extent % 2 == 0 {
+                product
+            } else {
+                on.concat(&[&product, &part(on, &y, 2 * half, extent, axis)?], axis)?
+            };
             extent = half + extent % 2;
         }
     }
     Ok(one(if r.keepdims { on.identity(&y)? } else { without(on, &y, &axes)? }))
 }
 
-fn part<B: Ops + ?Sized>(on: &B, x: &B::Tensor, from: i64, to: i64, axis: i64) -> Result<B::Tensor, B::Error> {
+fn part<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    from: i64,
+    to: i64,
+    axis: i64,
+) -> Result<B::Tensor, B::Error> {
     on.slice(x, &[from], &[to], &[axis], &[])
 }
 
@@ -121,7 +131,12 @@ pub(super) struct Extremum {
 }
 
 /// The position of the extremum along `axis`, which stays as 1.
-pub(super) fn arg_extremum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, which: Extremum) -> Result<B::Tensor, B::Error> {
+pub(super) fn arg_extremum<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    which: Extremum,
+) -> Result<B::Tensor, B::Error> {
     let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let extent = x.shape().get(at).copied().unwrap_or(0);
     let mut shape = vec![1; x.rank()];
@@ -148,7 +163,12 @@ pub(super) fn arg_extremum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, wh
 
 fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> Answer<B> {
     let axis = call.int_or("axis", 0)?;
-    let at = arg_extremum(on, call.input(0)?, axis, Extremum { least, last: call.flag("select_last_index", false)? })?;
+    let at = arg_extremum(
+        on,
+        call.input(0)?,
+        axis,
+        Extremum { least, last: call.flag("select_last_index", false)? },
+    )?;
     Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
 }
 

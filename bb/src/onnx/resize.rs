@@ -59,18 +59,23 @@ const MOST: usize = 1 << 27;
 fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Scaled>, B::Error> {
     let x = call.input(0)?;
     let axes: Vec<usize> = match call.ints("axes")? {
-        Some(axes) => axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?,
+        Some(axes) => {
+            axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
+        }
         None => (0..x.rank()).collect(),
     };
     let from: Vec<usize> = axes.iter().filter_map(|&a| x.shape().get(a).copied()).collect();
     let given = |index| call.optional(index).filter(|t| t.shape().iter().all(|&d| d != 0));
     let (scales_at, region) = if call.opset() < 11 { (1, None) } else { (2, given(1)) };
     let region = match region {
-        Some(region) if call.text_or("coordinate_transformation_mode", "")? == "tf_crop_and_resize" => floats(on, region)?,
+        Some(region) if call.text_or("coordinate_transformation_mode", "")? == "tf_crop_and_resize" => {
+            floats(on, region)?
+        }
         _ => Vec::new(),
     };
     let wrong = |what: &str, n: usize| call.wrong(what, format!("has {n} numbers for {} axes", axes.len()));
-    let scales_attribute = call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+    let scales_attribute =
+        call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
     let pairs: Vec<(usize, f64)> = if let Some(sizes) = given(3).filter(|_| call.opset() >= 11) {
         let sizes = on.ints(sizes)?;
         if sizes.len() != axes.len() {
@@ -83,7 +88,9 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
             _ => None,
         };
         match common {
-            Some(scale) => from.iter().map(|&from| ((scale * from as f64 + 0.5).floor() as usize, scale)).collect(),
+            Some(scale) => {
+                from.iter().map(|&from| ((scale * from as f64 + 0.5).floor() as usize, scale)).collect()
+            }
             None => sizes.iter().zip(each).map(|(&size, scale)| (size.max(0) as usize, scale)).collect(),
         }
     } else {
@@ -95,7 +102,10 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         if scales.len() != axes.len() {
             return Err(wrong("scales", scales.len()).into());
         }
-        from.iter().zip(scales).map(|(&from, scale)| ((from as f64 * scale).floor() as usize, scale)).collect()
+        from.iter()
+            .zip(scales)
+            .map(|(&from, scale)| ((from as f64 * scale).floor() as usize, scale))
+            .collect()
     };
     let mut all = Vec::with_capacity(axes.len());
     for (i, ((&axis, &from), (to, scale))) in axes.iter().zip(&from).zip(pairs).enumerate() {
@@ -123,14 +133,19 @@ fn weight(cubic: Option<f64>, distance: f64) -> f64 {
 pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
     let old = call.opset() < 11;
-    let transform = if old { "asymmetric" } else { call.text_or("coordinate_transformation_mode", "half_pixel")? };
+    let transform =
+        if old { "asymmetric" } else { call.text_or("coordinate_transformation_mode", "half_pixel")? };
     let nearest = if old { "floor" } else { call.text_or("nearest_mode", "round_prefer_floor")? };
     let mode = call.text_or("mode", "nearest")?;
     let all = scaled(on, call)?;
     let cubic = match mode {
         "nearest" | "linear" | "bilinear" => None,
         "cubic" => Some(call.float_or("cubic_coeff_a", -0.75)?),
-        other => return Err(call.wrong("mode", format!("is `{other}`, expected `nearest`, `linear` or `cubic`")).into()),
+        other => {
+            return Err(call
+                .wrong("mode", format!("is `{other}`, expected `nearest`, `linear` or `cubic`"))
+                .into());
+        }
     };
     let (antialias, exclude) = (call.flag("antialias", false)?, call.flag("exclude_outside", false)?);
     let mut y = if mode == "nearest" { x.clone() } else { math::to(on, x, wide(x.dtype()))? };
@@ -138,7 +153,9 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     for s in all {
         let positions: Option<Vec<f64>> = (0..s.to).map(|i| s.position(transform, i)).collect();
         let Some(positions) = positions else {
-            return Err(call.wrong("coordinate_transformation_mode", format!("is `{transform}`, which is none")).into());
+            return Err(call
+                .wrong("coordinate_transformation_mode", format!("is `{transform}`, which is none"))
+                .into());
         };
         if transform == "tf_crop_and_resize" {
             let beyond: Vec<bool> = positions.iter().map(|&p| p < 0.0 || p > s.from as f64 - 1.0).collect();
@@ -166,13 +183,16 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
                 "round_prefer_ceil" => Some((p + 0.5).floor()),
                 _ => None,
             };
-            let indices: Option<Vec<i64>> = positions.iter().map(|&p| Some((chosen(p)? as i64).clamp(0, last))).collect();
-            let indices = indices.ok_or_else(|| call.wrong("nearest_mode", format!("is `{nearest}`, which is none")))?;
+            let indices: Option<Vec<i64>> =
+                positions.iter().map(|&p| Some((chosen(p)? as i64).clamp(0, last))).collect();
+            let indices = indices
+                .ok_or_else(|| call.wrong("nearest_mode", format!("is `{nearest}`, which is none")))?;
             on.gather(&y, &on.host(&[indices.len()], &indices)?, s.axis as i64)?
         } else {
             let stretch = if antialias { s.scale.min(1.0) } else { 1.0 };
-            let matrix = weights(s.from, &positions, cubic, stretch, exclude)
-                .ok_or_else(|| call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to))))?;
+            let matrix = weights(s.from, &positions, cubic, stretch, exclude).ok_or_else(|| {
+                call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to)))
+            })?;
             let matrix = math::to(on, &on.host(&[s.from, s.to], &matrix)?, y.dtype())?;
             let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
             perm.swap(s.axis, x.rank() - 1);
@@ -196,14 +216,21 @@ fn wide(dtype: DataType) -> DataType {
 }
 
 /// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.
-fn weights(from: usize, positions: &[f64], cubic: Option<f64>, stretch: f64, exclude: bool) -> Option<Vec<f64>> {
+fn weights(
+    from: usize,
+    positions: &[f64],
+    cubic: Option<f64>,
+    stretch: f64,
+    exclude: bool,
+) -> Option<Vec<f64>> {
     let to = positions.len();
     let count = from.checked_mul(to).filter(|&n| n <= MOST)?;
     let mut matrix = vec![0.0; count];
     let reach = if cubic.is_some() { 2.0 } else { 1.0 } / stretch;
     for (column, &p) in positions.iter().enumerate() {
         let (first, last) = ((p - reach).floor() as i64, (p + reach).ceil() as i64);
-        let mut near: Vec<(i64, f64)> = (first..=last).map(|q| (q, weight(cubic, (q as f64 - p) * stretch))).collect();
+        let mut near: Vec<(i64, f64)> =
+            (first..=last).map(|q| (q, weight(cubic, (q as f64 - p) * stretch))).collect();
         if exclude {
             near.retain(|(q, _)| (0..from as i64).contains(q));
         }

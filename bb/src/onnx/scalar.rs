@@ -90,7 +90,9 @@ variadic! {
 /// `Mean`.
 pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let total = sum(on, call)?;
-    let Some(total) = total.into_iter().next().flatten() else { return Err(call.wrong("operands", "are missing").into()) };
+    let Some(total) = total.into_iter().next().flatten() else {
+        return Err(call.wrong("operands", "are missing").into());
+    };
     Ok(one(on.div(&total, &on.scalar_like(&total, call.len() as f64)?)?))
 }
 
@@ -99,7 +101,9 @@ pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
     let tanh = match call.text_or("approximate", "none")? {
         "none" => false,
         "tanh" => true,
-        other => return Err(call.wrong("approximate", format!("is `{other}`, expected `none` or `tanh`")).into()),
+        other => {
+            return Err(call.wrong("approximate", format!("is `{other}`, expected `none` or `tanh`")).into());
+        }
     };
     Ok(one(on.gelu(call.input(0)?, tanh)?))
 }
@@ -128,7 +132,8 @@ pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 /// `Selu`: opset 1 has fewer digits of its constants.
 pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
-    let (alpha, gamma) = if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
+    let (alpha, gamma) =
+        if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
     let y = on.elu(x, call.float_or("alpha", alpha)?)?;
     Ok(one(on.mul(&y, &on.scalar_like(x, call.float_or("gamma", gamma)?)?)?))
 }
@@ -148,7 +153,8 @@ pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 /// `PRelu`; before opset 7, a vector of slopes is one for each channel.
 pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
-    let slope = if call.opset() < 7 { channel_operand(on, call.input(1)?, x)? } else { call.input(1)?.clone() };
+    let slope =
+        if call.opset() < 7 { channel_operand(on, call.input(1)?, x)? } else { call.input(1)?.clone() };
     let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
     Ok(one(on.r#where(&negative, &on.mul(x, &slope)?, x)?))
 }

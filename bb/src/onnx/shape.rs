@@ -24,7 +24,11 @@ pub(super) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// Reads extents that a tensor holds.
-pub(super) fn extents<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<Vec<usize>, B::Error> {
+pub(super) fn extents<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+) -> Result<Vec<usize>, B::Error> {
     let list = on.ints(call.input(index)?)?;
     let sizes: Option<Vec<usize>> = list.iter().map(|&d| usize::try_from(d).ok()).collect();
     sizes.ok_or_else(|| call.wrong("shape", format!("is {list:?}; extents are not negative")).into())
@@ -45,7 +49,9 @@ pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
         None => TensorData::scalar(0f32),
     };
     // The filling body makes small ones on the host; what it cannot say in a float is repeated.
-    let number = cast(&value, DataType::F64, Rounding::default()).ok().and_then(|v| v.as_slice().ok()?.first().copied());
+    let number = cast(&value, DataType::F64, Rounding::default())
+        .ok()
+        .and_then(|v| v.as_slice().ok()?.first().copied());
     match number.filter(|_| value.dtype().is_compute() && value.dtype().bits() < 64) {
         Some(number) => Ok(one(on.full(&to, number, value.dtype())?)),
         None => Ok(one(on.expand(&on.constant(&value)?, &to)?)),
@@ -94,7 +100,11 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
     let x = call.input(0)?;
     let axis = call.int_or("axis", 1)?;
     // The axis may be the rank itself: all dimensions are rows.
-    let at = if axis == x.rank() as i64 { x.rank() } else { Axis::new(axis, x.rank()).map_err(Error::from)?.get() };
+    let at = if axis == x.rank() as i64 {
+        x.rank()
+    } else {
+        Axis::new(axis, x.rank()).map_err(Error::from)?.get()
+    };
     let (rows, columns) = x.shape().split_at(at);
     Ok(one(on.reshape(x, &[rows.iter().product(), columns.iter().product()])?))
 }
@@ -103,7 +113,8 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
     if call.opset() >= 12 {
-        let training = call.optional(2).map(|t| on.ints(t)).transpose()?.is_some_and(|t| t.iter().any(|&v| v != 0));
+        let training =
+            call.optional(2).map(|t| on.ints(t)).transpose()?.is_some_and(|t| t.iter().any(|&v| v != 0));
         let ratio = match call.optional(1) {
             Some(ratio) if training => number(on, ratio)?,
             _ => 0.5,
@@ -146,13 +157,18 @@ pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
         on.ints(call.input(1)?)?
     };
     if repeats.len() != x.rank() || repeats.iter().any(|&r| r < 0) {
-        return Err(call.wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank())).into());
+        return Err(call
+            .wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank()))
+            .into());
     }
     // Each dimension beside one of extent 1, which grows.
     let beside: Vec<usize> = x.shape().iter().flat_map(|&d| [1, d]).collect();
     let grown: Vec<usize> = x.shape().iter().zip(&repeats).flat_map(|(&d, &r)| [r as usize, d]).collect();
-    let tiled: Option<Vec<usize>> = x.shape().iter().zip(&repeats).map(|(&d, &r)| d.checked_mul(r as usize)).collect();
-    let Some(tiled) = tiled else { return Err(call.wrong("repeats", "makes more elements than memory can hold").into()) };
+    let tiled: Option<Vec<usize>> =
+        x.shape().iter().zip(&repeats).map(|(&d, &r)| d.checked_mul(r as usize)).collect();
+    let Some(tiled) = tiled else {
+        return Err(call.wrong("repeats", "makes more elements than memory can hold").into());
+    };
     let y = on.expand(&on.reshape(x, &beside)?, &grown)?;
     Ok(one(on.reshape(&y, &tiled)?))
 }
@@ -268,7 +284,9 @@ pub(super) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
         return Ok(one(on.pad(x, value.as_ref(), &given, mode)?));
     };
     if given.len() != 2 * axes.len() {
-        return Err(call.wrong("pads", format!("has {} numbers for {} axes", given.len(), axes.len())).into());
+        return Err(call
+            .wrong("pads", format!("has {} numbers for {} axes", given.len(), axes.len()))
+            .into());
     }
     let (starts, ends) = given.split_at(axes.len());
     let mut pads = vec![0; 2 * x.rank()];
@@ -295,7 +313,9 @@ fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
 /// `DepthToSpace`: channels become blocks.
 pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, b) = (call.input(0)?, block(call)?);
-    let &[n, c, h, w] = x.shape() else { return Err(call.wrong("operand 0", "has no four dimensions").into()) };
+    let &[n, c, h, w] = x.shape() else {
+        return Err(call.wrong("operand 0", "has no four dimensions").into());
+    };
     let depth = c / (b * b);
     let (apart, perm) = match call.text_or("mode", "DCR")? {
         "DCR" => ([n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2]),
@@ -309,7 +329,9 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 /// `SpaceToDepth`: blocks become channels.
 pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, b) = (call.input(0)?, block(call)?);
-    let &[n, c, h, w] = x.shape() else { return Err(call.wrong("operand 0", "has no four dimensions").into()) };
+    let &[n, c, h, w] = x.shape() else {
+        return Err(call.wrong("operand 0", "has no four dimensions").into());
+    };
     let moved = on.transpose(&on.reshape(x, &[n, c, h / b, b, w / b, b])?, &[0, 3, 5, 1, 2, 4])?;
     Ok(one(on.reshape(&moved, &[n, c * b * b, h / b, w / b])?))
 }

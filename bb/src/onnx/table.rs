@@ -1,8 +1,8 @@
 //! Which function serves an operator of an opset: one row per operator, with every version of its history.
 
 use super::{
-    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r, resize as z,
-    scalar as s, shape as h, window as w,
+    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q,
+    reduce as r, resize as z, scalar as s, shape as h, window as w,
 };
 use crate::ext::Ops;
 
@@ -51,7 +51,11 @@ macro_rules! operators {
 /// Returns the operator and its function for a model that imports `opset` of `domain`.
 ///
 /// `ai.onnx` is another name of the empty domain.
-pub fn lookup<B: Ops + ?Sized>(domain: &str, op_type: &str, opset: i64) -> Option<(&'static Operator, Function<B>)> {
+pub fn lookup<B: Ops + ?Sized>(
+    domain: &str,
+    op_type: &str,
+    opset: i64,
+) -> Option<(&'static Operator, Function<B>)> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
     let end = OPERATORS.partition_point(|o| (o.domain, o.name, o.since) <= (domain, op_type, opset));
     let index = end.checked_sub(1)?;

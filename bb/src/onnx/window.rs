@@ -22,7 +22,11 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
     }
     let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
         let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count { Ok(list) } else { Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len()))) }
+        if list.len() == count {
+            Ok(list)
+        } else {
+            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
+        }
     };
     let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
     let lower = match call.text_or("auto_pad", "NOTSET")? {
@@ -58,14 +62,18 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
 fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error> {
     let own: Vec<i64> = w.shape().iter().skip(2).map(|&d| d as i64).collect();
     match call.ints("kernel_shape")? {
-        Some(given) if given != own => Err(call.wrong("kernel_shape", format!("is {given:?}; the filters' is {own:?}"))),
+        Some(given) if given != own => {
+            Err(call.wrong("kernel_shape", format!("is {given:?}; the filters' is {own:?}")))
+        }
         _ => Ok(own),
     }
 }
 
 /// The kernel that the attribute says.
 fn given_kernel<T: Tensor>(call: &Call<'_, T>) -> Result<Vec<i64>, Error> {
-    call.ints("kernel_shape")?.map(<[i64]>::to_vec).ok_or_else(|| call.wrong("kernel_shape", "is missing; the operator needs it"))
+    call.ints("kernel_shape")?
+        .map(<[i64]>::to_vec)
+        .ok_or_else(|| call.wrong("kernel_shape", "is missing; the operator needs it"))
 }
 
 /// `Conv`.
@@ -86,7 +94,12 @@ pub(super) fn plain_conv<B: Ops + ?Sized>(
 }
 
 /// Operand `index` as `i32`, less its zero point at `zero`, which may be one for each filter.
-fn centred<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize, zero: usize) -> Result<B::Tensor, B::Error> {
+fn centred<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+    zero: usize,
+) -> Result<B::Tensor, B::Error> {
     let x = math::to(on, call.input(index)?, DataType::I32)?;
     let Some(zero) = call.optional(zero) else { return Ok(x) };
     let zero = math::to(on, zero, DataType::I32)?;
@@ -111,7 +124,11 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let auto = call.text_or("auto_pad", "NOTSET")?;
     let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
         let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count { Ok(list) } else { Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len()))) }
+        if list.len() == count {
+            Ok(list)
+        } else {
+            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
+        }
     };
     let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
     let extra = list("output_padding", n, 0)?;
@@ -127,7 +144,13 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         None => list("pads", 2 * n, 0)?,
         Some(wanted) => {
             let (mut before, mut after) = (Vec::new(), Vec::new());
-            let lists = x.shape().iter().skip(2).zip(&wanted).zip(kernel.iter().zip(&dilations)).zip(strides.iter().zip(&extra));
+            let lists = x
+                .shape()
+                .iter()
+                .skip(2)
+                .zip(&wanted)
+                .zip(kernel.iter().zip(&dilations))
+                .zip(strides.iter().zip(&extra));
             for (((&extent, &wanted), (&kernel, &dilation)), (&stride, &extra)) in lists {
                 let total = stride * (extent as i64 - 1) + extra + (kernel - 1) * dilation + 1 - wanted;
                 let less = total.div_euclid(2);
@@ -152,7 +175,8 @@ pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
     if !call.wants(1) {
         return Ok(one(y));
     }
-    let positions = max_pool_positions(on, x, &resolved(call, x, &s, ceil)?, call.flag("storage_order", false)?)?;
+    let positions =
+        max_pool_positions(on, x, &resolved(call, x, &s, ceil)?, call.flag("storage_order", false)?)?;
     Ok(smallvec![Some(y), Some(positions)])
 }
 
@@ -184,11 +208,17 @@ pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// How many places of each window lie in the operand.
-fn window_counts<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, x: &B::Tensor, s: &Sliding) -> Result<B::Tensor, B::Error> {
+fn window_counts<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    s: &Sliding,
+) -> Result<B::Tensor, B::Error> {
     let all = resolved(call, x, s, call.flag("ceil_mode", false)?)?;
     let mut product = on.scalar_like(x, 1.0)?;
     for (i, w) in all.iter().enumerate() {
-        let inside = |o: usize| (0..w.kernel).filter(|&k| (0..w.extent as i64).contains(&w.position(k, o))).count();
+        let inside =
+            |o: usize| (0..w.kernel).filter(|&k| (0..w.extent as i64).contains(&w.position(k, o))).count();
         let counts: Vec<f64> = (0..w.out).map(|o| inside(o) as f64).collect();
         let mut shape = vec![1; all.len() - i];
         if let Some(first) = shape.first_mut() {

@@ -76,7 +76,9 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     }
     let read = read_values(recorded, outputs);
     let mut numbers: Vec<Option<u32>> = vec![None; recorded.values.len()];
-    for (value, number) in recorded.values.iter().zip(&mut numbers).zip(&read).filter(|(_, read)| **read).map(|(v, _)| v) {
+    for (value, number) in
+        recorded.values.iter().zip(&mut numbers).zip(&read).filter(|(_, read)| **read).map(|(v, _)| v)
+    {
         *number = match value.source {
             Source::Weight(index) => Some(weight(on, pool, index, weights)?),
             Source::Constant(index) => match recorded.constants.get(index as usize) {
@@ -96,7 +98,9 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
             })
             .collect();
         let wanted = step.outputs.iter().any(|v| read.get(*v as usize) == Some(&true));
-        let Some(known) = known.filter(|k| wanted && !k.is_empty() && worth_folding(recorded, step)) else { continue };
+        let Some(known) = known.filter(|k| wanted && !k.is_empty() && worth_folding(recorded, step)) else {
+            continue;
+        };
         let results = run(on, natives, pool, step, known)?;
         for (&v, &number) in step.outputs.iter().zip(&results) {
             if let Some(place) = numbers.get_mut(v as usize) {
@@ -140,7 +144,10 @@ fn weight<B: Backend + ?Sized>(
     weights: &[(bb_ir::graph::ValueId, TensorData)],
 ) -> Result<u32, B::Error> {
     let Some((_, data)) = weights.get(index as usize) else {
-        return crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: "weights", index: index as u16 });
+        return crate::ext::fail::<B, _>(crate::Error::UnknownIndex {
+            family: "weights",
+            index: index as u16,
+        });
     };
     let key = (data.dtype(), data.shape().into(), data.bytes().as_ptr().addr(), data.bytes().len());
     if let Some(&number) = pool.weights.get(&key) {
@@ -151,7 +158,11 @@ fn weight<B: Backend + ?Sized>(
     Ok(number)
 }
 
-fn literal<B: Backend + ?Sized>(on: &B, pool: &mut Pool<B::Tensor>, data: &TensorData) -> Result<u32, B::Error> {
+fn literal<B: Backend + ?Sized>(
+    on: &B,
+    pool: &mut Pool<B::Tensor>,
+    data: &TensorData,
+) -> Result<u32, B::Error> {
     let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
     if let Some(&number) = pool.literals.get(&key) {
         return Ok(number);
@@ -170,7 +181,9 @@ fn run<B: Backend + ?Sized, N: Natives<B>>(
     known: SmallVec<[Option<u32>; 3]>,
 ) -> Result<SmallVec<[u32; 1]>, B::Error> {
     let key = (step.spec, known);
-    if let Some((_, results)) = pool.folds.get(&key).and_then(|folds| folds.iter().find(|(p, _)| *p == step.params)) {
+    if let Some((_, results)) =
+        pool.folds.get(&key).and_then(|folds| folds.iter().find(|(p, _)| *p == step.params))
+    {
         return Ok(results.clone());
     }
     let results = {
@@ -261,10 +274,16 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
 }
 
 /// Keeps the constants that steps which will run, or the caller, read.
-fn compact<T: Clone>(pool: &Pool<T>, recorded: &Recorded, outputs: &[ValueNo], numbers: Vec<Option<u32>>) -> PlanConstants<T> {
+fn compact<T: Clone>(
+    pool: &Pool<T>,
+    recorded: &Recorded,
+    outputs: &[ValueNo],
+    numbers: Vec<Option<u32>>,
+) -> PlanConstants<T> {
     let mut kept: HashMap<u32, u32> = HashMap::new();
     let mut tensors = Vec::new();
-    let runs = |step: &&Step| step.outputs.iter().any(|v| numbers.get(*v as usize).copied().flatten().is_none());
+    let runs =
+        |step: &&Step| step.outputs.iter().any(|v| numbers.get(*v as usize).copied().flatten().is_none());
     let mut used = vec![false; numbers.len()];
     let read = recorded.steps.iter().filter(runs).flat_map(|s| s.inputs.iter().flatten()).chain(outputs);
     for &v in read {

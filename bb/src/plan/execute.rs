@@ -1,8 +1,8 @@
 //! Running a graph that was not compiled: check, plan, run, with tensors by name.
 
-use super::{CompileOptions, Module, compile_with};
 use super::constants::NoNatives;
 use super::program::Engine;
+use super::{CompileOptions, Module, compile_with};
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -33,7 +33,8 @@ pub(crate) fn run_named<B: Backend + ?Sized>(
     program: &dyn Executable<B>,
     mut inputs: HashMap<String, B::Tensor>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    let taken: Vec<Option<B::Tensor>> = program.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
+    let taken: Vec<Option<B::Tensor>> =
+        program.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
     if let Some(name) = inputs.into_keys().min() {
         let expected = program.inputs().iter().map(|port| port.name.clone()).collect();
         return Err(Error::UnknownInput { name, expected }.into());

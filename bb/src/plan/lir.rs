@@ -94,7 +94,8 @@ impl Plan {
         };
         let mut instructions = Vec::with_capacity(recorded.steps.len());
         for (at, step) in recorded.steps.iter().enumerate().filter(|(at, _)| keep.get(*at) == Some(&true)) {
-            let inputs = step.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| operand(&slot_of, v))).collect();
+            let inputs =
+                step.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| operand(&slot_of, v))).collect();
             let mut frees: SmallVec<[u32; 2]> = SmallVec::new();
             for &v in step.inputs.iter().flatten() {
                 let slot = at_of(&slot_of, v);

@@ -16,7 +16,7 @@ mod stage;
 
 pub(crate) use execute::{execute, run_named};
 pub use module::{CompileOptions, Module};
-pub(crate) use program::compile_with;
-pub(crate) use stage::{count_steps, is_control_flow, missing_of};
 pub(crate) use program::compile;
 pub use program::compile_whole_graph;
+pub(crate) use program::compile_with;
+pub(crate) use stage::{count_steps, is_control_flow, missing_of};

@@ -44,7 +44,11 @@ impl Module {
     /// # Errors
     ///
     /// [`Error::Ir`] if the model is not valid.
-    pub fn from_bytes(bytes: bytes::Bytes, limits: &bb_ir::Limits, folder: Option<&Path>) -> Result<Module, Error> {
+    pub fn from_bytes(
+        bytes: bytes::Bytes,
+        limits: &bb_ir::Limits,
+        folder: Option<&Path>,
+    ) -> Result<Module, Error> {
         let model = check::parse_model(bytes, limits)?;
         let options = CheckOptions { limits: limits.clone(), external_data: folder };
         Ok(Module::new(check::check(&model, &options)?.graph))
@@ -96,13 +100,19 @@ struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 impl CompileOptions {
     /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
     #[must_use]
-    pub fn with_families<B: Backend + ?Sized + 'static>(self, tables: &'static [FamilyTable<B>]) -> CompileOptions {
+    pub fn with_families<B: Backend + ?Sized + 'static>(
+        self,
+        tables: &'static [FamilyTable<B>],
+    ) -> CompileOptions {
         CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
     }
 
     /// Returns the families of `B`; none if the options were made for another backend.
     pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
-        self.families.as_ref().and_then(|any| any.downcast_ref::<Families<B>>()).map_or(&[], |families| families.0)
+        self.families
+            .as_ref()
+            .and_then(|any| any.downcast_ref::<Families<B>>())
+            .map_or(&[], |families| families.0)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Stages of a module as text, for people: one line per node, step or instruction.
 
-use super::lir::{Operand, Plan};
-use super::stage::{Arriving, Outcome, Resolved, Settings, Start, StageTrace, trace};
 use super::Module;
+use super::lir::{Operand, Plan};
+use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, trace};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::trace::Source;
@@ -10,8 +10,8 @@ use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::{Family, Param};
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::fmt::Write;
+use std::sync::Arc;
 
 impl Module {
     /// Prints the graph as authored, functions inlined.
@@ -28,7 +28,11 @@ impl Module {
     /// # Errors
     ///
     /// What makes lowering fail.
-    pub fn print_mir(&self, shapes: &HashMap<String, Vec<usize>>, natives: &[(Family, OpSet)]) -> Result<String, Error> {
+    pub fn print_mir(
+        &self,
+        shapes: &HashMap<String, Vec<usize>>,
+        natives: &[(Family, OpSet)],
+    ) -> Result<String, Error> {
         let traced = self.trace(shapes, natives)?;
         let mut text = String::new();
         for step in &traced.recorded.steps {
@@ -49,7 +53,8 @@ impl Module {
                     None => format!("%{no}"),
                 })
                 .collect();
-            let inputs: Vec<String> = step.inputs.iter().map(|v| v.map_or_else(|| "-".to_owned(), value)).collect();
+            let inputs: Vec<String> =
+                step.inputs.iter().map(|v| v.map_or_else(|| "-".to_owned(), value)).collect();
             line(&mut text, &outputs.join(", "), step.spec.method, &inputs, &params(step.spec, &step.params));
         }
         end(&mut text, &traced);
@@ -63,7 +68,11 @@ impl Module {
     /// # Errors
     ///
     /// What makes lowering fail.
-    pub fn print_lir(&self, shapes: &HashMap<String, Vec<usize>>, natives: &[(Family, OpSet)]) -> Result<String, Error> {
+    pub fn print_lir(
+        &self,
+        shapes: &HashMap<String, Vec<usize>>,
+        natives: &[(Family, OpSet)],
+    ) -> Result<String, Error> {
         let traced = self.trace(shapes, natives)?;
         let mut constants = 0;
         let of_value = traced
@@ -86,8 +95,11 @@ impl Module {
         };
         let mut text = String::new();
         for instruction in &plan.instructions {
-            let outputs: Vec<String> =
-                instruction.outputs.iter().map(|slot| slot.map_or_else(|| "_".to_owned(), |s| format!("s{s}"))).collect();
+            let outputs: Vec<String> = instruction
+                .outputs
+                .iter()
+                .map(|slot| slot.map_or_else(|| "_".to_owned(), |s| format!("s{s}")))
+                .collect();
             let inputs: Vec<String> = instruction.inputs.iter().map(operand).collect();
             let mut params = params(instruction.spec, &instruction.params);
             if !instruction.frees.is_empty() {
@@ -103,7 +115,11 @@ impl Module {
     }
 
     /// Traces the first stage.
-    fn trace(&self, shapes: &HashMap<String, Vec<usize>>, natives: &[(Family, OpSet)]) -> Result<StageTrace, Error> {
+    fn trace(
+        &self,
+        shapes: &HashMap<String, Vec<usize>>,
+        natives: &[(Family, OpSet)],
+    ) -> Result<StageTrace, Error> {
         let graph = self.graph();
         let arriving = graph
             .inputs
@@ -113,11 +129,15 @@ impl Module {
                 let named = shapes.get(graph.name_of(*value));
                 match ty {
                     Some(ValueType::Tensor { dtype, shape }) => {
-                        let declared = shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
+                        let declared =
+                            shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
                         let shape = named.map_or_else(|| declared.collect(), |s| Shape::from_slice(s));
                         Ok(Arriving { dtype: *dtype, shape, varies: true, known: None })
                     }
-                    _ => Err(Error::NotConstant { op: "trace".to_owned(), value: graph.name_of(*value).to_owned() }),
+                    _ => Err(Error::NotConstant {
+                        op: "trace".to_owned(),
+                        value: graph.name_of(*value).to_owned(),
+                    }),
                 }
             })
             .collect::<Result<Vec<_>, Error>>()?;
@@ -146,7 +166,8 @@ fn line(text: &mut String, outputs: &str, op: &str, inputs: &[String], params: &
 }
 
 fn params(spec: &bb_ir::op::OpSpec, params: &[Param<'_>]) -> String {
-    let text: Vec<String> = spec.params.iter().zip(params).map(|(spec, p)| format!("{}={}", spec.name, param(p))).collect();
+    let text: Vec<String> =
+        spec.params.iter().zip(params).map(|(spec, p)| format!("{}={}", spec.name, param(p))).collect();
     if text.is_empty() { String::new() } else { format!(" {{{}}}", text.join(", ")) }
 }
 
@@ -168,7 +189,9 @@ fn param(param: &Param<'_>) -> String {
 fn graph(text: &mut String, of: &Graph, depth: usize) {
     let indent = "  ".repeat(depth);
     for node in &of.nodes {
-        let name = |v: &Option<bb_ir::graph::ValueId>| v.map_or_else(|| "-".to_owned(), |v| of.name_of(v).to_owned());
+        let name = |v: &Option<bb_ir::graph::ValueId>| {
+            v.map_or_else(|| "-".to_owned(), |v| of.name_of(v).to_owned())
+        };
         let outputs: Vec<String> = node.outputs.iter().map(name).collect();
         let inputs: Vec<String> = node.inputs.iter().map(name).collect();
         let domain = if node.domain.is_empty() { String::new() } else { format!("{}::", node.domain) };
@@ -180,7 +203,13 @@ fn graph(text: &mut String, of: &Graph, depth: usize) {
             .collect();
         let scalars = if scalars.is_empty() { String::new() } else { format!(" {{{}}}", scalars.join(", ")) };
         text.push_str(&indent);
-        line(text, &outputs.join(", "), &format!("{domain}{}.{}", node.op_type, node.opset), &inputs, &scalars);
+        line(
+            text,
+            &outputs.join(", "),
+            &format!("{domain}{}.{}", node.op_type, node.opset),
+            &inputs,
+            &scalars,
+        );
         for (name, a) in node.attributes.iter() {
             if let Attribute::Graph(inner) = a {
                 text.push_str(&format!("{indent}  {name}:\n"));

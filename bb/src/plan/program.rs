@@ -10,8 +10,8 @@ use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, in_
 use super::{CompileOptions, Module};
 use crate::trace::to_graph;
 use crate::{Backend, BackendAttrs, Error, Executable, GraphIdentity, Port, Tensor};
-use bb_ir::proto::GraphProto;
 use bb_ir::graph::{Dim, ValueId, ValueType};
+use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -232,7 +232,8 @@ impl<T: Tensor, N> Program<T, N> {
                         .map(|(i, a)| Guard {
                             dtype: a.dtype,
                             rank: a.shape.len(),
-                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0).then_some(a.shape),
+                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0)
+                                .then_some(a.shape),
                             value: a.known,
                         })
                         .collect();
@@ -263,7 +264,8 @@ impl<T: Tensor, N> Program<T, N> {
         match self.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let constants = fold(on, &self.natives, &mut pool, &traced.recorded, &traced.outputs, weights)?;
+                let constants =
+                    fold(on, &self.natives, &mut pool, &traced.recorded, &traced.outputs, weights)?;
                 Ok(Code::Plan(Prepared::new(traced, constants)))
             }
             Engine::WholeGraph => {
@@ -277,7 +279,12 @@ impl<T: Tensor, N> Program<T, N> {
 
     /// Tells whether other runs may bring other extents of a live value.
     fn varies(&self, stage: &Stage<T>, position: usize) -> bool {
-        let ty = stage.start.live.get(position).and_then(|v| stage.resolved.graph.values.get(v.index())).map(|v| &v.ty);
+        let ty = stage
+            .start
+            .live
+            .get(position)
+            .and_then(|v| stage.resolved.graph.values.get(v.index()))
+            .map(|v| &v.ty);
         match ty {
             Some(ValueType::Tensor { shape: Some(dims), .. }) if stage.start.node == 0 => {
                 dims.iter().any(|d| !matches!(d, Dim::Known(_)))
@@ -292,7 +299,9 @@ impl Whole {
         let inputs = self.inputs.iter().cloned().zip(live.iter().map(|&x| x.clone())).collect();
         let attrs = BackendAttrs::default().with_identity(self.identity);
         let mut results = on.execute(&self.graph, inputs, attrs)?;
-        let take = |name: &String| results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into());
+        let take = |name: &String| {
+            results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into())
+        };
         self.outputs.iter().map(take).collect()
     }
 }
@@ -313,7 +322,8 @@ where
 
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
         // The common case, one stage and every input given, clones no tensor.
-        let given: Option<Vec<&B::Tensor>> = (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
+        let given: Option<Vec<&B::Tensor>> =
+            (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         if let Some(given) = given {
             let variant = self.variant(on, &self.first, &given)?;
             let results = self.run_variant(on, &variant, &given)?;
@@ -332,7 +342,8 @@ where
                 (Some(x), _) => x.clone(),
                 (None, Some(data)) => on.constant(data)?,
                 (None, None) => {
-                    let expected = self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
+                    let expected =
+                        self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
                     return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
                 }
             });

@@ -80,7 +80,9 @@ impl Numbers {
                 .map(|(name, attribute)| {
                     let attribute = match attribute {
                         Attribute::Graph(graph) => Attribute::Graph(Box::new(renumbered(graph))),
-                        Attribute::Graphs(graphs) => Attribute::Graphs(graphs.iter().map(renumbered).collect()),
+                        Attribute::Graphs(graphs) => {
+                            Attribute::Graphs(graphs.iter().map(renumbered).collect())
+                        }
                         other => other.clone(),
                     };
                     (name.to_owned(), attribute)

@@ -4,11 +4,11 @@
 //! graphs are one stage. Where a node needs such a value (the extents for a `Reshape`, say, computed from
 //! data), the stage ends before it; the next begins with that value read back from the backend.
 
-use crate::ext::OpSet;
 use super::splice::{splice, subgraphs};
+use crate::Error;
+use crate::ext::OpSet;
 use crate::onnx::{Call, Function, Results};
 use crate::trace::{Recorded, Traced, Tracer, ValueNo};
-use crate::Error;
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
@@ -44,7 +44,8 @@ impl Code {
         if is_control_flow(node) {
             return Some(Code::If);
         }
-        crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset).map(|(_, function)| Code::Call(function))
+        crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)
+            .map(|(_, function)| Code::Call(function))
     }
 }
 
@@ -235,7 +236,9 @@ pub(crate) fn trace(
                 resolved = Arc::new(Resolved::new(Arc::new(graph))?);
             }
             Err(error) => {
-                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(&resolved.graph, at, error)) };
+                let Some(wanted) = tracer.take_wanted() else {
+                    return Err(in_node(&resolved.graph, at, error));
+                };
                 if let Some(live) = start.live.iter().position(|v| is(&env, *v, wanted)) {
                     return Ok(Outcome::Needs(live));
                 }
@@ -263,7 +266,10 @@ pub(crate) fn trace(
             for (index, traced) in env.iter().enumerate() {
                 let value = ValueId(index as u32);
                 let needed = get(&resolved.last_reader, value).is_some_and(|last| last >= node);
-                let Some(traced) = traced.as_ref().filter(|_| needed && resolved.weight(value).is_none()) else { continue };
+                let Some(traced) = traced.as_ref().filter(|_| needed && resolved.weight(value).is_none())
+                else {
+                    continue;
+                };
                 match traced.known() {
                     Some(data) => begin.known.push((value, data.clone())),
                     None => {
@@ -278,7 +284,16 @@ pub(crate) fn trace(
     let wanted = cut.map(|(_, value)| value);
     let recorded = tracer.finish();
     let inputs = start.live.len();
-    Ok(Outcome::Done(Box::new(StageTrace { recorded, inputs, outputs, consulted, resolved, origins, next, wanted })))
+    Ok(Outcome::Done(Box::new(StageTrace {
+        recorded,
+        inputs,
+        outputs,
+        consulted,
+        resolved,
+        origins,
+        next,
+        wanted,
+    })))
 }
 
 /// What became of a node.
@@ -314,7 +329,12 @@ fn branch(tracer: &Tracer, graph: &Graph, at: usize, inputs: &[Option<Traced>]) 
 }
 
 /// Stores a node's results.
-fn store(graph: &Graph, at: usize, results: Results<Traced>, env: &mut [Option<Traced>]) -> Result<(), Error> {
+fn store(
+    graph: &Graph,
+    at: usize,
+    results: Results<Traced>,
+    env: &mut [Option<Traced>],
+) -> Result<(), Error> {
     let Some(node) = graph.nodes.get(at) else { return Ok(()) };
     let got = results.len();
     let mut results = results.into_iter();
@@ -337,11 +357,17 @@ fn is(env: &[Option<Traced>], value: ValueId, no: ValueNo) -> bool {
 }
 
 /// Returns a value, adding it to the trace where it is a weight not yet used.
-fn value_of(resolved: &Resolved, tracer: &Tracer, env: &mut [Option<Traced>], value: ValueId) -> Result<Traced, Error> {
+fn value_of(
+    resolved: &Resolved,
+    tracer: &Tracer,
+    env: &mut [Option<Traced>],
+    value: ValueId,
+) -> Result<Traced, Error> {
     if let Some(traced) = env.get(value.index()).and_then(Option::as_ref) {
         return Ok(traced.clone());
     }
-    let data = resolved.weight(value).and_then(|i| resolved.graph.constants.get(i as usize).map(|(_, d)| (i, d)));
+    let data =
+        resolved.weight(value).and_then(|i| resolved.graph.constants.get(i as usize).map(|(_, d)| (i, d)));
     let Some((index, data)) = data else {
         return Err(Error::MissingInput {
             name: resolved.graph.name_of(value).to_owned(),
@@ -357,19 +383,29 @@ fn value_of(resolved: &Resolved, tracer: &Tracer, env: &mut [Option<Traced>], va
 pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<crate::BoxError>) -> Error {
     let node = graph.nodes.get(at);
     let name = node.map_or_else(String::new, |n| crate::coverage::name(graph, n));
-    Error::Node { node: name, op: node.map_or_else(String::new, |n| n.op_type.clone()), source: source.into() }
+    Error::Node {
+        node: name,
+        op: node.map_or_else(String::new, |n| n.op_type.clone()),
+        source: source.into(),
+    }
 }
 
 /// Counts the steps that each node is lowered to, where the extents of all inputs are known; `None` where they
 /// are not, or where tracing needs values.
-pub(crate) fn count_steps(module: &crate::Module, natives: &[(Family, OpSet)]) -> Option<Vec<(usize, usize)>> {
+pub(crate) fn count_steps(
+    module: &crate::Module,
+    natives: &[(Family, OpSet)],
+) -> Option<Vec<(usize, usize)>> {
     let graph = module.graph();
     let arriving: Option<Vec<Arriving>> = graph
         .inputs
         .iter()
         .map(|value| match graph.values.get(value.index()).map(|v| &v.ty) {
             Some(ValueType::Tensor { dtype, shape: Some(dims) }) => {
-                let shape = dims.iter().map(|d| if let Dim::Known(n) = d { Some(*n) } else { None }).collect::<Option<_>>()?;
+                let shape = dims
+                    .iter()
+                    .map(|d| if let Dim::Known(n) = d { Some(*n) } else { None })
+                    .collect::<Option<_>>()?;
                 Some(Arriving { dtype: *dtype, shape, varies: false, known: None })
             }
             _ => None,
@@ -379,6 +415,14 @@ pub(crate) fn count_steps(module: &crate::Module, natives: &[(Family, OpSet)]) -
     let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
     let resolved = Arc::new(Resolved::new(module.shared()).ok()?);
     let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &settings).ok()? else { return None };
-    let ends = traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
-    Some(traced.origins.iter().zip(ends).map(|((from, node), to)| (*node as usize, (to - from) as usize)).collect())
+    let ends =
+        traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
+    Some(
+        traced
+            .origins
+            .iter()
+            .zip(ends)
+            .map(|((from, node), to)| (*node as usize, (to - from) as usize))
+            .collect(),
+    )
 }

@@ -60,10 +60,10 @@ impl Backends {
     ///
     /// [`Error::UnknownBackendType`], with the names of those that are here.
     pub fn typed<B: Backend + 'static>(&self) -> Result<Typed<'_, B>, Error> {
-        self.0.iter().find_map(BackendHandle::typed).ok_or_else(|| Error::UnknownBackendType {
-            ty: std::any::type_name::<B>(),
-            bound: self.names(),
-        })
+        self.0
+            .iter()
+            .find_map(BackendHandle::typed)
+            .ok_or_else(|| Error::UnknownBackendType { ty: std::any::type_name::<B>(), bound: self.names() })
     }
 
     /// Returns the backend that owns a value.
@@ -78,7 +78,12 @@ impl Backends {
     ///
     /// [`Error::ForeignTensor`] if operands have several owners, or one that is not here; the operation's own.
     #[inline]
-    pub fn call(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult {
+    pub fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
         let handle = match inputs.iter().flatten().next() {
             None => self.default_backend()?,
             Some(first) => match self.owner(first.owner()) {

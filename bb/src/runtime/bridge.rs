@@ -122,7 +122,12 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 
 /// Wraps a backend's own error.
 #[cold]
-pub(super) fn kernel<B: Backend>(counters: &Counters, owner: Owner, op: &'static str, error: B::Error) -> Error {
+pub(super) fn kernel<B: Backend>(
+    counters: &Counters,
+    owner: Owner,
+    op: &'static str,
+    error: B::Error,
+) -> Error {
     counters.failed();
     Error::Kernel { backend: owner.name(), op, source: Box::new(error) }
 }
@@ -149,7 +154,10 @@ fn message(payload: Box<dyn std::any::Any + Send>) -> String {
 /// # Errors
 ///
 /// [`Error::Unavailable`] if it fails or panics.
-pub(super) fn construct<B>(backend: &'static str, create: fn() -> Result<B, crate::BoxError>) -> Result<B, Error> {
+pub(super) fn construct<B>(
+    backend: &'static str,
+    create: fn() -> Result<B, crate::BoxError>,
+) -> Result<B, Error> {
     let made = catch(create)
         .unwrap_or_else(|message| Err(Error::Panicked { backend, op: "create", message }.into()));
     made.map_err(|source| Error::Unavailable { backend, source })

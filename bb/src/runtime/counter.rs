@@ -25,7 +25,8 @@ impl Place {
                 return Place(Cell::new(PLACES - 1));
             }
             // Acquire: what the place's last thread counted is seen by its next.
-            match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed) {
+            match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return Place(Cell::new(free)),
                 Err(now) => taken = now,
             }

@@ -45,7 +45,12 @@ pub trait BackendRuntime: Any + Send + Sync {
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if an operand is another instance's; the operation's own.
-    fn dispatch_atomic(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult;
+    fn dispatch_atomic(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult;
 
     /// Makes a tensor of a frame that came over the wire.
     ///
@@ -73,7 +78,11 @@ pub trait BackendRuntime: Any + Send + Sync {
     /// # Errors
     ///
     /// The backend's own: what makes the graph invalid, or what the options refuse.
-    fn compile(self: Arc<Self>, module: Module, options: &CompileOptions) -> Result<Arc<dyn ErasedExecutable>, Error>;
+    fn compile(
+        self: Arc<Self>,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Arc<dyn ErasedExecutable>, Error>;
 
     /// Hands a whole graph to the backend, which answers now or later.
     fn dispatch(

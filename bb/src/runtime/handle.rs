@@ -83,7 +83,11 @@ impl BackendHandle {
     /// # Errors
     ///
     /// The backend's own: what makes the graph invalid, or what the options refuse.
-    pub fn compile(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn ErasedExecutable>, Error> {
+    pub fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Arc<dyn ErasedExecutable>, Error> {
         self.runtime.clone().compile(module, options)
     }
 
@@ -99,7 +103,12 @@ impl BackendHandle {
     ///
     /// As [`BackendRuntime::dispatch_atomic`].
     #[inline]
-    pub fn call(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult {
+    pub fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
         self.runtime.dispatch_atomic(op, inputs, params)
     }
 }

@@ -69,7 +69,8 @@ impl RegistryBuilder {
 
     /// Sorts what was added.
     pub fn build(self) -> Registry {
-        let opened = self.running.into_iter().map(|(registration, handle)| (registration, OnceLock::from(handle)));
+        let opened =
+            self.running.into_iter().map(|(registration, handle)| (registration, OnceLock::from(handle)));
         let unopened = self.registrations.into_iter().map(|registration| (registration, OnceLock::new()));
         let mut slots: Vec<Slot> = unopened
             .chain(opened)

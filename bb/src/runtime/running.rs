@@ -6,8 +6,8 @@ use super::services::Counters;
 use super::{BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, Owner, Status, Value};
 use crate::ext::{Extended, FamilyTable};
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity,
-    Module, Outputs, Port,
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
+    GraphIdentity, Module, Outputs, Port,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -151,11 +151,14 @@ impl<B: Backend + 'static> Runtime<B> {
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
         match (attrs.identity, self.dispatches.load(Ordering::Relaxed)) {
-            (Some(identity), INHERITS) => ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs)),
+            (Some(identity), INHERITS) => {
+                ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs))
+            }
             (Some(identity), UNKNOWN) => {
                 let (completion, declined) = CompletionHandle::declinable();
                 let (again, kept) = (graph.clone(), inputs.clone());
-                let response = self.guard("dispatch", || Ok(self.backend.dispatch(again, kept, attrs, completion)));
+                let response =
+                    self.guard("dispatch", || Ok(self.backend.dispatch(again, kept, attrs, completion)));
                 let inherits = declined.load(Ordering::Relaxed);
                 self.dispatches.store(if inherits { INHERITS } else { ITSELF }, Ordering::Relaxed);
                 match inherits {
@@ -189,7 +192,10 @@ impl<B: Backend + 'static> Runtime<B> {
     }
 
     /// Erases what a backend answered.
-    fn answer(self: &Arc<Self>, response: Result<Typed<B>, Error>) -> ContractResponse<HashMap<String, Value>, Error> {
+    fn answer(
+        self: &Arc<Self>,
+        response: Result<Typed<B>, Error>,
+    ) -> ContractResponse<HashMap<String, Value>, Error> {
         match response {
             Err(error) => ContractResponse::Now(Err(error)),
             Ok(ContractResponse::Now(result)) => ContractResponse::Now(self.erase_results(result)),
@@ -200,7 +206,10 @@ impl<B: Backend + 'static> Runtime<B> {
         }
     }
 
-    fn erase_results(&self, result: Result<HashMap<String, B::Tensor>, B::Error>) -> Result<HashMap<String, Value>, Error> {
+    fn erase_results(
+        &self,
+        result: Result<HashMap<String, B::Tensor>, B::Error>,
+    ) -> Result<HashMap<String, Value>, Error> {
         match result {
             Ok(outputs) => Ok(bridge::erase_named(self.owner, outputs)),
             Err(error) => Err(bridge::kernel::<B>(&self.counters, self.owner, "dispatch", error)),
@@ -210,7 +219,10 @@ impl<B: Backend + 'static> Runtime<B> {
 
 impl<B: Backend + 'static> std::fmt::Debug for Runtime<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runtime").field("owner", &self.owner).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Runtime")
+            .field("owner", &self.owner)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -252,7 +264,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn extension_opsets(&self) -> Vec<AtomicOpsetDecl> {
-        self.families.iter().map(|table| self.opset(table.family(), crate::ext::rows(table.family()))).collect()
+        self.families
+            .iter()
+            .map(|table| self.opset(table.family(), crate::ext::rows(table.family())))
+            .collect()
     }
 
     fn abi_fingerprint(&self) -> u64 {
@@ -261,14 +276,20 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         bb_ir::op::fingerprint(own, opsets)
     }
 
-    fn dispatch_atomic(&self, op: &'static OpSpec, inputs: &[Option<&Value>], params: &[Param<'_>]) -> DispatchResult {
+    fn dispatch_atomic(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
         bridge::with_operands::<B::Tensor, _>(op.method, self.owner, inputs, |operands| {
             self.guard(op.method, || Ok(bridge::erase_all(self.owner, self.call(op, operands, params)?)))
         })
     }
 
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
-        let made = self.guard("materialize_from_wire", || self.backend.materialize_from_wire(type_hash, bytes))?;
+        let made =
+            self.guard("materialize_from_wire", || self.backend.materialize_from_wire(type_hash, bytes))?;
         Ok(self.erase(made))
     }
 
@@ -282,7 +303,11 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         self.guard("to_host", move || self.backend.to_host(&typed))
     }
 
-    fn compile(self: Arc<Self>, module: Module, options: &CompileOptions) -> Result<Arc<dyn ErasedExecutable>, Error> {
+    fn compile(
+        self: Arc<Self>,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Arc<dyn ErasedExecutable>, Error> {
         let executable = match options.identity {
             Some(identity) => self.plans.get_or(identity, || self.prepare(module, options))?,
             None => self.prepare(module, options)?,

@@ -20,7 +20,8 @@ pub struct Capabilities {
 impl Capabilities {
     /// Tells whether the backend has an operation of its own, rather than a body of primitives.
     pub fn is_native(&self, family: Family, index: u16) -> bool {
-        family == Family::Primitive || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
+        family == Family::Primitive
+            || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
     }
 }
 
@@ -92,7 +93,8 @@ impl Counters {
 
     /// Leaves the first state, if it is in it.
     pub(super) fn initialize(&self) {
-        let _was_later = self.lifecycle.compare_exchange(CREATED, READY, Ordering::Relaxed, Ordering::Relaxed);
+        let _was_later =
+            self.lifecycle.compare_exchange(CREATED, READY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Refuses calls from now on, and waits for what is pending.

@@ -29,7 +29,10 @@ pub(super) fn primitive(
         (P::Identity, [x]) => Some((*x).clone()),
         (P::Reshape | P::Squeeze | P::Unsqueeze, [x]) => Some(x.reshaped(shape)?),
         (P::Cast, [x]) => {
-            let rounding = Rounding { saturate: take::Bool("cast", params.get(1))?, mode: take::Round("cast", params.get(2))? };
+            let rounding = Rounding {
+                saturate: take::Bool("cast", params.get(1))?,
+                mode: take::Round("cast", params.get(2))?,
+            };
             Some(cast(x, take::Type("cast", params.first())?, rounding)?)
         }
         (P::Transpose, [x]) => {
@@ -51,7 +54,9 @@ pub(super) fn primitive(
         (P::Gather, [data, indices]) => gather(data, indices, shape, take::Int("gather", params.first())?)?,
         (P::Where, [condition, x, y]) => select(condition, x, y, shape)?,
         (P::Equal | P::Greater | P::Less, [a, b]) => compare(op, a, b, shape)?,
-        (P::ReduceMax | P::ReduceMin, [x]) if x.dtype() == DataType::Bool => extremum_of_bools(op, x, shape, params)?,
+        (P::ReduceMax | P::ReduceMin, [x]) if x.dtype() == DataType::Bool => {
+            extremum_of_bools(op, x, shape, params)?
+        }
         _ => match inputs.first().map(|x| x.dtype()) {
             Some(DataType::I64) => numeric::<i64>(op, inputs, shape, params)?,
             Some(DataType::I32) => numeric::<i32>(op, inputs, shape, params)?,
@@ -179,9 +184,11 @@ fn numeric<T: Number>(
         (P::Pow, [a, b]) => match exponents(b)? {
             None => None,
             Some(b) => {
-                let (base, at) = (a.as_slice::<T>()?, [spread(a.shape(), shape), spread(inputs_shape(inputs, 1), shape)]);
+                let (base, at) =
+                    (a.as_slice::<T>()?, [spread(a.shape(), shape), spread(inputs_shape(inputs, 1), shape)]);
                 let [left, right] = at;
-                let powers = left.iter().zip(&right).filter_map(|(&i, &j)| Some(base.get(i)?.pow(*b.get(j)?)));
+                let powers =
+                    left.iter().zip(&right).filter_map(|(&i, &j)| Some(base.get(i)?.pow(*b.get(j)?)));
                 Some(powers.collect::<Option<_>>().ok_or_else(zero_division)?)
             }
         },
@@ -207,7 +214,8 @@ fn numeric<T: Number>(
             }
             if op == P::ReduceMean {
                 let count = T::count(count);
-                out = out.into_iter().map(|v| v.div(count)).collect::<Option<_>>().ok_or_else(zero_division)?;
+                out =
+                    out.into_iter().map(|v| v.div(count)).collect::<Option<_>>().ok_or_else(zero_division)?;
             }
             Some(out)
         }
@@ -259,7 +267,8 @@ fn strides(shape: &[usize]) -> Vec<isize> {
 fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
     let mut positions = vec![start];
     for (&extent, &stride) in extents.iter().zip(strides) {
-        positions = positions.iter().flat_map(|&p| (0..extent as isize).map(move |i| p + i * stride)).collect();
+        positions =
+            positions.iter().flat_map(|&p| (0..extent as isize).map(move |i| p + i * stride)).collect();
     }
     positions.into_iter().map(|p| p as usize).collect()
 }
@@ -274,7 +283,12 @@ fn spread(shape: &[usize], to: &[usize]) -> Vec<usize> {
 }
 
 /// Applies `f` to broadcast pairs.
-fn zip<T: Number, U, F: Fn(T, T) -> U>(a: &TensorData, b: &TensorData, shape: &[usize], f: F) -> Result<Vec<U>, Error> {
+fn zip<T: Number, U, F: Fn(T, T) -> U>(
+    a: &TensorData,
+    b: &TensorData,
+    shape: &[usize],
+    f: F,
+) -> Result<Vec<U>, Error> {
     let (x, y) = (a.as_slice::<T>()?, b.as_slice::<T>()?);
     let at = spread(a.shape(), shape).into_iter().zip(spread(b.shape(), shape));
     Ok(at.filter_map(|(i, j)| Some(f(*x.get(i)?, *y.get(j)?))).collect())
@@ -291,7 +305,11 @@ fn moved(x: &TensorData, shape: &[usize], positions: &[usize]) -> Result<Option<
     Ok(Some(TensorData::adopt(x.dtype(), shape, bytes.into())?))
 }
 
-fn split(x: &TensorData, results: &[(DataType, Shape)], params: &[Param<'_>]) -> Result<Option<Vec<TensorData>>, Error> {
+fn split(
+    x: &TensorData,
+    results: &[(DataType, Shape)],
+    params: &[Param<'_>],
+) -> Result<Option<Vec<TensorData>>, Error> {
     let sizes = take::Extents("split", params.get(1))?;
     let axis = infer::split(x.shape(), take::Int("split", params.first())?, sizes)?.get();
     let own = strides(x.shape());
@@ -309,7 +327,8 @@ fn split(x: &TensorData, results: &[(DataType, Shape)], params: &[Param<'_>]) ->
 fn concat(xs: &[&TensorData], shape: &[usize], axis: i64) -> Result<Option<TensorData>, Error> {
     let shapes: Vec<&[usize]> = xs.iter().map(|x| x.shape()).collect();
     let axis = infer::concat(&shapes, axis)?.axis.get();
-    let Some(dtype) = xs.first().map(|x| x.dtype()).filter(|d| d.bits() % 8 == 0 && *d != DataType::String) else {
+    let Some(dtype) = xs.first().map(|x| x.dtype()).filter(|d| d.bits() % 8 == 0 && *d != DataType::String)
+    else {
         return Ok(None);
     };
     let outer: usize = shape.iter().take(axis).product();
@@ -323,7 +342,12 @@ fn concat(xs: &[&TensorData], shape: &[usize], axis: i64) -> Result<Option<Tenso
     Ok(Some(TensorData::adopt(dtype, shape, bytes.into())?))
 }
 
-fn gather(data: &TensorData, indices: &TensorData, shape: &[usize], axis: i64) -> Result<Option<TensorData>, Error> {
+fn gather(
+    data: &TensorData,
+    indices: &TensorData,
+    shape: &[usize],
+    axis: i64,
+) -> Result<Option<TensorData>, Error> {
     let axis = bb_ir::Axis::new(axis, data.shape().len())?.get();
     let extent = data.shape().get(axis).copied().unwrap_or(0);
     let indices: Vec<i64> = match indices.dtype() {
@@ -345,11 +369,17 @@ fn gather(data: &TensorData, indices: &TensorData, shape: &[usize], axis: i64) -
     moved(data, shape, &positions)
 }
 
-fn select(condition: &TensorData, x: &TensorData, y: &TensorData, shape: &[usize]) -> Result<Option<TensorData>, Error> {
+fn select(
+    condition: &TensorData,
+    x: &TensorData,
+    y: &TensorData,
+    shape: &[usize],
+) -> Result<Option<TensorData>, Error> {
     let condition_at = spread(condition.shape(), shape);
     let chosen = condition.to_bools()?;
     // Both operands one after the other, so that a choice is a position.
-    let Some(both) = concat(&[&x.reshaped(&[x.len()])?, &y.reshaped(&[y.len()])?], &[x.len() + y.len()], 0)? else {
+    let Some(both) = concat(&[&x.reshaped(&[x.len()])?, &y.reshaped(&[y.len()])?], &[x.len() + y.len()], 0)?
+    else {
         return Ok(None);
     };
     let at = spread(x.shape(), shape).into_iter().zip(spread(y.shape(), shape)).zip(condition_at);
@@ -358,7 +388,12 @@ fn select(condition: &TensorData, x: &TensorData, y: &TensorData, shape: &[usize
     moved(&both, shape, &positions)
 }
 
-fn compare(op: Primitive, a: &TensorData, b: &TensorData, shape: &[usize]) -> Result<Option<TensorData>, Error> {
+fn compare(
+    op: Primitive,
+    a: &TensorData,
+    b: &TensorData,
+    shape: &[usize],
+) -> Result<Option<TensorData>, Error> {
     fn holds<T: PartialOrd>(op: Primitive, a: T, b: T) -> bool {
         match op {
             Primitive::Greater => a > b,
@@ -381,15 +416,27 @@ fn compare(op: Primitive, a: &TensorData, b: &TensorData, shape: &[usize]) -> Re
 }
 
 /// For each element, the position of the result it is reduced to; and how many are reduced to one.
-fn grouped(x: &TensorData, out: &[usize], op: &'static str, params: &[Param<'_>]) -> Result<(Vec<usize>, usize), Error> {
-    let reduction = infer::reduce(op, x.shape(), take::Ints(op, params.first())?, take::Bool(op, params.get(1))?)?;
+fn grouped(
+    x: &TensorData,
+    out: &[usize],
+    op: &'static str,
+    params: &[Param<'_>],
+) -> Result<(Vec<usize>, usize), Error> {
+    let reduction =
+        infer::reduce(op, x.shape(), take::Ints(op, params.first())?, take::Bool(op, params.get(1))?)?;
     let kept = strides(&reduction.kept);
-    let steps: Vec<isize> = reduction.reduced.iter().zip(&kept).map(|(&gone, &s)| if gone { 0 } else { s }).collect();
+    let steps: Vec<isize> =
+        reduction.reduced.iter().zip(&kept).map(|(&gone, &s)| if gone { 0 } else { s }).collect();
     debug_assert_eq!(bb_ir::element_count(&reduction.kept), bb_ir::element_count(out));
     Ok((walk(x.shape(), &steps, 0), reduction.count))
 }
 
-fn extremum_of_bools(op: Primitive, x: &TensorData, shape: &[usize], params: &[Param<'_>]) -> Result<Option<TensorData>, Error> {
+fn extremum_of_bools(
+    op: Primitive,
+    x: &TensorData,
+    shape: &[usize],
+    params: &[Param<'_>],
+) -> Result<Option<TensorData>, Error> {
     let (groups, _) = grouped(x, shape, op.spec().method, params)?;
     // The maximum of truth values is false until one is true; the minimum true until one is false.
     let seek = op == Primitive::ReduceMax;
@@ -411,7 +458,8 @@ fn matmul<T: Number>(a: &TensorData, b: &TensorData) -> Result<Vec<T>, Error> {
         let (x, y) = (x.get(i * p.m * p.k..).unwrap_or_default(), y.get(j * p.k * p.n..).unwrap_or_default());
         for row in 0..p.m {
             for column in 0..p.n {
-                let products = (0..p.k).filter_map(|k| Some(x.get(row * p.k + k)?.mul(*y.get(k * p.n + column)?)));
+                let products =
+                    (0..p.k).filter_map(|k| Some(x.get(row * p.k + k)?.mul(*y.get(k * p.n + column)?)));
                 out.push(products.fold(T::default(), T::add));
             }
         }
@@ -425,7 +473,11 @@ mod tests {
     use super::*;
     use bb_ir::op::RoundMode;
 
-    fn run(op: Primitive, inputs: &[&TensorData], params: &[Param<'_>]) -> Result<Option<Vec<TensorData>>, Error> {
+    fn run(
+        op: Primitive,
+        inputs: &[&TensorData],
+        params: &[Param<'_>],
+    ) -> Result<Option<Vec<TensorData>>, Error> {
         let types: Vec<_> = inputs.iter().map(|x| (x.dtype(), x.shape())).collect();
         primitive(op, inputs, &infer::primitive(op, &types, params).unwrap(), params)
     }
@@ -463,7 +515,9 @@ mod tests {
         assert_eq!(elements(&one(Primitive::Transpose, &[&x], &[list(&[])])), [0, 3, 1, 4, 2, 5]);
         let back = [list(&[-1]), list(&[i64::MIN]), list(&[1]), list(&[-2])];
         assert_eq!(elements(&one(Primitive::Slice, &[&x], &back)), [2, 0, 5, 3]);
-        let parts = run(Primitive::Split, &[&x], &[Param::Int(1), Param::Extents(vec![1, 2].into())]).unwrap().unwrap();
+        let parts = run(Primitive::Split, &[&x], &[Param::Int(1), Param::Extents(vec![1, 2].into())])
+            .unwrap()
+            .unwrap();
         assert_eq!(parts.iter().map(elements).collect::<Vec<_>>(), [vec![0, 3], vec![1, 2, 4, 5]]);
         let joined = one(Primitive::Concat, &[&parts[1], &parts[0]], &[Param::Int(1)]);
         assert_eq!(elements(&joined), [1, 2, 0, 4, 5, 3]);

@@ -68,7 +68,12 @@ pub(crate) fn to_graph(
     writer.graph.name = Some("traced".to_owned());
     let live = live_steps(recorded, results);
     let mut used = vec![false; recorded.values.len()];
-    let reads = recorded.steps.iter().zip(&live).filter(|(_, live)| **live).flat_map(|(s, _)| s.inputs.iter().flatten());
+    let reads = recorded
+        .steps
+        .iter()
+        .zip(&live)
+        .filter(|(_, live)| **live)
+        .flat_map(|(s, _)| s.inputs.iter().flatten());
     for &v in reads.chain(results) {
         if let Some(place) = used.get_mut(v as usize) {
             *place = true;
@@ -182,7 +187,12 @@ impl Writer {
     }
 
     /// Writes parameters as the newest schema has them: attributes, or inputs after the operands.
-    fn params(&mut self, op: Primitive, params: &[Param<'_>], inputs: &mut Vec<String>) -> Result<Vec<AttributeProto>, Error> {
+    fn params(
+        &mut self,
+        op: Primitive,
+        params: &[Param<'_>],
+        inputs: &mut Vec<String>,
+    ) -> Result<Vec<AttributeProto>, Error> {
         let mut attributes = Vec::new();
         for (spec, param) in op.spec().params.iter().zip(params) {
             if is_input(op, spec.name) {
@@ -191,7 +201,10 @@ impl Writer {
                     Param::Extents(v) => {
                         let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
                         // An extent that wrapped to -1 would ask for whatever remains.
-                        values.map_err(|_| bb_ir::Error::Overflow { op: op.spec().method, shape: v.as_ref().into() })?
+                        values.map_err(|_| bb_ir::Error::Overflow {
+                            op: op.spec().method,
+                            shape: v.as_ref().into(),
+                        })?
                     }
                     _ => continue,
                 };
@@ -221,8 +234,8 @@ fn is_input(op: Primitive, param: &str) -> bool {
         ReduceSum | ReduceMean | ReduceMax | ReduceMin => param == "axes",
         Reshape | Squeeze | Unsqueeze | Slice => true,
         Split => param == "sizes",
-        Add | Sub | Mul | Div | Neg | Abs | Sqrt | Pow | Exp | Log | MatMul | Transpose | Concat | Identity | Cast
-        | Equal | Greater | Less | Where | Constant | Gather => false,
+        Add | Sub | Mul | Div | Neg | Abs | Sqrt | Pow | Exp | Log | MatMul | Transpose | Concat
+        | Identity | Cast | Equal | Greater | Less | Where | Constant | Gather => false,
     }
 }
 
@@ -323,7 +336,11 @@ const KEPT: usize = 4096;
 /// # Errors
 ///
 /// [`Error::Ir`] if the parameters are not those of the row.
-pub(crate) fn one_node_graph(op: Primitive, operands: Operands, params: &[Param<'_>]) -> Result<Arc<OneNode>, Error> {
+pub(crate) fn one_node_graph(
+    op: Primitive,
+    operands: Operands,
+    params: &[Param<'_>],
+) -> Result<Arc<OneNode>, Error> {
     static GRAPHS: OnceLock<Mutex<Kept>> = OnceLock::new();
     if op == Primitive::Constant {
         return Ok(Arc::new(make(op, &operands, params, None)?));
@@ -344,7 +361,12 @@ pub(crate) fn one_node_graph(op: Primitive, operands: Operands, params: &[Param<
     Ok(graph)
 }
 
-fn make(op: Primitive, operands: &Operands, params: &[Param<'_>], identity: Option<GraphIdentity>) -> Result<OneNode, Error> {
+fn make(
+    op: Primitive,
+    operands: &Operands,
+    params: &[Param<'_>],
+    identity: Option<GraphIdentity>,
+) -> Result<OneNode, Error> {
     let mut writer = Writer::default();
     writer.graph.name = Some(op.spec().method.to_owned());
     let inputs: Vec<String> = (0..operands.len()).map(|i| format!("input_{i}")).collect();
@@ -360,7 +382,9 @@ fn make(op: Primitive, operands: &Operands, params: &[Param<'_>], identity: Opti
     let mut node_inputs = inputs.clone();
     let attributes = writer.params(op, params, &mut node_inputs)?;
     writer.graph.node.push(node(op.spec().name, node_inputs, outputs.clone(), attributes));
-    writer.graph.output =
-        outputs.iter().map(|name| ValueInfoProto { name: Some(name.clone()), ..ValueInfoProto::default() }).collect();
+    writer.graph.output = outputs
+        .iter()
+        .map(|name| ValueInfoProto { name: Some(name.clone()), ..ValueInfoProto::default() })
+        .collect();
     Ok(OneNode { graph: writer.graph, inputs, outputs, identity })
 }

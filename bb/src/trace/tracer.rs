@@ -36,7 +36,6 @@ impl Traced {
     pub(crate) fn known(&self) -> Option<&TensorData> {
         self.0.known.as_ref()
     }
-
 }
 
 #[diagnostic::do_not_recommend]
@@ -113,17 +112,37 @@ impl Tracer {
     }
 
     /// Adds an input. `varies` says whether other runs may bring other extents.
-    pub(crate) fn input(&self, index: u32, dtype: DataType, shape: &[usize], varies: bool, known: Option<TensorData>) -> Traced {
+    pub(crate) fn input(
+        &self,
+        index: u32,
+        dtype: DataType,
+        shape: &[usize],
+        varies: bool,
+        known: Option<TensorData>,
+    ) -> Traced {
         let follows = if varies { 1u64 << index.min(63) } else { 0 };
         self.add(Source::Input(index), dtype, Shape::from_slice(shape), known, follows)
     }
 
     /// Adds a weight that the caller holds under `index`.
     pub(crate) fn weight(&self, index: u32, value: &TensorData) -> Traced {
-        self.add(Source::Weight(index), value.dtype(), Shape::from_slice(value.shape()), Some(value.clone()), 0)
+        self.add(
+            Source::Weight(index),
+            value.dtype(),
+            Shape::from_slice(value.shape()),
+            Some(value.clone()),
+            0,
+        )
     }
 
-    fn add(&self, source: Source, dtype: DataType, shape: Shape, known: Option<TensorData>, follows: u64) -> Traced {
+    fn add(
+        &self,
+        source: Source,
+        dtype: DataType,
+        shape: Shape,
+        known: Option<TensorData>,
+        follows: u64,
+    ) -> Traced {
         self.push(&mut self.lock().recorded, source, dtype, shape, known, follows)
     }
 
@@ -186,7 +205,9 @@ impl Tracer {
         let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
         let results: Outputs<Traced> = body
             .into_iter()
-            .map(|x| self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows))
+            .map(|x| {
+                self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows)
+            })
             .collect();
         recorded.steps.push(step(spec, inputs, params, &results));
         results
@@ -218,12 +239,21 @@ impl Tracer {
     }
 
     /// Infers, evaluates or records one primitive.
-    fn apply(&self, op: Primitive, inputs: &[&Traced], params: &[Param<'_>]) -> Result<Outputs<Traced>, Error> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[&Traced],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Traced>, Error> {
         let types: SmallVec<[(DataType, &[usize]); 4]> =
             inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
         let results = infer::primitive(op, &types, params)?;
         for (dtype, shape) in &results {
-            let too_large = || bb_ir::Error::TooLarge { dtype: *dtype, shape: shape.as_slice().into(), limit: self.limit };
+            let too_large = || bb_ir::Error::TooLarge {
+                dtype: *dtype,
+                shape: shape.as_slice().into(),
+                limit: self.limit,
+            };
             let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
             let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
             if bytes.is_none_or(|b| b > self.limit) {
@@ -334,4 +364,3 @@ macro_rules! record_one {
 }
 
 bb_ir::for_each_primitive!(record);
-

@@ -38,7 +38,8 @@ pub(crate) fn read(path: &Path, config: &Config) -> std::io::Result<Features> {
     let last = block_at(&mut file, size - block, block)?;
     // A character may be cut at the end of the block.
     let text = std::str::from_utf8(&first).map_or_else(|e| e.error_len().is_none(), |_| true);
-    let first = first.get(first.iter().position(|b| !is_space(*b)).unwrap_or(first.len())..).unwrap_or_default();
+    let first =
+        first.get(first.iter().position(|b| !is_space(*b)).unwrap_or(first.len())..).unwrap_or_default();
     let last = last.get(..last.iter().rposition(|b| !is_space(*b)).map_or(0, |i| i + 1)).unwrap_or_default();
     if first.len() < config.min_file_size_for_dl {
         return Ok(Features::TooShort { text });

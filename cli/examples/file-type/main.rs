@@ -72,7 +72,8 @@ impl Identifier {
         let best = scores.as_slice::<f32>()?.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
         let (index, score) = best.ok_or("the model returned no scores")?;
         let label = self.config.target_labels_space.get(index).ok_or("a score without a label")?;
-        let needed = self.config.thresholds.get(label).copied().unwrap_or(self.config.medium_confidence_threshold);
+        let needed =
+            self.config.thresholds.get(label).copied().unwrap_or(self.config.medium_confidence_threshold);
         let label = if score < needed {
             if text { "txt" } else { "unknown" }
         } else {

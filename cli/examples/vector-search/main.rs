@@ -29,7 +29,8 @@ impl Index {
     /// Indexes `vectors`, row after row of `dimensions` numbers.
     fn new(backend: &str, dimensions: usize, vectors: &[f32]) -> Result<Index, Error> {
         let backends = Backends::new(vec![bb::backend(backend)?]);
-        let rows = backends.constant(&TensorData::new(&[vectors.len() / dimensions.max(1), dimensions], vectors)?)?;
+        let rows = backends
+            .constant(&TensorData::new(&[vectors.len() / dimensions.max(1), dimensions], vectors)?)?;
         let columns = backends.transpose(&normalised(&backends, &rows)?, &[1, 0])?;
         Ok(Index { backends, columns })
     }

@@ -31,7 +31,8 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             continue;
         }
         // A list names cases from the root of the data; the folder given may lie below it.
-        let listed = excluded.iter().any(|e| *e == name || (!name.is_empty() && e.ends_with(&format!("/{name}"))));
+        let listed =
+            excluded.iter().any(|e| *e == name || (!name.is_empty() && e.ends_with(&format!("/{name}"))));
         if listed { skipped.push(name) } else { jobs.push(Job { name, path }) }
     }
     let bar = progress(jobs.len());
@@ -74,7 +75,8 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
 /// Reads the list of cases to skip; what follows `#` is a remark.
 fn excluded(path: Option<&Path>) -> Result<BTreeSet<String>> {
     let Some(path) = path else { return Ok(BTreeSet::new()) };
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let text =
+        std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let name = |line: &str| line.split('#').next().unwrap_or_default().trim().to_owned();
     Ok(text.lines().map(name).filter(|name| !name.is_empty()).collect())
 }
@@ -92,9 +94,9 @@ fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
         let status = if o.reason.is_none() { "passed" } else { "failed" };
         serde_json::json!({ "case": o.name, "status": status, "reason": o.reason, "seconds": o.seconds })
     });
-    let left = skipped
-        .iter()
-        .map(|name| serde_json::json!({ "case": name, "status": "skipped", "reason": "excluded", "seconds": 0.0 }));
+    let left = skipped.iter().map(
+        |name| serde_json::json!({ "case": name, "status": "skipped", "reason": "excluded", "seconds": 0.0 }),
+    );
     let text = serde_json::to_string_pretty(&ran.chain(left).collect::<Vec<_>>())?;
     if path == Path::new("-") {
         println!("{text}");

@@ -51,7 +51,9 @@ pub(super) fn run(
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers.max(1)).map(|_| scope.spawn(one)).collect();
         threads.into_iter().try_for_each(|t| {
-            t.join().unwrap_or_else(|_| Err(Error::Worker(std::io::Error::other("a supervising thread panicked"))))
+            t.join().unwrap_or_else(|_| {
+                Err(Error::Worker(std::io::Error::other("a supervising thread panicked")))
+            })
         })
     })?;
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -91,10 +93,14 @@ impl Worker {
     /// Runs a case; returns why it failed, and the worker if it can go on.
     fn run(mut self, job: &Job, timeout: Duration) -> (Option<String>, Option<Worker>) {
         let asked = writeln!(self.input, "{}", job.path.display()).and_then(|()| self.input.flush());
-        let answer = asked.map_err(|_| RecvTimeoutError::Disconnected).and_then(|()| self.answers.recv_timeout(timeout));
+        let answer = asked
+            .map_err(|_| RecvTimeoutError::Disconnected)
+            .and_then(|()| self.answers.recv_timeout(timeout));
         match answer {
             Ok(reason) => ((!reason.is_empty()).then_some(reason), Some(self)),
-            Err(RecvTimeoutError::Timeout) => (Some(format!("timed out after {} s", timeout.as_secs())), None),
+            Err(RecvTimeoutError::Timeout) => {
+                (Some(format!("timed out after {} s", timeout.as_secs())), None)
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
                 (Some(format!("crashed: {how}")), None)

@@ -24,9 +24,14 @@ fn negation(folder: &Path, name: &str, expected: [f32; 2]) {
 }
 
 fn records(folder: &Path) -> Vec<(String, String, String)> {
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("report.json")).unwrap()).unwrap();
+    let json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("report.json")).unwrap()).unwrap();
     let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
-    json.as_array().unwrap().iter().map(|r| (text(&r["case"]), text(&r["status"]), text(&r["reason"]))).collect()
+    json.as_array()
+        .unwrap()
+        .iter()
+        .map(|r| (text(&r["case"]), text(&r["status"]), text(&r["reason"])))
+        .collect()
 }
 
 fn text(path: &Path) -> &str {
@@ -50,7 +55,8 @@ fn a_failed_case_is_reported_with_its_reason() {
     negation(&folder, "cases/left_out", [0.0, 0.0]);
     let exclude = write(&folder, "exclude.txt", b"left_out # expects nonsense\n");
     let report = folder.join("report.json");
-    let ended = bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude, "--json", text(&report)]);
+    let ended =
+        bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude, "--json", text(&report)]);
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.out.lines().last(), Some("1 passed, 1 failed, 1 skipped"), "{}", ended.out);
     let records = records(&folder);
@@ -65,7 +71,8 @@ fn a_filter_chooses_cases_by_their_path() {
     let folder = folder("conformance-filter");
     negation(&folder, "cases/right", [-1.0, -2.0]);
     negation(&folder, "cases/wrong", [-1.0, 5.0]);
-    let ended = bb(&["conformance", text(&folder.join("cases")), "--filter", "igh", "--backend", "reference"]);
+    let ended =
+        bb(&["conformance", text(&folder.join("cases")), "--filter", "igh", "--backend", "reference"]);
     assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
 }
 
@@ -75,13 +82,23 @@ fn a_hanging_case_fails_alone() {
     negation(&folder, "cases/right", [-1.0, -2.0]);
     negation(&folder, "cases/zz_right", [-1.0, -2.0]);
     // As many products of matrices as take minutes.
-    let nodes = (0..2000).map(|i| node("MatMul", &[&format!("v{i}"), "v0"], &[&format!("v{}", i + 1)])).collect();
+    let nodes =
+        (0..2000).map(|i| node("MatMul", &[&format!("v{i}"), "v0"], &[&format!("v{}", i + 1)])).collect();
     let slow = model(&[("v0", &[512, 512])], nodes, &[("v2000", &[512, 512])]);
     let matrix = TensorData::new(&[512, 512], &vec![0f32; 512 * 512]).unwrap();
     case(&folder, "cases/slow", &slow, &matrix, &matrix);
     let report = folder.join("report.json");
     let cases = folder.join("cases");
-    let ended = bb(&["conformance", text(&cases), "--backend", "reference", "--timeout", "2", "--json", text(&report)]);
+    let ended = bb(&[
+        "conformance",
+        text(&cases),
+        "--backend",
+        "reference",
+        "--timeout",
+        "2",
+        "--json",
+        text(&report),
+    ]);
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.out.lines().last(), Some("2 passed, 1 failed, 0 skipped"), "{}{}", ended.out, ended.err);
     let (_, _, reason) = records(&folder).into_iter().find(|r| r.0 == "slow").unwrap();
@@ -95,13 +112,16 @@ fn a_crashing_case_fails_alone() {
     negation(&folder, "cases/right", [-1.0, -2.0]);
     negation(&folder, "cases/zz_right", [-1.0, -2.0]);
     // Doubled to 4 GiB, in an address space of 2: an allocation fails, which ends the process.
-    let double = |i| with_int(node("Concat", &[&format!("v{i}"), &format!("v{i}")], &[&format!("v{}", i + 1)]), "axis", 0);
+    let double = |i| {
+        with_int(node("Concat", &[&format!("v{i}"), &format!("v{i}")], &[&format!("v{}", i + 1)]), "axis", 0)
+    };
     let large = model(&[("v0", &[1 << 20])], (0..10).map(double).collect(), &[("v10", &[1 << 30])]);
     let floats = floats(&vec![0f32; 1 << 20]);
     case(&folder, "cases/large", &large, &floats, &floats);
     let report = folder.join("report.json");
     let cases = folder.join("cases");
-    let ended = capped(2 << 20, &["conformance", text(&cases), "--backend", "reference", "--json", text(&report)]);
+    let ended =
+        capped(2 << 20, &["conformance", text(&cases), "--backend", "reference", "--json", text(&report)]);
     assert_eq!(ended.code(), 1);
     assert_eq!(ended.out.lines().last(), Some("2 passed, 1 failed, 0 skipped"), "{}{}", ended.out, ended.err);
     let (_, _, reason) = records(&folder).into_iter().find(|r| r.0 == "large").unwrap();

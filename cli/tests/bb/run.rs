@@ -16,7 +16,11 @@ fn without_inputs_it_names_them_with_their_types() {
     let folder = folder("run-needs");
     let ended = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation())]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.err.starts_with("error: the model needs `x`: f32[2, ?], `y`: f32[2, 1]\n"), "{}", ended.err);
+    assert!(
+        ended.err.starts_with("error: the model needs `x`: f32[2, ?], `y`: f32[2, 1]\n"),
+        "{}",
+        ended.err
+    );
     assert!(ended.err.contains("--random"), "{}", ended.err);
 }
 
@@ -29,7 +33,16 @@ fn inputs_come_from_npy_and_pb_files_and_outputs_go_to_npy_files() {
     let x = write(&folder, "x.npy", &x.to_npy().unwrap());
     let y = write(&folder, "y.pb", &y.to_proto("y").encode_to_vec());
     let outputs = folder.join("outputs");
-    let ended = bb(&["run", &path, "--input", &format!("x={x}"), "--input", &format!("y={y}"), "--output", outputs.to_str().unwrap()]);
+    let ended = bb(&[
+        "run",
+        &path,
+        "--input",
+        &format!("x={x}"),
+        "--input",
+        &format!("y={y}"),
+        "--output",
+        outputs.to_str().unwrap(),
+    ]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
     assert!(ended.out.contains("sum") && ended.out.contains("a/b"), "{}", ended.out);
     let file = std::fs::read(outputs.join("sum.npy")).unwrap();
@@ -44,7 +57,9 @@ fn inputs_come_from_npy_and_pb_files_and_outputs_go_to_npy_files() {
 fn a_seed_gives_the_same_inputs_again_and_on_any_backend() {
     let folder = folder("run-random");
     let path = write(&folder, "model.onnx", &sum_and_negation());
-    let run = |seed: &str, backend: &str| bb(&["run", &path, "--random", seed, "--backend", backend, "--json"]).json();
+    let run = |seed: &str, backend: &str| {
+        bb(&["run", &path, "--random", seed, "--backend", backend, "--json"]).json()
+    };
     assert_eq!(run("1", "cpu"), run("1", "reference"));
     assert_ne!(run("1", "cpu"), run("2", "cpu"));
 }
@@ -52,7 +67,8 @@ fn a_seed_gives_the_same_inputs_again_and_on_any_backend() {
 #[test]
 fn json_has_name_type_and_shape_of_each_output() {
     let folder = folder("run-json");
-    let json = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation()), "--random", "7", "--json"]).json();
+    let json =
+        bb(&["run", &write(&folder, "model.onnx", &sum_and_negation()), "--random", "7", "--json"]).json();
     let outputs = json["outputs"].as_array().unwrap();
     let names: Vec<_> = outputs.iter().map(|o| o["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sum", "a/b"]);
@@ -81,7 +97,12 @@ fn an_unknown_backend_is_an_error_that_names_those_linked() {
 fn nothing_is_coloured_when_piped() {
     let folder = folder("run-plain");
     let path = write(&folder, "model.onnx", &sum_and_negation());
-    for ended in [bb(&["run", &path, "--random", "1"]), bb(&["run", &path]), bb(&["backends"]), bb(&["inspect", &path])] {
+    for ended in [
+        bb(&["run", &path, "--random", "1"]),
+        bb(&["run", &path]),
+        bb(&["backends"]),
+        bb(&["inspect", &path]),
+    ] {
         assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'), "{}{}", ended.out, ended.err);
     }
 }

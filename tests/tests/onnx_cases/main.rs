@@ -5,7 +5,7 @@ mod archive;
 mod operators;
 
 use bb::conformance::onnx;
-use bb::{BackendRuntime, BackendAttrs, Value};
+use bb::{BackendAttrs, BackendRuntime, Value};
 use bb_tests::backends;
 use operators::Contents;
 use prost::Message;
@@ -44,7 +44,13 @@ fn all_pass(
             Err(_) => failed.push(format!("{name}: panicked")),
         }
     }
-    assert!(failed.is_empty(), "{} of {} cases failed on {backend}:\n{}", failed.len(), passed + failed.len(), failed.join("\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {} cases failed on {backend}:\n{}",
+        failed.len(),
+        passed + failed.len(),
+        failed.join("\n")
+    );
     passed
 }
 

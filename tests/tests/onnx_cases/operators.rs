@@ -19,9 +19,11 @@ pub(crate) struct Contents {
 impl Contents {
     pub(crate) fn read(case: &Path) -> Contents {
         let model = ModelProto::decode(&*std::fs::read(case.join("model.onnx")).unwrap()).unwrap();
-        let mut contents = Contents { operators: BTreeSet::new(), tensors: true, nested: !model.functions.is_empty() };
+        let mut contents =
+            Contents { operators: BTreeSet::new(), tensors: true, nested: !model.functions.is_empty() };
         if let Some(graph) = &model.graph {
-            contents.tensors = graph.input.iter().chain(&graph.output).all(|v| v.r#type.as_ref().is_none_or(is_tensor));
+            contents.tensors =
+                graph.input.iter().chain(&graph.output).all(|v| v.r#type.as_ref().is_none_or(is_tensor));
             contents.graph(&model, graph);
         }
         for function in &model.functions {
@@ -32,7 +34,9 @@ impl Contents {
 
     /// Tells whether the graph is one of primitives, from tensors to tensors.
     pub(crate) fn primitives_only(&self) -> bool {
-        let primitive = |(domain, name, _): &(String, String, i64)| domain.is_empty() && Primitive::from_name(name).is_some();
+        let primitive = |(domain, name, _): &(String, String, i64)| {
+            domain.is_empty() && Primitive::from_name(name).is_some()
+        };
         self.tensors && !self.nested && self.operators.iter().all(primitive)
     }
 
@@ -50,7 +54,8 @@ impl Contents {
 
     fn nodes(&mut self, model: &ModelProto, nodes: &[NodeProto]) {
         for node in nodes {
-            let local = model.functions.iter().any(|f| f.domain() == node.domain() && f.name() == node.op_type());
+            let local =
+                model.functions.iter().any(|f| f.domain() == node.domain() && f.name() == node.op_type());
             if !local {
                 let named = |o: &&bb::ir::proto::OperatorSetIdProto| o.domain() == node.domain();
                 let opset = model.opset_import.iter().find(named).map_or(0, |o| o.version());
