@@ -34,7 +34,7 @@ pub(crate) fn select(condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tenso
     let condition = condition.array::<bool>(DataType::Bool)?;
     any!("where", dtype, T => {
         let chosen = ternary("where", condition, x.array::<T>(dtype)?, y.array::<T>(dtype)?, |&condition, x, y| {
-            if condition { x.clone() } else { y.clone() }
+            Clone::clone(if condition { x } else { y })
         })?;
         Ok(Tensor::new(dtype, chosen))
     })
