@@ -126,7 +126,7 @@ pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) 
             left = group.extent;
             [next] = group.strides;
         }
-        if extent == 0 || left % extent != 0 {
+        if extent == 0 || !left.is_multiple_of(extent) {
             return None;
         }
         left /= extent;
@@ -137,6 +137,7 @@ pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) 
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -22,7 +22,7 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
             1 => copy_as::<u8>(dims, dst.cast(), src.cast()),
             2 => copy_as::<u16>(dims, dst.cast(), src.cast()),
             4 => copy_as::<u32>(dims, dst.cast(), src.cast()),
-            8 if src.addr() % 8 == 0 => copy_as::<u64>(dims, dst.cast(), src.cast()),
+            8 if src.addr().is_multiple_of(8) => copy_as::<u64>(dims, dst.cast(), src.cast()),
             8 => copy_as::<[u32; 2]>(dims, dst.cast(), src.cast()),
             _ => copy_as::<[u64; 2]>(dims, dst.cast(), src.cast()),
         }
@@ -114,7 +114,7 @@ pub(crate) unsafe fn select(
             1 => select_as::<u8>(dims, condition, x.cast(), y.cast(), out.cast()),
             2 => select_as::<u16>(dims, condition, x.cast(), y.cast(), out.cast()),
             4 => select_as::<u32>(dims, condition, x.cast(), y.cast(), out.cast()),
-            8 if x.addr() % 8 == 0 && y.addr() % 8 == 0 => {
+            8 if x.addr().is_multiple_of(8) && y.addr().is_multiple_of(8) => {
                 select_as::<u64>(dims, condition, x.cast(), y.cast(), out.cast());
             }
             8 => select_as::<[u32; 2]>(dims, condition, x.cast(), y.cast(), out.cast()),

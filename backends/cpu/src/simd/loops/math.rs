@@ -239,7 +239,7 @@ macro_rules! elementary {
 }
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0,
-    ln2 0.693145751953125, 1.428606765330187e-06, erf erf_f32,
+    ln2 0.693_145_75, 1.428_606_8e-6, erf erf_f32,
     taylor [5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0,
@@ -258,7 +258,7 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
         -2.686_555_7e-2,
         0.112_837_84,
         -0.376_126_38,
-        1.128_379_2,
+        std::f32::consts::FRAC_2_SQRT_PI,
     ];
     const LARGE: [f32; 8] = [
         -0.277_418_6,
