@@ -63,6 +63,17 @@ pub enum Error {
         expected: Vec<String>,
     },
 
+    /// An input has another element type than the graph declares.
+    #[error("input `{name}` is declared as {expected}, got {got}")]
+    InputType {
+        /// The input's name.
+        name: String,
+        /// The element type that the graph declares.
+        expected: crate::DataType,
+        /// The element type that came.
+        got: crate::DataType,
+    },
+
     /// The number of operands is not what the operation takes.
     #[error("`{op}` is missing operand {index}: it takes {expected}")]
     Operand {

@@ -154,3 +154,18 @@ fn a_computed_shape_is_known_to_the_next_stage() {
         }
     }
 }
+
+#[test]
+fn an_input_of_another_element_type_is_refused() {
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let x = on.constant(&TensorData::new(&[2], &[1i64, 2]).unwrap()).unwrap();
+        let error = compile(&on, bytes.clone()).run(&[Some(&x)]).unwrap_err();
+        let mut cause: &dyn std::error::Error = &error;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        assert_eq!(cause.to_string(), "input `x` is declared as f32, got i64", "{name}: {error}");
+    }
+}

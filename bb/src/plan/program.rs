@@ -208,6 +208,9 @@ impl<T: Tensor, N> Program<T, N> {
                 return Ok(found.clone());
             }
             drop(known);
+            if std::ptr::eq(stage, &self.first) {
+                self.check_types(live)?;
+            }
             let arriving: Vec<Arriving> = live
                 .iter()
                 .enumerate()
@@ -252,6 +255,19 @@ impl<T: Tensor, N> Program<T, N> {
                 }
             }
         }
+    }
+
+    /// Compares the inputs' element types with those that the graph declares; a plan holds for the types it was made
+    /// with, so that no later run needs to.
+    fn check_types(&self, inputs: &[&T]) -> Result<(), Error> {
+        for (port, x) in self.inputs.iter().zip(inputs) {
+            if let ValueType::Tensor { dtype, .. } = port.ty
+                && dtype != x.dtype()
+            {
+                return Err(Error::InputType { name: port.name.clone(), expected: dtype, got: x.dtype() });
+            }
+        }
+        Ok(())
     }
 
     /// Makes of a trace what runs it.
