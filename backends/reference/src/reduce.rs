@@ -22,7 +22,10 @@ pub(crate) fn mean(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, E
     })
 }
 
-#[expect(clippy::bool_comparison, reason = "one of the element types is bool, whose order is false before true")]
+#[expect(
+    clippy::bool_comparison,
+    reason = "one of the element types is bool, whose order is false before true"
+)]
 pub(crate) fn max(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::ReduceMax, &[x.dtype()], &[])?;
     ordered!("reduce_max", dtype, T => {
@@ -31,7 +34,10 @@ pub(crate) fn max(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Er
     })
 }
 
-#[expect(clippy::bool_comparison, reason = "one of the element types is bool, whose order is false before true")]
+#[expect(
+    clippy::bool_comparison,
+    reason = "one of the element types is bool, whose order is false before true"
+)]
 pub(crate) fn min(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::ReduceMin, &[x.dtype()], &[])?;
     ordered!("reduce_min", dtype, T => {

@@ -209,7 +209,9 @@ pub(crate) unsafe fn select(
             1 => run::<u8>(plane, out, condition, x, y),
             2 => run::<u16>(plane, out, condition, x, y),
             4 => run::<u32>(plane, out, condition, x, y),
-            8 if x.addr().is_multiple_of(8) && y.addr().is_multiple_of(8) => run::<u64>(plane, out, condition, x, y),
+            8 if x.addr().is_multiple_of(8) && y.addr().is_multiple_of(8) => {
+                run::<u64>(plane, out, condition, x, y)
+            }
             _ => false,
         }
     }
