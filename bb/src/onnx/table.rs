@@ -174,8 +174,8 @@ operators! {
         Primitives ReduceSumSquare: 1, 11, 13, 18 => r::sum_square;
         Primitives Relu: 1, 6, 13, 14 => s::relu;
         Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
-        Primitives RotaryEmbedding: 23 => t::rotary_embedding;
         Primitives Resize: 10, 11, 13, 18, 19 => z::resize;
+        Primitives RotaryEmbedding: 23 => t::rotary_embedding;
         Primitives Round: 11, 22 => s::round;
         Primitives Selu: 1, 6, 22 => s::selu;
         Primitives Shape: 1, 13, 15, 19, 21, 23, 24, 25 => h::shape;
