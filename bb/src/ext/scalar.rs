@@ -1,6 +1,6 @@
 //! `Scalar`: functions of single elements.
 //!
-//! Bodies of functions that are no primitive are in [`math`](super::math).
+//! Bodies of functions that are no primitive are in `math.rs` beside this file.
 
 use super::math;
 use crate::ext::Ops;
