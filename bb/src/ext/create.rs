@@ -36,12 +36,12 @@ crate::ext::family::family! { [
 
     /// Draws from the uniform distribution over `low..high`; equal seeds give equal tensors.
     ///
-    /// Source: ONNX `RandomUniform`, opset 22. The generator is [`Philox`](crate::ext::random::Philox).
+    /// Source: ONNX `RandomUniform`, opset 22. The generator is [`Philox`](crate::ext::Philox).
     RandomUniform 22 = random_uniform(; shape: Extents, low: Float, high: Float, seed: Int, dtype: Type) -> Tensor;
 
     /// Draws from the normal distribution; equal seeds give equal tensors.
     ///
-    /// Source: ONNX `RandomNormal`, opset 22. The generator is [`Philox`](crate::ext::random::Philox).
+    /// Source: ONNX `RandomNormal`, opset 22. The generator is [`Philox`](crate::ext::Philox).
     RandomNormal 22 = random_normal(; shape: Extents, mean: Float, scale: Float, seed: Int, dtype: Type) -> Tensor;
 }
 
@@ -143,7 +143,7 @@ pub fn random_uniform<B: Backend + ?Sized>(
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
     let count = limited(shape, dtype)?;
-    let mut random = crate::ext::random::Philox::new(seed as u64);
+    let mut random = crate::ext::Philox::new(seed as u64);
     let elements: Vec<f64> = (0..count).map(|_| low + (high - low) * random.unit()).collect();
     from_f64(on, shape, &elements, dtype)
 }
@@ -158,7 +158,7 @@ pub fn random_normal<B: Backend + ?Sized>(
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
     let count = limited(shape, dtype)?;
-    let mut random = crate::ext::random::Philox::new(seed as u64);
+    let mut random = crate::ext::Philox::new(seed as u64);
     let elements: Vec<f64> = (0..count).map(|_| mean + scale * random.normal()).collect();
     from_f64(on, shape, &elements, dtype)
 }

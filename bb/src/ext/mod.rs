@@ -13,7 +13,7 @@ pub(crate) mod math;
 pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
-pub mod random;
+mod random;
 pub mod scalar;
 pub(crate) mod window;
 
@@ -21,6 +21,7 @@ pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, OpSet};
 pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
+pub use random::Philox;
 pub use scalar::{Scalar, ScalarOp};
 
 use crate::{Backend, Outputs};

@@ -85,7 +85,9 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
     };
     let (expected, got) = (numbers(expected)?, numbers(got)?);
     first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
-        e == g || (e.is_nan() && g.is_nan()) || (e - g).abs() <= tolerance.absolute + relative * e.abs()
+        // An infinity is near nothing but itself, though the tolerance relative to it is infinite.
+        let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
+        e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
     })
 }
 
