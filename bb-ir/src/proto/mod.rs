@@ -4,6 +4,7 @@
 
 #[allow(missing_docs, clippy::all, reason = "generated from the schema, whose comments it carries")]
 #[allow(unreachable_pub, rustdoc::all, reason = "generated")]
+#[rustfmt::skip]
 mod onnx;
 
 mod external;

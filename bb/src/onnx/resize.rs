@@ -30,6 +30,7 @@ impl Scaled {
             "pytorch_half_pixel" => half,
             // What rounding the extent leaves over is shared by both ends.
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / whole) + half,
+            "tf_half_pixel_for_nn" => (i + 0.5) / self.scale,
             "asymmetric" => i / self.scale,
             "align_corners" if self.to == 1 => 0.0,
             "align_corners" => i * (from - 1.0) / (whole - 1.0),
@@ -135,7 +136,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     let old = call.opset() < 11;
     let transform =
         if old { "asymmetric" } else { call.text_or("coordinate_transformation_mode", "half_pixel")? };
-    let nearest = if old { "floor" } else { call.text_or("nearest_mode", "round_prefer_floor")? };
+    let nearest = call.text_or("nearest_mode", "round_prefer_floor")?;
     let mode = call.text_or("mode", "nearest")?;
     let all = scaled(on, call)?;
     let cubic = match mode {
@@ -176,6 +177,12 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
         }
         y = if mode == "nearest" {
             let last = s.from as i64 - 1;
+            // Opset 10 has no such attribute; its tests round up where they shrink, and down where they do not.
+            let nearest = match (old, s.scale < 1.0) {
+                (false, _) => nearest,
+                (true, true) => "ceil",
+                (true, false) => "floor",
+            };
             let chosen = |p: f64| match nearest {
                 "floor" => Some(p.floor()),
                 "ceil" => Some(p.ceil()),
