@@ -45,6 +45,8 @@ macro_rules! legacy {
     )*};
 }
 
+pub(super) use legacy;
+
 legacy! {
     legacy_add = add;
     legacy_div = div;

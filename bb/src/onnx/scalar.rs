@@ -52,17 +52,7 @@ direct! {
     xor = xor(0, 1);
 }
 
-/// Declares truth functions of two operands as opsets below 7 have them.
-macro_rules! legacy {
-    ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-            let b = legacy_operand(on, call)?;
-            Ok(one(on.$method(call.input(0)?, &b)?))
-        }
-    )*};
-}
-
-legacy! {
+super::arithmetic::legacy! {
     legacy_and = and;
     legacy_or = or;
     legacy_xor = xor;

@@ -56,12 +56,16 @@ impl<T: Copy> Square<T> {
         if level >= Level::Avx2 {
             // The forms move bits, whatever type has that size.
             if size_of::<T>() == 4 {
+                // SAFETY: the level says that the processor has AVX2, and whoever calls a form names a whole square of
+                // 8 by 8 elements at both ends, which are as wide as those it moves.
                 let f: Registers<T> = |dst, dst_row, src, src_row| unsafe {
                     x86::four(dst.cast(), dst_row, src.cast(), src_row)
                 };
                 return Self { side: 8, registers: Some(f) };
             }
             if size_of::<T>() == 8 {
+                // SAFETY: the level says that the processor has AVX2, and whoever calls a form names a whole square of
+                // 4 by 4 elements at both ends, which are as wide as those it moves.
                 let f: Registers<T> = |dst, dst_row, src, src_row| unsafe {
                     x86::eight(dst.cast(), dst_row, src.cast(), src_row)
                 };
