@@ -128,7 +128,7 @@ fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     }
     match operator.class {
         Class::Host => How::Host,
-        Class::Primitives | Class::HostByDefault => How::Lowered(count),
+        Class::Primitives | Class::HostByDefault | Class::Items => How::Lowered(count),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod extended;
 mod family;
+pub(crate) mod host;
 mod named;
 
 pub mod create;
@@ -19,18 +20,20 @@ pub(crate) mod window;
 
 pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, OpSet};
+pub use host::{HostBody, HostRun};
 pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
 pub use random::Philox;
 pub use scalar::{Scalar, ScalarOp};
 
+use crate::trace::Tracer;
 use crate::{Backend, Outputs};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, Shape, TensorData};
 
 /// Everything: what ONNX functions and bodies are written over.
 ///
-/// Implemented for whatever has all families; [`Extended`] and [`Tracer`](crate::trace::Tracer) have.
+/// [`Extended`] is this for any backend; so is [`Tracer`].
 pub trait Ops: Create + Scalar + Nn + Llm {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
@@ -43,6 +46,21 @@ pub trait Ops: Create + Scalar + Nn + Llm {
         Ok(integers(&self.to_host(x)?).map_err(crate::Error::from)?)
     }
 
+    /// Computes on the host, for what is no composition of primitives.
+    ///
+    /// While tracing this is one step, whose results have the types and extents of `results`; `body` must keep to them.
+    ///
+    /// # Errors
+    ///
+    /// The body's own, and the backend's.
+    fn on_host(
+        &self,
+        body: &'static HostBody,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+        results: &[(DataType, Shape)],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error>;
+
     /// Makes a tensor of host elements.
     ///
     /// # Errors
@@ -53,7 +71,29 @@ pub trait Ops: Create + Scalar + Nn + Llm {
     }
 }
 
-impl<B: Create + Scalar + Nn + Llm + ?Sized> Ops for B {}
+impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
+    fn on_host(
+        &self,
+        body: &'static HostBody,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+        _results: &[(DataType, Shape)],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        host::run(self.backend(), body, inputs, params)
+    }
+}
+
+impl Ops for Tracer {
+    fn on_host(
+        &self,
+        body: &'static HostBody,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+        results: &[(DataType, Shape)],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        self.record_host(body, inputs, params, results)
+    }
+}
 
 /// Reads integers or truth values of any width.
 fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {

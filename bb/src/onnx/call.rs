@@ -1,7 +1,9 @@
 //! One call of an operator, and typed access to what it brings.
 
+use super::Item;
 use crate::ext::Ops;
 use crate::{Backend, Error};
+use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Node};
 use smallvec::{SmallVec, smallvec};
 
@@ -13,6 +15,34 @@ pub type Answer<B> = Result<Results<<B as Backend>::Tensor>, <B as Backend>::Err
 
 /// An ONNX function on the backend `B`.
 pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> Answer<B>;
+
+/// An ONNX function on host tensors.
+pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<Results<TensorData>, Error>;
+
+/// An ONNX function on structures of tensors of the backend `B`.
+pub type ItemFunction<B> = fn(
+    &B,
+    &Call<'_, Item<<B as Backend>::Tensor>>,
+) -> Result<Results<Item<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+
+/// The function of an operator, by what it works on.
+#[derive(Debug)]
+pub enum Body<B: Backend + ?Sized> {
+    /// Tensors of the backend.
+    Tensors(Function<B>),
+    /// Host tensors.
+    Host(HostFunction),
+    /// Structures of tensors.
+    Items(ItemFunction<B>),
+}
+
+impl<B: Backend + ?Sized> Clone for Body<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend + ?Sized> Copy for Body<B> {}
 
 /// One call of an operator: the node and its operands.
 #[derive(Debug)]

@@ -7,10 +7,14 @@
 //!
 //! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
+//!
+//! What depends on data, or is no number, is a function on host tensors; sequences, optionals and maps are taken apart
+//! by functions on [`Item`]s.
 
 mod arithmetic;
 mod attention;
 mod call;
+mod item;
 mod ml;
 mod movement;
 mod normalize;
@@ -22,5 +26,6 @@ mod shape;
 mod table;
 mod window;
 
-pub use call::{Answer, Call, Function, Results};
+pub use call::{Answer, Body, Call, Function, HostFunction, ItemFunction, Results};
+pub use item::Item;
 pub use table::{Class, Operator, lookup, operators};

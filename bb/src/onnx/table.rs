@@ -1,8 +1,8 @@
 //! Which function serves an operator of an opset: one row per operator, with every version of its history.
 
 use super::{
-    Function, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q,
-    reduce as r, resize as z, scalar as s, shape as h, window as w,
+    Body, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
+    resize as z, scalar as s, shape as h, window as w,
 };
 use crate::ext::Ops;
 
@@ -15,6 +15,8 @@ pub enum Class {
     Host,
     /// The host, unless a backend overrides the extension method it calls.
     HostByDefault,
+    /// Nothing that computes: sequences, optionals and maps are taken apart when a plan is made.
+    Items,
 }
 
 /// One version of an operator that a function serves.
@@ -39,12 +41,29 @@ macro_rules! operators {
         )+ )+ )* )*];
 
         /// Returns the function of the operator at `index` of [`OPERATORS`].
-        fn function<B: Ops + ?Sized>(index: usize) -> Option<Function<B>> {
-            let functions: &[(Function<B>, usize)] = &[$( $( $( ($function, [$($since),+].len()), )+ )* )*];
+        fn function<B: Ops + ?Sized>(index: usize) -> Option<Body<B>> {
+            let functions: &[(Body<B>, usize)] =
+                &[$( $( $( (body!($class, $function), [$($since),+].len()), )+ )* )*];
             let mut end = 0;
             // Versions that share a function are one entry here.
             functions.iter().find(|(_, versions)| { end += versions; index < end }).map(|(f, _)| *f)
         }
+    };
+}
+
+/// What a function of a class works on.
+macro_rules! body {
+    (Primitives, $function:expr) => {
+        Body::Tensors($function)
+    };
+    (HostByDefault, $function:expr) => {
+        Body::Tensors($function)
+    };
+    (Host, $function:expr) => {
+        Body::Host($function)
+    };
+    (Items, $function:expr) => {
+        Body::Items($function)
     };
 }
 
@@ -55,7 +74,7 @@ pub fn lookup<B: Ops + ?Sized>(
     domain: &str,
     op_type: &str,
     opset: i64,
-) -> Option<(&'static Operator, Function<B>)> {
+) -> Option<(&'static Operator, Body<B>)> {
     let domain = if domain == "ai.onnx" { "" } else { domain };
     let end = OPERATORS.partition_point(|o| (o.domain, o.name, o.since) <= (domain, op_type, opset));
     let index = end.checked_sub(1)?;

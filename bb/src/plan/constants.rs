@@ -5,9 +5,9 @@
 
 use super::lir::{Callee, callee};
 use crate::ext::{FamilyTable, OpSet};
-use crate::trace::{Recorded, Source, Step, ValueNo};
+use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
 use crate::{Backend, Outputs};
-use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 type WeightKey = (DataType, bb_ir::Shape, usize, usize);
 
 /// An operation and the constants that it reads.
-type FoldKey = (&'static OpSpec, SmallVec<[Option<u32>; 3]>);
+type FoldKey = (Operation, SmallVec<[Option<u32>; 3]>);
 
 /// What a fold was called with beyond its operands, and the constants that it gave.
 type Folded = (Box<[Param<'static>]>, SmallVec<[u32; 1]>);
@@ -124,8 +124,11 @@ fn read_values(recorded: &Recorded, outputs: &[ValueNo]) -> Vec<bool> {
     read
 }
 
-/// A fold must not trade a little computing for much memory.
+/// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
 fn worth_folding(recorded: &Recorded, step: &Step) -> bool {
+    if matches!(step.operation, Operation::Host(body) if body.random) {
+        return false;
+    }
     let bytes = |v: &ValueNo| {
         recorded.values.get(*v as usize).map_or(0, |value| {
             let elements = bb_ir::element_count(&value.shape).unwrap_or(usize::MAX);
@@ -180,7 +183,7 @@ fn run<B: Backend + ?Sized, N: Natives<B>>(
     step: &Step,
     known: SmallVec<[Option<u32>; 3]>,
 ) -> Result<SmallVec<[u32; 1]>, B::Error> {
-    let key = (step.spec, known);
+    let key = (step.operation, known);
     if let Some((_, results)) =
         pool.folds.get(&key).and_then(|folds| folds.iter().find(|(p, _)| *p == step.params))
     {
@@ -270,6 +273,7 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
     match callee {
         Callee::Primitive(op) => crate::call::primitive(on, op, operands, params),
         Callee::Extension(family, index) => natives.call(on, family, index, operands, params),
+        Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }
 }
 

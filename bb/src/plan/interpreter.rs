@@ -55,7 +55,7 @@ impl<T: crate::Tensor> Prepared<T> {
             let mut results = results.into_iter();
             for slot in &instruction.outputs {
                 let Some(result) = results.next() else {
-                    let op = instruction.spec.method.to_owned();
+                    let op = instruction.operation.name().to_owned();
                     let error = Error::Results { op, expected: instruction.outputs.len(), got };
                     return Err(Failure { node: self.node_of(instruction), error: error.into() });
                 };

@@ -3,8 +3,9 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
 //! left out.
 
-use crate::trace::{Recorded, Source, Step, ValueNo};
-use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use crate::ext::HostBody;
+use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
+use bb_ir::op::{Family, Param, Primitive};
 use smallvec::SmallVec;
 
 /// Where an instruction finds an operand.
@@ -27,13 +28,15 @@ pub(crate) enum Callee {
     Primitive(Primitive),
     /// An operation of an extension family, by its table index.
     Extension(Family, u16),
+    /// A computation on host tensors.
+    Host(&'static HostBody),
 }
 
 /// One instruction.
 #[derive(Debug)]
 pub(crate) struct Instruction {
     pub(crate) callee: Callee,
-    pub(crate) spec: &'static OpSpec,
+    pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` where nobody reads one.
@@ -121,7 +124,7 @@ impl Plan {
                 .collect();
             instructions.push(Instruction {
                 callee: callee(step),
-                spec: step.spec,
+                operation: step.operation,
                 params: step.params.clone(),
                 inputs,
                 outputs,
@@ -151,8 +154,12 @@ fn mark(table: &mut [u32], value: ValueNo, to: u32) {
 
 /// Decodes what a step calls.
 pub(crate) fn callee(step: &Step) -> Callee {
-    match (step.spec.family, Primitive::from_index(step.spec.index)) {
+    let spec = match step.operation {
+        Operation::Host(body) => return Callee::Host(body),
+        Operation::Row(spec) => spec,
+    };
+    match (spec.family, Primitive::from_index(spec.index)) {
         (Family::Primitive, Some(primitive)) => Callee::Primitive(primitive),
-        (family, _) => Callee::Extension(family, step.spec.index),
+        (family, _) => Callee::Extension(family, spec.index),
     }
 }

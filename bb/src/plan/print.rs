@@ -5,7 +5,7 @@ use super::lir::{Operand, Plan};
 use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, trace};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::trace::Source;
+use crate::trace::{Operation, Source};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::{Family, Param};
@@ -55,7 +55,13 @@ impl Module {
                 .collect();
             let inputs: Vec<String> =
                 step.inputs.iter().map(|v| v.map_or_else(|| "-".to_owned(), value)).collect();
-            line(&mut text, &outputs.join(", "), step.spec.method, &inputs, &params(step.spec, &step.params));
+            line(
+                &mut text,
+                &outputs.join(", "),
+                step.operation.name(),
+                &inputs,
+                &params(step.operation, &step.params),
+            );
         }
         end(&mut text, &traced);
         Ok(text)
@@ -101,12 +107,12 @@ impl Module {
                 .map(|slot| slot.map_or_else(|| "_".to_owned(), |s| format!("s{s}")))
                 .collect();
             let inputs: Vec<String> = instruction.inputs.iter().map(operand).collect();
-            let mut params = params(instruction.spec, &instruction.params);
+            let mut params = params(instruction.operation, &instruction.params);
             if !instruction.frees.is_empty() {
                 let frees: Vec<String> = instruction.frees.iter().map(|s| format!("s{s}")).collect();
                 params.push_str(&format!("  frees {}", frees.join(", ")));
             }
-            line(&mut text, &outputs.join(", "), instruction.spec.method, &inputs, &params);
+            line(&mut text, &outputs.join(", "), instruction.operation.name(), &inputs, &params);
         }
         let outputs: Vec<String> = plan.outputs.iter().map(operand).collect();
         text.push_str(&format!("return {} ({} slots)\n", outputs.join(", "), plan.slots));
@@ -165,9 +171,13 @@ fn line(text: &mut String, outputs: &str, op: &str, inputs: &[String], params: &
     let _infallible = writeln!(text, "{outputs} = {op}({}){params}", inputs.join(", "));
 }
 
-fn params(spec: &bb_ir::op::OpSpec, params: &[Param<'_>]) -> String {
-    let text: Vec<String> =
-        spec.params.iter().zip(params).map(|(spec, p)| format!("{}={}", spec.name, param(p))).collect();
+fn params(of: Operation, params: &[Param<'_>]) -> String {
+    let text: Vec<String> = match of {
+        Operation::Row(spec) => {
+            spec.params.iter().zip(params).map(|(spec, p)| format!("{}={}", spec.name, param(p))).collect()
+        }
+        Operation::Host(_) => params.iter().map(param).collect(),
+    };
     if text.is_empty() { String::new() } else { format!(" {{{}}}", text.join(", ")) }
 }
 

@@ -7,7 +7,7 @@
 use super::splice::{splice, subgraphs};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::onnx::{Call, Function, Results};
+use crate::onnx::{Body, Call, Function, Results};
 use crate::trace::{Recorded, Traced, Tracer, ValueNo};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::Family;
@@ -44,8 +44,11 @@ impl Code {
         if is_control_flow(node) {
             return Some(Code::If);
         }
-        crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)
-            .map(|(_, function)| Code::Call(function))
+        let (_, body) = crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)?;
+        match body {
+            Body::Tensors(function) => Some(Code::Call(function)),
+            Body::Host(_) | Body::Items(_) => None,
+        }
     }
 }
 

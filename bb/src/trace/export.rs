@@ -1,6 +1,6 @@
 //! From a trace to ONNX: graphs of primitives in normal form, at the newest opset.
 
-use super::recorded::{Recorded, Source, Step, ValueNo};
+use super::recorded::{Operation, Recorded, Source, Step, ValueNo};
 use super::{Traced, Tracer};
 use crate::{Error, GraphIdentity};
 use bb_ir::graph::ValueId;
@@ -174,10 +174,11 @@ impl Writer {
     }
 
     fn step(&mut self, step: &Step) -> Result<(), Error> {
-        let op = match (step.spec.family, Primitive::from_index(step.spec.index)) {
-            (Family::Primitive, Some(op)) => op,
-            _ => return Err(Error::NotPrimitive { op: step.spec.method }),
+        let primitive = match step.operation {
+            Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
+            Operation::Row(_) | Operation::Host(_) => None,
         };
+        let op = primitive.ok_or(Error::NotPrimitive { op: step.operation.name() })?;
         let mut inputs: Vec<String> =
             step.inputs.iter().map(|v| v.map_or_else(String::new, |v| self.name_of(v))).collect();
         let attributes = self.params(op, &step.params, &mut inputs)?;

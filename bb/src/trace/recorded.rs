@@ -1,5 +1,6 @@
 //! What a tracer recorded: steps over numbered values.
 
+use crate::ext::HostBody;
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -28,10 +29,29 @@ pub(crate) struct Value {
     pub(crate) shape: Shape,
 }
 
+/// What a step calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Operation {
+    /// A primitive, or an operation of an extension family.
+    Row(&'static OpSpec),
+    /// A computation on host tensors.
+    Host(&'static HostBody),
+}
+
+impl Operation {
+    /// Returns the name, as in `reduce_sum`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Row(spec) => spec.method,
+            Operation::Host(body) => body.name,
+        }
+    }
+}
+
 /// One operation of a trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    pub(crate) spec: &'static OpSpec,
+    pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
     pub(crate) inputs: SmallVec<[Option<ValueNo>; 3]>,
     pub(crate) outputs: SmallVec<[ValueNo; 1]>,

@@ -1,8 +1,8 @@
 //! The backend that records.
 
 use super::eval;
-use super::recorded::{Recorded, Source, Step, Value, ValueNo};
-use crate::ext::OpSet;
+use super::recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
+use crate::ext::{HostBody, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData, infer};
@@ -209,7 +209,7 @@ impl Tracer {
                 self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows)
             })
             .collect();
-        recorded.steps.push(step(spec, inputs, params, &results));
+        recorded.steps.push(step(Operation::Row(spec), inputs, params, &results));
         results
     }
 
@@ -248,18 +248,7 @@ impl Tracer {
         let types: SmallVec<[(DataType, &[usize]); 4]> =
             inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
         let results = infer::primitive(op, &types, params)?;
-        for (dtype, shape) in &results {
-            let too_large = || bb_ir::Error::TooLarge {
-                dtype: *dtype,
-                shape: shape.as_slice().into(),
-                limit: self.limit,
-            };
-            let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
-            let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
-            if bytes.is_none_or(|b| b > self.limit) {
-                return Err(too_large().into());
-            }
-        }
+        self.bound(&results)?;
         if let Some(values) = self.evaluate(op, inputs, &results, params)? {
             let mut state = self.lock();
             return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
@@ -281,7 +270,58 @@ impl Tracer {
             .map(|(dtype, shape)| self.push(&mut state.recorded, Source::Step, dtype, shape, None, follows))
             .collect();
         let inputs: SmallVec<[Option<&Traced>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
-        state.recorded.steps.push(step(op.spec(), &inputs, params, &outputs));
+        state.recorded.steps.push(step(Operation::Row(op.spec()), &inputs, params, &outputs));
+        Ok(outputs)
+    }
+
+    /// Refuses results of more bytes than one value may have.
+    fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
+        for (dtype, shape) in results {
+            let too_large = || bb_ir::Error::TooLarge {
+                dtype: *dtype,
+                shape: shape.as_slice().into(),
+                limit: self.limit,
+            };
+            let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
+            let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
+            if bytes.is_none_or(|b| b > self.limit) {
+                return Err(too_large().into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates or records a computation on the host.
+    pub(crate) fn record_host(
+        &self,
+        body: &'static HostBody,
+        inputs: &[Option<&Traced>],
+        params: &[Param<'_>],
+        results: &[(DataType, Shape)],
+    ) -> Result<Outputs<Traced>, Error> {
+        self.bound(results)?;
+        let small = |shape: &[usize]| bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED);
+        let known: Option<Vec<Option<&TensorData>>> = inputs
+            .iter()
+            .map(|x| match *x {
+                Some(x) => x.known().filter(|value| small(value.shape())).map(Some),
+                None => Some(None),
+            })
+            .collect();
+        if let Some(known) = known.filter(|_| !body.random && results.iter().all(|(_, shape)| small(shape))) {
+            let values = (body.run)(&known, params)?;
+            let mut state = self.lock();
+            return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
+        }
+        let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
+        let mut state = self.lock();
+        let outputs: Outputs<Traced> = results
+            .iter()
+            .map(|(dtype, shape)| {
+                self.push(&mut state.recorded, Source::Step, *dtype, shape.clone(), None, follows)
+            })
+            .collect();
+        state.recorded.steps.push(step(Operation::Host(body), inputs, params, &outputs));
         Ok(outputs)
     }
 
@@ -309,9 +349,9 @@ impl Tracer {
 }
 
 /// Puts a step together.
-fn step(spec: &'static OpSpec, inputs: &[Option<&Traced>], params: &[Param<'_>], outputs: &[Traced]) -> Step {
+fn step(operation: Operation, inputs: &[Option<&Traced>], params: &[Param<'_>], outputs: &[Traced]) -> Step {
     Step {
-        spec,
+        operation,
         params: params.iter().map(|p| p.clone().into_owned()).collect(),
         inputs: inputs.iter().map(|x| x.map(Traced::no)).collect(),
         outputs: outputs.iter().map(Traced::no).collect(),
