@@ -229,8 +229,20 @@ operators! {
     "ai.onnx.ml" {
         Primitives ArrayFeatureExtractor: 1 => l::array_feature_extractor;
         Primitives Binarizer: 1 => l::binarizer;
+        HostByDefault CategoryMapper: 1 => l::category_mapper;
+        Primitives FeatureVectorizer: 1 => l::feature_vectorizer;
+        Primitives Imputer: 1 => l::imputer;
+        HostByDefault LabelEncoder: 1 => l::label_encoder_by_position, 2, 4 => l::label_encoder;
+        Primitives LinearClassifier: 1 => l::linear_classifier;
+        Primitives LinearRegressor: 1 => l::linear_regressor;
         Primitives Normalizer: 1 => l::normalizer;
+        Primitives OneHotEncoder: 1 => l::one_hot_encoder;
+        Primitives SVMClassifier: 1 => l::svm_classifier;
+        Primitives SVMRegressor: 1 => l::svm_regressor;
         Primitives Scaler: 1 => l::scaler;
+        Primitives TreeEnsemble: 5 => l::tree_ensemble;
+        Primitives TreeEnsembleClassifier: 1, 3, 5 => l::tree_ensemble_classifier;
+        Primitives TreeEnsembleRegressor: 1, 3, 5 => l::tree_ensemble_regressor;
     }
 }
 

@@ -1,0 +1,394 @@
+//! Ensembles of trees: every row walks down all trees at once, one level at a time.
+
+use super::forest::{Forest, Mode, Node, Places, doubles, list};
+use super::linear::rows;
+use super::scores::{Labels, Transform, pair};
+use crate::ext::{Ops, math};
+use crate::onnx::call::{Answer, Call, one};
+use crate::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::convert::{Rounding, cast};
+use smallvec::smallvec;
+
+/// The most weights that leaves have, those that are zero included.
+const MOST_WEIGHTS: usize = 1 << 28;
+
+/// How the weights of the leaves that a row reaches become its scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aggregate {
+    Average,
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn named<T>(call: &Call<'_, T>) -> Result<Aggregate, Error> {
+        Ok(match call.text_or("aggregate_function", "SUM")? {
+            "AVERAGE" => Aggregate::Average,
+            "SUM" => Aggregate::Sum,
+            "MIN" => Aggregate::Min,
+            "MAX" => Aggregate::Max,
+            other => {
+                let problem = format!("is `{other}`, expected `AVERAGE`, `SUM`, `MIN` or `MAX`");
+                return Err(call.wrong("aggregate_function", problem));
+            }
+        })
+    }
+
+    fn numbered<T>(call: &Call<'_, T>) -> Result<Aggregate, Error> {
+        Ok(match call.int_or("aggregate_function", 1)? {
+            0 => Aggregate::Average,
+            1 => Aggregate::Sum,
+            2 => Aggregate::Min,
+            3 => Aggregate::Max,
+            other => return Err(call.wrong("aggregate_function", format!("is {other}, expected 0 to 3"))),
+        })
+    }
+
+    /// What no weight changes: the least or greatest finite number, 0 for sums.
+    fn start(self, dtype: DataType) -> f64 {
+        let most = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };
+        match self {
+            Aggregate::Average | Aggregate::Sum => 0.0,
+            Aggregate::Min => most,
+            Aggregate::Max => -most,
+        }
+    }
+
+    fn join(self, a: f64, b: f64) -> f64 {
+        match self {
+            Aggregate::Average | Aggregate::Sum => a + b,
+            Aggregate::Min => a.min(b),
+            Aggregate::Max => a.max(b),
+        }
+    }
+}
+
+/// What leaves give to targets: leaf, target, weight.
+type Votes = Vec<(usize, usize, f64)>;
+
+/// Tables of a forest's nodes, to gather from.
+struct Tables<'a, B: Ops + ?Sized> {
+    on: &'a B,
+    forest: &'a Forest,
+    x: B::Tensor,
+}
+
+impl<B: Ops + ?Sized> Tables<'_, B> {
+    /// Makes a table of one number of each node.
+    fn table(&self, f: impl Fn(&Node) -> i64) -> Result<B::Tensor, B::Error> {
+        let list: Vec<i64> = self.forest.nodes.iter().map(f).collect();
+        self.on.host(&[list.len()], &list)
+    }
+
+    /// Makes a table of one truth value of each node.
+    fn truths(&self, f: impl Fn(&Node) -> bool) -> Result<B::Tensor, B::Error> {
+        let list: Vec<bool> = self.forest.nodes.iter().map(f).collect();
+        self.on.constant(&TensorData::bools(&[list.len()], &list).map_err(Error::from)?)
+    }
+
+    /// Makes numbers in the type of the features.
+    fn numbers(&self, shape: &[usize], list: &[f64]) -> Result<B::Tensor, B::Error> {
+        let data = TensorData::new(shape, list).map_err(Error::from)?;
+        self.on.constant(&cast(&data, self.x.dtype(), Rounding::default()).map_err(Error::from)?)
+    }
+
+    /// Finds the leaf of each tree that each row reaches, by its number: `[n, trees]`.
+    fn leaves(&self) -> Result<B::Tensor, B::Error> {
+        let (on, forest) = (self.on, self.forest);
+        let roots: Vec<i64> = forest.roots.iter().map(|&root| root as i64).collect();
+        let n = self.x.shape().first().copied().unwrap_or(0);
+        let mut at = on.expand(&on.host(&[1, roots.len()], &roots)?, &[n, roots.len()])?;
+        let features = self.table(|node| node.feature as i64)?;
+        let thresholds: Vec<f64> = forest.nodes.iter().map(|node| node.threshold).collect();
+        let thresholds = self.numbers(&[thresholds.len()], &thresholds)?;
+        let children =
+            [self.table(|node| node.children[0] as i64)?, self.table(|node| node.children[1] as i64)?];
+        let inner = || forest.nodes.iter().filter(|node| node.leaf.is_none());
+        let modes: Vec<Mode> =
+            Mode::ALL.into_iter().filter(|m| inner().any(|node| node.mode == *m)).collect();
+        let mode_table = if modes.len() > 1 { Some(self.table(|node| node.mode as i64)?) } else { None };
+        // Comparisons with NaN are false, but for the unequal.
+        let missing = if inner().any(|node| node.missing) || modes.contains(&Mode::NotEqual) {
+            Some(self.truths(|node| node.missing)?)
+        } else {
+            None
+        };
+        let members = if modes.contains(&Mode::Member) { Some(self.members()?) } else { None };
+        for _ in 0..forest.depth {
+            let value = on.gather_elements(&self.x, &on.gather(&features, &at, 0)?, 1)?;
+            let threshold = on.gather(&thresholds, &at, 0)?;
+            let mut holds: Option<B::Tensor> = None;
+            for &mode in &modes {
+                let this = match (mode, &members) {
+                    (Mode::LessOrEqual, _) => on.less_or_equal(&value, &threshold)?,
+                    (Mode::Less, _) => on.less(&value, &threshold)?,
+                    (Mode::GreaterOrEqual, _) => on.greater_or_equal(&value, &threshold)?,
+                    (Mode::Greater, _) => on.greater(&value, &threshold)?,
+                    (Mode::NotEqual, _) => on.not(&on.equal(&value, &threshold)?)?,
+                    (Mode::Member, Some((sets, of_node))) => {
+                        let set = on.gather(sets, &on.gather(of_node, &at, 0)?, 0)?;
+                        let found = on.equal(&on.unsqueeze(&value, &[2])?, &set)?;
+                        on.reduce_max(&found, &[2], false)?
+                    }
+                    (Mode::Equal | Mode::Member, _) => on.equal(&value, &threshold)?,
+                };
+                holds = Some(match (holds, &mode_table) {
+                    (Some(other), Some(table)) => {
+                        let here = on.equal(&on.gather(table, &at, 0)?, &on.host(&[], &[mode as i64])?)?;
+                        on.r#where(&here, &this, &other)?
+                    }
+                    _ => this,
+                });
+            }
+            let Some(mut holds) = holds else { break };
+            if let Some(missing) = &missing {
+                holds = on.r#where(&on.is_nan(&value)?, &on.gather(missing, &at, 0)?, &holds)?;
+            }
+            let [yes, no] = &children;
+            at = on.r#where(&holds, &on.gather(yes, &at, 0)?, &on.gather(no, &at, 0)?)?;
+        }
+        let numbers = self.table(|node| node.leaf.map_or(0, |leaf| leaf as i64))?;
+        on.gather(&numbers, &at, 0)
+    }
+
+    /// Makes the sets that nodes test, filled up with NaN, which equals nothing; and which set is each node's.
+    fn members(&self) -> Result<(B::Tensor, B::Tensor), B::Error> {
+        let sets: Vec<&[f64]> = self
+            .forest
+            .nodes
+            .iter()
+            .filter(|node| node.mode == Mode::Member)
+            .map(|node| node.members.as_slice())
+            .collect();
+        let width = sets.iter().map(|set| set.len()).max().unwrap_or(0);
+        let size = bb_ir::element_count(&[sets.len(), width]).filter(|&n| n <= MOST_WEIGHTS);
+        if size.is_none() {
+            let shape = [sets.len(), width].as_slice().into();
+            let error = bb_ir::Error::TooLarge { dtype: DataType::F64, shape, limit: MOST_WEIGHTS };
+            return crate::ext::fail::<B, _>(error);
+        }
+        let padded: Vec<f64> = sets
+            .iter()
+            .flat_map(|set| set.iter().copied().chain(std::iter::repeat_n(f64::NAN, width - set.len())))
+            .collect();
+        let mut next = 0;
+        let of_node: Vec<i64> = self
+            .forest
+            .nodes
+            .iter()
+            .map(|node| {
+                let this = next;
+                next += i64::from(node.mode == Mode::Member);
+                if node.mode == Mode::Member { this } else { 0 }
+            })
+            .collect();
+        Ok((self.numbers(&[sets.len(), width], &padded)?, self.on.host(&[of_node.len()], &of_node)?))
+    }
+}
+
+/// Reads the features, and refuses nodes that read others.
+fn features<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    forest: &Forest,
+    double: bool,
+) -> Result<B::Tensor, B::Error> {
+    let x = rows(on, call)?;
+    let x = if double { math::to(on, &x, DataType::F64)? } else { x };
+    let count = x.shape().last().copied().unwrap_or(0);
+    match forest.nodes.iter().find(|node| node.leaf.is_none() && node.feature >= count) {
+        Some(node) => {
+            let problem = format!("has {}, expected less than {count}", node.feature);
+            Err(call.wrong("nodes_featureids", problem).into())
+        }
+        None => Ok(x),
+    }
+}
+
+/// The scores of rows of features: what the leaves give to `targets` targets, aggregated: `[n, targets]`.
+fn aggregated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    forest: &Forest,
+    x: &B::Tensor,
+    (votes, targets, how): (&Votes, usize, Aggregate),
+) -> Result<B::Tensor, B::Error> {
+    let size = bb_ir::element_count(&[forest.leaves, targets]).filter(|&n| n <= MOST_WEIGHTS);
+    let size = size.ok_or_else(|| {
+        call.wrong(
+            "targets",
+            format!("are {targets}, which with {} leaves exceed {MOST_WEIGHTS}", forest.leaves),
+        )
+    })?;
+    let mut weights: Vec<Option<f64>> = vec![None; size];
+    for &(leaf, target, weight) in votes {
+        if target >= targets {
+            return Err(call
+                .wrong("targets", format!("are {targets}; a leaf gives to target {target}"))
+                .into());
+        }
+        if let Some(slot) = weights.get_mut(leaf * targets + target) {
+            *slot = Some(slot.map_or(weight, |sum| how.join(sum, weight)));
+        }
+    }
+    let start = how.start(x.dtype());
+    let weights: Vec<f64> = weights.into_iter().map(|w| w.unwrap_or(start)).collect();
+    let tables = Tables { on, forest, x: x.clone() };
+    let table = tables.numbers(&[forest.leaves, targets], &weights)?;
+    let given = on.gather(&table, &tables.leaves()?, 0)?;
+    match how {
+        Aggregate::Sum => on.reduce_sum(&given, &[1], false),
+        Aggregate::Average => {
+            let sum = on.reduce_sum(&given, &[1], false)?;
+            on.div(&sum, &on.scalar_like(&sum, forest.roots.len() as f64)?)
+        }
+        Aggregate::Min => on.reduce_min(&given, &[1], false),
+        Aggregate::Max => on.reduce_max(&given, &[1], false),
+    }
+}
+
+/// Reads what leaves that are named by tree and node give, and whether weights are doubles.
+fn votes<T>(
+    call: &Call<'_, T>,
+    forest: &Forest,
+    places: &Places,
+    what: &str,
+) -> Result<(Votes, bool), Error> {
+    let ints = |part: &str| -> Result<&[i64], Error> {
+        Ok(call.ints(&format!("{what}_{part}"))?.unwrap_or_default())
+    };
+    let (trees, nodes, ids) = (ints("treeids")?, ints("nodeids")?, ints("ids")?);
+    let (weights, double) = list(call, &format!("{what}_weights"))?.unwrap_or_default();
+    let count = weights.len();
+    if [trees.len(), nodes.len(), ids.len()] != [count; 3] {
+        let problem = format!(
+            "has {count} entries beside {} trees, {} nodes and {} targets",
+            trees.len(),
+            nodes.len(),
+            ids.len()
+        );
+        return Err(call.wrong(&format!("{what}_weights"), problem));
+    }
+    let entries = trees.iter().zip(nodes).zip(ids.iter().zip(weights));
+    let votes = entries.map(|((&tree, &node), (&id, weight))| {
+        let leaf = places.get(&(tree, node)).and_then(|&place| forest.nodes.get(place)?.leaf);
+        let leaf = leaf.ok_or_else(|| {
+            call.wrong(&format!("{what}_nodeids"), format!("has {node} of tree {tree}, which is no leaf"))
+        })?;
+        let target = usize::try_from(id).map_err(|_| {
+            call.wrong(&format!("{what}_ids"), format!("has {id}, expected no negative number"))
+        })?;
+        Ok((leaf, target, weight))
+    });
+    Ok((votes.collect::<Result<_, Error>>()?, double))
+}
+
+/// Adds base values, one for each column.
+fn with_base<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    scores: &B::Tensor,
+    base: &[f64],
+    columns: usize,
+) -> Result<B::Tensor, B::Error> {
+    if base.is_empty() {
+        return Ok(scores.clone());
+    }
+    if base.len() != columns {
+        let problem = format!("has {} numbers, expected {columns}", base.len());
+        return Err(call.wrong("base_values", problem).into());
+    }
+    on.add(scores, &math::to(on, &on.host(&[columns], base)?, scores.dtype())?)
+}
+
+/// Reads a number of targets.
+fn targets<T>(call: &Call<'_, T>) -> Result<usize, Error> {
+    let count = call.int("n_targets")?;
+    usize::try_from(count)
+        .ok()
+        .filter(|&n| n > 0)
+        .ok_or_else(|| call.wrong("n_targets", format!("is {count}, expected a positive number")))
+}
+
+/// `TreeEnsembleRegressor`.
+pub(in crate::onnx) fn tree_ensemble_regressor<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    let (forest, places, split) = Forest::by_name(call)?;
+    let (votes, weighty) = votes(call, &forest, &places, "target")?;
+    let (targets, transform) = (targets(call)?, Transform::named(call)?);
+    let x = features(on, call, &forest, split || weighty)?;
+    let scores = aggregated(on, call, &forest, &x, (&votes, targets, Aggregate::named(call)?))?;
+    let (base, _) = list(call, "base_values")?.unwrap_or_default();
+    let scores = with_base(on, call, &scores, &base, targets)?;
+    Ok(one(math::to(on, &transform.apply(on, &scores)?, DataType::F32)?))
+}
+
+/// `TreeEnsembleClassifier`: of two classes, leaves may give to one alone, whose score then is the other's too.
+pub(in crate::onnx) fn tree_ensemble_classifier<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    let labels = Labels::of(call, "classlabels_int64s", "classlabels_strings")?;
+    let transform = Transform::named(call)?;
+    let (forest, places, split) = Forest::by_name(call)?;
+    let (mut votes, weighty) = votes(call, &forest, &places, "class")?;
+    let (base, _) = list(call, "base_values")?.unwrap_or_default();
+    let x = features(on, call, &forest, split || weighty)?;
+    let first = votes.first().map_or(0, |vote| vote.1);
+    if labels.len() != 2 || votes.iter().any(|vote| vote.1 != first) {
+        let count = labels.len();
+        let scores = aggregated(on, call, &forest, &x, (&votes, count, Aggregate::Sum))?;
+        let scores = with_base(on, call, &scores, &base, count)?;
+        let y = transform.apply(on, &scores)?;
+        let label = if count == 1 {
+            labels.only(on, &on.greater(&scores, &on.scalar_like(&scores, 0.0)?)?)?
+        } else {
+            labels.best(on, &y)?
+        };
+        return Ok(smallvec![Some(label), Some(math::to(on, &y, DataType::F32)?)]);
+    }
+    if first >= 2 {
+        return Err(call.wrong("class_ids", format!("has {first}; there are 2 classes")).into());
+    }
+    for vote in &mut votes {
+        vote.1 = 0;
+    }
+    let positive = aggregated(on, call, &forest, &x, (&votes, 1, Aggregate::Sum))?;
+    // Of base values for both classes, that of the class that leaves give to counts.
+    let base = base.get(first..=first).filter(|_| base.len() == 2).unwrap_or(&base);
+    let positive = with_base(on, call, &positive, base, 1)?;
+    let other = if matches!(transform, Transform::None | Transform::Probit) {
+        on.sub(&on.scalar_like(&positive, 1.0)?, &positive)?
+    } else {
+        on.neg(&positive)?
+    };
+    let scores = transform.apply(on, &pair(on, &other, &positive)?)?;
+    Ok(smallvec![Some(labels.best(on, &scores)?), Some(math::to(on, &scores, DataType::F32)?)])
+}
+
+/// `TreeEnsemble`.
+pub(in crate::onnx) fn tree_ensemble<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let missing = || call.wrong("leaf_weights", "is missing; the operator needs it");
+    let weights = call.attributes().tensor("leaf_weights").map_err(Error::from)?.ok_or_else(missing)?;
+    let (weights, double) = doubles(weights)?;
+    let ids = call.ints("leaf_targetids")?.unwrap_or_default();
+    if ids.len() != weights.len() {
+        let problem = format!("has {} entries, expected {}", ids.len(), weights.len());
+        return Err(call.wrong("leaf_targetids", problem).into());
+    }
+    let forest = Forest::by_position(call, weights.len())?;
+    let vote = |(leaf, (&id, &weight)): (usize, (&i64, &f64))| {
+        let target = usize::try_from(id)
+            .map_err(|_| call.wrong("leaf_targetids", format!("has {id}, expected no negative number")))?;
+        Ok((leaf, target, weight))
+    };
+    let votes: Votes = ids.iter().zip(&weights).enumerate().map(vote).collect::<Result<_, Error>>()?;
+    let (targets, transform) = (targets(call)?, Transform::numbered(call)?);
+    let x = features(on, call, &forest, double)?;
+    let scores = aggregated(on, call, &forest, &x, (&votes, targets, Aggregate::numbered(call)?))?;
+    Ok(one(math::to(on, &transform.apply(on, &scores)?, call.input(0)?.dtype())?))
+}

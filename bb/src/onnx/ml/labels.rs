@@ -1,0 +1,176 @@
+//! Labels to other labels, by looking them up.
+
+use super::texts;
+use crate::ext::{HostBody, Ops};
+use crate::onnx::call::{Answer, Call};
+use crate::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{Param, take};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// What is found, and what else.
+struct Lookup {
+    keys: TensorData,
+    /// One value for each key, and at the end that of what is no key.
+    values: TensorData,
+}
+
+/// Makes a tensor of strings, and one more.
+fn strings(list: &[&str], last: &str) -> Result<TensorData, Error> {
+    let all: Vec<&str> = list.iter().copied().chain([last]).collect();
+    Ok(TensorData::strings(&[all.len()], &all)?)
+}
+
+/// Makes a tensor of elements, and one more.
+fn elements<T: bb_ir::Element>(list: &[T], last: T) -> Result<TensorData, Error> {
+    let all: Vec<T> = list.iter().copied().chain([last]).collect();
+    Ok(TensorData::new(&[all.len()], &all)?)
+}
+
+/// Looks elements up.
+fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Lookup) -> Answer<B> {
+    let x = call.input(0)?;
+    let (keys, values) = (&lookup.keys, &lookup.values);
+    if x.dtype() != keys.dtype() {
+        let problem = format!("is {}, but its keys are {}", x.dtype(), keys.dtype());
+        return Err(call.wrong("operand 0", problem).into());
+    }
+    if values.len() != keys.len() + 1 {
+        let problem = format!("are {} for {} values", keys.len(), values.len().saturating_sub(1));
+        return Err(call.wrong("keys", problem).into());
+    }
+    let params = [Param::Data(Cow::Borrowed(keys)), Param::Data(Cow::Borrowed(values))];
+    let result = [(values.dtype(), x.shape().into())];
+    Ok(on.on_host(&LOOK_UP, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
+}
+
+/// `LabelEncoder` from opset 2 on: by keys.
+pub(in crate::onnx) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let tensor = |name| call.attributes().tensor(name).map_err(Error::from);
+    let keys = if let Some(keys) = tensor("keys_tensor")? {
+        keys.clone()
+    } else if let Some(list) = texts(call, "keys_strings")? {
+        TensorData::strings(&[list.len()], &list).map_err(Error::from)?
+    } else if let Some(list) = call.ints("keys_int64s")? {
+        TensorData::new(&[list.len()], list).map_err(Error::from)?
+    } else if let Some(list) = call.floats("keys_floats")? {
+        TensorData::new(&[list.len()], list).map_err(Error::from)?
+    } else {
+        return Err(call.wrong("keys_*", "are missing, in all their forms").into());
+    };
+    let values = if let Some(values) = tensor("values_tensor")? {
+        with_default(call, values, tensor("default_tensor")?)?
+    } else if let Some(list) = texts(call, "values_strings")? {
+        strings(&list, call.text_or("default_string", "_Unused")?)?
+    } else if let Some(list) = call.ints("values_int64s")? {
+        elements(list, call.int_or("default_int64", -1)?)?
+    } else if let Some(list) = call.floats("values_floats")? {
+        elements(list, call.float_or("default_float", -0.0)? as f32)?
+    } else {
+        return Err(call.wrong("values_*", "are missing, in all their forms").into());
+    };
+    looked_up(on, call, &Lookup { keys, values })
+}
+
+/// Puts the default at the end of values that are a tensor.
+fn with_default<T>(
+    call: &Call<'_, T>,
+    values: &TensorData,
+    default: Option<&TensorData>,
+) -> Result<TensorData, Error> {
+    if values.dtype() == DataType::String {
+        let list: Vec<&str> = values.iter_str().collect();
+        return strings(&list, default.and_then(|d| d.str_at(0)).unwrap_or("_Unused"));
+    }
+    let fallback;
+    let default = match default {
+        Some(default) => default,
+        None => {
+            let number = if values.dtype().is_float() { -0.0 } else { -1.0 };
+            fallback = cast(&TensorData::scalar(number), values.dtype(), Rounding::default())?;
+            &fallback
+        }
+    };
+    if default.dtype() != values.dtype() || default.len() != 1 {
+        let problem = format!("is {default:?}, expected one {}", values.dtype());
+        return Err(call.wrong("default_tensor", problem));
+    }
+    let bytes: Vec<u8> = values.bytes().iter().chain(default.bytes()).copied().collect();
+    Ok(TensorData::adopt(values.dtype(), &[values.len() + 1], bytes.into())?)
+}
+
+/// `LabelEncoder` of opset 1: strings to their positions in a list, and back.
+pub(in crate::onnx) fn label_encoder_by_position<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    let list = texts(call, "classes_strings")?.unwrap_or_default();
+    let positions: Vec<i64> = (0..list.len() as i64).collect();
+    both_ways(on, call, &list, &positions)
+}
+
+/// `CategoryMapper`: strings to numbers, and back.
+pub(in crate::onnx) fn category_mapper<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let list = texts(call, "cats_strings")?.unwrap_or_default();
+    both_ways(on, call, &list, call.ints("cats_int64s")?.unwrap_or_default())
+}
+
+/// Maps strings to integers or integers to strings, whichever comes.
+fn both_ways<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    texts: &[&str],
+    numbers: &[i64],
+) -> Answer<B> {
+    let lookup = if call.input(0)?.dtype() == DataType::String {
+        let keys = TensorData::strings(&[texts.len()], texts).map_err(Error::from)?;
+        Lookup { keys, values: elements(numbers, call.int_or("default_int64", -1)?)? }
+    } else {
+        let keys = TensorData::new(&[numbers.len()], numbers).map_err(Error::from)?;
+        Lookup { keys, values: strings(texts, call.text_or("default_string", "_Unused")?)? }
+    };
+    looked_up(on, call, &lookup)
+}
+
+/// The value of each element's key; of two keys that are equal, the later counts. NaN is a key like any other.
+static LOOK_UP: HostBody = HostBody {
+    name: "look_up",
+    random: false,
+    run: |inputs, params| {
+        let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+        let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
+        let places: HashMap<Vec<u8>, usize> = parts(keys)?.into_iter().zip(0..).collect();
+        let found: Vec<usize> =
+            parts(x)?.iter().map(|key| places.get(key).copied().unwrap_or(keys.len())).collect();
+        if values.dtype() == DataType::String {
+            let texts: Vec<&str> = values.iter_str().collect();
+            let texts: Vec<&str> = found.iter().filter_map(|&i| texts.get(i).copied()).collect();
+            return Ok(vec![TensorData::strings(x.shape(), &texts)?]);
+        }
+        let size = values.dtype().bits() / 8;
+        let bytes: Vec<u8> = found
+            .iter()
+            .filter_map(|&i| values.bytes().get(i * size..(i + 1) * size))
+            .flatten()
+            .copied()
+            .collect();
+        Ok(vec![TensorData::adopt(values.dtype(), x.shape(), bytes.into())?])
+    },
+};
+
+/// The elements as bytes that are equal where elements are: zeros have one sign, NaN one form.
+fn parts(x: &TensorData) -> Result<Vec<Vec<u8>>, Error> {
+    if x.dtype() == DataType::String {
+        return Ok(x.iter_str().map(|text| text.as_bytes().to_vec()).collect());
+    }
+    if x.dtype().is_float() {
+        let wide = cast(x, DataType::F64, Rounding::default())?;
+        // The sum makes a negative zero positive.
+        let bytes = |&v: &f64| (if v.is_nan() { f64::NAN } else { v + 0.0 }).to_le_bytes().to_vec();
+        return Ok(wide.as_slice::<f64>()?.iter().map(bytes).collect());
+    }
+    let size = (x.dtype().bits() / 8).max(1);
+    Ok(x.bytes().chunks(size).map(<[u8]>::to_vec).collect())
+}
