@@ -33,7 +33,8 @@ use bb_ir::{DataType, Shape, TensorData};
 
 /// Everything: what ONNX functions and bodies are written over.
 ///
-/// [`Extended`] is this for any backend; so is [`Tracer`].
+/// [`Extended`] is this for any backend; so is [`Tracer`]. A backend that adopted every family may be it too, with an
+/// empty `impl`, to call bodies from its own methods.
 pub trait Ops: Create + Scalar + Nn + Llm {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
@@ -48,7 +49,7 @@ pub trait Ops: Create + Scalar + Nn + Llm {
 
     /// Computes on the host, for what is no composition of primitives.
     ///
-    /// While tracing this is one step, whose results have the types and extents of `results`; `body` must keep to them.
+    /// While tracing this is one step, whose results have the types and extents given last; `body` must keep to them.
     ///
     /// # Errors
     ///
@@ -58,8 +59,10 @@ pub trait Ops: Create + Scalar + Nn + Llm {
         body: &'static HostBody,
         inputs: &[Option<&Self::Tensor>],
         params: &[Param<'_>],
-        results: &[(DataType, Shape)],
-    ) -> Result<Outputs<Self::Tensor>, Self::Error>;
+        _results: &[(DataType, Shape)],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        host::run(self, body, inputs, params)
+    }
 
     /// Makes a tensor of host elements.
     ///
@@ -71,17 +74,7 @@ pub trait Ops: Create + Scalar + Nn + Llm {
     }
 }
 
-impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
-    fn on_host(
-        &self,
-        body: &'static HostBody,
-        inputs: &[Option<&B::Tensor>],
-        params: &[Param<'_>],
-        _results: &[(DataType, Shape)],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        host::run(self.backend(), body, inputs, params)
-    }
-}
+impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
 
 impl Ops for Tracer {
     fn on_host(

@@ -16,6 +16,9 @@ use crate::pool::Pool;
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
+// The kernels leave to the bodies what they are not for.
+impl bb::ext::Ops for crate::backend::Cpu {}
+
 /// Returns an array of `f32` whose elements have no gaps; none for other types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     if x.dtype() == DataType::F32 { dense(pool, x).map(Some) } else { Ok(None) }
