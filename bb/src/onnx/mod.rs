@@ -19,6 +19,7 @@ mod ml;
 mod movement;
 mod normalize;
 mod quant;
+mod recurrent;
 mod reduce;
 mod resize;
 mod scalar;

@@ -4,6 +4,7 @@ use super::{
     Body, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
     resize as z, scalar as s, shape as h, window as w,
 };
+use super::recurrent;
 use crate::ext::Ops;
 
 /// What an operator's function is made of.
@@ -131,6 +132,7 @@ operators! {
         Primitives EyeLike: 9, 22 => h::eye_like;
         Primitives Flatten: 1, 9, 11, 13, 21, 23, 24, 25 => h::flatten;
         Primitives Floor: 1, 6, 13 => s::floor;
+        Primitives GRU: 1, 3, 7, 14, 22 => recurrent::gru;
         Primitives Gather: 1, 11, 13 => m::gather;
         Primitives GatherElements: 11, 13 => h::gather_elements;
         Primitives GatherND: 11, 12, 13 => h::gather_nd;
@@ -150,6 +152,7 @@ operators! {
         Primitives IsInf: 10, 20 => s::is_inf;
         Primitives IsNaN: 9, 13, 20 => s::is_nan;
         Primitives LRN: 1, 13 => n::lrn;
+        Primitives LSTM: 1, 7, 14, 22 => recurrent::lstm;
         Primitives LayerNormalization: 17 => n::layer_normalization;
         Primitives LeakyRelu: 1, 6, 16 => s::leaky_relu;
         Primitives Less: 1 => a::legacy_less, 7, 9, 13 => a::less;
@@ -179,6 +182,7 @@ operators! {
         Primitives QLinearMatMul: 10, 21 => q::qlinear_matmul;
         Primitives QuantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::quantize;
         Primitives RMSNormalization: 23 => n::rms_normalization;
+        Primitives RNN: 1, 7, 14, 22 => recurrent::rnn;
         Primitives Range: 11 => h::range;
         Primitives Reciprocal: 1, 6, 13 => s::reciprocal;
         Primitives ReduceL1: 1, 11, 13, 18 => r::l1;

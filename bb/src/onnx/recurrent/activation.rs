@@ -1,0 +1,94 @@
+//! The functions that recurrent cells apply, by the names and parameters that their attributes list.
+
+use crate::Error;
+use crate::ext::Ops;
+use crate::onnx::Call;
+
+/// A function of single elements.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Activation {
+    Affine { alpha: f64, beta: f64 },
+    Elu { alpha: f64 },
+    HardSigmoid { alpha: f64, beta: f64 },
+    LeakyRelu { alpha: f64 },
+    Relu,
+    ScaledTanh { alpha: f64, beta: f64 },
+    Sigmoid,
+    Softplus,
+    Softsign,
+    Tanh,
+    ThresholdedRelu { alpha: f64 },
+}
+
+impl Activation {
+    /// Makes the function called `name`, in any case of letters; parameters come from the lists, or are the defaults.
+    fn new(name: &str, alphas: &mut Parameters<'_>, betas: &mut Parameters<'_>) -> Option<Activation> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "affine" => Activation::Affine { alpha: alphas.or(1.0), beta: betas.or(0.0) },
+            "elu" => Activation::Elu { alpha: alphas.or(1.0) },
+            "hardsigmoid" => Activation::HardSigmoid { alpha: alphas.or(0.2), beta: betas.or(0.5) },
+            "leakyrelu" => Activation::LeakyRelu { alpha: alphas.or(0.01) },
+            "relu" => Activation::Relu,
+            "scaledtanh" => Activation::ScaledTanh { alpha: alphas.or(1.0), beta: betas.or(1.0) },
+            "sigmoid" => Activation::Sigmoid,
+            "softplus" => Activation::Softplus,
+            "softsign" => Activation::Softsign,
+            "tanh" => Activation::Tanh,
+            "thresholdedrelu" => Activation::ThresholdedRelu { alpha: alphas.or(1.0) },
+            _ => return None,
+        })
+    }
+
+    /// Applies the function.
+    pub(super) fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        let constant = |value| on.scalar_like(x, value);
+        match self {
+            Activation::Affine { alpha, beta } => on.add(&on.mul(x, &constant(alpha)?)?, &constant(beta)?),
+            Activation::Elu { alpha } => on.elu(x, alpha),
+            Activation::HardSigmoid { alpha, beta } => on.hard_sigmoid(x, alpha, beta),
+            Activation::LeakyRelu { alpha } => on.leaky_relu(x, alpha),
+            Activation::Relu => on.relu(x),
+            Activation::ScaledTanh { alpha, beta } => {
+                on.mul(&on.tanh(&on.mul(x, &constant(beta)?)?)?, &constant(alpha)?)
+            }
+            Activation::Sigmoid => on.sigmoid(x),
+            Activation::Softplus => on.softplus(x),
+            Activation::Softsign => on.div(x, &on.add(&on.abs(x)?, &constant(1.0)?)?),
+            Activation::Tanh => on.tanh(x),
+            Activation::ThresholdedRelu { alpha } => {
+                on.r#where(&on.greater_or_equal(x, &constant(alpha)?)?, x, &constant(0.0)?)
+            }
+        }
+    }
+}
+
+/// Parameters that an attribute lists; each function takes as many as it has.
+struct Parameters<'a>(std::slice::Iter<'a, f32>);
+
+impl Parameters<'_> {
+    fn or(&mut self, default: f64) -> f64 {
+        self.0.next().map_or(default, |&v| f64::from(v))
+    }
+}
+
+/// Reads the functions of all directions, `defaults` for each direction if none are named.
+pub(super) fn activations<T>(
+    call: &Call<'_, T>,
+    defaults: &[&str],
+    directions: usize,
+) -> Result<Vec<Activation>, Error> {
+    let mut alphas = Parameters(call.floats("activation_alpha")?.unwrap_or_default().iter());
+    let mut betas = Parameters(call.floats("activation_beta")?.unwrap_or_default().iter());
+    let mut named = |name: &str| {
+        Activation::new(name, &mut alphas, &mut betas)
+            .ok_or_else(|| call.wrong("activations", format!("has `{name}`, which names no activation")))
+    };
+    let Some(names) = call.attributes().texts("activations")? else {
+        return defaults.iter().cycle().take(defaults.len() * directions).map(|name| named(name)).collect();
+    };
+    if names.len() != defaults.len() * directions {
+        let problem = format!("has {} names, expected {}", names.len(), defaults.len() * directions);
+        return Err(call.wrong("activations", problem));
+    }
+    names.iter().map(|name| named(&String::from_utf8_lossy(name))).collect()
+}

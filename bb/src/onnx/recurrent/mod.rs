@@ -1,0 +1,264 @@
+//! `RNN`, `GRU` and `LSTM`: a cell run over time, forwards, backwards or both.
+//!
+//! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
+//! Steps are unrolled, so that a plan has one group of instructions for each.
+
+mod activation;
+mod cell;
+
+use super::call::{Answer, Call, Results};
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use activation::activations;
+use cell::{Cell, Kind, State, parts};
+
+/// The most steps that are unrolled.
+const MOST_STEPS: usize = 1 << 16;
+
+/// `RNN`.
+pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    recurrent(on, call, Kind::Rnn)
+}
+
+/// `GRU`.
+pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? })
+}
+
+/// `LSTM`.
+pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? })
+}
+
+/// The extents of a call.
+#[derive(Debug, Clone, Copy)]
+struct Extents {
+    steps: usize,
+    batch: usize,
+    input: usize,
+    hidden: usize,
+    gates: usize,
+    directions: usize,
+}
+
+/// What one direction yields.
+struct Run<T> {
+    /// The hidden states of all steps, `[steps * batch, hidden]`.
+    outputs: T,
+    last: State<T>,
+}
+
+/// Runs a cell over time in each direction, halves in `f32`.
+fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind) -> Answer<B> {
+    let dtype = call.input(0)?.dtype();
+    let backwards: &[bool] = match call.text_or("direction", "forward")? {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => {
+            let problem = format!("is `{other}`, expected `forward`, `reverse` or `bidirectional`");
+            return Err(call.wrong("direction", problem).into());
+        }
+    };
+    let batch_first = call.flag("layout", false)?;
+    let operands = Operands { on, call, wide: if dtype == DataType::F64 { dtype } else { DataType::F32 } };
+    let x = operands.wide(call.input(0)?)?;
+    let x = if batch_first { on.transpose(&x, &[1, 0, 2])? } else { x };
+    let e = extents(call, kind, &x, backwards.len())?;
+    let activations = activations(call, kind.activations(), e.directions)?;
+    let mut runs = Vec::with_capacity(e.directions);
+    for (at, &backwards) in backwards.iter().enumerate() {
+        let per_cell = kind.activations().len();
+        let own = activations.get(at * per_cell..(at + 1) * per_cell).unwrap_or_default();
+        let (cell, bias) = operands.cell(kind, e, at, own)?;
+        let start = operands.start(kind, e, at, batch_first)?;
+        runs.push(operands.run(&x, e, at, &cell, bias.as_ref(), start, backwards)?);
+    }
+    let narrow = |x: &B::Tensor, perm: &[i64]| -> Result<B::Tensor, B::Error> {
+        math::to(on, &if batch_first { on.transpose(x, perm)? } else { x.clone() }, dtype)
+    };
+    let stacked = |states: Vec<&B::Tensor>| -> Result<B::Tensor, B::Error> {
+        let states: Vec<_> = states.into_iter().map(|s| on.unsqueeze(s, &[0])).collect::<Result<_, _>>()?;
+        narrow(&on.concat(&states.iter().collect::<Vec<_>>(), 0)?, &[1, 0, 2])
+    };
+    let mut results: Results<B::Tensor> = Results::new();
+    results.push(if call.wants(0) {
+        let by_step = [e.steps, 1, e.batch, e.hidden];
+        let all = runs.iter().map(|r| on.reshape(&r.outputs, &by_step)).collect::<Result<Vec<_>, _>>()?;
+        Some(narrow(&on.concat(&all.iter().collect::<Vec<_>>(), 1)?, &[2, 0, 1, 3])?)
+    } else {
+        None
+    });
+    results.push(Some(stacked(runs.iter().map(|r| &r.last.hidden).collect())?));
+    if let Kind::Lstm { .. } = kind {
+        results.push(Some(stacked(runs.iter().filter_map(|r| r.last.cell.as_ref()).collect())?));
+    }
+    Ok(results)
+}
+
+/// Reads the extents, and holds those of the weights against them.
+fn extents<T: Tensor>(call: &Call<'_, T>, kind: Kind, x: &T, directions: usize) -> Result<Extents, Error> {
+    let &[steps, batch, input] = x.shape() else {
+        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())));
+    };
+    let hidden = call.input(2)?.shape().last().copied().unwrap_or(0);
+    let gates = kind.gates();
+    let e = Extents { steps, batch, input, hidden, gates, directions };
+    shaped(call, 1, &[directions, gates * hidden, input])?;
+    shaped(call, 2, &[directions, gates * hidden, hidden])?;
+    let named = call.int_or("hidden_size", hidden as i64)?;
+    if named != hidden as i64 {
+        return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
+    }
+    if steps > MOST_STEPS {
+        return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")));
+    }
+    Ok(e)
+}
+
+/// Returns the operand at `index`, if it is given, of which the extents are known.
+fn shaped<'a, T: Tensor>(
+    call: &Call<'a, T>,
+    index: usize,
+    expected: &[usize],
+) -> Result<Option<&'a T>, Error> {
+    match call.optional(index) {
+        Some(x) if x.shape() != expected => Err(call.wrong(
+            &format!("operand {index}"),
+            format!("has the extents {:?}, expected {expected:?}", x.shape()),
+        )),
+        other => Ok(other),
+    }
+}
+
+/// The operands of a call, one direction at a time.
+struct Operands<'a, B: Ops + ?Sized> {
+    on: &'a B,
+    call: &'a Call<'a, B::Tensor>,
+    /// The element type that steps compute in.
+    wide: DataType,
+}
+
+impl<B: Ops + ?Sized> Operands<'_, B> {
+    fn wide(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        math::to(self.on, x, self.wide)
+    }
+
+    /// The part of an operand for the direction `at`, without the dimension that counts directions.
+    fn part(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+        let at = at as i64;
+        self.wide(&self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])?)
+    }
+
+    /// Puts the cell of a direction together, and the bias of its projected input.
+    fn cell<'b>(
+        &self,
+        kind: Kind,
+        e: Extents,
+        at: usize,
+        activations: &'b [activation::Activation],
+    ) -> Result<(Cell<'b, B::Tensor>, Option<B::Tensor>), B::Error> {
+        let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
+        let weights = on.transpose(&self.part(call.input(2)?, at, 0)?, &[1, 0])?;
+        let (mut bias, mut late_bias) = (None, None);
+        if let Some(both) = shaped(call, 3, &[e.directions, 2 * rows])? {
+            let [input, recurrent] = parts(on, &self.part(both, at, 0)?, [rows, rows])?;
+            bias = Some(if let Kind::Gru { linear_before_reset: true } = kind {
+                let [early, late] = parts(on, &recurrent, [2 * e.hidden, e.hidden])?;
+                late_bias = Some(late);
+                let [early_input, late_input] = parts(on, &input, [2 * e.hidden, e.hidden])?;
+                on.concat(&[&on.add(&early_input, &early)?, &late_input], 0)?
+            } else {
+                on.add(&input, &recurrent)?
+            });
+        }
+        let peepholes = match kind {
+            Kind::Lstm { .. } => shaped(call, 7, &[e.directions, 3 * e.hidden])?
+                .map(|p| parts(on, &self.part(p, at, 0)?, [e.hidden; 3]))
+                .transpose()?,
+            _ => None,
+        };
+        let clip = call.has("clip").then(|| call.float("clip")).transpose()?;
+        let clip = clip.filter(|&most| most > 0.0);
+        Ok((Cell { kind, hidden: e.hidden, weights, late_bias, peepholes, activations, clip }, bias))
+    }
+
+    /// The state before the first step: what is given, or zeros.
+    fn start(
+        &self,
+        kind: Kind,
+        e: Extents,
+        at: usize,
+        batch_first: bool,
+    ) -> Result<State<B::Tensor>, B::Error> {
+        let (shape, axis) = if batch_first {
+            ([e.batch, e.directions, e.hidden], 1)
+        } else {
+            ([e.directions, e.batch, e.hidden], 0)
+        };
+        let initial = |index| match shaped(self.call, index, &shape)? {
+            Some(x) => self.part(x, at, axis),
+            None => self.on.zeros(&[e.batch, e.hidden], self.wide),
+        };
+        let cell = matches!(kind, Kind::Lstm { .. }).then(|| initial(6)).transpose()?;
+        Ok(State { hidden: initial(5)?, cell })
+    }
+
+    /// Runs the cell of the direction `at` over all steps.
+    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
+    fn run(
+        &self,
+        x: &B::Tensor,
+        e: Extents,
+        at: usize,
+        cell: &Cell<'_, B::Tensor>,
+        bias: Option<&B::Tensor>,
+        start: State<B::Tensor>,
+        backwards: bool,
+    ) -> Result<Run<B::Tensor>, B::Error> {
+        let (on, rows) = (self.on, e.steps.checked_mul(e.batch));
+        // Of no elements there is nothing to compute, whatever the number of steps.
+        let Some(rows) = rows.filter(|&rows| rows > 0 && e.hidden > 0) else {
+            let outputs = on.zeros(&[e.steps, e.batch, e.hidden], self.wide)?;
+            return Ok(Run { outputs, last: start });
+        };
+        let weights = on.transpose(&self.part(self.call.input(1)?, at, 0)?, &[1, 0])?;
+        let mut projected = on.matmul(&on.reshape(x, &[rows, e.input])?, &weights)?;
+        if let Some(bias) = bias {
+            projected = on.add(&projected, bias)?;
+        }
+        let by_step = vec![e.batch; e.steps];
+        let inputs = on.split(&projected, 0, &by_step)?;
+        let mask = self.mask(e, rows)?;
+        let masks = mask.as_ref().map(|mask| on.split(mask, 0, &by_step)).transpose()?;
+        let order: Vec<usize> = if backwards { (0..e.steps).rev().collect() } else { (0..e.steps).collect() };
+        let mut outputs = inputs.clone();
+        let mut state = start;
+        for step in order {
+            let Some(slot) = outputs.get_mut(step) else { continue };
+            let mut next = cell.step(on, slot, &state)?;
+            if let Some(within) = masks.as_ref().and_then(|m| m.get(step)) {
+                next.hidden = on.r#where(within, &next.hidden, &state.hidden)?;
+                next.cell = match (&next.cell, &state.cell) {
+                    (Some(new), Some(old)) => Some(on.r#where(within, new, old)?),
+                    _ => None,
+                };
+            }
+            slot.clone_from(&next.hidden);
+            state = next;
+        }
+        let mut outputs = on.concat(&outputs.iter().collect::<Vec<_>>(), 0)?;
+        if let Some(mask) = &mask {
+            outputs = on.r#where(mask, &outputs, &on.scalar_like(&outputs, 0.0)?)?;
+        }
+        Ok(Run { outputs, last: state })
+    }
+
+    /// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
+    fn mask(&self, e: Extents, rows: usize) -> Result<Option<B::Tensor>, B::Error> {
+        let Some(lengths) = shaped(self.call, 4, &[e.batch])? else { return Ok(None) };
+        let steps: Vec<i64> = (0..e.steps as i64).collect();
+        let steps = math::to(self.on, &self.on.host(&[e.steps, 1], &steps)?, lengths.dtype())?;
+        Ok(Some(self.on.reshape(&self.on.less(&steps, lengths)?, &[rows, 1])?))
+    }
+}
