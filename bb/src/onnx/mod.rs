@@ -14,7 +14,13 @@
 mod arithmetic;
 mod attention;
 mod call;
+mod cumulative;
+mod einsum;
+mod flex_attention;
+mod inline;
 mod item;
+mod linear_attention;
+mod loss;
 mod ml;
 mod movement;
 mod normalize;

@@ -165,6 +165,16 @@ pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
     Ok(one(on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?)?))
 }
 
+/// `SwiGLU`: the swish of one operand times the other.
+pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (gate, x) = (call.input(0)?, call.input(1)?);
+    if gate.shape() != x.shape() {
+        let problem = format!("has the extents {:?}, expected {:?}", x.shape(), gate.shape());
+        return Err(call.wrong("operand 1", problem).into());
+    }
+    Ok(one(on.mul(&on.swish(gate, call.float_or("alpha", 1.0)?)?, x)?))
+}
+
 /// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
 pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;

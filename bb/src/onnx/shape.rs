@@ -210,32 +210,6 @@ pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
     Ok(one(on.r#where(&mask, x, &on.scalar_like(x, 0.0)?)?))
 }
 
-/// `CumSum`: a product with a triangle of ones.
-pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
-    let axis = on.ints(call.input(1)?)?.first().copied().unwrap_or(0);
-    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    let n = x.shape().get(at).copied().unwrap_or(0);
-    let (exclusive, reverse) = (i64::from(call.flag("exclusive", false)?), call.flag("reverse", false)?);
-    // Column j of the triangle holds ones in the rows that sum to element j.
-    let triangle = if reverse {
-        diagonal(on, n, n, -exclusive, |j, i| on.less_or_equal(j, i))?
-    } else {
-        diagonal(on, n, n, exclusive, |j, i| on.greater_or_equal(j, i))?
-    };
-    let last = x.rank() as i64 - 1;
-    let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
-    perm.swap(at, last as usize);
-    let wide = match x.dtype() {
-        DataType::I8 | DataType::I16 => DataType::I32,
-        DataType::U8 | DataType::U16 => DataType::U32,
-        other => other,
-    };
-    let moved = on.transpose(&math::to(on, x, wide)?, &perm)?;
-    let sums = on.matmul(&moved, &math::to(on, &triangle, wide)?)?;
-    Ok(one(math::to(on, &on.transpose(&sums, &perm)?, x.dtype())?))
-}
-
 /// `GatherElements`.
 pub(super) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))

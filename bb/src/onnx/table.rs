@@ -4,7 +4,7 @@ use super::{
     Body, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
     resize as z, scalar as s, shape as h, window as w,
 };
-use super::recurrent;
+use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent};
 use crate::ext::Ops;
 
 /// What an operator's function is made of.
@@ -107,6 +107,7 @@ operators! {
         Primitives BitShift: 11 => s::bit_shift;
         Primitives Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
         Primitives CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
+        Primitives CausalConvWithState: 27 => linear_attention::causal_conv;
         Primitives Ceil: 1, 6, 13 => s::ceil;
         Primitives Celu: 12 => s::celu;
         Primitives Clip: 1, 6 => s::clip_by_attributes, 11, 12, 13 => s::clip;
@@ -118,12 +119,14 @@ operators! {
         Primitives ConvTranspose: 1, 11, 22 => w::conv_transpose;
         Primitives Cos: 7, 22 => s::cos;
         Primitives Cosh: 9, 22 => s::cosh;
-        Primitives CumSum: 11, 14 => h::cum_sum;
+        Primitives CumProd: 26 => cumulative::cum_prod;
+        Primitives CumSum: 11, 14 => cumulative::cum_sum;
         Primitives DepthToSpace: 1, 11, 13 => h::depth_to_space;
         Primitives DequantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::dequantize;
         Primitives Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
         Primitives Dropout: 1, 6, 7, 10, 12, 13, 22 => h::dropout;
         Primitives DynamicQuantizeLinear: 11 => q::dynamic_quantize;
+        Primitives Einsum: 12, 28 => einsum::einsum;
         Primitives Elu: 1, 6, 22 => s::elu;
         Primitives Equal: 1 => a::legacy_equal, 7, 11, 13, 19 => a::equal;
         Primitives Erf: 9, 13 => s::erf;
@@ -157,6 +160,7 @@ operators! {
         Primitives LeakyRelu: 1, 6, 16 => s::leaky_relu;
         Primitives Less: 1 => a::legacy_less, 7, 9, 13 => a::less;
         Primitives LessOrEqual: 12, 16 => s::less_or_equal;
+        Primitives LinearAttention: 27 => linear_attention::linear_attention;
         Primitives Log: 1, 6, 13 => a::log;
         Primitives LogSoftmax: 1, 11 => n::joint_log_softmax, 13 => n::log_softmax;
         Primitives LpNormalization: 1, 22 => n::lp_normalization;
@@ -172,6 +176,7 @@ operators! {
         Primitives Mod: 10, 13 => s::modulo;
         Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
         Primitives Neg: 1, 6, 13 => a::neg;
+        Primitives NegativeLogLikelihoodLoss: 12, 13, 22 => loss::negative_log_likelihood;
         Primitives Not: 1 => s::not;
         Primitives OneHot: 9, 11 => h::one_hot;
         Primitives Or: 1 => s::legacy_or, 7 => s::or;
@@ -210,6 +215,7 @@ operators! {
         Primitives Size: 1, 13, 19, 21, 23, 24, 25 => h::size;
         Primitives Slice: 1, 10, 11, 13 => m::slice;
         Primitives Softmax: 1, 11 => n::joint_softmax, 13 => n::softmax;
+        Primitives SoftmaxCrossEntropyLoss: 12, 13 => loss::softmax_cross_entropy;
         Primitives Softplus: 1, 22 => s::softplus;
         Primitives Softsign: 1, 22 => s::softsign;
         Primitives SpaceToDepth: 1, 13 => h::space_to_depth;
@@ -218,10 +224,11 @@ operators! {
         Primitives Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
         Primitives Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;
         Primitives Sum: 1, 6, 8, 13 => s::sum;
+        Primitives SwiGLU: 28 => s::swiglu;
         Primitives Swish: 24 => s::swish;
         Primitives Tan: 7, 22 => s::tan;
         Primitives Tanh: 1, 6, 13 => s::tanh;
-        Primitives ThresholdedRelu: 10, 22 => s::thresholded_relu;
+        Primitives ThresholdedRelu: 1, 10, 22 => s::thresholded_relu;
         Primitives Tile: 1, 6, 13 => h::tile;
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
         Primitives Trilu: 14 => h::trilu;
@@ -247,6 +254,9 @@ operators! {
         Primitives TreeEnsemble: 5 => l::tree_ensemble;
         Primitives TreeEnsembleClassifier: 1, 3, 5 => l::tree_ensemble_classifier;
         Primitives TreeEnsembleRegressor: 1, 3, 5 => l::tree_ensemble_regressor;
+    }
+    "ai.onnx.preview" {
+        Primitives FlexAttention: 1 => flex_attention::flex_attention;
     }
 }
 

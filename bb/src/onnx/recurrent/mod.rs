@@ -13,7 +13,7 @@ use activation::activations;
 use cell::{Cell, Kind, State, parts};
 
 /// The most steps that are unrolled.
-const MOST_STEPS: usize = 1 << 16;
+pub(super) const MOST_STEPS: usize = 1 << 16;
 
 /// `RNN`.
 pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
@@ -40,6 +40,9 @@ struct Extents {
     gates: usize,
     directions: usize,
 }
+
+/// A cell, and the bias of its projected input.
+type Biased<'b, T> = (Cell<'b, T>, Option<T>);
 
 /// What one direction yields.
 struct Run<T> {
@@ -157,7 +160,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         e: Extents,
         at: usize,
         activations: &'b [activation::Activation],
-    ) -> Result<(Cell<'b, B::Tensor>, Option<B::Tensor>), B::Error> {
+    ) -> Result<Biased<'b, B::Tensor>, B::Error> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
         let weights = on.transpose(&self.part(call.input(2)?, at, 0)?, &[1, 0])?;
         let (mut bias, mut late_bias) = (None, None);

@@ -1,0 +1,49 @@
+//! `FlexAttention`: attention whose products and weights a graph of the node changes.
+
+use super::call::{Answer, Call, one};
+use super::inline::inline;
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+
+/// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
+pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
+        return Err(call.wrong("operands", "of rank 4 are expected").into());
+    };
+    let Some(repeat) = heads.checked_div(shared).filter(|r| r * shared == heads) else {
+        let problem = format!("has {shared} heads, of which {heads} are no multiple");
+        return Err(call.wrong("operand 1", problem).into());
+    };
+    let repeated = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        if repeat == 1 {
+            return Ok(x.clone());
+        }
+        let indices: Vec<i64> = (0..heads).map(|head| (head / repeat) as i64).collect();
+        on.gather(x, &on.host(&[heads], &indices)?, 1)
+    };
+    let scale = match call.has("scale") {
+        true => call.float("scale")?,
+        false => 1.0 / (width as f64).sqrt(),
+    };
+    // Half of the factor on each side keeps the products in the range of halves.
+    let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, scale.sqrt())?);
+    let keys = on.transpose(&scaled(&repeated(k)?)?, &[0, 1, 3, 2])?;
+    let products = on.matmul(&scaled(q)?, &keys)?;
+    let wide = match (call.dtype("softmax_precision")?, q.dtype()) {
+        (Some(precision), _) => precision,
+        (None, DataType::F64) => DataType::F64,
+        (None, _) => DataType::F32,
+    };
+    let changed = |x: B::Tensor, name: &str| -> Result<B::Tensor, B::Error> {
+        let Some(graph) = call.attributes().graph(name).map_err(Error::from)? else { return Ok(x) };
+        match inline(on, call, name, graph, &[x])?.as_slice() {
+            [y] => math::to(on, y, wide),
+            other => Err(call.wrong(name, format!("has {} outputs, expected 1", other.len())).into()),
+        }
+    };
+    let products = changed(math::to(on, &products, wide)?, "score_mod")?;
+    let weights = changed(on.softmax(&products, -1)?, "prob_mod")?;
+    let y = on.matmul(&weights, &math::to(on, &repeated(v)?, wide)?)?;
+    Ok(one(math::to(on, &y, v.dtype())?))
+}

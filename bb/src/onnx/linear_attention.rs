@@ -1,0 +1,140 @@
+//! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
+
+use super::call::{Answer, Call};
+use super::recurrent::MOST_STEPS;
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+/// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
+pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, filters) = (call.input(0)?, call.input(1)?);
+    let (&[batch, channels, _], &[_, _, width]) = (x.shape(), filters.shape()) else {
+        return Err(call.wrong("operands", "of rank 3 are expected: the sequence and the filters").into());
+    };
+    let Some(before) = width.checked_sub(1) else {
+        return Err(call.wrong("operand 1", "has filters of no elements").into());
+    };
+    let swish = match call.text_or("activation", "none")? {
+        "none" => false,
+        "silu" | "swish" => true,
+        other => {
+            let problem = format!("is `{other}`, expected `none`, `silu` or `swish`");
+            return Err(call.wrong("activation", problem).into());
+        }
+    };
+    let past = match call.optional(3) {
+        Some(past) => past.clone(),
+        None => on.zeros(&[batch, channels, before], x.dtype())?,
+    };
+    let all = on.concat(&[&past, x], 2)?;
+    let mut y = on.conv(&all, filters, call.optional(2), &[1], &[0, 0], &[1], channels as i64)?;
+    if swish {
+        y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
+    }
+    let length = all.shape().last().copied().unwrap_or(0);
+    let state = on.slice(&all, &[length.saturating_sub(before) as i64], &[length as i64], &[2], &[])?;
+    Ok(smallvec![Some(y), Some(state)])
+}
+
+/// How the state follows from the last one.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    /// Whether it decays.
+    gated: bool,
+    /// Whether what it holds for a key is corrected rather than added to.
+    delta: bool,
+}
+
+/// `LinearAttention`, one step for each position, in `f32`.
+pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let rule = match call.text_or("update_rule", "gated_delta")? {
+        "linear" => Rule { gated: false, delta: false },
+        "gated" => Rule { gated: true, delta: false },
+        "delta" => Rule { gated: false, delta: true },
+        "gated_delta" => Rule { gated: true, delta: true },
+        other => {
+            let problem = format!("is `{other}`, expected `linear`, `gated`, `delta` or `gated_delta`");
+            return Err(call.wrong("update_rule", problem).into());
+        }
+    };
+    for (index, needed) in [(4, rule.gated), (5, rule.delta)] {
+        if call.optional(index).is_some() != needed {
+            let problem = if needed {
+                "is missing; the update rule needs it"
+            } else {
+                "has no place in the update rule"
+            };
+            return Err(call.wrong(&format!("operand {index}"), problem).into());
+        }
+    }
+    let query = call.input(0)?;
+    let &[batch, steps, _] = query.shape() else {
+        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", query.rank())).into());
+    };
+    if steps > MOST_STEPS {
+        return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")).into());
+    }
+    let (queries, heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
+    if !queries.is_multiple_of(heads) {
+        return Err(call.wrong("q_num_heads", format!("is {queries}, no multiple of {heads}")).into());
+    }
+    let shared = queries / heads;
+    let width = |index: usize, parts: usize| -> Result<usize, Error> {
+        let last = call.input(index)?.shape().last().copied().unwrap_or(0);
+        let problem =
+            || call.wrong(&format!("operand {index}"), format!("is {last} wide, no multiple of {parts}"));
+        last.checked_div(parts).filter(|size| size * parts == last).ok_or_else(problem)
+    };
+    let (keys, values) = (width(0, queries)?, width(2, heads)?);
+    // Each step is `[1, batch, heads, …]`, rows of keys and columns of values.
+    let by_step = |index: usize, shape: [usize; 3]| -> Result<Vec<B::Tensor>, B::Error> {
+        let x = math::to(on, call.input(index)?, DataType::F32)?;
+        let [a, b, c] = shape;
+        let x = on.transpose(&on.reshape(&x, &[batch, steps, a, b, c])?, &[1, 0, 2, 3, 4])?;
+        let x = if index == 4 { on.exp(&x)? } else { x };
+        on.split(&x, 0, &vec![1; steps])
+    };
+    let (q, k) = (by_step(0, [heads, shared, keys])?, by_step(1, [heads, 1, keys])?);
+    let (columns, v) = (by_step(1, [heads, keys, 1])?, by_step(2, [heads, 1, values])?);
+    let decay = if rule.gated { by_step(4, [heads, width(4, heads)?, 1])? } else { Vec::new() };
+    let beta = if rule.delta { by_step(5, [width(5, 1)?, 1, 1])? } else { Vec::new() };
+    let mut state = match call.optional(3) {
+        Some(past) => on.unsqueeze(&math::to(on, past, DataType::F32)?, &[0])?,
+        None => on.zeros(&[1, batch, heads, keys, values], DataType::F32)?,
+    };
+    let mut outputs = Vec::with_capacity(steps);
+    for (step, (((q, k), column), v)) in q.iter().zip(&k).zip(&columns).zip(&v).enumerate() {
+        if let Some(decay) = decay.get(step) {
+            state = on.mul(&state, decay)?;
+        }
+        let update = match beta.get(step) {
+            Some(beta) => on.mul(beta, &on.sub(v, &on.matmul(k, &state)?)?)?,
+            None => v.clone(),
+        };
+        state = on.add(&state, &on.mul(column, &update)?)?;
+        outputs.push(on.matmul(q, &state)?);
+    }
+    let scale =
+        Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0).unwrap_or(1.0 / (keys as f64).sqrt());
+    let y = if outputs.is_empty() {
+        on.zeros(&[batch, 0, queries * values], DataType::F32)?
+    } else {
+        let all = on.transpose(&on.concat(&outputs.iter().collect::<Vec<_>>(), 0)?, &[1, 0, 2, 3, 4])?;
+        on.reshape(&on.mul(&all, &on.scalar_like(&all, scale)?)?, &[batch, steps, queries * values])?
+    };
+    let kept = call.optional(3).map_or(query.dtype(), Tensor::dtype);
+    Ok(smallvec![
+        Some(math::to(on, &y, query.dtype())?),
+        Some(math::to(on, &on.squeeze(&state, &[0])?, kept)?)
+    ])
+}
+
+/// Reads a number of heads.
+fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
+    let count = call.int(name)?;
+    usize::try_from(count)
+        .ok()
+        .filter(|&n| (1..1 << 20).contains(&n))
+        .ok_or_else(|| call.wrong(name, format!("is {count}, expected a positive number")))
+}
