@@ -5,6 +5,7 @@
 
 mod extended;
 mod family;
+pub(crate) mod fourier;
 pub(crate) mod host;
 mod named;
 
@@ -15,6 +16,7 @@ pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
 mod random;
+pub(crate) mod sample;
 pub mod scalar;
 pub(crate) mod window;
 

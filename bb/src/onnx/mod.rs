@@ -13,10 +13,14 @@
 
 mod arithmetic;
 mod attention;
+mod bit_cast;
 mod call;
 mod cumulative;
+mod determinant;
 mod einsum;
 mod flex_attention;
+mod grid;
+mod image;
 mod inline;
 mod item;
 mod linear_attention;
@@ -27,9 +31,13 @@ mod normalize;
 mod quant;
 mod recurrent;
 mod reduce;
+mod region;
 mod resize;
 mod scalar;
+mod sequence_axis;
 mod shape;
+mod signal;
+mod suppression;
 mod table;
 mod window;
 

@@ -75,8 +75,12 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         _ => Vec::new(),
     };
     let wrong = |what: &str, n: usize| call.wrong(what, format!("has {n} numbers for {} axes", axes.len()));
-    let scales_attribute =
-        call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+    let scales_attribute = if call.has("height_scale") {
+        // `Upsample` of opset 1 is about images.
+        Some(vec![1.0, 1.0, call.float("height_scale")?, call.float("width_scale")?])
+    } else {
+        call.floats("scales")?.map(|s| s.iter().map(|&v| f64::from(v)).collect::<Vec<_>>())
+    };
     let pairs: Vec<(usize, f64)> = if let Some(sizes) = given(3).filter(|_| call.opset() >= 11) {
         let sizes = on.ints(sizes)?;
         if sizes.len() != axes.len() {

@@ -1,8 +1,9 @@
 //! Which function serves an operator of an opset: one row per operator, with every version of its history.
 
 use super::{
-    Body, arithmetic as a, attention as t, ml as l, movement as m, normalize as n, quant as q, reduce as r,
-    resize as z, scalar as s, shape as h, window as w,
+    Body, arithmetic as a, attention as t, bit_cast, determinant, grid as g, image, ml as l, movement as m,
+    normalize as n, quant as q, reduce as r, region, resize as z, scalar as s, sequence_axis, shape as h,
+    signal, suppression, window as w,
 };
 use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent};
 use crate::ext::Ops;
@@ -94,6 +95,7 @@ operators! {
         Primitives Acos: 7, 22 => s::acos;
         Primitives Acosh: 9, 22 => s::acosh;
         Primitives Add: 1, 6 => a::legacy_add, 7, 13, 14 => a::add;
+        Primitives AffineGrid: 20 => g::affine_grid;
         Primitives And: 1 => s::legacy_and, 7 => s::and;
         Primitives ArgMax: 1, 11, 12, 13 => r::arg_max;
         Primitives ArgMin: 1, 11, 12, 13 => r::arg_min;
@@ -104,13 +106,17 @@ operators! {
         Primitives Attention: 23, 24, 25 => t::attention;
         Primitives AveragePool: 1, 7, 10, 11, 19, 22 => w::average_pool;
         Primitives BatchNormalization: 1, 6, 7, 9, 14, 15 => n::batch_normalization;
+        HostByDefault BitCast: 26 => bit_cast::bit_cast;
         Primitives BitShift: 11 => s::bit_shift;
+        Primitives BlackmanWindow: 17 => signal::blackman_window;
         Primitives Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
         Primitives CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
         Primitives CausalConvWithState: 27 => linear_attention::causal_conv;
         Primitives Ceil: 1, 6, 13 => s::ceil;
         Primitives Celu: 12 => s::celu;
+        Primitives CenterCropPad: 18 => image::center_crop_pad;
         Primitives Clip: 1, 6 => s::clip_by_attributes, 11, 12, 13 => s::clip;
+        Primitives Col2Im: 18 => image::col2im;
         Primitives Concat: 1, 4, 11, 13 => m::concat;
         Primitives Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
         Primitives ConstantOfShape: 9, 20, 21, 23, 24, 25 => h::constant_of_shape;
@@ -121,8 +127,11 @@ operators! {
         Primitives Cosh: 9, 22 => s::cosh;
         Primitives CumProd: 26 => cumulative::cum_prod;
         Primitives CumSum: 11, 14 => cumulative::cum_sum;
+        Primitives DFT: 17, 20 => signal::dft;
+        Primitives DeformConv: 19, 22 => g::deform_conv;
         Primitives DepthToSpace: 1, 11, 13 => h::depth_to_space;
         Primitives DequantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::dequantize;
+        Primitives Det: 11, 22 => determinant::det;
         Primitives Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
         Primitives Dropout: 1, 6, 7, 10, 12, 13, 22 => h::dropout;
         Primitives DynamicQuantizeLinear: 11 => q::dynamic_quantize;
@@ -146,7 +155,10 @@ operators! {
         Primitives GlobalMaxPool: 1, 22 => w::global_max_pool;
         Primitives Greater: 1 => a::legacy_greater, 7, 9, 13 => a::greater;
         Primitives GreaterOrEqual: 12, 16 => s::greater_or_equal;
+        Primitives GridSample: 16, 20, 22 => g::grid_sample;
         Primitives GroupNormalization: 18, 21 => n::group_normalization;
+        Primitives HammingWindow: 17 => signal::hamming_window;
+        Primitives HannWindow: 17 => signal::hann_window;
         Primitives HardSigmoid: 1, 6, 22 => s::hard_sigmoid;
         Primitives HardSwish: 14, 22 => s::hard_swish;
         Primitives Hardmax: 1, 11, 13 => n::hardmax;
@@ -169,14 +181,18 @@ operators! {
         Primitives MatMulInteger: 10 => q::matmul_integer;
         Primitives Max: 1, 6, 8, 12, 13 => s::max;
         Primitives MaxPool: 1, 8, 10, 11, 12, 22 => w::max_pool;
+        HostByDefault MaxRoiPool: 1, 22 => region::max_roi_pool;
+        HostByDefault MaxUnpool: 9, 11, 22 => image::max_unpool;
         Primitives Mean: 1, 6, 8, 13 => s::mean;
         Primitives MeanVarianceNormalization: 9, 13 => n::mean_variance_normalization;
+        Primitives MelWeightMatrix: 17 => signal::mel_weight_matrix;
         Primitives Min: 1, 6, 8, 12, 13 => s::min;
         Primitives Mish: 18, 22 => s::mish;
         Primitives Mod: 10, 13 => s::modulo;
         Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
         Primitives Neg: 1, 6, 13 => a::neg;
         Primitives NegativeLogLikelihoodLoss: 12, 13, 22 => loss::negative_log_likelihood;
+        Host NonMaxSuppression: 10, 11 => suppression::non_max_suppression;
         Primitives Not: 1 => s::not;
         Primitives OneHot: 9, 11 => h::one_hot;
         Primitives Or: 1 => s::legacy_or, 7 => s::or;
@@ -203,8 +219,11 @@ operators! {
         Primitives Relu: 1, 6, 13, 14 => s::relu;
         Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
         Primitives Resize: 10, 11, 13, 18, 19 => z::resize;
+        Primitives ReverseSequence: 10, 28 => sequence_axis::reverse_sequence;
+        HostByDefault RoiAlign: 10, 16, 22 => region::roi_align;
         Primitives RotaryEmbedding: 23 => t::rotary_embedding;
         Primitives Round: 11, 22 => s::round;
+        Primitives STFT: 17 => signal::stft;
         Primitives Selu: 1, 6, 22 => s::selu;
         Primitives Shape: 1, 13, 15, 19, 21, 23, 24, 25 => h::shape;
         Primitives Shrink: 9 => s::shrink;
@@ -228,12 +247,13 @@ operators! {
         Primitives Swish: 24 => s::swish;
         Primitives Tan: 7, 22 => s::tan;
         Primitives Tanh: 1, 6, 13 => s::tanh;
+        Primitives TensorScatter: 24 => sequence_axis::tensor_scatter;
         Primitives ThresholdedRelu: 1, 10, 22 => s::thresholded_relu;
         Primitives Tile: 1, 6, 13 => h::tile;
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
         Primitives Trilu: 14 => h::trilu;
         Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
-        Primitives Upsample: 7, 9 => z::resize;
+        Primitives Upsample: 1, 7, 9 => z::resize;
         Primitives Where: 9, 16 => a::select;
         Primitives Xor: 1 => s::legacy_xor, 7 => s::xor;
     }

@@ -1,0 +1,226 @@
+//! Discrete Fourier transforms of any length, as products with matrices of roots of unity.
+//!
+//! Complex numbers are pairs along the last dimension, and a pair is two rows and two columns of a matrix, so that
+//! one product serves. Long transforms are taken apart: a composite length into two shorter ones, a prime length
+//! into a convolution of a power of two. Everything is formed in `f64`, since a transform of nothing but rounding
+//! errors should be near nothing.
+
+use crate::Tensor;
+use crate::ext::Ops;
+use std::f64::consts::PI;
+
+/// The most elements of a matrix of roots.
+const MOST: usize = 1 << 20;
+
+/// What a transform makes of how many elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transform {
+    /// The number of elements that are transformed: more than the operand's are zeros, fewer leave some out.
+    pub(crate) length: usize,
+    /// Whether from frequencies to a signal, divided by the length.
+    pub(crate) inverse: bool,
+    /// Whether the half of the frequencies that the other one mirrors is left out: of a real signal's.
+    pub(crate) onesided: bool,
+}
+
+impl Transform {
+    /// The number of frequencies that are kept.
+    fn kept(self) -> usize {
+        if self.onesided { self.length / 2 + 1 } else { self.length }
+    }
+
+    /// The sign of the exponent.
+    fn sign(self) -> f64 {
+        if self.inverse { 1.0 } else { -1.0 }
+    }
+
+    /// The factor of each sum.
+    fn scale(self) -> f64 {
+        if self.inverse { 1.0 / self.length as f64 } else { 1.0 }
+    }
+}
+
+/// Transforms `x: [..., n, 1]` (real) or `[..., n, 2]` of `f64` along the last dimension but one.
+///
+/// The result is `[..., length / 2 + 1, 2]` if onesided, `[..., length, 1]` if onesided and inverse, which takes
+/// complex numbers only, and `[..., length, 2]` otherwise. `length` is positive.
+pub(crate) fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+    let [lead @ .., n, parts] = x.shape() else { return on.identity(x) };
+    let (lead, parts) = (lead.to_vec(), *parts);
+    let to_real = t.inverse && t.onesided;
+    let taken = (*n).min(if to_real { t.kept() } else { t.length });
+    let along = lead.len() as i64;
+    let x = if taken < *n { on.slice(x, &[0], &[taken as i64], &[along], &[])? } else { x.clone() };
+    let (out, out_parts) = if to_real { (t.length, 1) } else { (t.kept(), 2) };
+    if (taken * parts).saturating_mul(out * out_parts) > MOST {
+        return long(on, &x, t);
+    }
+    let matrix = if to_real {
+        mirrored_roots(taken, t)
+    } else {
+        roots(taken, parts, out, t.length, t.sign(), t.scale())
+    };
+    let matrix = on.host(&[taken * parts, out * out_parts], &matrix)?;
+    let flat: Vec<usize> = lead.iter().copied().chain([taken * parts]).collect();
+    let product = on.matmul(&on.reshape(&x, &flat)?, &matrix)?;
+    let shape: Vec<usize> = lead.into_iter().chain([out, out_parts]).collect();
+    on.reshape(&product, &shape)
+}
+
+/// `exp(sign 2πi m / length)`, of an `m` that may have gone round many times.
+fn root(m: usize, length: usize, sign: f64) -> (f64, f64) {
+    let (sin, cos) = (2.0 * PI * (m % length) as f64 / length as f64).sin_cos();
+    (cos, sign * sin)
+}
+
+/// The matrix from `taken` numbers of `parts` parts to `out` complex ones, each a sum with roots of unity.
+fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale: f64) -> Vec<f64> {
+    let mut matrix = Vec::with_capacity(taken * parts * out * 2);
+    for n in 0..taken {
+        for part in 0..parts {
+            for k in 0..out {
+                let (re, im) = root(n * k, length, sign);
+                let (re, im) = if part == 0 { (re, im) } else { (-im, re) };
+                matrix.extend([re * scale, im * scale]);
+            }
+        }
+    }
+    matrix
+}
+
+/// The matrix from `taken` frequencies to a real signal: each counts for the one that mirrors it, too.
+fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
+    let mut matrix = Vec::with_capacity(taken * 2 * t.length);
+    for k in 0..taken {
+        let times = if k == 0 || 2 * k == t.length { 1.0 } else { 2.0 } * t.scale();
+        for part in 0..2 {
+            for n in 0..t.length {
+                let (re, im) = root(n * k, t.length, 1.0);
+                matrix.push(times * if part == 0 { re } else { -im });
+            }
+        }
+    }
+    matrix
+}
+
+/// A transform whose matrix would be too large.
+fn long<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+    let along = x.rank() as i64 - 2;
+    let x = if x.shape().last() == Some(&1) { extended(on, x, along + 1, 2)? } else { x.clone() };
+    let to_real = t.inverse && t.onesided;
+    let mut x = extended(on, &x, along, if to_real { t.kept() } else { t.length })?;
+    if to_real {
+        // The frequencies left out are the others' conjugates.
+        let kept = t.kept();
+        let order: Vec<i64> = (0..t.length).map(|k| if k < kept { k } else { t.length - k } as i64).collect();
+        let signs = (0..t.length).flat_map(|k| match k {
+            _ if k == 0 || 2 * k == t.length => [1.0, 0.0],
+            _ if k < kept => [1.0, 1.0],
+            _ => [1.0, -1.0],
+        });
+        let signs = on.host(&[t.length, 2], &signs.collect::<Vec<f64>>())?;
+        x = on.mul(&on.gather(&x, &on.host(&[t.length], &order)?, along)?, &signs)?;
+    }
+    let y = complex(on, &x, t.length, t.sign())?;
+    let y = if t.inverse { on.mul(&y, &on.scalar_like(&y, t.scale())?)? } else { y };
+    match (t.onesided, t.inverse) {
+        (true, true) => on.slice(&y, &[0], &[1], &[along + 1], &[]),
+        (true, false) => on.slice(&y, &[0], &[t.kept() as i64], &[along], &[]),
+        (false, _) => Ok(y),
+    }
+}
+
+/// `x` with zeros behind it along `axis`, up to `extent`.
+fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) -> Result<B::Tensor, B::Error> {
+    let mut pads = vec![0; 2 * x.rank()];
+    let have = x.shape().get(axis as usize).copied().unwrap_or(extent);
+    if let Some(end) = pads.get_mut(x.rank() + axis as usize) {
+        *end = extent as i64 - have as i64;
+    }
+    on.pad(x, None, &pads, "constant")
+}
+
+/// Exchanges the dimensions that are second and third from the end.
+fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let rank = x.rank();
+    let mut perm: Vec<i64> = (0..rank as i64).collect();
+    perm.swap(rank - 3, rank - 2);
+    on.transpose(x, &perm)
+}
+
+/// Multiplies complex numbers `[..., shape, 2]` by those of a host list.
+fn times<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    shape: &[usize],
+    by: &[(f64, f64)],
+) -> Result<B::Tensor, B::Error> {
+    let parts = |extent: usize| shape.iter().copied().chain([extent]).collect::<Vec<_>>();
+    let re = on.host(&parts(1), &by.iter().map(|c| c.0).collect::<Vec<_>>())?;
+    let im = on.host(&parts(2), &by.iter().flat_map(|c| [-c.1, c.1]).collect::<Vec<_>>())?;
+    let swapped = on.gather(x, &on.host(&[2], &[1i64, 0])?, x.rank() as i64 - 1)?;
+    on.add(&on.mul(x, &re)?, &on.mul(&swapped, &im)?)
+}
+
+/// The sums of `x: [..., length, 2]` with roots of unity, not divided.
+fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
+    let lead: Vec<usize> = x.shape().iter().take(x.rank() - 2).copied().collect();
+    let shaped = |rest: &[usize]| lead.iter().chain(rest).copied().collect::<Vec<usize>>();
+    if length.saturating_mul(length) * 4 <= MOST {
+        let matrix = roots(length, 2, length, length, sign, 1.0);
+        let matrix = on.host(&[2 * length, 2 * length], &matrix)?;
+        return on.reshape(&on.matmul(&on.reshape(x, &shaped(&[2 * length]))?, &matrix)?, x.shape());
+    }
+    let divisor = (2..).take_while(|d| d * d <= length).filter(|d| length.is_multiple_of(*d)).last();
+    let Some(a) = divisor else { return chirp(on, x, length, sign) };
+    let b = length / a;
+    let columns = exchanged(on, &on.reshape(x, &shaped(&[a, b, 2]))?)?;
+    let y = complex(on, &columns, a, sign)?;
+    let turns: Vec<(f64, f64)> =
+        (0..b).flat_map(|n| (0..a).map(move |k| root(n * k, length, sign))).collect();
+    let y = exchanged(on, &times(on, &y, &[b, a], &turns)?)?;
+    let y = exchanged(on, &complex(on, &y, b, sign)?)?;
+    on.reshape(&y, x.shape())
+}
+
+/// The sums of a prime length: with `nk = (n² + k² - (k - n)²) / 2`, a convolution with a chirp.
+///
+/// Source: Bluestein: A linear filtering approach to the computation of the discrete Fourier transform, 1970.
+fn chirp<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
+    let along = x.rank() as i64 - 2;
+    let wide = (2 * length - 1).next_power_of_two();
+    // A square exceeds what an address counts only where no tensor of the length fits one.
+    let chirp: Vec<(f64, f64)> =
+        (0..length).map(|n| root(n.saturating_mul(n) % (2 * length), 2 * length, sign)).collect();
+    let mut answer = vec![(0.0, 0.0); wide];
+    for (n, &(re, im)) in chirp.iter().enumerate() {
+        for at in [n, (wide - n) % wide] {
+            if let Some(slot) = answer.get_mut(at) {
+                *slot = (re, -im);
+            }
+        }
+    }
+    let answer: Vec<(f64, f64)> =
+        on_host(&answer, -1.0).into_iter().map(|(re, im)| (re / wide as f64, im / wide as f64)).collect();
+    let turned = extended(on, &times(on, x, &[length], &chirp)?, along, wide)?;
+    let product = times(on, &complex(on, &turned, wide, -1.0)?, &[wide], &answer)?;
+    let sums = on.slice(&complex(on, &product, wide, 1.0)?, &[0], &[length as i64], &[along], &[])?;
+    times(on, &sums, &[length], &chirp)
+}
+
+/// The sums of a power of two of numbers that are known.
+fn on_host(x: &[(f64, f64)], sign: f64) -> Vec<(f64, f64)> {
+    if x.len() < 2 {
+        return x.to_vec();
+    }
+    let part = |from: usize| on_host(&x.iter().skip(from).step_by(2).copied().collect::<Vec<_>>(), sign);
+    let (even, odd) = (part(0), part(1));
+    let turned = odd.iter().enumerate().map(|(k, (re, im))| {
+        let (c, s) = root(k, x.len(), sign);
+        (re * c - im * s, re * s + im * c)
+    });
+    let pairs: Vec<_> = even.iter().copied().zip(turned).collect();
+    let sum = pairs.iter().map(|(e, o)| (e.0 + o.0, e.1 + o.1));
+    let difference = pairs.iter().map(|(e, o)| (e.0 - o.0, e.1 - o.1));
+    sum.chain(difference).collect()
+}

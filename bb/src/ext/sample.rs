@@ -1,0 +1,229 @@
+//! Reading between the elements of a tensor, at positions that are computed.
+//!
+//! The elements around each position are found for each dimension by itself, gathered at once, and summed with the
+//! products of the dimensions' weights.
+
+use super::movement::strides;
+use crate::ext::{Ops, math};
+use crate::{DataType, Tensor};
+
+/// What lies between elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Between {
+    /// The nearest element; of two the one with the even index.
+    Nearest,
+    /// A straight line.
+    Linear,
+    /// Keys' cubic convolution with the coefficient -0.75.
+    Cubic,
+}
+
+impl Between {
+    /// The distances from the element at or before a position to those that it is computed from.
+    fn taps(self) -> &'static [f64] {
+        match self {
+            Between::Nearest => &[0.0],
+            Between::Linear => &[0.0, 1.0],
+            Between::Cubic => &[-1.0, 0.0, 1.0, 2.0],
+        }
+    }
+}
+
+/// What lies beyond the elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// Zeros.
+    Zeros,
+    /// The element at the border.
+    Border,
+    /// The elements mirrored at the border: the outermost centres if `centres`, the outermost edges otherwise.
+    Mirror { centres: bool },
+}
+
+/// The least and the greatest position that count as inside.
+fn borders(extent: usize, centres: bool) -> (f64, f64) {
+    if centres { (0.0, extent as f64 - 1.0) } else { (-0.5, extent as f64 - 0.5) }
+}
+
+/// Whether positions lie within bounds.
+fn within<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
+    let outside =
+        on.or(&on.less(x, &on.scalar_like(x, low)?)?, &on.greater(x, &on.scalar_like(x, high)?)?)?;
+    on.not(&outside)
+}
+
+/// Mirrors positions at two borders until they lie between them.
+fn mirrored<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
+    let start = on.scalar_like(x, low)?;
+    let range = high - low;
+    if range <= 0.0 {
+        return on.add(&on.sub(x, x)?, &start);
+    }
+    let period = on.scalar_like(x, 2.0 * range)?;
+    let along = on.modulo(&on.sub(x, &start)?, &period, false)?;
+    let back = on.greater(&along, &on.scalar_like(x, range)?)?;
+    let along = on.r#where(&back, &on.sub(&period, &along)?, &along)?;
+    on.r#where(&within(on, x, low, high)?, x, &on.add(&along, &start)?)
+}
+
+/// Keys' weights of the elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
+fn cubic<B: Ops + ?Sized>(on: &B, t: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
+    const A: f64 = -0.75;
+    let polynomial = |x: &B::Tensor, coefficients: [f64; 4]| -> Result<B::Tensor, B::Error> {
+        let [first, rest @ ..] = coefficients;
+        let mut sum = on.scalar_like(x, first)?;
+        for c in rest {
+            sum = on.add(&on.mul(&sum, x)?, &on.scalar_like(x, c)?)?;
+        }
+        Ok(sum)
+    };
+    let (near, far) = ([A + 2.0, -(A + 3.0), 0.0, 1.0], [A, -5.0 * A, 8.0 * A, -4.0 * A]);
+    let one = on.scalar_like(t, 1.0)?;
+    let rest = on.sub(&one, t)?;
+    Ok(vec![
+        polynomial(&on.add(t, &one)?, far)?,
+        polynomial(t, near)?,
+        polynomial(&rest, near)?,
+        polynomial(&on.add(&rest, &one)?, far)?,
+    ])
+}
+
+/// For one dimension: where the elements are that positions need, whether they exist, and their weights.
+struct Around<T> {
+    /// `[b, taps, p]`, each an index of the dimension.
+    index: T,
+    /// `[b, taps, p]`, unless all exist.
+    exists: Option<T>,
+    /// `[b, taps, p]`, unless there is one element for each position.
+    weights: Option<T>,
+}
+
+/// Finds the elements around positions `[b, p]` along a dimension.
+fn around<B: Ops + ?Sized>(
+    on: &B,
+    positions: &B::Tensor,
+    extent: usize,
+    between: Between,
+    beyond: Beyond,
+) -> Result<Around<B::Tensor>, B::Error> {
+    let last = extent as f64 - 1.0;
+    let mut at = if between == Between::Nearest { on.round(positions)? } else { positions.clone() };
+    match beyond {
+        Beyond::Zeros => {}
+        Beyond::Border => at = clamped(on, &at, last)?,
+        Beyond::Mirror { centres } => {
+            let (low, high) = borders(extent, centres);
+            at = mirrored(on, &at, low, high)?;
+        }
+    }
+    let base = if between == Between::Nearest { at.clone() } else { on.floor(&at)? };
+    let t = on.sub(&at, &base)?;
+    let weights = match between {
+        Between::Nearest => None,
+        Between::Linear => Some(vec![on.sub(&on.scalar_like(&t, 1.0)?, &t)?, t]),
+        Between::Cubic => Some(cubic(on, &t)?),
+    };
+    let weights = match weights {
+        Some(each) => {
+            let each: Vec<B::Tensor> =
+                each.iter().map(|w| on.unsqueeze(w, &[1])).collect::<Result<_, _>>()?;
+            Some(on.concat(&each.iter().collect::<Vec<_>>(), 1)?)
+        }
+        None => None,
+    };
+    let taps = between.taps();
+    let offsets = math::to(on, &on.host(&[1, taps.len(), 1], taps)?, positions.dtype())?;
+    let mut places = on.add(&on.unsqueeze(&base, &[1])?, &offsets)?;
+    let exists = match beyond {
+        Beyond::Zeros => Some(within(on, &places, 0.0, last)?),
+        Beyond::Border => None,
+        Beyond::Mirror { centres } => {
+            let (low, high) = borders(extent, centres);
+            places = mirrored(on, &places, low, high)?;
+            None
+        }
+    };
+    // What is not finite, too, must name an element.
+    let index = math::to(on, &clamped(on, &places, last)?, DataType::I64)?;
+    let index = on.minimum(&on.maximum(&index, &on.host(&[], &[0i64])?)?, &on.host(&[], &[last as i64])?)?;
+    Ok(Around { index, exists, weights })
+}
+
+/// Puts positions between 0 and `last`.
+fn clamped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, last: f64) -> Result<B::Tensor, B::Error> {
+    on.minimum(&on.maximum(x, &on.scalar_like(x, 0.0)?)?, &on.scalar_like(x, last)?)
+}
+
+/// Puts the taps of dimension `i` of `n` apart from the others': `[b, taps, p]` to `[b, 1…, taps, …1, p]`.
+fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, n: usize) -> Result<B::Tensor, B::Error> {
+    let new: Vec<i64> = (1..=n as i64).filter(|&axis| axis != i as i64 + 1).collect();
+    if new.is_empty() { Ok(x.clone()) } else { on.unsqueeze(x, &new) }
+}
+
+/// Reads `x: [b, c, d…]` at positions, `[b, p]` floats for each dimension of `d…`: `[b, c, p]`.
+///
+/// Unless the nearest elements are taken, the result has the positions' type.
+pub(crate) fn sample<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    positions: &[B::Tensor],
+    between: Between,
+    beyond: Beyond,
+) -> Result<B::Tensor, B::Error> {
+    let [batch, channels, dims @ ..] = x.shape() else { return on.identity(x) };
+    let (batch, channels, n) = (*batch, *channels, dims.len());
+    let count = positions.first().and_then(|p| p.shape().get(1)).copied().unwrap_or(0);
+    let size: usize = dims.iter().product();
+    let (mut flat, mut exists, mut weights) = (None, None, None);
+    for (i, ((position, &extent), &step)) in positions.iter().zip(dims).zip(&strides(dims)).enumerate() {
+        let found = around(on, position, extent, between, beyond)?;
+        let index = apart(on, &on.mul(&found.index, &on.host(&[], &[step])?)?, i, n)?;
+        flat = Some(match flat {
+            Some(sum) => on.add(&sum, &index)?,
+            None => index,
+        });
+        if let Some(these) = found.exists {
+            let these = apart(on, &these, i, n)?;
+            exists = Some(match exists {
+                Some(others) => on.and(&others, &these)?,
+                None => these,
+            });
+        }
+        if let Some(these) = found.weights {
+            let these = apart(on, &these, i, n)?;
+            weights = Some(match weights {
+                Some(others) => on.mul(&others, &these)?,
+                None => these,
+            });
+        }
+    }
+    let Some(flat) = flat else { return on.identity(x) };
+    let taps = between.taps().len().pow(n as u32);
+    // Each place of each operand is a row of channels; behind them all is one of zeros.
+    let perm: Vec<i64> = std::iter::once(0).chain(2..2 + n as i64).chain([1]).collect();
+    let mut rows = on.reshape(&on.transpose(x, &perm)?, &[batch * size, channels])?;
+    let first: Vec<i64> = (0..batch as i64).map(|b| b * size as i64).collect();
+    let mut flat = on.reshape(&flat, &[batch, taps, count])?;
+    flat = on.add(&flat, &on.host(&[batch, 1, 1], &first)?)?;
+    if let Some(exists) = exists {
+        let zeros = on.constant(&blank(x.dtype(), &[1, channels])?)?;
+        rows = on.concat(&[&rows, &zeros], 0)?;
+        let exists = on.reshape(&exists, &[batch, taps, count])?;
+        flat = on.r#where(&exists, &flat, &on.host(&[], &[(batch * size) as i64])?)?;
+    }
+    let read = on.gather(&rows, &flat, 0)?;
+    let read = match weights {
+        Some(weights) => {
+            let weights = on.reshape(&weights, &[batch, taps, count, 1])?;
+            let read = math::to(on, &read, weights.dtype())?;
+            on.reduce_sum(&on.mul(&read, &weights)?, &[1], false)?
+        }
+        None => on.reshape(&read, &[batch, count, channels])?,
+    };
+    on.transpose(&read, &[0, 2, 1])
+}
+
+/// Zeros of any element type; empty strings of strings.
+pub(crate) fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorData, crate::Error> {
+    Ok(bb_ir::TensorData::zeros(dtype, shape, 1 << 30)?)
+}

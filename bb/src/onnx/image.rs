@@ -1,0 +1,178 @@
+//! Operators on images that crop, fold or put back elements.
+
+use super::call::{Answer, Call, one};
+use crate::ext::sample::blank;
+use crate::ext::{HostBody, Ops, math};
+use crate::{DataType, Error, Tensor};
+use bb_ir::op::Param;
+use bb_ir::{Axis, Shape, TensorData};
+
+/// `CenterCropPad`: a negative padding crops.
+pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let wanted = super::shape::extents(on, call, 1)?;
+    let axes: Vec<usize> = match call.ints("axes")? {
+        Some(axes) => {
+            axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
+        }
+        None => (0..x.rank()).collect(),
+    };
+    if wanted.len() != axes.len() {
+        let problem = format!("has {} extents for {} axes", wanted.len(), axes.len());
+        return Err(call.wrong("shape", problem).into());
+    }
+    let mut pads = vec![0; 2 * x.rank()];
+    for (&axis, &to) in axes.iter().zip(&wanted) {
+        let from = x.shape().get(axis).copied().unwrap_or(0);
+        // What is uneven is one more at the end.
+        let (before, after) = if to < from {
+            let cut = (from - to) as i64;
+            (-(cut / 2), cut / 2 - cut)
+        } else {
+            let more = i64::try_from(to - from).map_err(|_| call.wrong("shape", "is out of range"))?;
+            (more / 2, more - more / 2)
+        };
+        for (at, pad) in [(axis, before), (x.rank() + axis, after)] {
+            if let Some(slot) = pads.get_mut(at) {
+                *slot = pad;
+            }
+        }
+    }
+    let zero = on.constant(&blank(x.dtype(), &[])?)?;
+    Ok(one(on.pad(x, Some(&zero), &pads, "constant")?))
+}
+
+/// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
+pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let (image, block) = (super::shape::extents(on, call, 1)?, super::shape::extents(on, call, 2)?);
+    let n = image.len();
+    let &[batch, depth, blocks] = x.shape() else {
+        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())).into());
+    };
+    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
+        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
+        if list.len() == count {
+            Ok(list)
+        } else {
+            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
+        }
+    };
+    let (strides, dilations, pads) =
+        (list("strides", n, 1)?, list("dilations", n, 1)?, list("pads", 2 * n, 0)?);
+    let shape: Vec<usize> = [batch, 1].into_iter().chain(image.iter().copied()).collect();
+    let all = crate::ext::window::windows("col2im", &shape, &block, &strides, &pads, &dilations, false)?;
+    let places = bb_ir::element_count(&block).filter(|&p| p > 0 && depth.is_multiple_of(p));
+    let count: Option<usize> = all.iter().try_fold(1usize, |n, w| n.checked_mul(w.out));
+    let (Some(places), true) = (places, count == Some(blocks)) else {
+        let problem =
+            format!("has the shape {:?}; an image of {image:?} has {count:?} blocks of {block:?}", x.shape());
+        return Err(call.wrong("operand 0", problem).into());
+    };
+    let channels = depth / places;
+    // Sums of what the reduction does not take are formed in what it does, and wrap when they are narrowed.
+    let summed = match x.dtype() {
+        DataType::Bool | DataType::U8 | DataType::U16 => DataType::U32,
+        DataType::I8 | DataType::I16 => DataType::I32,
+        DataType::F16 | DataType::BF16 => DataType::F32,
+        other => other,
+    };
+    let mut y = math::to(on, x, summed)?;
+    // [batch * channels, rest of the block, rest of the places, done]
+    let (mut rest_block, mut rest_out, mut done) = (places, blocks, 1);
+    for (w, &extent) in all.iter().zip(&image) {
+        rest_block /= w.kernel;
+        rest_out /= w.out.max(1);
+        let apart = [batch * channels, done, w.kernel, rest_block, w.out, rest_out];
+        let y1 = on.transpose(&on.reshape(&y, &apart)?, &[0, 1, 3, 5, 2, 4])?;
+        let y1 = on.reshape(&y1, &[batch * channels * done * rest_block * rest_out, w.kernel * w.out])?;
+        // Behind the last element is a zero, for places of which no block lies on an element.
+        let y1 = on.pad(&y1, None, &[0, 0, 0, 1], "constant")?;
+        let table = overlaps(w, extent);
+        let table = on.host(&[extent, w.kernel], &table)?;
+        let sums = on.reduce_sum(&on.gather(&y1, &table, 1)?, &[2], false)?;
+        let sums = on.reshape(&sums, &[batch * channels, done, rest_block, rest_out, extent])?;
+        y = on.transpose(&sums, &[0, 1, 4, 2, 3])?;
+        done *= extent;
+    }
+    let shape: Vec<usize> = [batch, channels].into_iter().chain(image.iter().copied()).collect();
+    Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
+}
+
+/// For each element of an extent and each place of a block, which of `kernel * out` lies on it; one more if none.
+fn overlaps(w: &crate::ext::window::Windows, extent: usize) -> Vec<i64> {
+    let none = (w.kernel * w.out) as i64;
+    let mut table = vec![none; extent * w.kernel];
+    for k in 0..w.kernel {
+        for o in 0..w.out {
+            let at = usize::try_from(w.position(k, o)).ok().filter(|&at| at < extent);
+            if let Some(slot) = at.and_then(|at| table.get_mut(at * w.kernel + k)) {
+                *slot = (k * w.out + o) as i64;
+            }
+        }
+    }
+    table
+}
+
+/// Puts elements where indices say, among zeros.
+static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unpool };
+
+fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
+    let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
+    let width = x.dtype().bits() / 8;
+    let zeros = TensorData::zeros(x.dtype(), shape, usize::MAX)?;
+    let mut bytes = zeros.bytes().to_vec();
+    for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
+        let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
+        let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
+        let slot = slot.ok_or_else(|| Error::Operator {
+            op: "MaxUnpool".to_owned(),
+            what: "operand 1".to_owned(),
+            problem: format!("names element {index} of {}", zeros.len()),
+        })?;
+        slot.copy_from_slice(element);
+    }
+    Ok(vec![TensorData::adopt(x.dtype(), shape, bytes.into())?])
+}
+
+/// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
+pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;
+    let n = kernel.len();
+    if x.rank() != n + 2 || x.shape() != indices.shape() || indices.dtype() != DataType::I64 {
+        let problem = format!("has the shape {:?}; the indices have {:?}", x.shape(), indices.shape());
+        return Err(call.wrong("operand 0", problem).into());
+    }
+    let ones = vec![1; n];
+    let zeros = vec![0; 2 * n];
+    let strides = call.ints("strides")?.unwrap_or(&ones);
+    let pads = call.ints("pads")?.unwrap_or(&zeros);
+    if strides.len() != n || pads.len() != 2 * n {
+        return Err(call.wrong("strides", format!("and `pads` do not fit {n} dimensions")).into());
+    }
+    let (starts, ends) = pads.split_at(n);
+    let mut shape = Shape::from_iter(x.shape().iter().take(2).copied());
+    let lists = x.shape().iter().skip(2).zip(kernel).zip(strides).zip(starts.iter().zip(ends));
+    for (((&extent, &kernel), &stride), (&before, &after)) in lists {
+        let reach = (extent as i64 - 1).checked_mul(stride).and_then(|r| r.checked_add(kernel));
+        let made = reach.and_then(|r| r.checked_sub(before)?.checked_sub(after)?.try_into().ok());
+        shape.push(made.ok_or_else(|| call.wrong("pads", "leave a negative extent"))?);
+    }
+    let body = on.on_host(
+        &UNPOOL,
+        &[Some(x), Some(indices)],
+        &[Param::Extents(shape.to_vec().into())],
+        &[(x.dtype(), shape.clone())],
+    )?;
+    let y = crate::call::only(UNPOOL.name, body)?;
+    let Some(wanted) = call.optional(2) else { return Ok(one(y)) };
+    let wanted = on.ints(wanted)?;
+    let ends: Option<Vec<i64>> = (wanted.len() == shape.len())
+        .then(|| wanted.iter().zip(&shape).map(|(w, &d)| w - d as i64).collect());
+    let ends = ends.filter(|ends| ends.iter().all(|&e| e >= 0));
+    let ends =
+        ends.ok_or_else(|| call.wrong("output_shape", format!("is {wanted:?}; the kernel makes {shape:?}")))?;
+    let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
+    Ok(one(on.pad(&y, None, &pads, "constant")?))
+}
