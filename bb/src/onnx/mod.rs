@@ -28,6 +28,7 @@ mod loss;
 mod ml;
 mod movement;
 mod normalize;
+mod picture;
 mod quant;
 mod recurrent;
 mod reduce;

@@ -2,8 +2,8 @@
 
 use super::{
     Body, arithmetic as a, attention as t, bit_cast, determinant, grid as g, image, ml as l, movement as m,
-    normalize as n, quant as q, reduce as r, region, resize as z, scalar as s, sequence_axis, shape as h,
-    signal, suppression, window as w,
+    normalize as n, picture, quant as q, reduce as r, region, resize as z, scalar as s, sequence_axis,
+    shape as h, signal, suppression, window as w,
 };
 use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent};
 use crate::ext::Ops;
@@ -163,6 +163,7 @@ operators! {
         Primitives HardSwish: 14, 22 => s::hard_swish;
         Primitives Hardmax: 1, 11, 13 => n::hardmax;
         Primitives Identity: 1, 13, 14, 16, 19, 21, 23, 24, 25 => a::identity;
+        Host ImageDecoder: 20 => picture::image_decoder;
         Primitives InstanceNormalization: 1, 6, 22 => n::instance_normalization;
         Primitives IsInf: 10, 20 => s::is_inf;
         Primitives IsNaN: 9, 13, 20 => s::is_nan;
