@@ -15,15 +15,15 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 }
 
 /// Softmax over several axes; the maximum is subtracted first, so that nothing overflows.
+///
+/// Each step rounds to the type of `x`, halves too, as in the function that ONNX defines Softmax by.
 pub(crate) fn softmax_over<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     axes: &[i64],
 ) -> Result<B::Tensor, B::Error> {
-    math::widened(on, x, DataType::F32, |x| {
-        let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
-        on.div(&e, &on.reduce_sum(&e, axes, true)?)
-    })
+    let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
+    on.div(&e, &on.reduce_sum(&e, axes, true)?)
 }
 
 /// The logarithm of [`softmax_over`], without its loss of small digits.

@@ -40,6 +40,7 @@ mod shape;
 mod signal;
 mod suppression;
 mod table;
+mod training;
 mod window;
 
 pub use call::{Answer, Body, Call, Function, HostFunction, ItemFunction, Results};

@@ -5,7 +5,7 @@ use super::{
     normalize as n, picture, quant as q, reduce as r, region, resize as z, scalar as s, sequence_axis,
     shape as h, signal, suppression, window as w,
 };
-use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent};
+use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent, training};
 use crate::ext::Ops;
 
 /// What an operator's function is made of.
@@ -278,6 +278,11 @@ operators! {
     }
     "ai.onnx.preview" {
         Primitives FlexAttention: 1 => flex_attention::flex_attention;
+    }
+    "ai.onnx.preview.training" {
+        Primitives Adagrad: 1 => training::adagrad;
+        Primitives Adam: 1 => training::adam;
+        Primitives Momentum: 1 => training::momentum;
     }
 }
 
