@@ -74,6 +74,15 @@ pub enum Error {
         got: crate::DataType,
     },
 
+    /// A sequence, an optional or a map came where only tensors go.
+    #[error("`{name}` is {got}, expected a tensor; `run_items` takes and gives others too")]
+    NotTensor {
+        /// The input or output.
+        name: String,
+        /// What it is.
+        got: &'static str,
+    },
+
     /// The number of operands is not what the operation takes.
     #[error("`{op}` is missing operand {index}: it takes {expected}")]
     Operand {

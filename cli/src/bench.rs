@@ -4,6 +4,7 @@ use crate::error::{Error, Result};
 use crate::run::Session;
 use crate::{args, render, tensors};
 use bb::conformance::onnx;
+use bb::onnx::Item;
 use bb::{Module, TensorData, Value};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -42,13 +43,12 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
         None => random(&session)?,
     };
     let values = session.upload(&inputs)?;
-    let refs: Vec<Option<&Value>> = values.iter().map(Option::as_ref).collect();
-    run(&session, &refs)?;
+    run(&session, &values)?;
     let prepare = start.elapsed().as_secs_f64();
     let mut runs = Vec::with_capacity(options.runs);
     for _ in 0..options.runs.max(1) {
         let start = Instant::now();
-        run(&session, &refs)?;
+        run(&session, &values)?;
         runs.push(start.elapsed().as_secs_f64());
     }
     let runs = Times::of(runs);
@@ -78,17 +78,18 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
 }
 
 /// Runs once and waits for the first output, so that a backend that answers early is not timed short.
-fn run(session: &Session, inputs: &[Option<&Value>]) -> Result<()> {
-    let outputs = session.executable.run(inputs)?;
-    if let Some(first) = outputs.first() {
+fn run(session: &Session, inputs: &[Option<Item<Value>>]) -> Result<()> {
+    let outputs = session.executable.run_items(inputs)?;
+    if let Some(Item::Tensor(first)) = outputs.first() {
         session.runtime.to_host(first)?;
     }
     Ok(())
 }
 
-fn random(session: &Session) -> Result<Vec<Option<TensorData>>> {
+fn random(session: &Session) -> Result<Vec<Option<Item<TensorData>>>> {
     let make = |(i, port): (usize, &bb::Port)| {
-        (!port.optional).then(|| tensors::random(&port.name, &port.ty, i as u64)).transpose()
+        let make = || tensors::random(&port.name, &port.ty, i as u64).map(Item::Tensor);
+        (!port.optional).then(make).transpose()
     };
     session.executable.inputs().iter().enumerate().map(make).collect::<Result<_>>().map_err(|error| {
         match error {

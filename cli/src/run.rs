@@ -3,6 +3,7 @@
 use crate::args;
 use crate::error::{Error, Result};
 use crate::{render, tensors};
+use bb::onnx::Item;
 use bb::{BackendRuntime, ErasedExecutable, Value};
 use bb::{CompileOptions, Module, TensorData};
 use bb_ir::graph::ValueType;
@@ -23,18 +24,19 @@ impl Session {
         Ok(Session { runtime, executable })
     }
 
-    /// Puts tensors of the host on the backend.
-    pub(crate) fn upload(&self, inputs: &[Option<TensorData>]) -> Result<Vec<Option<Value>>> {
-        let upload = |x: &Option<TensorData>| x.as_ref().map(|x| self.runtime.constant(x)).transpose();
+    /// Puts values of the host on the backend.
+    pub(crate) fn upload(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Option<Item<Value>>>> {
+        let upload = |x: &Option<Item<TensorData>>| {
+            x.as_ref().map(|x| x.try_map(&mut |x| self.runtime.constant(x))).transpose()
+        };
         Ok(inputs.iter().map(upload).collect::<std::result::Result<_, _>>()?)
     }
 
     /// Runs the model with inputs by position.
-    pub(crate) fn run(&mut self, inputs: &[Option<TensorData>]) -> Result<Vec<TensorData>> {
-        let inputs = self.upload(inputs)?;
-        let refs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
-        let outputs = self.executable.run(&refs)?;
-        Ok(outputs.iter().map(|x| self.runtime.to_host(x)).collect::<std::result::Result<_, _>>()?)
+    pub(crate) fn run(&mut self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Item<TensorData>>> {
+        let outputs = self.executable.run_items(&self.upload(inputs)?)?;
+        let fetch = |item: &Item<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
+        Ok(outputs.iter().map(fetch).collect::<std::result::Result<_, _>>()?)
     }
 }
 
@@ -43,7 +45,11 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     let mut session = Session::new(&options.common.backend, module)?;
     let inputs = inputs(&session, options)?;
     let outputs = session.run(&inputs)?;
-    let names: Vec<&str> = session.executable.outputs().iter().map(|port| port.name.as_str()).collect();
+    let mut leaves = Vec::new();
+    for (port, item) in session.executable.outputs().iter().zip(outputs) {
+        flatten(&port.name, item, &mut leaves);
+    }
+    let (names, outputs): (Vec<String>, Vec<TensorData>) = leaves.into_iter().unzip();
     if let Some(folder) = &options.output {
         write(folder, &names, &outputs)?;
     }
@@ -62,32 +68,50 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     }
     let mut table = render::table(["OUTPUT", "SUMMARY"]);
     for (name, x) in names.iter().zip(&outputs) {
-        table.add_row([(*name).to_owned(), x.summary().to_string()]);
+        table.add_row([name.clone(), x.summary().to_string()]);
     }
     println!("{table}");
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names the tensors that an output is made of: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
+fn flatten(name: &str, item: Item<TensorData>, leaves: &mut Vec<(String, TensorData)>) {
+    match item {
+        Item::Tensor(x) => leaves.push((name.to_owned(), x)),
+        Item::Sequence(items) => {
+            for (i, item) in items.into_iter().enumerate() {
+                flatten(&format!("{name}[{i}]"), item, leaves);
+            }
+        }
+        Item::Absent => {}
+        Item::Map { keys, values } => {
+            leaves.push((format!("{name}.keys"), keys));
+            leaves.push((format!("{name}.values"), values));
+        }
+    }
+}
+
 /// Reads, or makes, each input of the model.
-fn inputs(session: &Session, options: &args::Run) -> Result<Vec<Option<TensorData>>> {
+fn inputs(session: &Session, options: &args::Run) -> Result<Vec<Option<Item<TensorData>>>> {
     let ports = session.executable.inputs();
-    let mut inputs: Vec<Option<TensorData>> = vec![None; ports.len()];
+    let mut inputs: Vec<Option<Item<TensorData>>> = vec![None; ports.len()];
     for text in &options.inputs {
         let form = || Error::Form { text: text.clone(), expected: "NAME=FILE" };
         let (name, file) = text.split_once('=').ok_or_else(form)?;
         let place = ports.iter().zip(&mut inputs).find(|(port, _)| port.name == name);
-        let Some((_, place)) = place else {
+        let Some((port, place)) = place else {
             let names: Vec<String> = ports.iter().map(|port| format!("`{}`", port.name)).collect();
             return Err(Error::UnknownInput { name: name.to_owned(), expected: names.join(", ") });
         };
-        *place = Some(tensors::read(Path::new(file))?);
+        *place = Some(tensors::read(Path::new(file), &port.ty)?);
     }
     let mut needed = Vec::new();
     for (i, (port, place)) in ports.iter().zip(&mut inputs).enumerate() {
         match (options.random, &place) {
             (_, Some(_)) => {}
             (Some(seed), None) if !port.optional => {
-                *place = Some(tensors::random(&port.name, &port.ty, seed.wrapping_add(i as u64))?);
+                let made = tensors::random(&port.name, &port.ty, seed.wrapping_add(i as u64))?;
+                *place = Some(Item::Tensor(made));
             }
             (None, None) if !port.optional => needed.push(describe(&port.name, &port.ty)),
             (_, None) => {}
@@ -101,7 +125,7 @@ fn describe(name: &str, ty: &ValueType) -> String {
 }
 
 /// Writes the outputs; what is no good in a file's name becomes `_`.
-fn write(folder: &Path, names: &[&str], outputs: &[TensorData]) -> Result<()> {
+fn write(folder: &Path, names: &[String], outputs: &[TensorData]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
     for (i, (name, x)) in names.iter().zip(outputs).enumerate() {
         let safe: String = name

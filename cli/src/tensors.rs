@@ -1,18 +1,20 @@
 //! Tensors from files, and random ones.
 
 use crate::error::{Error, Result};
+use bb::onnx::Item;
 use bb::{DataType, TensorData};
 use bb_ir::convert::Rounding;
 use bb_ir::graph::{Dim, ValueType};
 use std::path::Path;
 
-/// Reads a `.npy` file, or a serialized `TensorProto`.
-pub(crate) fn read(path: &Path) -> Result<TensorData> {
+/// Reads a `.npy` file, or a serialized message of the kind that an input's type asks for.
+pub(crate) fn read(path: &Path, ty: &ValueType) -> Result<Item<TensorData>> {
     if path.extension().is_none_or(|e| e != "npy") {
-        return Ok(bb::conformance::onnx::read_tensor(path)?);
+        return Ok(bb::conformance::onnx::read_item(path, ty)?);
     }
     let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    TensorData::from_npy(bytes.into()).map_err(|e| Error::Tensor { path: path.to_owned(), source: e.into() })
+    let tensor = TensorData::from_npy(bytes.into());
+    tensor.map(Item::Tensor).map_err(|e| Error::Tensor { path: path.to_owned(), source: e.into() })
 }
 
 /// Writes a `.npy` file.

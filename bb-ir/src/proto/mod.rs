@@ -7,6 +7,7 @@
 #[rustfmt::skip]
 mod onnx;
 
+mod data;
 mod external;
 #[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
 mod mapped;
@@ -14,5 +15,6 @@ mod sha1;
 mod sparse;
 mod tensor;
 
+pub use data::{ElementKind, MapProto, OptionalProto, SequenceProto};
 pub use external::ExternalData;
 pub use onnx::*;

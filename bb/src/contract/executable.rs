@@ -1,6 +1,7 @@
 //! Compiled graphs.
 
 use super::Backend;
+use crate::onnx::Item;
 use bb_ir::graph::ValueType;
 
 /// An input or an output of a compiled graph.
@@ -31,4 +32,31 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is left out,
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
+
+    /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
+    ///
+    /// What only runs tensors keeps the default.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run); [`Error::NotTensor`](crate::Error::NotTensor) if an input is no tensor and the executable
+    /// takes no other.
+    fn run_items(
+        &self,
+        on: &B,
+        inputs: &[Option<Item<&B::Tensor>>],
+    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for (position, item) in inputs.iter().enumerate() {
+            tensors.push(match item {
+                None | Some(Item::Absent) => None,
+                Some(Item::Tensor(x)) => Some(*x),
+                Some(other) => {
+                    let name = self.inputs().get(position).map(|port| port.name.clone()).unwrap_or_default();
+                    return Err(crate::Error::NotTensor { name, got: other.kind() }.into());
+                }
+            });
+        }
+        Ok(self.run(on, &tensors)?.into_iter().map(Item::Tensor).collect())
+    }
 }

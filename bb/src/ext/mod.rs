@@ -91,7 +91,7 @@ impl Ops for Tracer {
 }
 
 /// Reads integers or truth values of any width.
-fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
     fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         Ok(x.as_slice::<T>()?.iter().map(|&v| v.into()).collect())
     }

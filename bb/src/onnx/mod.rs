@@ -35,6 +35,7 @@ mod reduce;
 mod region;
 mod resize;
 mod scalar;
+mod sequence;
 mod sequence_axis;
 mod shape;
 mod signal;

@@ -2,8 +2,8 @@
 
 use super::{
     Body, arithmetic as a, attention as t, bit_cast, determinant, grid as g, image, ml as l, movement as m,
-    normalize as n, picture, quant as q, reduce as r, region, resize as z, scalar as s, sequence_axis,
-    shape as h, signal, suppression, window as w,
+    normalize as n, picture, quant as q, reduce as r, region, resize as z, scalar as s, sequence,
+    sequence_axis, shape as h, signal, suppression, window as w,
 };
 use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent, training};
 use crate::ext::Ops;
@@ -118,6 +118,7 @@ operators! {
         Primitives Clip: 1, 6 => s::clip_by_attributes, 11, 12, 13 => s::clip;
         Primitives Col2Im: 18 => image::col2im;
         Primitives Concat: 1, 4, 11, 13 => m::concat;
+        Items ConcatFromSequence: 11 => sequence::concat;
         Primitives Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
         Primitives ConstantOfShape: 9, 20, 21, 23, 24, 25 => h::constant_of_shape;
         Primitives Conv: 1, 11, 22 => w::conv;
@@ -162,7 +163,8 @@ operators! {
         Primitives HardSigmoid: 1, 6, 22 => s::hard_sigmoid;
         Primitives HardSwish: 14, 22 => s::hard_swish;
         Primitives Hardmax: 1, 11, 13 => n::hardmax;
-        Primitives Identity: 1, 13, 14, 16, 19, 21, 23, 24, 25 => a::identity;
+        Primitives Identity: 1, 13 => a::identity;
+        Items Identity: 14, 16, 19, 21, 23, 24, 25 => sequence::identity;
         Host ImageDecoder: 20 => picture::image_decoder;
         Primitives InstanceNormalization: 1, 6, 22 => n::instance_normalization;
         Primitives IsInf: 10, 20 => s::is_inf;
@@ -196,6 +198,9 @@ operators! {
         Host NonMaxSuppression: 10, 11 => suppression::non_max_suppression;
         Primitives Not: 1 => s::not;
         Primitives OneHot: 9, 11 => h::one_hot;
+        Items Optional: 15 => sequence::optional;
+        Items OptionalGetElement: 15, 18 => sequence::get_element;
+        Items OptionalHasElement: 15, 18 => sequence::has_element;
         Primitives Or: 1 => s::legacy_or, 7 => s::or;
         Primitives PRelu: 1, 6, 7, 9, 16 => s::prelu;
         Primitives Pad: 1, 2, 11, 13, 18, 19, 21, 23, 24, 25 => h::pad;
@@ -226,6 +231,12 @@ operators! {
         Primitives Round: 11, 22 => s::round;
         Primitives STFT: 17 => signal::stft;
         Primitives Selu: 1, 6, 22 => s::selu;
+        Items SequenceAt: 11 => sequence::at;
+        Items SequenceConstruct: 11 => sequence::construct;
+        Items SequenceEmpty: 11 => sequence::empty;
+        Items SequenceErase: 11 => sequence::erase;
+        Items SequenceInsert: 11 => sequence::insert;
+        Items SequenceLength: 11 => sequence::length;
         Primitives Shape: 1, 13, 15, 19, 21, 23, 24, 25 => h::shape;
         Primitives Shrink: 9 => s::shrink;
         Primitives Sigmoid: 1, 6, 13 => s::sigmoid;
@@ -240,6 +251,7 @@ operators! {
         Primitives Softsign: 1, 22 => s::softsign;
         Primitives SpaceToDepth: 1, 13 => h::space_to_depth;
         Primitives Split: 1, 2, 11, 13, 18 => m::split;
+        Items SplitToSequence: 11, 24 => sequence::split;
         Primitives Sqrt: 1, 6, 13 => a::sqrt;
         Primitives Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
         Primitives Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;

@@ -4,6 +4,7 @@
 //! uploads its weights again nor computes again what follows from them.
 
 use super::lir::{Callee, callee};
+use super::stage::Weights;
 use crate::ext::{FamilyTable, OpSet};
 use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
 use crate::{Backend, Outputs};
@@ -69,7 +70,7 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     pool: &mut Pool<B::Tensor>,
     recorded: &Recorded,
     outputs: &[ValueNo],
-    weights: &[(bb_ir::graph::ValueId, TensorData)],
+    weights: Weights<'_>,
 ) -> Result<PlanConstants<B::Tensor>, B::Error> {
     if pool.tensors.len() > KEPT + pool.weights.len() {
         *pool = Pool::default();
@@ -144,9 +145,9 @@ fn weight<B: Backend + ?Sized>(
     on: &B,
     pool: &mut Pool<B::Tensor>,
     index: u32,
-    weights: &[(bb_ir::graph::ValueId, TensorData)],
+    weights: Weights<'_>,
 ) -> Result<u32, B::Error> {
-    let Some((_, data)) = weights.get(index as usize) else {
+    let Some(data) = weights.get(index) else {
         return crate::ext::fail::<B, _>(crate::Error::UnknownIndex {
             family: "weights",
             index: index as u16,

@@ -88,6 +88,8 @@ impl Module {
 pub struct CompileOptions {
     /// The most bytes that one value of the graph may have; what would be larger is an error before anything runs.
     pub value_bytes: usize,
+    /// The most rounds that all loops of a run may take together, so that a loop which does not end is an error.
+    pub rounds: usize,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// A `Families<B>` for the backend that compiles.
@@ -124,6 +126,11 @@ impl std::fmt::Debug for CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { value_bytes: crate::trace::DEFAULT_LIMIT, identity: None, families: None }
+        CompileOptions {
+            value_bytes: crate::trace::DEFAULT_LIMIT,
+            rounds: 1 << 20,
+            identity: None,
+            families: None,
+        }
     }
 }

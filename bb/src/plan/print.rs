@@ -2,7 +2,8 @@
 
 use super::Module;
 use super::lir::{Operand, Plan};
-use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, trace};
+use super::resolve::Resolved;
+use super::stage::{Arriving, End, Outcome, Settings, StageTrace, Start, trace};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::trace::{Operation, Source};
@@ -149,7 +150,7 @@ impl Module {
             .collect::<Result<Vec<_>, Error>>()?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
-        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &settings)? {
+        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &None, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
             Outcome::Needs(position) => {
                 let value = start.live.get(position).map_or("", |v| graph.name_of(*v));
@@ -161,9 +162,15 @@ impl Module {
 
 /// Says how the trace ended, where it did not reach the graph's end.
 fn end(text: &mut String, traced: &StageTrace) {
-    if let Some(next) = &traced.next {
-        text.push_str(&format!("… node {} needs a value that only running gives\n", next.node));
-    }
+    let node = match &traced.end {
+        End::Done => return,
+        End::Read { start, .. } => {
+            text.push_str(&format!("… node {} needs a value that only running gives\n", start.node));
+            return;
+        }
+        End::Between(between) => between.node,
+    };
+    text.push_str(&format!("… node {node} runs between this plan and the next\n"));
 }
 
 fn line(text: &mut String, outputs: &str, op: &str, inputs: &[String], params: &str) {

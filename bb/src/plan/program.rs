@@ -6,12 +6,14 @@
 
 use super::constants::{Natives, NoNatives, Pool, fold};
 use super::interpreter::{Failure, Prepared};
-use super::stage::{Arriving, Outcome, Resolved, Settings, StageTrace, Start, in_node, trace};
+use super::resolve::Resolved;
+use super::stage::{
+    Arriving, Between, End, Outcome, Settings, StageTrace, Start, Structure, What, in_node, trace,
+};
+use super::whole::Whole;
 use super::{CompileOptions, Module};
-use crate::trace::to_graph;
-use crate::{Backend, BackendAttrs, Error, Executable, GraphIdentity, Port, Tensor};
+use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::graph::{Dim, ValueId, ValueType};
-use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -20,48 +22,64 @@ const KEPT: usize = 64;
 
 /// A compiled graph.
 pub(crate) struct Program<T, N> {
-    resolved: Arc<Resolved>,
+    pub(super) resolved: Arc<Resolved>,
     natives: N,
     settings: Settings,
     engine: Engine,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
-    first: Stage<T>,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
+    pub(super) first: Stage<T>,
+    /// The most rounds that all repetitions of a run may take together.
+    pub(super) rounds: usize,
     pool: Mutex<Pool<T>>,
 }
 
 /// A stage and its plans.
-struct Stage<T> {
+pub(super) struct Stage<T> {
     resolved: Arc<Resolved>,
     start: Start,
-    /// The live values, by position, that some plan had to read.
+    /// The live tensors, by position, that some plan had to read.
     read: RwLock<Vec<usize>>,
     variants: RwLock<Vec<Arc<Variant<T>>>>,
 }
 
 /// A plan of a stage, and for which inputs it holds.
-struct Variant<T> {
+pub(super) struct Variant<T> {
     guards: Vec<Guard>,
+    /// What the inputs must make up.
+    structure: Structure,
     /// The graph that was traced, to name nodes.
-    resolved: Arc<Resolved>,
+    pub(super) resolved: Arc<Resolved>,
     code: Code<T>,
-    next: Option<Stage<T>>,
+    /// What the results make up.
+    pub(super) results: Structure,
+    pub(super) next: Next<T>,
+}
+
+/// What follows a stage.
+pub(super) enum Next<T> {
+    /// Nothing.
+    Done,
+    /// The next stage.
+    Stage(Stage<T>),
+    /// A node, and then the next stage.
+    Between(Box<BetweenStages<T>>),
+}
+
+/// A node that runs between stages.
+pub(super) struct BetweenStages<T> {
+    pub(super) node: Between,
+    /// The body, of a node that repeats one.
+    pub(super) body: Option<Stage<T>>,
+    pub(super) after: Stage<T>,
 }
 
 /// What runs a stage.
 enum Code<T> {
     /// Instructions, one call of an operation each.
     Plan(Prepared<T>),
-    /// A graph of primitives, run whole by the backend.
-    Graph(Box<Whole>),
-}
-
-/// A stage as a graph.
-struct Whole {
-    graph: GraphProto,
-    identity: GraphIdentity,
-    inputs: Vec<String>,
-    outputs: Vec<String>,
+    /// Graphs of primitives, run whole by the backend.
+    Graph(Box<Whole<T>>),
 }
 
 /// How a backend wants its stages.
@@ -73,7 +91,7 @@ pub(crate) enum Engine {
     WholeGraph,
 }
 
-/// What a plan assumes of one live value.
+/// What a plan assumes of one live tensor.
 struct Guard {
     dtype: DataType,
     rank: usize,
@@ -92,7 +110,10 @@ impl Guard {
 
 impl<T> Variant<T> {
     /// Says in which node of the graph a kernel failed.
-    fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(&self, failure: Failure<E>) -> E {
+    pub(super) fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(
+        &self,
+        failure: Failure<E>,
+    ) -> E {
         match failure.node {
             Some(node) => in_node(&self.resolved.graph, node, failure.error).into(),
             None => failure.error,
@@ -162,6 +183,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
         natives,
         first: Stage::new(resolved.clone(), start, Vec::new()),
+        rounds: options.rounds,
         inputs,
         outputs,
         resolved,
@@ -170,7 +192,8 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
 }
 
 impl<T: Tensor, N> Program<T, N> {
-    fn run_variant<B>(&self, on: &B, variant: &Variant<T>, live: &[&T]) -> Result<Vec<T>, B::Error>
+    /// Runs a plan.
+    pub(super) fn run_variant<B>(&self, on: &B, variant: &Variant<T>, live: &[&T]) -> Result<Vec<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -182,7 +205,13 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Finds the plan for these inputs, or makes it.
-    fn variant<B>(&self, on: &B, stage: &Stage<T>, live: &[&T]) -> Result<Arc<Variant<T>>, B::Error>
+    pub(super) fn variant<B>(
+        &self,
+        on: &B,
+        stage: &Stage<T>,
+        live: &[&T],
+        structure: &Structure,
+    ) -> Result<Arc<Variant<T>>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -200,15 +229,15 @@ impl<T: Tensor, N> Program<T, N> {
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
             let known = stage.variants.read().unwrap_or_else(PoisonError::into_inner);
-            let found = known
-                .iter()
-                .rev()
-                .find(|v| v.guards.iter().zip(live).enumerate().all(|(i, (g, x))| g.holds(*x, value(i))));
+            let found = known.iter().rev().find(|v| {
+                v.structure == *structure
+                    && v.guards.iter().zip(live).enumerate().all(|(i, (g, x))| g.holds(*x, value(i)))
+            });
             if let Some(found) = found {
                 return Ok(found.clone());
             }
             drop(known);
-            if std::ptr::eq(stage, &self.first) {
+            if std::ptr::eq(stage, &self.first) && structure.is_none() {
                 self.check_types(live)?;
             }
             let arriving: Vec<Arriving> = live
@@ -217,11 +246,11 @@ impl<T: Tensor, N> Program<T, N> {
                 .map(|(i, x)| Arriving {
                     dtype: x.dtype(),
                     shape: Shape::from_slice(x.shape()),
-                    varies: self.varies(stage, i),
+                    varies: structure.is_some() || self.varies(stage, i),
                     known: value(i).cloned(),
                 })
                 .collect();
-            match trace(&stage.resolved, &stage.start, &arriving, &self.settings)? {
+            match trace(&stage.resolved, &stage.start, &arriving, structure, &self.settings)? {
                 Outcome::Needs(position) => {
                     let mut read = stage.read.write().unwrap_or_else(PoisonError::into_inner);
                     if !read.contains(&position) {
@@ -241,11 +270,14 @@ impl<T: Tensor, N> Program<T, N> {
                         })
                         .collect();
                     let code = self.code(on, &traced)?;
-                    let next = traced.next.map(|start| {
-                        let read = traced.wanted.and_then(|w| start.live.iter().position(|v| *v == w));
-                        Stage::new(traced.resolved.clone(), start, read.into_iter().collect())
+                    let variant = Arc::new(Variant {
+                        guards,
+                        structure: structure.clone(),
+                        next: Next::new(&traced.resolved, traced.end),
+                        resolved: traced.resolved,
+                        code,
+                        results: traced.structure,
                     });
-                    let variant = Arc::new(Variant { guards, resolved: traced.resolved, code, next });
                     let mut variants = stage.variants.write().unwrap_or_else(PoisonError::into_inner);
                     if variants.len() >= KEPT {
                         variants.remove(0);
@@ -276,20 +308,14 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        let weights = &traced.resolved.graph.constants;
         match self.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let constants =
-                    fold(on, &self.natives, &mut pool, &traced.recorded, &traced.outputs, weights)?;
+                let (recorded, outputs) = (&traced.recorded, &traced.outputs);
+                let constants = fold(on, &self.natives, &mut pool, recorded, outputs, traced.weights())?;
                 Ok(Code::Plan(Prepared::new(traced, constants)))
             }
-            Engine::WholeGraph => {
-                let inputs: Vec<String> = (0..traced.inputs).map(|i| format!("input_{i}")).collect();
-                let outputs: Vec<String> = (0..traced.outputs.len()).map(|i| format!("output_{i}")).collect();
-                let graph = to_graph(&traced.recorded, &inputs, &outputs, &traced.outputs, weights)?;
-                Ok(Code::Graph(Box::new(Whole { graph, identity: GraphIdentity::fresh(), inputs, outputs })))
-            }
+            Engine::WholeGraph => Ok(Code::Graph(Box::new(Whole::new(traced)?))),
         }
     }
 
@@ -302,7 +328,7 @@ impl<T: Tensor, N> Program<T, N> {
             .and_then(|v| stage.resolved.graph.values.get(v.index()))
             .map(|v| &v.ty);
         match ty {
-            Some(ValueType::Tensor { shape: Some(dims), .. }) if stage.start.node == 0 => {
+            Some(ValueType::Tensor { shape: Some(dims), .. }) if std::ptr::eq(stage, &self.first) => {
                 dims.iter().any(|d| !matches!(d, Dim::Known(_)))
             }
             _ => true,
@@ -310,82 +336,23 @@ impl<T: Tensor, N> Program<T, N> {
     }
 }
 
-impl Whole {
-    fn run<B: Backend + ?Sized>(&self, on: &B, live: &[&B::Tensor]) -> Result<Vec<B::Tensor>, B::Error> {
-        let inputs = self.inputs.iter().cloned().zip(live.iter().map(|&x| x.clone())).collect();
-        let attrs = BackendAttrs::default().with_identity(self.identity);
-        let mut results = on.execute(&self.graph, inputs, attrs)?;
-        let take = |name: &String| {
-            results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into())
-        };
-        self.outputs.iter().map(take).collect()
-    }
-}
-
-impl<T, N, B> Executable<B> for Program<T, N>
-where
-    T: Tensor,
-    B: Backend<Tensor = T> + ?Sized,
-    N: Natives<B> + Send + Sync,
-{
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
-    }
-
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
-        // The common case, one stage and every input given, clones no tensor.
-        let given: Option<Vec<&B::Tensor>> =
-            (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
-        if let Some(given) = given {
-            let variant = self.variant(on, &self.first, &given)?;
-            let results = self.run_variant(on, &variant, &given)?;
-            return match &variant.next {
-                None => Ok(results),
-                Some(_) => self.run_rest(on, variant, results),
-            };
-        }
-        let mut live = Vec::with_capacity(self.inputs.len());
-        for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
-            let default = || {
-                let index = self.resolved.weight(*value)? as usize;
-                self.resolved.graph.constants.get(index).map(|(_, data)| data)
-            };
-            live.push(match (inputs.get(position).copied().flatten(), default()) {
-                (Some(x), _) => x.clone(),
-                (None, Some(data)) => on.constant(data)?,
-                (None, None) => {
-                    let expected =
-                        self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
-                    return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
-                }
-            });
-        }
-        let refs: Vec<&B::Tensor> = live.iter().collect();
-        let variant = self.variant(on, &self.first, &refs)?;
-        let results = self.run_variant(on, &variant, &refs)?;
-        self.run_rest(on, variant, results)
-    }
-}
-
-impl<T: Tensor, N> Program<T, N> {
-    /// Runs the stages after the first.
-    fn run_rest<B>(&self, on: &B, first: Arc<Variant<T>>, results: Vec<T>) -> Result<Vec<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
-        let (mut variant, mut live) = (first, results);
-        loop {
-            let next = match &variant.next {
-                None => return Ok(live),
-                Some(stage) => self.variant(on, stage, &live.iter().collect::<Vec<_>>())?,
-            };
-            live = self.run_variant(on, &next, &live.iter().collect::<Vec<_>>())?;
-            variant = next;
+impl<T> Next<T> {
+    fn new(resolved: &Arc<Resolved>, end: End) -> Next<T> {
+        match end {
+            End::Done => Next::Done,
+            End::Read { start, wanted } => {
+                Next::Stage(Stage::new(resolved.clone(), start, wanted.into_iter().collect()))
+            }
+            End::Between(node) => {
+                let body = match &node.what {
+                    What::Host(_) => None,
+                    What::Repeat { body, start, .. } => {
+                        Some(Stage::new(body.clone(), start.clone(), Vec::new()))
+                    }
+                };
+                let after = Stage::new(resolved.clone(), node.after.clone(), Vec::new());
+                Next::Between(Box::new(BetweenStages { node: *node, body, after }))
+            }
         }
     }
 }

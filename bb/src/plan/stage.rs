@@ -1,136 +1,29 @@
 //! Tracing a checked graph, as far as values allow.
 //!
 //! A stage is a run of nodes that can be traced without knowing a value which only running gives. Most
-//! graphs are one stage. Where a node needs such a value (the extents for a `Reshape`, say, computed from
-//! data), the stage ends before it; the next begins with that value read back from the backend.
+//! graphs are one stage. A stage ends before a node that
+//! - needs such a value (the extents for a `Reshape`, say, computed from data): the next stage begins with that value
+//!   read back from the backend;
+//! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two stages.
 
-use super::splice::{splice, subgraphs};
+use super::resolve::{Code, Repeat, Resolved};
+use super::splice::splice;
+use super::unroll::{Ran, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::onnx::{Body, Call, Function, Results};
+use crate::onnx::{HostFunction, Item};
 use crate::trace::{Recorded, Traced, Tracer, ValueNo};
-use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
+use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
-use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::sync::Arc;
 
-/// A graph with what planning looks up once: its nodes' functions and which of them matter.
-#[derive(Debug)]
-pub(crate) struct Resolved {
-    pub(crate) graph: Arc<Graph>,
-    /// What each node does.
-    code: Vec<Code>,
-    /// For each value, its position in `graph.constants`.
-    weights: Vec<Option<u32>>,
-    /// For each value, the last node that reads it; `usize::MAX` for an output of the graph.
-    last_reader: Vec<Option<usize>>,
-}
-
-/// What a node does.
-#[derive(Debug, Clone, Copy)]
-enum Code {
-    /// Nothing that anybody reads.
-    Unused,
-    /// Calls an ONNX function.
-    Call(Function<Tracer>),
-    /// Goes on with one of its branches.
-    If,
-}
-
-impl Code {
-    /// Finds what a node does; `None` if nothing runs it.
-    fn of(node: &Node) -> Option<Code> {
-        if is_control_flow(node) {
-            return Some(Code::If);
-        }
-        let (_, body) = crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)?;
-        match body {
-            Body::Tensors(function) => Some(Code::Call(function)),
-            Body::Host(_) | Body::Items(_) => None,
-        }
-    }
-}
-
-/// Tells whether a node is taken apart by the plan rather than served by a function.
-pub(crate) fn is_control_flow(node: &Node) -> bool {
-    node.domain.is_empty() && node.op_type == "If"
-}
-
-/// Adds the nodes of a graph and of its subgraphs that nothing runs.
-fn missing_in(graph: &Graph, missing: &mut Vec<crate::coverage::Missing>) {
-    missing.extend(graph.nodes.iter().flat_map(|node| missing_of(graph, node)));
-}
-
-/// Lists what nothing runs of a node: itself, or nodes of its subgraphs.
-pub(crate) fn missing_of(graph: &Graph, node: &Node) -> Vec<crate::coverage::Missing> {
-    let mut missing = Vec::new();
-    if Code::of(node).is_none() {
-        missing.push(crate::coverage::Missing::of(graph, node));
-    }
-    subgraphs(node).for_each(|inner| missing_in(inner, &mut missing));
-    missing
-}
-
-impl Resolved {
-    /// Finds the function of each node.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unsupported`] with every node for which there is none.
-    pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
-        let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
-        for &output in &graph.outputs {
-            set(&mut last_reader, output, Some(usize::MAX));
-        }
-        let mut code = vec![Code::Unused; graph.nodes.len()];
-        let mut missing = Vec::new();
-        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&mut code).rev() {
-            let read = node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some());
-            if !read {
-                continue;
-            }
-            match Code::of(node) {
-                Some(found) => *code = found,
-                None => missing.push(crate::coverage::Missing::of(&graph, node)),
-            }
-            subgraphs(node).for_each(|inner| missing_in(inner, &mut missing));
-            let captured = subgraphs(node).flat_map(|inner| inner.captures.iter().map(|(outer, _)| *outer));
-            for input in node.inputs.iter().flatten().copied().chain(captured) {
-                if get(&last_reader, input).is_none() {
-                    set(&mut last_reader, input, Some(at));
-                }
-            }
-        }
-        if !missing.is_empty() {
-            missing.reverse();
-            return Err(Error::Unsupported { missing: crate::coverage::MissingList(missing) });
-        }
-        let mut weights = vec![None; graph.values.len()];
-        for (index, (value, _)) in graph.constants.iter().enumerate() {
-            set(&mut weights, *value, Some(index as u32));
-        }
-        Ok(Resolved { graph, code, weights, last_reader })
-    }
-
-    /// Returns the position in `graph.constants` of a value that is constant.
-    pub(crate) fn weight(&self, value: ValueId) -> Option<u32> {
-        get(&self.weights, value)
-    }
-}
-
-fn get<T: Copy>(table: &[Option<T>], value: ValueId) -> Option<T> {
-    table.get(value.index()).copied().flatten()
-}
-
-fn set<T>(table: &mut [Option<T>], value: ValueId, to: Option<T>) {
-    if let Some(place) = table.get_mut(value.index()) {
-        *place = to;
-    }
-}
+/// What values are built of, where they are not all tensors.
+pub(crate) type Structure = Option<Arc<[Item<()>]>>;
 
 /// Where a stage begins: the node, and the values that come from before.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Start {
     /// The first node.
     pub(crate) node: usize,
@@ -140,7 +33,7 @@ pub(crate) struct Start {
     pub(crate) known: Vec<(ValueId, TensorData)>,
 }
 
-/// What is known of a live value when a stage is traced.
+/// What is known of a live tensor when a stage is traced.
 #[derive(Debug, Clone)]
 pub(crate) struct Arriving {
     pub(crate) dtype: DataType,
@@ -155,20 +48,104 @@ pub(crate) struct Arriving {
 #[derive(Debug)]
 pub(crate) struct StageTrace {
     pub(crate) recorded: Recorded,
-    /// The number of live values that came in.
-    pub(crate) inputs: usize,
-    /// The values to return.
+    /// The tensors to return.
     pub(crate) outputs: Vec<ValueNo>,
-    /// The live values, as bits by position (63 for all from there on), on whose extents the trace depends.
+    /// What the outputs make up.
+    pub(crate) structure: Structure,
+    /// The tensors that came in, as bits by position (63 for all from there on), on whose extents the trace depends.
     pub(crate) consulted: u64,
     /// The graph that was traced, in which branches taken stand for their `If`s.
     pub(crate) resolved: Arc<Resolved>,
+    /// The weights of bodies that were unrolled.
+    pub(crate) inner_weights: Vec<TensorData>,
     /// For each node traced, the number of steps before it; to find the node of a step.
     pub(crate) origins: Vec<(u32, u32)>,
-    /// Where the next stage starts; its `live` are the outputs. `None` if the graph is done.
-    pub(crate) next: Option<Start>,
-    /// The value that the next stage needs to know.
-    pub(crate) wanted: Option<ValueId>,
+    /// What follows.
+    pub(crate) end: End,
+}
+
+impl StageTrace {
+    /// Returns the weights that the trace may read, by number.
+    pub(crate) fn weights(&self) -> Weights<'_> {
+        Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
+    }
+}
+
+/// The number of the first weight of a body; those before are the graph's.
+pub(super) const INNER_WEIGHT: u32 = 1 << 31;
+
+/// The weights that a trace may read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weights<'a> {
+    graph: &'a [(ValueId, TensorData)],
+    inner: &'a [TensorData],
+}
+
+impl<'a> Weights<'a> {
+    /// Returns a weight by number.
+    pub(crate) fn get(self, index: u32) -> Option<&'a TensorData> {
+        match index.checked_sub(INNER_WEIGHT) {
+            None => self.graph.get(index as usize).map(|(_, data)| data),
+            Some(index) => self.inner.get(index as usize),
+        }
+    }
+}
+
+/// What follows a stage.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Nothing; the outputs are the graph's.
+    Done,
+    /// A stage that needs to know the outputs at these positions.
+    Read {
+        /// Where it starts; its live values are the outputs.
+        start: Start,
+        /// The position of the output to read.
+        wanted: Option<usize>,
+    },
+    /// A node that runs between stages.
+    Between(Box<Between>),
+}
+
+/// A node that runs between stages, on the outputs of the one before.
+#[derive(Debug)]
+pub(crate) struct Between {
+    pub(crate) node: usize,
+    pub(crate) operands: Vec<Place>,
+    /// The positions of the outputs that the next stage takes.
+    pub(crate) kept: Vec<usize>,
+    /// The positions of the node's results that the next stage takes after those.
+    pub(crate) results: Vec<usize>,
+    /// Where the next stage starts.
+    pub(crate) after: Start,
+    pub(crate) what: What,
+}
+
+/// What runs between stages.
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A function on host tensors.
+    Host(HostFunction),
+    /// A body, any number of times.
+    Repeat {
+        repeat: Repeat,
+        body: Arc<Resolved>,
+        /// Where the body starts: its inputs, and what it captures that is not known.
+        start: Start,
+        /// The positions of the outputs that it captures.
+        captures: Vec<usize>,
+    },
+}
+
+/// Where a node that runs between stages finds an operand.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// The output at this position.
+    Live(usize),
+    /// Here.
+    Known(TensorData),
+    /// Nowhere: it is left out.
+    Absent,
 }
 
 /// How tracing a stage ended.
@@ -176,7 +153,7 @@ pub(crate) struct StageTrace {
 pub(crate) enum Outcome {
     /// With a trace.
     Done(Box<StageTrace>),
-    /// Before its first node: the value at this position of `live` must be known.
+    /// Before its first node: the tensor at this position must be known.
     Needs(usize),
 }
 
@@ -187,199 +164,225 @@ pub(crate) struct Settings {
     pub(crate) value_bytes: usize,
 }
 
+/// Why a stage ends before a node.
+enum Cut {
+    /// Some operand must be known.
+    Read(ValueNo),
+    /// The node runs between stages.
+    Host(HostFunction),
+    Repeat(Repeat),
+}
+
 /// Traces from `start` as far as values allow.
 pub(crate) fn trace(
     resolved: &Arc<Resolved>,
     start: &Start,
     arriving: &[Arriving],
+    structure: &Structure,
     settings: &Settings,
 ) -> Result<Outcome, Error> {
-    let mut resolved = resolved.clone();
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
-    let mut env: Vec<Option<Traced>> = vec![None; resolved.graph.values.len()];
-    for (index, (&value, from)) in start.live.iter().zip(arriving).enumerate() {
-        let traced = tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone());
-        set(&mut env, value, Some(traced));
+    let inner_weights = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner_weights);
+    let mut arrived = Vec::with_capacity(arriving.len());
+    for (index, from) in arriving.iter().enumerate() {
+        arrived.push(tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone()));
+    }
+    let mut tensors = arrived.iter().cloned();
+    match structure {
+        None => {
+            for &value in &start.live {
+                tracing.set(value, tensors.next().map(Item::Tensor));
+            }
+        }
+        Some(items) => {
+            for (&value, item) in start.live.iter().zip(items.iter()) {
+                tracing.set(value, filled(item, &mut tensors));
+            }
+        }
     }
     for (value, data) in &start.known {
-        set(&mut env, *value, Some(crate::Backend::constant(&tracer, data)?));
+        tracing.set(*value, Some(Item::Tensor(crate::Backend::constant(&tracer, data)?)));
     }
     let mut origins = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
     let mut at = start.node;
-    while let (Some(node), Some(&code)) = (resolved.graph.nodes.get(at), resolved.code.get(at)) {
+    while let Some(&code) = tracing.resolved.code.get(at) {
         if matches!(code, Code::Unused) {
             at += 1;
             continue;
         }
         let before = tracer.steps();
         origins.push((before as u32, at as u32));
-        let mut inputs: SmallVec<[Option<Traced>; 4]> = SmallVec::new();
-        for input in &node.inputs {
-            inputs.push(match input {
-                Some(value) => Some(value_of(&resolved, &tracer, &mut env, *value)?),
-                None => None,
-            });
-        }
-        let ran = match code {
-            Code::Unused => Ok(Ran::Results(Results::new())),
-            Code::Call(function) => function(&tracer, &Call::new(node, &inputs)).map(Ran::Results),
-            Code::If => branch(&tracer, &resolved.graph, at, &inputs).map(Ran::Spliced),
-        };
-        match ran {
-            Ok(Ran::Results(results)) => {
+        match tracing.node(at, code) {
+            Ok(Ran::Results) => {
                 tracer.take_wanted();
-                store(&resolved.graph, at, results, &mut env)?;
                 at += 1;
+                continue;
             }
-            Ok(Ran::Spliced(graph)) => {
+            Ok(Ran::Branch(name)) => {
                 // The branch's first node stands where the `If` stood.
+                let graph = &tracing.resolved.graph;
+                let branch = graph.nodes.get(at).and_then(|n| n.attributes.graph(name).ok().flatten());
+                let Some(branch) = branch else { return Err(missing_branch(graph, at, name)) };
+                let spliced = splice(graph, at, branch);
                 origins.pop();
-                env.resize(graph.values.len(), None);
-                resolved = Arc::new(Resolved::new(Arc::new(graph))?);
+                tracing.replace(Resolved::new(Arc::new(spliced))?);
+                continue;
             }
+            Ok(Ran::Host(function)) => cut = Some(Cut::Host(function)),
+            Ok(Ran::Repeat(repeat)) => cut = Some(Cut::Repeat(repeat)),
             Err(error) => {
-                let Some(wanted) = tracer.take_wanted() else {
-                    return Err(in_node(&resolved.graph, at, error));
-                };
-                if let Some(live) = start.live.iter().position(|v| is(&env, *v, wanted)) {
-                    return Ok(Outcome::Needs(live));
+                let graph = &tracing.resolved.graph;
+                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
+                if let Some(position) = arrived.iter().position(|x| x.no() == wanted) {
+                    return Ok(Outcome::Needs(position));
                 }
-                let named = node.inputs.iter().flatten().find(|v| is(&env, **v, wanted));
-                let Some(&value) = named else { return Err(in_node(&resolved.graph, at, error)) };
-                tracer.forget(before);
-                origins.pop();
-                cut = Some((at, value));
-                break;
+                let node = graph.nodes.get(at);
+                if !node.is_some_and(|n| n.reads().any(|v| tracing.holds(v, wanted))) {
+                    return Err(in_node(graph, at, error));
+                }
+                cut = Some(Cut::Read(wanted));
             }
         }
+        tracer.forget(before);
+        origins.pop();
+        break;
     }
-    let graph = &resolved.graph;
-    let mut outputs = Vec::new();
-    let mut next = None;
     let consulted = tracer.consulted();
-    match cut {
+    let mut outputs = Outputs::default();
+    let end = match cut {
         None => {
-            for &output in &graph.outputs {
-                outputs.push(value_of(&resolved, &tracer, &mut env, output)?.no());
+            for output in tracing.resolved.graph.outputs.clone() {
+                outputs.push(&tracing.value(output)?);
             }
+            End::Done
         }
-        Some((node, _)) => {
-            let mut begin = Start { node, ..Start::default() };
-            for (index, traced) in env.iter().enumerate() {
-                let value = ValueId(index as u32);
-                let needed = get(&resolved.last_reader, value).is_some_and(|last| last >= node);
-                let Some(traced) = traced.as_ref().filter(|_| needed && resolved.weight(value).is_none())
-                else {
-                    continue;
-                };
-                match traced.known() {
-                    Some(data) => begin.known.push((value, data.clone())),
-                    None => {
-                        begin.live.push(value);
-                        outputs.push(traced.no());
-                    }
-                }
-            }
-            next = Some(begin);
-        }
-    }
-    let wanted = cut.map(|(_, value)| value);
-    let recorded = tracer.finish();
-    let inputs = start.live.len();
+        Some(cut) => end(&tracing, at, &cut, &mut outputs)?,
+    };
+    let resolved = tracing.resolved;
+    let structure = outputs.structured.then(|| outputs.items.into());
     Ok(Outcome::Done(Box::new(StageTrace {
-        recorded,
-        inputs,
-        outputs,
+        recorded: tracer.finish(),
+        outputs: outputs.tensors,
+        structure,
         consulted,
         resolved,
+        inner_weights: inner_weights.into_inner(),
         origins,
-        next,
-        wanted,
+        end,
     })))
 }
 
-/// What became of a node.
-enum Ran {
-    /// Its results.
-    Results(Results<Traced>),
-    /// A graph in which others stand in its place.
-    Spliced(Graph),
+/// The outputs of a stage, tensor by tensor.
+#[derive(Default)]
+struct Outputs {
+    tensors: Vec<ValueNo>,
+    items: Vec<Item<()>>,
+    /// Whether one of them is no tensor.
+    structured: bool,
 }
 
-/// Finds which branch an `If` takes, and puts it in the node's place.
-fn branch(tracer: &Tracer, graph: &Graph, at: usize, inputs: &[Option<Traced>]) -> Result<Graph, Error> {
-    let (Some(node), [Some(condition)]) = (graph.nodes.get(at), inputs) else {
-        return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" });
-    };
-    let name = match crate::ext::Ops::ints(tracer, condition)?.as_slice() {
-        [0] => "else_branch",
-        [_] => "then_branch",
-        other => {
-            return Err(Error::Operator {
-                op: "If".to_owned(),
-                what: "the condition".to_owned(),
-                problem: format!("expected one truth value, got {}", other.len()),
-            });
+impl Outputs {
+    fn push(&mut self, item: &Item<Traced>) {
+        self.structured |= !matches!(item, Item::Tensor(_));
+        self.items.push(item.map(&mut |x: &Traced| self.tensors.push(x.no())));
+    }
+}
+
+/// Gives a structure its tensors.
+pub(crate) fn filled<T>(structure: &Item<()>, tensors: &mut impl Iterator<Item = T>) -> Option<Item<T>> {
+    structure.try_map(&mut |()| tensors.next().ok_or(())).ok()
+}
+
+/// Ends a stage before the node at `at`.
+fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Outputs) -> Result<End, Error> {
+    let resolved = &tracing.resolved;
+    let mut start = Start { node: at, ..Start::default() };
+    for (value, item) in tracing.values() {
+        if !resolved.is_read_from(value, at) || resolved.weight(value).is_some() {
+            continue;
         }
-    };
-    let branch = node.attributes.graph(name)?.ok_or_else(|| Error::Operator {
-        op: "If".to_owned(),
-        what: format!("attribute `{name}`"),
-        problem: "is missing".to_owned(),
-    })?;
-    Ok(splice(graph, at, branch))
-}
-
-/// Stores a node's results.
-fn store(
-    graph: &Graph,
-    at: usize,
-    results: Results<Traced>,
-    env: &mut [Option<Traced>],
-) -> Result<(), Error> {
-    let Some(node) = graph.nodes.get(at) else { return Ok(()) };
-    let got = results.len();
-    let mut results = results.into_iter();
-    for (position, output) in node.outputs.iter().enumerate() {
-        let result = results.next().flatten();
-        if let Some(value) = output {
-            if result.is_none() {
-                let op = node.op_type.clone();
-                return Err(in_node(graph, at, Error::Results { op, expected: position + 1, got }));
+        match item.tensor().and_then(Traced::known) {
+            Some(data) => start.known.push((value, data.clone())),
+            None => {
+                start.live.push(value);
+                outputs.push(item);
             }
-            set(env, *value, result);
         }
     }
-    Ok(())
-}
-
-/// Tells whether a value of the graph is this value of the trace.
-fn is(env: &[Option<Traced>], value: ValueId, no: ValueNo) -> bool {
-    env.get(value.index()).and_then(Option::as_ref).is_some_and(|t| t.no() == no)
-}
-
-/// Returns a value, adding it to the trace where it is a weight not yet used.
-fn value_of(
-    resolved: &Resolved,
-    tracer: &Tracer,
-    env: &mut [Option<Traced>],
-    value: ValueId,
-) -> Result<Traced, Error> {
-    if let Some(traced) = env.get(value.index()).and_then(Option::as_ref) {
-        return Ok(traced.clone());
-    }
-    let data =
-        resolved.weight(value).and_then(|i| resolved.graph.constants.get(i as usize).map(|(_, d)| (i, d)));
-    let Some((index, data)) = data else {
-        return Err(Error::MissingInput {
-            name: resolved.graph.name_of(value).to_owned(),
-            expected: resolved.graph.inputs.iter().map(|v| resolved.graph.name_of(*v).to_owned()).collect(),
-        });
+    let wanted = match *cut {
+        Cut::Read(no) => Some(no),
+        Cut::Host(_) | Cut::Repeat(_) => None,
     };
-    let traced = tracer.weight(index, data);
-    set(env, value, Some(traced.clone()));
-    Ok(traced)
+    if let Some(no) = wanted {
+        return Ok(End::Read { wanted: outputs.tensors.iter().position(|x| *x == no), start });
+    }
+    let graph = &resolved.graph;
+    let Some(node) = graph.nodes.get(at) else { return Ok(End::Done) };
+    let place = |value: ValueId| -> Result<Place, Error> {
+        if let Some(position) = start.live.iter().position(|v| *v == value) {
+            return Ok(Place::Live(position));
+        }
+        if let Some((_, data)) = start.known.iter().find(|(v, _)| *v == value) {
+            return Ok(Place::Known(data.clone()));
+        }
+        let weight = resolved.weight(value).and_then(|i| graph.constants.get(i as usize));
+        weight.map(|(_, data)| Place::Known(data.clone())).ok_or_else(|| missing(graph, value))
+    };
+    let operands =
+        node.inputs.iter().map(|v| v.map_or(Ok(Place::Absent), place)).collect::<Result<_, Error>>()?;
+    let read_later = |v: &ValueId| resolved.is_read_from(*v, at + 1);
+    let kept: Vec<usize> =
+        (0..start.live.len()).filter(|&i| start.live.get(i).is_some_and(read_later)).collect();
+    let mut after = Start { node: at + 1, live: Vec::new(), known: Vec::new() };
+    after.live.extend(start.live.iter().filter(|v| read_later(v)));
+    after.known.extend(start.known.iter().filter(|(v, _)| read_later(v)).cloned());
+    let mut results = Vec::new();
+    for (position, output) in node.outputs.iter().enumerate() {
+        if let Some(value) = output.filter(read_later) {
+            results.push(position);
+            after.live.push(value);
+        }
+    }
+    let what = match *cut {
+        Cut::Read(_) => return Ok(End::Done),
+        Cut::Host(function) => What::Host(function),
+        Cut::Repeat(repeat) => {
+            let inner = resolved.inner(at, "body")?;
+            let inputs = &inner.resolved.graph.inputs;
+            let own = inputs.len().saturating_sub(inner.captures.len());
+            let mut begin = Start::default();
+            begin.live.extend(inputs.iter().take(own));
+            let mut captures = Vec::new();
+            for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
+                match place(outer)? {
+                    Place::Live(position) => {
+                        captures.push(position);
+                        begin.live.push(value);
+                    }
+                    Place::Known(data) => begin.known.push((value, data)),
+                    Place::Absent => {}
+                }
+            }
+            What::Repeat { repeat, body: inner.resolved.clone(), start: begin, captures }
+        }
+    };
+    Ok(End::Between(Box::new(Between { node: at, operands, kept, results, after, what })))
+}
+
+/// Says that a value has no source.
+pub(super) fn missing(graph: &Graph, value: ValueId) -> Error {
+    Error::MissingInput {
+        name: graph.name_of(value).to_owned(),
+        expected: graph.inputs.iter().map(|v| graph.name_of(*v).to_owned()).collect(),
+    }
+}
+
+fn missing_branch(graph: &Graph, at: usize, name: &str) -> Error {
+    let problem = "is missing".to_owned();
+    let error = Error::Operator { op: "If".to_owned(), what: format!("attribute `{name}`"), problem };
+    in_node(graph, at, error)
 }
 
 /// Says in which node an error happened.
@@ -417,7 +420,9 @@ pub(crate) fn count_steps(
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
     let resolved = Arc::new(Resolved::new(module.shared()).ok()?);
-    let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &settings).ok()? else { return None };
+    let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &None, &settings).ok()? else {
+        return None;
+    };
     let ends =
         traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
     Some(

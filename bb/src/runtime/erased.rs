@@ -1,6 +1,7 @@
 //! What the engine sees of a backend: every call without the backend's type.
 
 use super::{Capabilities, Owner, Status, Value};
+use crate::onnx::Item;
 use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
@@ -122,4 +123,11 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// [`Error::ForeignTensor`] if an input is another instance's; the backend's own.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
+
+    /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error>;
 }

@@ -5,6 +5,7 @@ use super::plans::Plans;
 use super::services::Counters;
 use super::{BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, Owner, Status, Value};
 use crate::ext::{Extended, FamilyTable};
+use crate::onnx::Item;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
     GraphIdentity, Module, Outputs, Port,
@@ -369,5 +370,18 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
             on.guard("run", || self.executable.run(&on.backend, operands))
         })?;
         Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
+    }
+
+    fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error> {
+        let on = &*self.runtime;
+        let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner, value);
+        let typed: Vec<Option<Item<B::Tensor>>> = inputs
+            .iter()
+            .map(|item| item.as_ref().map(|item| item.try_map(&mut restore)).transpose())
+            .collect::<Result<_, Error>>()?;
+        let refs: Vec<Option<Item<&B::Tensor>>> =
+            typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+        let outputs = on.guard("run", || self.executable.run_items(&on.backend, &refs))?;
+        Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
     }
 }

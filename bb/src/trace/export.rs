@@ -3,7 +3,6 @@
 use super::recorded::{Operation, Recorded, Source, Step, ValueNo};
 use super::{Traced, Tracer};
 use crate::{Error, GraphIdentity};
-use bb_ir::graph::ValueId;
 use bb_ir::op::{Family, Param, Primitive};
 use bb_ir::proto::{
     AttributeProto, GraphProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto,
@@ -49,20 +48,20 @@ pub fn trace(
     let outputs: Vec<ValueNo> = function(&tracer, &traced)?.iter().map(Traced::no).collect();
     let names: Vec<String> = inputs.iter().map(|(name, ..)| (*name).to_owned()).collect();
     let output_names: Vec<String> = (0..outputs.len()).map(|i| format!("output_{i}")).collect();
-    to_graph(&tracer.finish(), &names, &output_names, &outputs, &[])
+    to_graph(&tracer.finish(), &names, &output_names, &outputs, &|_| None)
 }
 
 /// Writes a trace of primitives as a graph.
 ///
 /// # Errors
 ///
-/// [`Error::NotPrimitive`] if a step is an operation of an extension family.
+/// [`Error::NotPrimitive`] if a step is no primitive.
 pub(crate) fn to_graph(
     recorded: &Recorded,
     inputs: &[String],
     outputs: &[String],
     results: &[ValueNo],
-    weights: &[(ValueId, TensorData)],
+    weight: &dyn Fn(u32) -> Option<TensorData>,
 ) -> Result<GraphProto, Error> {
     let mut writer = Writer { names: vec![None; recorded.values.len()], ..Writer::default() };
     writer.graph.name = Some("traced".to_owned());
@@ -92,8 +91,8 @@ pub(crate) fn to_graph(
                 }
             }
             Source::Weight(i) if used.get(no) == Some(&true) => {
-                if let Some((_, data)) = weights.get(i as usize) {
-                    writer.initializer(no as ValueNo, data, format!("weight_{i}"));
+                if let Some(data) = weight(i) {
+                    writer.initializer(no as ValueNo, &data, format!("weight_{i}"));
                 }
             }
             Source::Constant(_) | Source::Weight(_) | Source::Step => {}

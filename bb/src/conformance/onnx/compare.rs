@@ -1,5 +1,6 @@
 //! Whether an output is the one expected: ONNX's comparison.
 
+use crate::onnx::Item;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 
@@ -42,6 +43,25 @@ pub enum Difference {
         expected: Box<[usize]>,
         /// The extents that came.
         got: Box<[usize]>,
+    },
+
+    /// What the values are made of differs.
+    #[error("expected {expected}, got {got}")]
+    Structure {
+        /// What was expected.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+
+    /// An item of a sequence differs.
+    #[error("item {index}")]
+    Item {
+        /// Its position.
+        index: usize,
+        /// How it differs.
+        #[source]
+        source: Box<Difference>,
     },
 
     /// An element differs by more than the tolerance.
@@ -89,6 +109,41 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
         let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
         e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
     })
+}
+
+/// Compares an output that may be a sequence, an optional or a map with the one expected.
+///
+/// # Errors
+///
+/// How they differ.
+pub fn compare_items(
+    expected: &Item<TensorData>,
+    got: &Item<TensorData>,
+    tolerance: Tolerance,
+) -> Result<(), Difference> {
+    match (expected, got) {
+        (Item::Tensor(expected), Item::Tensor(got)) => compare(expected, got, tolerance),
+        (Item::Absent, Item::Absent) => Ok(()),
+        (Item::Sequence(expected), Item::Sequence(got)) if expected.len() == got.len() => {
+            for (index, (expected, got)) in expected.iter().zip(got).enumerate() {
+                compare_items(expected, got, tolerance)
+                    .map_err(|source| Difference::Item { index, source: Box::new(source) })?;
+            }
+            Ok(())
+        }
+        (Item::Map { keys, values }, Item::Map { keys: got_keys, values: got }) => {
+            compare(keys, got_keys, tolerance)?;
+            compare(values, got, tolerance)
+        }
+        _ => Err(Difference::Structure { expected: described(expected), got: described(got) }),
+    }
+}
+
+fn described(item: &Item<TensorData>) -> String {
+    match item {
+        Item::Sequence(items) => format!("a sequence of {}", items.len()),
+        other => other.kind().to_owned(),
+    }
 }
 
 fn first_difference<T: std::fmt::Display>(

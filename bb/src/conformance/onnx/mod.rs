@@ -2,12 +2,13 @@
 //! `output_J.pb` in the order of the graph's inputs and outputs.
 
 mod compare;
+mod read;
 
-pub use compare::{Difference, Tolerance, compare};
+pub use compare::{Difference, Tolerance, compare, compare_items};
+pub use read::{read_inputs, read_item, read_items, read_tensor, read_tensors};
 
-use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, Port, TensorData, Value};
-use bb_ir::graph::ValueType;
-use prost::Message;
+use crate::onnx::Item;
+use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -94,32 +95,6 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Reads a serialized `TensorProto`.
-///
-/// # Errors
-///
-/// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
-    let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
-    let content = |source| Failure::Content { path: path.to_owned(), expected: "tensor", source };
-    let proto =
-        bb_ir::proto::TensorProto::decode(bytes::Bytes::from(bytes)).map_err(|e| content(e.into()))?;
-    TensorData::from_proto(&proto).map_err(|e| content(e.into()))
-}
-
-/// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder.
-///
-/// # Errors
-///
-/// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Failure> {
-    (0..)
-        .map(|i| folder.join(format!("{prefix}_{i}.pb")))
-        .take_while(|path| path.is_file())
-        .map(|path| read_tensor(&path))
-        .collect()
-}
-
 /// Reads the tolerance that a case sets for itself in `data.json`; ONNX's where it sets none.
 fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     let path = case.join("data.json");
@@ -138,34 +113,6 @@ fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     Ok(tolerance)
 }
 
-/// Reads the inputs of a data set for a graph that takes these.
-///
-/// Shapes: the result has an entry per port. A set with fewer tensors than ports leaves out those that have a default.
-///
-/// # Errors
-///
-/// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<TensorData>>, Failure> {
-    let given = read_tensors(folder, "input")?;
-    let required = ports.iter().filter(|port| !port.optional).count();
-    let only_required = given.len() <= required;
-    let mut given = given.into_iter();
-    let take = |port: &Port| {
-        let tensor = if only_required && port.optional { None } else { given.next() };
-        tensor.map(|x| as_declared(x, Some(port)))
-    };
-    Ok(ports.iter().map(take).collect())
-}
-
-/// Reads bits that releases of ONNX up to 1.14 wrote for bfloat16, as u16, as the type that the graph declares.
-fn as_declared(x: TensorData, port: Option<&Port>) -> TensorData {
-    let brain = matches!(port.map(|p| &p.ty), Some(ValueType::Tensor { dtype: DataType::BF16, .. }));
-    if !brain || x.dtype() != DataType::U16 {
-        return x;
-    }
-    TensorData::adopt(DataType::BF16, x.shape(), x.bytes().clone()).unwrap_or(x)
-}
-
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
 /// # Errors
@@ -180,20 +127,19 @@ pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
         if !folder.is_dir() {
             return if set == 0 { Err(Failure::NoData { path: case.to_owned() }) } else { Ok(()) };
         }
-        let upload = |x: Option<TensorData>| x.map(|x| on.constant(&x)).transpose();
+        let upload = |x: Option<Item<TensorData>>| {
+            x.map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
+        };
         let inputs = read_inputs(&folder, executable.inputs())?.into_iter().map(upload);
-        let inputs: Vec<Option<Value>> = inputs.collect::<Result<_, _>>()?;
-        let refs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
-        let mut ports = executable.outputs().iter();
-        let expected = read_tensors(&folder, "output")?.into_iter().map(|x| as_declared(x, ports.next()));
-        let expected: Vec<TensorData> = expected.collect();
-        let got = executable.run(&refs)?;
+        let inputs: Vec<Option<Item<Value>>> = inputs.collect::<Result<_, _>>()?;
+        let expected = read_items(&folder, "output", executable.outputs())?;
+        let got = executable.run_items(&inputs)?;
         if expected.len() > got.len() {
             return Err(Failure::Outputs { expected: expected.len(), got: got.len() });
         }
         for (output, (expected, got)) in expected.iter().zip(&got).enumerate() {
-            compare(expected, &on.to_host(got)?, tolerance)
-                .map_err(|source| Failure::Output { output, source })?;
+            let got = got.try_map(&mut |x: &Value| on.to_host(x))?;
+            compare_items(expected, &got, tolerance).map_err(|source| Failure::Output { output, source })?;
         }
     }
     Ok(())

@@ -1,0 +1,129 @@
+//! The files of a data set: tensors, sequences and optionals, as the graph declares them.
+
+use super::Failure;
+use crate::onnx::Item;
+use crate::{BoxError, DataType, Port, TensorData};
+use bb_ir::graph::ValueType;
+use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto};
+use prost::Message;
+use std::path::Path;
+
+/// Reads a serialized `TensorProto`.
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
+    let tensor = |bytes| Ok(TensorData::from_proto(&TensorProto::decode(bytes)?)?);
+    read(path, "tensor", tensor)
+}
+
+/// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder, all of them tensors.
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Failure> {
+    (0..)
+        .map(|i| folder.join(format!("{prefix}_{i}.pb")))
+        .take_while(|path| path.is_file())
+        .map(|path| read_tensor(&path))
+        .collect()
+}
+
+/// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder as the ports declare them; tensors where there are more.
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn read_items(folder: &Path, prefix: &str, ports: &[Port]) -> Result<Vec<Item<TensorData>>, Failure> {
+    let files = (0..).map(|i| folder.join(format!("{prefix}_{i}.pb"))).take_while(|path| path.is_file());
+    let types = ports.iter().map(|port| &port.ty).chain(std::iter::repeat(&ValueType::Unknown));
+    files.zip(types).map(|(path, ty)| read_item(&path, ty)).collect()
+}
+
+/// Reads the inputs of a data set for a graph that takes these.
+///
+/// Shapes: the result has an entry per port. A set with fewer files than ports leaves out those that have a default.
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<TensorData>>>, Failure> {
+    let required = ports.iter().filter(|port| !port.optional).count();
+    let files = (0..).take_while(|i| folder.join(format!("input_{i}.pb")).is_file()).count();
+    let given = |port: &&Port| files > required || !port.optional;
+    let taken: Vec<Port> = ports.iter().filter(given).cloned().collect();
+    let mut items = read_items(folder, "input", &taken)?.into_iter();
+    Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
+}
+
+fn read<T>(
+    path: &Path,
+    expected: &'static str,
+    decode: impl FnOnce(bytes::Bytes) -> Result<T, BoxError>,
+) -> Result<T, Failure> {
+    let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
+    decode(bytes.into()).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
+}
+
+/// Reads a file that holds what `ty` says; a tensor where that says nothing.
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn read_item(path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
+    match ty {
+        ValueType::Sequence(_) => read(path, "sequence", |bytes| sequence(&SequenceProto::decode(bytes)?)),
+        ValueType::Optional(_) => read(path, "optional", |bytes| optional(&OptionalProto::decode(bytes)?)),
+        ValueType::Map(..) => read(path, "map", |bytes| map(&MapProto::decode(bytes)?)),
+        ValueType::Tensor { .. } | ValueType::Unknown => {
+            Ok(Item::Tensor(as_declared(read_tensor(path)?, ty)))
+        }
+    }
+}
+
+/// Reads bits that releases of ONNX up to 1.14 wrote for bfloat16, as u16, as the type that the graph declares.
+fn as_declared(x: TensorData, ty: &ValueType) -> TensorData {
+    let brain = matches!(ty, ValueType::Tensor { dtype: DataType::BF16, .. });
+    if !brain || x.dtype() != DataType::U16 {
+        return x;
+    }
+    TensorData::adopt(DataType::BF16, x.shape(), x.bytes().clone()).unwrap_or(x)
+}
+
+fn tensor(proto: &TensorProto) -> Result<Item<TensorData>, BoxError> {
+    Ok(Item::Tensor(TensorData::from_proto(proto)?))
+}
+
+fn sequence(proto: &SequenceProto) -> Result<Item<TensorData>, BoxError> {
+    let tensors = proto.tensor_values.iter().map(tensor);
+    let sequences = proto.sequence_values.iter().map(sequence);
+    let maps = proto.map_values.iter().map(map);
+    let optionals = proto.optional_values.iter().map(optional);
+    let items = tensors.chain(sequences).chain(maps).chain(optionals).collect::<Result<_, _>>()?;
+    Ok(Item::Sequence(items))
+}
+
+fn optional(proto: &OptionalProto) -> Result<Item<TensorData>, BoxError> {
+    match (&proto.tensor_value, &proto.sequence_value, &proto.map_value, &proto.optional_value) {
+        (Some(held), ..) => tensor(held),
+        (_, Some(held), ..) => sequence(held),
+        (_, _, Some(held), _) => map(held),
+        (.., Some(held)) => optional(held),
+        (None, None, None, None) => Ok(Item::Absent),
+    }
+}
+
+fn map(proto: &MapProto) -> Result<Item<TensorData>, BoxError> {
+    let keys = if proto.string_keys.is_empty() {
+        TensorData::new(&[proto.keys.len()], &proto.keys)?
+    } else {
+        let keys = proto.string_keys.iter().map(|key| std::str::from_utf8(key));
+        TensorData::strings(&[proto.string_keys.len()], &keys.collect::<Result<Vec<_>, _>>()?)?
+    };
+    match proto.values.as_ref().map(|values| values.tensor_values.as_slice()) {
+        Some([values]) => Ok(Item::Map { keys, values: TensorData::from_proto(values)? }),
+        _ => Err("expected the values in one tensor".into()),
+    }
+}

@@ -1,0 +1,186 @@
+//! Sequences and optionals: structures of tensors, taken apart while a plan is made.
+
+use super::Item;
+use super::call::{Call, Results, one};
+use crate::ext::Ops;
+use crate::{Backend, Error, Tensor};
+use bb_ir::TensorData;
+
+type Items<B> = Result<Results<Item<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+type ItemCall<'a, B> = Call<'a, Item<<B as Backend>::Tensor>>;
+
+impl<T> Call<'_, Item<T>> {
+    /// Returns the operand at `index`, which must be a tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out or something else.
+    pub(super) fn tensor(&self, index: usize) -> Result<&T, Error> {
+        let item = self.input(index)?;
+        item.tensor().ok_or_else(|| self.wrong_kind(index, item, "a tensor"))
+    }
+
+    /// Returns the items of the operand at `index`, which must be a sequence.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out or something else.
+    pub(super) fn sequence(&self, index: usize) -> Result<&[Item<T>], Error> {
+        match self.input(index)? {
+            Item::Sequence(items) => Ok(items),
+            other => Err(self.wrong_kind(index, other, "a sequence")),
+        }
+    }
+
+    fn wrong_kind(&self, index: usize, item: &Item<T>, expected: &str) -> Error {
+        self.wrong(&format!("operand {index}"), format!("is {}, expected {expected}", item.kind()))
+    }
+
+    /// Reads a position, an operand of one element, that may count from the end.
+    fn position<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        index: usize,
+        positions: usize,
+    ) -> Result<usize, B::Error> {
+        let read = on.ints(self.tensor(index)?)?;
+        let &[given] = read.as_slice() else {
+            let problem = format!("has {} elements, expected 1", read.len());
+            return Err(self.wrong("the position", problem).into());
+        };
+        let from_start = if given < 0 { given.checked_add(positions as i64) } else { Some(given) };
+        let found = from_start.and_then(|p| usize::try_from(p).ok()).filter(|p| *p < positions);
+        let wrong = || self.wrong("the position", format!("is {given}, expected one of {positions}"));
+        Ok(found.ok_or_else(wrong)?)
+    }
+}
+
+/// `Identity` of anything.
+pub(super) fn identity<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(match call.optional(0) {
+        Some(Item::Tensor(x)) => Item::Tensor(on.identity(x)?),
+        Some(other) => other.clone(),
+        None => Item::Absent,
+    }))
+}
+
+/// `SequenceEmpty`.
+pub(super) fn empty<B: Ops + ?Sized>(_on: &B, _call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(Item::Sequence(Vec::new())))
+}
+
+/// `SequenceConstruct`.
+pub(super) fn construct<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(Item::Sequence(call.all()?.into_iter().cloned().collect())))
+}
+
+/// `SequenceLength`.
+pub(super) fn length<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let length = call.sequence(0)?.len() as i64;
+    Ok(one(Item::Tensor(on.constant(&TensorData::scalar(length))?)))
+}
+
+/// `SequenceAt`.
+pub(super) fn at<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let items = call.sequence(0)?;
+    let position = call.position(on, 1, items.len())?;
+    Ok(items.get(position).cloned().into_iter().map(Some).collect())
+}
+
+/// `SequenceInsert`: at the end where no position is given.
+pub(super) fn insert<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let mut items = call.sequence(0)?.to_vec();
+    let position = match call.optional(2) {
+        // The end is one more position, which counting from the end does not reach.
+        Some(Item::Tensor(x)) if on.ints(x)? == [items.len() as i64] => items.len(),
+        Some(_) => call.position(on, 2, items.len())?,
+        None => items.len(),
+    };
+    items.insert(position, call.input(1)?.clone());
+    Ok(one(Item::Sequence(items)))
+}
+
+/// `SequenceErase`: the last where no position is given.
+pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let mut items = call.sequence(0)?.to_vec();
+    let last = || items.len().checked_sub(1).ok_or_else(|| call.wrong("the sequence", "is empty"));
+    let position = match call.optional(1) {
+        Some(_) => call.position(on, 1, items.len())?,
+        None => last()?,
+    };
+    items.remove(position);
+    Ok(one(Item::Sequence(items)))
+}
+
+/// `ConcatFromSequence`: along an axis that there is, or along a new one.
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let axis = call.int("axis")?;
+    let stack = call.flag("new_axis", false)?;
+    let mut parts = Vec::new();
+    for item in call.sequence(0)? {
+        let x = item.tensor().ok_or_else(|| call.wrong("the sequence", "holds what is no tensor"))?;
+        parts.push(if stack { on.unsqueeze(x, &[axis])? } else { x.clone() });
+    }
+    if parts.is_empty() {
+        return Err(call.wrong("the sequence", "is empty, expected a tensor at least").into());
+    }
+    let parts: Vec<&B::Tensor> = parts.iter().collect();
+    Ok(one(Item::Tensor(on.concat(&parts, axis)?)))
+}
+
+/// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
+pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let x = call.tensor(0)?;
+    let axis = call.int_or("axis", 0)?;
+    let at = if axis < 0 { axis + x.rank() as i64 } else { axis };
+    let extent = usize::try_from(at).ok().and_then(|at| x.shape().get(at).copied()).ok_or_else(|| {
+        call.wrong("axis", format!("is {axis}, and the operand has {} dimensions", x.rank()))
+    })?;
+    let sizes: Vec<usize> = match call.optional(1) {
+        None => vec![1; extent],
+        Some(Item::Tensor(split)) => {
+            let given = on.ints(split)?;
+            let wrong = || call.wrong("split", format!("is {given:?} for an extent of {extent}"));
+            let sizes: Option<Vec<usize>> = given.iter().map(|&n| usize::try_from(n).ok()).collect();
+            match (sizes.ok_or_else(wrong)?.as_slice(), split.rank()) {
+                (&[0], 0) => return Err(wrong().into()),
+                (&[size], 0) => {
+                    let whole = (0..extent / size).map(|_| size);
+                    whole.chain((extent % size != 0).then_some(extent % size)).collect()
+                }
+                (sizes, _) => sizes.to_vec(),
+            }
+        }
+        Some(_) => return Err(call.wrong("split", "is no tensor").into()),
+    };
+    if sizes.is_empty() {
+        return Ok(one(Item::Sequence(Vec::new())));
+    }
+    // A dimension of extent 1 goes only where no extents are given.
+    let squeezed = call.optional(1).is_none() && !call.flag("keepdims", true)?;
+    let mut items = Vec::with_capacity(sizes.len());
+    for part in on.split(x, at, &sizes)? {
+        items.push(Item::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));
+    }
+    Ok(one(Item::Sequence(items)))
+}
+
+/// `Optional`: what it is given, or nothing.
+pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(call.optional(0).cloned().unwrap_or(Item::Absent)))
+}
+
+/// `OptionalGetElement`.
+pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    match call.input(0)? {
+        Item::Absent => Err(call.wrong("the optional", "holds nothing").into()),
+        item => Ok(one(item.clone())),
+    }
+}
+
+/// `OptionalHasElement`.
+pub(super) fn has_element<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let there = !matches!(call.optional(0), None | Some(Item::Absent));
+    let there = TensorData::bools(&[], &[there]).map_err(Error::from)?;
+    Ok(one(Item::Tensor(on.constant(&there)?)))
+}

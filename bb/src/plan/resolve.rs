@@ -1,0 +1,207 @@
+//! What each node of a graph does, looked up once.
+
+use super::splice::subgraphs;
+use crate::Error;
+use crate::coverage::{Missing, MissingList};
+use crate::onnx::{Body, Function, HostFunction, ItemFunction};
+use crate::trace::Tracer;
+use bb_ir::graph::{Attribute, Graph, Node, ValueId};
+use std::sync::Arc;
+
+/// What a node does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Code {
+    /// Nothing that anybody reads.
+    Unused,
+    /// Calls an ONNX function.
+    Call(Function<Tracer>),
+    /// Calls an ONNX function on structures.
+    Items(ItemFunction<Tracer>),
+    /// Calls an ONNX function on host tensors.
+    Host(HostFunction),
+    /// Goes on with one of its branches.
+    If,
+    /// Runs its body any number of times.
+    Repeat(Repeat),
+}
+
+/// An operator that runs its body any number of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    /// `Loop`.
+    Loop,
+    /// `Scan`, from opset 9 on.
+    Scan,
+    /// `Scan` of opset 8, which has a batch.
+    BatchedScan,
+    /// `SequenceMap`.
+    Map,
+}
+
+impl Code {
+    /// Finds what a node does; `None` if nothing runs it.
+    pub(crate) fn of(node: &Node) -> Option<Code> {
+        if let Some(code) = control_flow(node) {
+            return Some(code);
+        }
+        let (_, body) = crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)?;
+        Some(match body {
+            Body::Tensors(function) => Code::Call(function),
+            Body::Items(function) => Code::Items(function),
+            Body::Host(function) => Code::Host(function),
+        })
+    }
+}
+
+/// Returns what a node of the plan's own does.
+fn control_flow(node: &Node) -> Option<Code> {
+    match (node.domain.as_str(), node.op_type.as_str(), node.opset) {
+        ("", "If", _) => Some(Code::If),
+        ("", "Loop", _) => Some(Code::Repeat(Repeat::Loop)),
+        ("", "Scan", ..9) => Some(Code::Repeat(Repeat::BatchedScan)),
+        ("", "Scan", _) => Some(Code::Repeat(Repeat::Scan)),
+        ("", "SequenceMap", _) => Some(Code::Repeat(Repeat::Map)),
+        _ => None,
+    }
+}
+
+/// Tells whether a node is taken apart by the plan rather than served by a function.
+pub(crate) fn is_control_flow(node: &Node) -> bool {
+    control_flow(node).is_some()
+}
+
+/// Lists what nothing runs of a node: itself, or nodes of its subgraphs.
+pub(crate) fn missing_of(graph: &Graph, node: &Node) -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if Code::of(node).is_none() {
+        missing.push(Missing::of(graph, node));
+    }
+    for inner in subgraphs(node) {
+        missing.extend(inner.nodes.iter().flat_map(|node| missing_of(inner, node)));
+    }
+    missing
+}
+
+/// A graph with what planning looks up once: its nodes' functions and which of them matter.
+#[derive(Debug)]
+pub(crate) struct Resolved {
+    pub(crate) graph: Arc<Graph>,
+    /// What each node does.
+    pub(crate) code: Vec<Code>,
+    /// For each value, its position in `graph.constants`.
+    weights: Vec<Option<u32>>,
+    /// For each value, the last node that reads it; `usize::MAX` for an output of the graph.
+    last_reader: Vec<Option<usize>>,
+    /// The subgraphs of nodes.
+    inner: Vec<Inner>,
+}
+
+/// A subgraph of a node.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    node: usize,
+    attribute: String,
+    /// The subgraph, with what it captures as inputs after its own.
+    pub(crate) resolved: Arc<Resolved>,
+    /// The captured values, by their numbers outside.
+    pub(crate) captures: Vec<ValueId>,
+}
+
+impl Resolved {
+    /// Finds the function of each node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] with every node for which there is none.
+    pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
+        let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
+        for &output in &graph.outputs {
+            set(&mut last_reader, output, Some(usize::MAX));
+        }
+        let mut code = vec![Code::Unused; graph.nodes.len()];
+        let mut missing = Vec::new();
+        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&mut code).rev() {
+            if !node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some()) {
+                continue;
+            }
+            match Code::of(node) {
+                Some(found) => *code = found,
+                None => missing.push(Missing::of(&graph, node)),
+            }
+            subgraphs(node).for_each(|inner| {
+                missing.extend(inner.nodes.iter().flat_map(|node| missing_of(inner, node)));
+            });
+            for input in node.reads() {
+                if get(&last_reader, input).is_none() {
+                    set(&mut last_reader, input, Some(at));
+                }
+            }
+        }
+        if !missing.is_empty() {
+            missing.reverse();
+            return Err(Error::Unsupported { missing: MissingList(missing) });
+        }
+        let mut inner = Vec::new();
+        for (at, node) in graph.nodes.iter().enumerate() {
+            if !matches!(code.get(at), Some(Code::If | Code::Repeat(_))) {
+                continue;
+            }
+            for (name, attribute) in node.attributes.iter() {
+                if let Attribute::Graph(body) = attribute {
+                    inner.push(Inner::new(at, name, body)?);
+                }
+            }
+        }
+        let mut weights = vec![None; graph.values.len()];
+        for (index, (value, _)) in graph.constants.iter().enumerate() {
+            set(&mut weights, *value, Some(index as u32));
+        }
+        Ok(Resolved { graph, code, weights, last_reader, inner })
+    }
+
+    /// Returns the position in `graph.constants` of a value that is constant.
+    pub(crate) fn weight(&self, value: ValueId) -> Option<u32> {
+        get(&self.weights, value)
+    }
+
+    /// Tells whether a node at `from` or after it, or the caller, reads a value.
+    pub(crate) fn is_read_from(&self, value: ValueId, from: usize) -> bool {
+        get(&self.last_reader, value).is_some_and(|last| last >= from)
+    }
+
+    /// Returns a subgraph of a node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if the node has none of the name.
+    pub(crate) fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
+        self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute).ok_or_else(|| {
+            Error::Operator {
+                op: self.graph.nodes.get(node).map_or_else(String::new, |node| node.op_type.clone()),
+                what: format!("attribute `{attribute}`"),
+                problem: "is missing".to_owned(),
+            }
+        })
+    }
+}
+
+impl Inner {
+    fn new(node: usize, attribute: &str, body: &Graph) -> Result<Inner, Error> {
+        let mut graph = body.clone();
+        let captures = std::mem::take(&mut graph.captures);
+        graph.inputs.extend(captures.iter().map(|(_, inner)| *inner));
+        let resolved = Arc::new(Resolved::new(Arc::new(graph))?);
+        let captures = captures.into_iter().map(|(outer, _)| outer).collect();
+        Ok(Inner { node, attribute: attribute.to_owned(), resolved, captures })
+    }
+}
+
+fn get<T: Copy>(table: &[Option<T>], value: ValueId) -> Option<T> {
+    table.get(value.index()).copied().flatten()
+}
+
+fn set<T>(table: &mut [Option<T>], value: ValueId, to: Option<T>) {
+    if let Some(place) = table.get_mut(value.index()) {
+        *place = to;
+    }
+}

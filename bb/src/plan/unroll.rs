@@ -1,0 +1,287 @@
+//! Tracing node by node, and bodies in their nodes' places.
+//!
+//! A body whose number of rounds is known and small is unrolled; a branch inside it whose condition is known is taken.
+//! What cannot be traced in place is left to run between stages.
+
+use super::repetition::Repetition;
+use super::resolve::{Code, Inner, Repeat, Resolved};
+use super::stage::{INNER_WEIGHT, in_node, missing};
+use crate::Error;
+use crate::onnx::{Call, HostFunction, Item, Results};
+use crate::trace::{Traced, Tracer, ValueNo};
+use bb_ir::TensorData;
+use bb_ir::graph::{Node, ValueId};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// The most nodes that a repetition is unrolled to.
+const UNROLLED: usize = 4096;
+
+/// The most steps that a repetition is unrolled to.
+const STEPS: usize = 1 << 15;
+
+/// A graph being traced.
+pub(super) struct Tracing<'t> {
+    tracer: &'t Tracer,
+    pub(super) resolved: Arc<Resolved>,
+    env: Vec<Option<Item<Traced>>>,
+    /// The weights of bodies, numbered from [`INNER_WEIGHT`] on.
+    inner_weights: &'t RefCell<Vec<TensorData>>,
+    /// Whether this is a subgraph in its node's place.
+    nested: bool,
+}
+
+/// What became of a node.
+pub(super) enum Ran {
+    /// Its results are there.
+    Results,
+    /// An `If` goes on with the branch of this name.
+    Branch(&'static str),
+    /// It runs between stages, on the host.
+    Host(HostFunction),
+    /// It runs between stages, round by round.
+    Repeat(Repeat),
+}
+
+impl<'t> Tracing<'t> {
+    pub(super) fn new(
+        tracer: &'t Tracer,
+        resolved: Arc<Resolved>,
+        inner_weights: &'t RefCell<Vec<TensorData>>,
+    ) -> Tracing<'t> {
+        let env = vec![None; resolved.graph.values.len()];
+        Tracing { tracer, resolved, env, inner_weights, nested: false }
+    }
+
+    /// Goes on with another graph, in which values have the same numbers.
+    pub(super) fn replace(&mut self, resolved: Resolved) {
+        self.env.resize(resolved.graph.values.len(), None);
+        self.resolved = Arc::new(resolved);
+    }
+
+    pub(super) fn set(&mut self, value: ValueId, item: Option<Item<Traced>>) {
+        if let Some(place) = self.env.get_mut(value.index()) {
+            *place = item;
+        }
+    }
+
+    /// Iterates over the values traced so far.
+    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Item<Traced>)> {
+        self.env.iter().enumerate().filter_map(|(i, item)| Some((ValueId(i as u32), item.as_ref()?)))
+    }
+
+    /// Tells whether a value is, or is made up of, this value of the trace.
+    pub(super) fn holds(&self, value: ValueId, no: ValueNo) -> bool {
+        let mut found = false;
+        if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
+            item.visit(&mut |x: &Traced| found |= x.no() == no);
+        }
+        found
+    }
+
+    /// Returns a value, adding it to the trace where it is a weight not yet used.
+    pub(super) fn value(&mut self, value: ValueId) -> Result<Item<Traced>, Error> {
+        if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
+            return Ok(item.clone());
+        }
+        let graph = &self.resolved.graph;
+        let index = self.resolved.weight(value);
+        let Some((index, data)) = index.and_then(|i| Some((i, &graph.constants.get(i as usize)?.1))) else {
+            return Err(missing(graph, value));
+        };
+        let traced = if self.nested {
+            let mut inner = self.inner_weights.borrow_mut();
+            inner.push(data.clone());
+            self.tracer.weight(INNER_WEIGHT | (inner.len() - 1) as u32, data)
+        } else {
+            self.tracer.weight(index, data)
+        };
+        let item = Item::Tensor(traced);
+        self.set(value, Some(item.clone()));
+        Ok(item)
+    }
+
+    /// Traces a node and stores its results.
+    pub(super) fn node(&mut self, at: usize, code: Code) -> Result<Ran, Error> {
+        let resolved = self.resolved.clone();
+        let Some(node) = resolved.graph.nodes.get(at) else { return Ok(Ran::Results) };
+        let mut operands: SmallVec<[Option<Item<Traced>>; 4]> = SmallVec::new();
+        for input in &node.inputs {
+            operands.push(input.map(|value| self.value(value)).transpose()?);
+        }
+        let results = match code {
+            Code::Unused => return Ok(Ran::Results),
+            Code::Call(function) => {
+                let tensors = tensors(node, operands)?;
+                let results = function(self.tracer, &Call::new(node, &tensors))?;
+                return self
+                    .store(node, results.into_iter().map(|x| x.map(Item::Tensor)))
+                    .map(|()| Ran::Results);
+            }
+            Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
+            Code::Host(function) => {
+                let tensors = tensors(node, operands)?;
+                let known: Option<SmallVec<[Option<TensorData>; 4]>> = tensors
+                    .iter()
+                    .map(|x| match x {
+                        Some(x) => x.known().cloned().map(Some),
+                        None => Some(None),
+                    })
+                    .collect();
+                let Some(known) = known else { return Ok(Ran::Host(function)) };
+                let mut results = Results::new();
+                for result in function(&Call::new(node, &known))? {
+                    let traced = |data: TensorData| crate::Backend::constant(self.tracer, &data);
+                    results.push(result.map(traced).transpose()?.map(Item::Tensor));
+                }
+                results
+            }
+            Code::If => {
+                let name = self.branch(&operands)?;
+                if !self.nested {
+                    return Ok(Ran::Branch(name));
+                }
+                match self.inline(resolved.inner(at, name)?, Vec::new())? {
+                    Some(results) => results.into_iter().map(Some).collect(),
+                    None => return Ok(Ran::Branch(name)),
+                }
+            }
+            Code::Repeat(repeat) => match self.unroll(at, repeat, node, operands.into_vec())? {
+                Some(results) => results.into_iter().map(Some).collect(),
+                None => return Ok(Ran::Repeat(repeat)),
+            },
+        };
+        self.store(node, results.into_iter())?;
+        Ok(Ran::Results)
+    }
+
+    /// Stores a node's results.
+    fn store(
+        &mut self,
+        node: &Node,
+        results: impl ExactSizeIterator<Item = Option<Item<Traced>>>,
+    ) -> Result<(), Error> {
+        let got = results.len();
+        let mut results = results;
+        for (position, output) in node.outputs.iter().enumerate() {
+            let result = results.next().flatten();
+            if let Some(value) = output {
+                if result.is_none() {
+                    return Err(Error::Results { op: node.op_type.clone(), expected: position + 1, got });
+                }
+                self.set(*value, result);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds which branch an `If` takes.
+    fn branch(&self, operands: &[Option<Item<Traced>>]) -> Result<&'static str, Error> {
+        let [Some(Item::Tensor(condition))] = operands else {
+            return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" });
+        };
+        match crate::ext::Ops::ints(self.tracer, condition)?.as_slice() {
+            [0] => Ok("else_branch"),
+            [_] => Ok("then_branch"),
+            other => Err(Error::Operator {
+                op: "If".to_owned(),
+                what: "the condition".to_owned(),
+                problem: format!("expected one truth value, got {}", other.len()),
+            }),
+        }
+    }
+
+    /// Traces a body round by round; `None` if it must run between stages.
+    fn unroll(
+        &mut self,
+        at: usize,
+        repeat: Repeat,
+        node: &Node,
+        operands: Vec<Option<Item<Traced>>>,
+    ) -> Result<Option<Vec<Item<Traced>>>, Error> {
+        let resolved = self.resolved.clone();
+        let inner = resolved.inner(at, "body")?;
+        let body = &inner.resolved.graph;
+        let before = self.tracer.steps();
+        let attempt = (|| -> Result<Option<Vec<Item<Traced>>>, Error> {
+            let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
+            let rounds = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
+            if rounds.is_none_or(|n| n > UNROLLED) {
+                return Ok(None);
+            }
+            while let Some(given) = repetition.next(self.tracer)? {
+                let Some(results) = self.inline(inner, given)? else { return Ok(None) };
+                repetition.absorb(self.tracer, results)?;
+                if self.tracer.steps() - before > STEPS {
+                    return Ok(None);
+                }
+            }
+            repetition.finish(self.tracer).map(Some)
+        })();
+        match attempt {
+            Ok(Some(results)) => Ok(Some(results)),
+            Err(error) if self.tracer.take_wanted().is_none() => Err(error),
+            Ok(None) | Err(_) => {
+                self.tracer.forget(before);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Traces a subgraph in its node's place; `None` if something in it must run between stages.
+    fn inline(
+        &mut self,
+        inner: &Inner,
+        given: Vec<Item<Traced>>,
+    ) -> Result<Option<Vec<Item<Traced>>>, Error> {
+        let mut captured = Vec::with_capacity(inner.captures.len());
+        for &value in &inner.captures {
+            captured.push(self.value(value)?);
+        }
+        let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner_weights);
+        tracing.nested = true;
+        let inputs = &inner.resolved.graph.inputs;
+        let own = inputs.len().saturating_sub(captured.len());
+        let given = given.into_iter().take(own);
+        if given.len() < own {
+            return Err(Error::Results { op: "body".to_owned(), expected: own, got: given.len() });
+        }
+        for (&value, item) in inputs.iter().zip(given.chain(captured)) {
+            tracing.set(value, Some(item));
+        }
+        for (at, &code) in inner.resolved.code.iter().enumerate() {
+            match tracing.node(at, code) {
+                Ok(Ran::Results) => {
+                    self.tracer.take_wanted();
+                }
+                Ok(Ran::Branch(_) | Ran::Host(_) | Ran::Repeat(_)) => return Ok(None),
+                Err(error) => {
+                    if self.tracer.take_wanted().is_some() {
+                        return Ok(None);
+                    }
+                    return Err(in_node(&inner.resolved.graph, at, error));
+                }
+            }
+        }
+        let outputs = inner.resolved.graph.outputs.iter();
+        outputs.map(|value| tracing.value(*value)).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// Returns operands that must be tensors; an optional that holds nothing is left out.
+fn tensors(
+    node: &Node,
+    operands: SmallVec<[Option<Item<Traced>>; 4]>,
+) -> Result<SmallVec<[Option<Traced>; 4]>, Error> {
+    let tensor = |(index, item)| match item {
+        None | Some(Item::Absent) => Ok(None),
+        Some(Item::Tensor(x)) => Ok(Some(x)),
+        Some(other) => Err(Error::Operator {
+            op: node.op_type.clone(),
+            what: format!("operand {index}"),
+            problem: format!("is {}, expected a tensor", Item::kind(&other)),
+        }),
+    };
+    operands.into_iter().enumerate().map(tensor).collect()
+}

@@ -1,0 +1,201 @@
+//! A stage for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
+
+use super::stage::StageTrace;
+use crate::ext::HostBody;
+use crate::trace::{Operation, Recorded, Source, ValueNo, to_graph};
+use crate::{Backend, BackendAttrs, Error, GraphIdentity};
+use bb_ir::TensorData;
+use bb_ir::op::Param;
+use bb_ir::proto::GraphProto;
+
+/// A stage as graphs.
+pub(super) struct Whole<T> {
+    parts: Vec<Part>,
+    /// The constants that the host reads, or that are outputs.
+    constants: Vec<(ValueNo, TensorData)>,
+    /// For each input, its value.
+    inputs: Vec<ValueNo>,
+    outputs: Vec<ValueNo>,
+    values: usize,
+    tensors: std::marker::PhantomData<fn() -> T>,
+}
+
+/// A part of a stage.
+enum Part {
+    /// Primitives, run by the backend as one graph.
+    Graph(Box<GraphPart>),
+    /// A computation on the host.
+    Host {
+        body: &'static HostBody,
+        params: Box<[Param<'static>]>,
+        inputs: Vec<Option<ValueNo>>,
+        outputs: Vec<ValueNo>,
+    },
+}
+
+struct GraphPart {
+    graph: GraphProto,
+    identity: GraphIdentity,
+    inputs: Vec<(String, ValueNo)>,
+    outputs: Vec<(String, ValueNo)>,
+}
+
+impl<T> Whole<T> {
+    /// Cuts a trace where the host computes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotPrimitive`] if a step is an operation of an extension family.
+    pub(super) fn new(traced: &StageTrace) -> Result<Whole<T>, Error> {
+        let recorded = &traced.recorded;
+        let mut whole = Whole {
+            parts: Vec::new(),
+            constants: Vec::new(),
+            inputs: Vec::new(),
+            outputs: traced.outputs.clone(),
+            values: recorded.values.len(),
+            tensors: std::marker::PhantomData,
+        };
+        for (no, value) in recorded.values.iter().enumerate() {
+            if let Source::Input(_) = value.source {
+                whole.inputs.push(no as ValueNo);
+            }
+        }
+        let hosts: Vec<usize> = (0..recorded.steps.len())
+            .filter(|&at| recorded.steps.get(at).is_some_and(|s| matches!(s.operation, Operation::Host(_))))
+            .collect();
+        let mut from = 0;
+        for end in hosts.into_iter().chain([recorded.steps.len()]) {
+            if let Some(part) = GraphPart::new(traced, from..end)? {
+                whole.parts.push(Part::Graph(Box::new(part)));
+            }
+            if let Some(step) = recorded.steps.get(end)
+                && let Operation::Host(body) = step.operation
+            {
+                whole.parts.push(Part::Host {
+                    body,
+                    params: step.params.clone(),
+                    inputs: step.inputs.to_vec(),
+                    outputs: step.outputs.to_vec(),
+                });
+            }
+            from = end + 1;
+        }
+        let read_by_host = whole.parts.iter().flat_map(|part| match part {
+            Part::Host { inputs, .. } => inputs.as_slice(),
+            Part::Graph(_) => &[],
+        });
+        for no in read_by_host.flatten().chain(&whole.outputs) {
+            let data = match recorded.values.get(*no as usize).map(|v| v.source) {
+                Some(Source::Weight(i)) => traced.weights().get(i),
+                Some(Source::Constant(i)) => recorded.constants.get(i as usize),
+                _ => None,
+            };
+            whole.constants.extend(data.map(|data| (*no, data.clone())));
+        }
+        Ok(whole)
+    }
+
+    /// Runs the parts in order.
+    pub(super) fn run<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, live: &[&T]) -> Result<Vec<T>, B::Error>
+    where
+        T: Clone,
+    {
+        let mut slots: Vec<Option<T>> = vec![None; self.values];
+        for (no, &x) in self.inputs.iter().zip(live) {
+            set(&mut slots, *no, x.clone());
+        }
+        for (no, data) in &self.constants {
+            set(&mut slots, *no, on.constant(data)?);
+        }
+        for part in &self.parts {
+            match part {
+                Part::Graph(part) => {
+                    let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
+                    for (name, no) in &part.inputs {
+                        inputs.insert(name.clone(), get(&slots, *no)?.clone());
+                    }
+                    let attrs = BackendAttrs::default().with_identity(part.identity);
+                    let mut results = on.execute(&part.graph, inputs, attrs)?;
+                    for (name, no) in &part.outputs {
+                        let result = results.remove(name);
+                        let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+                        set(&mut slots, *no, result);
+                    }
+                }
+                Part::Host { body, params, inputs, outputs } => {
+                    let operands: Vec<Option<&T>> = inputs
+                        .iter()
+                        .map(|v| v.map(|v| get(&slots, v)).transpose())
+                        .collect::<Result<_, _>>()?;
+                    let results = crate::ext::host::run(on, body, &operands, params)?;
+                    for (&no, result) in outputs.iter().zip(results) {
+                        set(&mut slots, no, result);
+                    }
+                }
+            }
+        }
+        self.outputs.iter().map(|no| Ok(get(&slots, *no)?.clone())).collect()
+    }
+}
+
+fn set<T>(slots: &mut [Option<T>], no: ValueNo, to: T) {
+    if let Some(place) = slots.get_mut(no as usize) {
+        *place = Some(to);
+    }
+}
+
+fn get<T>(slots: &[Option<T>], no: ValueNo) -> Result<&T, Error> {
+    let made = slots.get(no as usize).and_then(Option::as_ref);
+    made.ok_or_else(|| Error::MissingOutput { name: format!("%{no}") })
+}
+
+impl GraphPart {
+    /// Writes a run of steps as a graph; `None` if nobody reads what they make.
+    fn new(traced: &StageTrace, steps: std::ops::Range<usize>) -> Result<Option<GraphPart>, Error> {
+        let recorded = &traced.recorded;
+        let own = recorded.steps.get(steps.clone()).unwrap_or_default();
+        let mut made = vec![false; recorded.values.len()];
+        let mark = |table: &mut Vec<bool>, no: ValueNo| {
+            if let Some(place) = table.get_mut(no as usize) {
+                *place = true;
+            }
+        };
+        own.iter().flat_map(|s| &s.outputs).for_each(|no| mark(&mut made, *no));
+        let is = |table: &[bool], no: &ValueNo| table.get(*no as usize) == Some(&true);
+        let later = recorded.steps.get(steps.end..).unwrap_or_default();
+        let read_later = later.iter().flat_map(|s| s.inputs.iter().flatten()).chain(&traced.outputs);
+        let mut results: Vec<ValueNo> = read_later.filter(|no| is(&made, no)).copied().collect();
+        results.sort_unstable();
+        results.dedup();
+        if results.is_empty() {
+            return Ok(None);
+        }
+        // What other parts make is an input of this one.
+        let mut part = Recorded {
+            steps: own.to_vec(),
+            values: recorded.values.clone(),
+            constants: recorded.constants.clone(),
+        };
+        let mut read = vec![false; recorded.values.len()];
+        own.iter().flat_map(|s| s.inputs.iter().flatten()).for_each(|no| mark(&mut read, *no));
+        let mut inputs = Vec::new();
+        for (no, value) in part.values.iter_mut().enumerate() {
+            let no = no as ValueNo;
+            if !matches!(value.source, Source::Input(_) | Source::Step) || is(&made, &no) {
+                continue;
+            }
+            value.source = Source::Input(u32::MAX);
+            if is(&read, &no) {
+                value.source = Source::Input(inputs.len() as u32);
+                inputs.push((format!("input_{}", inputs.len()), no));
+            }
+        }
+        let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
+        let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
+        let weight = |i: u32| traced.weights().get(i).cloned();
+        let graph = to_graph(&part, &names, &output_names, &results, &weight)?;
+        let outputs = output_names.into_iter().zip(results).collect();
+        Ok(Some(GraphPart { graph, identity: GraphIdentity::fresh(), inputs, outputs }))
+    }
+}
