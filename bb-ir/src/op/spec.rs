@@ -22,6 +22,10 @@ pub enum Family {
     Scalar,
     /// Constants, ranges and random tensors.
     Create,
+    /// Sorting and writing to places by number.
+    Index,
+    /// Integers as bits.
+    Bits,
 }
 
 impl Family {
@@ -36,6 +40,8 @@ impl Family {
             Family::Image => "Image",
             Family::Scalar => "Scalar",
             Family::Create => "Create",
+            Family::Index => "Index",
+            Family::Bits => "Bits",
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `Create`: tensors from nothing but a shape, a range or a seed.
 
+use crate::ext::{HostBody, Ops};
 use crate::{Backend, Error};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{Param, take};
 use bb_ir::{DataType, TensorData};
 
 crate::ext::family::family! { [
@@ -36,13 +38,17 @@ crate::ext::family::family! { [
 
     /// Draws from the uniform distribution over `low..high`; equal seeds give equal tensors.
     ///
-    /// Source: ONNX `RandomUniform`, opset 22. The generator is [`Philox`](crate::ext::Philox).
-    RandomUniform 22 = random_uniform(; shape: Extents, low: Float, high: Float, seed: Int, dtype: Type) -> Tensor;
+    /// Without a seed every run draws anew. The generator is [`Mersenne`](crate::ext::Mersenne).
+    ///
+    /// Source: ONNX `RandomUniform`, opset 22.
+    RandomUniform 22 = random_uniform(; shape: Extents, low: Float, high: Float, seed: OptInt, dtype: Type) -> Tensor;
 
     /// Draws from the normal distribution; equal seeds give equal tensors.
     ///
-    /// Source: ONNX `RandomNormal`, opset 22. The generator is [`Philox`](crate::ext::Philox).
-    RandomNormal 22 = random_normal(; shape: Extents, mean: Float, scale: Float, seed: Int, dtype: Type) -> Tensor;
+    /// Without a seed every run draws anew. The generator is [`Mersenne`](crate::ext::Mersenne).
+    ///
+    /// Source: ONNX `RandomNormal`, opset 22.
+    RandomNormal 22 = random_normal(; shape: Extents, mean: Float, scale: Float, seed: OptInt, dtype: Type) -> Tensor;
 }
 
 /// The most elements that are made on the host rather than repeated by the backend.
@@ -134,33 +140,79 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
 }
 
 /// The body of [`Create::random_uniform`].
-pub fn random_uniform<B: Backend + ?Sized>(
+pub fn random_uniform<B: Ops + ?Sized>(
     on: &B,
     shape: &[usize],
     low: f64,
     high: f64,
-    seed: i64,
+    seed: Option<i64>,
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
-    let count = limited(shape, dtype)?;
-    let mut random = crate::ext::Philox::new(seed as u64);
-    let elements: Vec<f64> = (0..count).map(|_| low + (high - low) * random.unit()).collect();
-    from_f64(on, shape, &elements, dtype)
+    drawn(on, [&UNIFORM, &UNIFORM_OF_SEED], shape, [low, high - low], seed, dtype)
 }
 
 /// The body of [`Create::random_normal`].
-pub fn random_normal<B: Backend + ?Sized>(
+pub fn random_normal<B: Ops + ?Sized>(
     on: &B,
     shape: &[usize],
     mean: f64,
     scale: f64,
-    seed: i64,
+    seed: Option<i64>,
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
+    drawn(on, [&NORMAL, &NORMAL_OF_SEED], shape, [mean, scale], seed, dtype)
+}
+
+/// Declares draws from a distribution: one that differs at each run, one that a seed fixes.
+macro_rules! draws {
+    ($($name:ident, $of_seed:ident = $text:literal, $method:ident;)*) => {$(
+        static $name: HostBody = HostBody {
+            name: concat!("draw_", $text),
+            random: true,
+            run: |_, params| draw(params, crate::ext::Mersenne::$method),
+        };
+        static $of_seed: HostBody = HostBody {
+            name: concat!("draw_seeded_", $text),
+            random: false,
+            run: |_, params| draw(params, crate::ext::Mersenne::$method),
+        };
+    )*};
+}
+
+draws! {
+    UNIFORM, UNIFORM_OF_SEED = "uniform", unit;
+    NORMAL, NORMAL_OF_SEED = "normal", normal;
+}
+
+/// Draws numbers, the first body without a seed, the second with one.
+fn drawn<B: Ops + ?Sized>(
+    on: &B,
+    bodies: [&'static HostBody; 2],
+    shape: &[usize],
+    [offset, scale]: [f64; 2],
+    seed: Option<i64>,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    limited(shape, dtype)?;
+    let line = vec![offset, scale];
+    let params =
+        [Param::Extents(shape.into()), Param::Floats(line.into()), Param::OptInt(seed), Param::Type(dtype)];
+    let [fresh, seeded] = bodies;
+    let body = if seed.is_some() { seeded } else { fresh };
+    let drawn = on.on_host(body, &[], &params, &[(dtype, shape.into())])?;
+    let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
+    Ok(drawn.into_iter().next().ok_or_else(missing)?)
+}
+
+/// Draws on the host.
+fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Result<Vec<TensorData>, Error> {
+    let shape = take::Extents("draw", params.first())?;
+    let &[offset, scale] = take::Floats("draw", params.get(1))? else { return Ok(Vec::new()) };
+    let mut random = crate::ext::Mersenne::of(take::OptInt("draw", params.get(2))?);
+    let dtype = take::Type("draw", params.get(3))?;
     let count = limited(shape, dtype)?;
-    let mut random = crate::ext::Philox::new(seed as u64);
-    let elements: Vec<f64> = (0..count).map(|_| mean + scale * random.normal()).collect();
-    from_f64(on, shape, &elements, dtype)
+    let elements: Vec<f64> = (0..count).map(|_| offset + scale * next(&mut random)).collect();
+    Ok(vec![cast(&TensorData::new(shape, &elements)?, dtype, Rounding::default())?])
 }
 
 /// Makes a tensor of numbers, rounded to an element type.

@@ -9,7 +9,9 @@ pub(crate) mod fourier;
 pub(crate) mod host;
 mod named;
 
+pub mod bits;
 pub mod create;
+pub mod index;
 pub mod llm;
 pub(crate) mod math;
 pub(crate) mod movement;
@@ -18,14 +20,18 @@ pub(crate) mod normalize;
 mod random;
 pub(crate) mod sample;
 pub mod scalar;
+pub(crate) mod scatter;
+pub(crate) mod sort;
 pub(crate) mod window;
 
+pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, OpSet};
 pub use host::{HostBody, HostRun};
+pub use index::{Index, IndexOp};
 pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
-pub use random::Philox;
+pub use random::Mersenne;
 pub use scalar::{Scalar, ScalarOp};
 
 use crate::trace::Tracer;
@@ -37,7 +43,7 @@ use bb_ir::{DataType, Shape, TensorData};
 ///
 /// [`Extended`] is this for any backend; so is [`Tracer`]. A backend that adopted every family may be it too, with an
 /// empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -145,6 +151,8 @@ families! {
     Scalar scalar ScalarOp;
     Nn nn NnOp;
     Llm llm LlmOp;
+    Index index IndexOp;
+    Bits bits BitsOp;
 }
 
 /// A backend's own error, or the one that `bb` would report.
@@ -161,6 +169,8 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Scalar => ScalarOp::from_name(name).map(|op| op as u16),
             Family::Nn => NnOp::from_name(name).map(|op| op as u16),
             Family::Llm => LlmOp::from_name(name).map(|op| op as u16),
+            Family::Index => IndexOp::from_name(name).map(|op| op as u16),
+            Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -6,14 +6,16 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family {
+    ($item:ident Bits $($with:tt)*) => { $crate::__family_item! { $item bits BitsOp $($with)* } };
     ($item:ident Create $($with:tt)*) => { $crate::__family_item! { $item create CreateOp $($with)* } };
+    ($item:ident Index $($with:tt)*) => { $crate::__family_item! { $item index IndexOp $($with)* } };
     ($item:ident Llm $($with:tt)*) => { $crate::__family_item! { $item llm LlmOp $($with)* } };
     ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Create`, `Llm`, `Nn` and `Scalar`"
+            "`Bits`, `Create`, `Index`, `Llm`, `Nn` and `Scalar`"
         )}
     };
 }

@@ -1,82 +1,137 @@
 //! The random numbers of [`Create`](super::Create), the same on every machine.
 
-/// The counter-based generator Philox4x32-10: block `n` of a stream is a keyed bijection of `n`.
+/// The generator MT19937 as NumPy's `RandomState` seeds and reads it, so that a seed gives the numbers that ONNX's
+/// reference evaluator gives.
 ///
-/// The seed is the key; the counter starts at 0. Numbers come in the order of the blocks' words.
-///
-/// Source: Salmon, Moraes, Dror, Shaw: Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
+/// Source: Matsumoto, Nishimura: Mersenne Twister (ACM TOMACS 1998), seeded as in their version of 2002.
 #[derive(Debug, Clone)]
-pub struct Philox {
-    key: [u32; 2],
-    counter: u64,
-    block: [u32; 4],
+pub struct Mersenne {
+    state: Box<[u32; WORDS]>,
     used: usize,
     spare: Option<f64>,
 }
 
-impl Philox {
-    /// Starts the stream of a seed.
-    pub fn new(seed: u64) -> Philox {
-        Philox { key: [seed as u32, (seed >> 32) as u32], counter: 0, block: [0; 4], used: 4, spare: None }
+const WORDS: usize = 624;
+/// How far ahead the word lies that a word is mixed with.
+const AHEAD: usize = 397;
+
+impl Mersenne {
+    /// Starts the stream of a seed, of which the low 32 bits count.
+    pub fn new(seed: u64) -> Mersenne {
+        let mut state = Box::new([0; WORDS]);
+        let mut word = seed as u32;
+        for (slot, next) in state.iter_mut().zip(1u32..) {
+            *slot = word;
+            word = 1_812_433_253u32.wrapping_mul(word ^ word >> 30).wrapping_add(next);
+        }
+        Mersenne { state, used: WORDS, spare: None }
+    }
+
+    /// Starts a stream that no other run has.
+    pub fn unseeded() -> Mersenne {
+        use std::hash::{BuildHasher, Hasher};
+        // The standard library keys its hashers with entropy of the system's, and each differently.
+        Mersenne::new(std::hash::RandomState::new().build_hasher().finish())
+    }
+
+    /// Starts the stream of a seed, or one that no other run has.
+    pub fn of(seed: Option<i64>) -> Mersenne {
+        seed.map_or_else(Mersenne::unseeded, |seed| Mersenne::new(seed as u64))
     }
 
     /// Returns the next 32 bits.
     pub fn bits(&mut self) -> u32 {
-        if self.used == 4 {
-            self.block = block([self.counter as u32, (self.counter >> 32) as u32, 0, 0], self.key);
-            self.counter += 1;
-            self.used = 0;
+        if self.used == WORDS {
+            self.turn();
         }
-        let word = self.block.get(self.used).copied().unwrap_or_default();
+        let mut word = self.state.get(self.used).copied().unwrap_or_default();
         self.used += 1;
-        word
+        word ^= word >> 11;
+        word ^= word << 7 & 0x9D2C_5680;
+        word ^= word << 15 & 0xEFC6_0000;
+        word ^ word >> 18
+    }
+
+    /// Makes the next words from these.
+    #[expect(clippy::indexing_slicing, reason = "indices are taken modulo the extent")]
+    fn turn(&mut self) {
+        for i in 0..WORDS {
+            let mixed = self.state[i] & 0x8000_0000 | self.state[(i + 1) % WORDS] & 0x7FFF_FFFF;
+            let twist = if mixed & 1 == 1 { 0x9908_B0DF } else { 0 };
+            self.state[i] = self.state[(i + AHEAD) % WORDS] ^ mixed >> 1 ^ twist;
+        }
+        self.used = 0;
     }
 
     /// Returns the next number of the uniform distribution over 0 to before 1, of 53 bits.
     pub fn unit(&mut self) -> f64 {
-        let (high, low) = (u64::from(self.bits()), u64::from(self.bits()));
-        (high << 21 ^ low >> 11) as f64 / (1u64 << 53) as f64
+        let (high, low) = (u64::from(self.bits() >> 5), u64::from(self.bits() >> 6));
+        (high << 26 | low) as f64 / (1u64 << 53) as f64
     }
 
-    /// Returns the next number of the standard normal distribution, by the method of Box and Muller.
+    /// Returns the next number of the standard normal distribution, by Marsaglia's polar method.
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare.take() {
             return spare;
         }
-        // 1 - unit is never 0, whose logarithm is infinite.
-        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
-        let (sin, cos) = (self.unit() * std::f64::consts::TAU).sin_cos();
-        self.spare = Some(radius * sin);
-        radius * cos
+        loop {
+            let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
+            let square = x * x + y * y;
+            if square < 1.0 && square != 0.0 {
+                let scale = (-2.0 * square.ln() / square).sqrt();
+                self.spare = Some(scale * x);
+                return scale * y;
+            }
+        }
     }
-}
 
-/// Ten rounds of multiplication and key mixing.
-fn block(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    for _ in 0..10 {
-        let [a, b, c, d] = counter;
-        let [k, l] = key;
-        let (first, second) = (u64::from(a) * 0xD251_1F53, u64::from(c) * 0xCD9E_8D57);
-        counter = [(second >> 32) as u32 ^ b ^ k, second as u32, (first >> 32) as u32 ^ d ^ l, first as u32];
-        key = [k.wrapping_add(0x9E37_79B9), l.wrapping_add(0xBB67_AE85)];
+    /// Returns true with a probability, as NumPy draws one of a binomial distribution.
+    pub fn chance(&mut self, p: f64) -> bool {
+        match p {
+            // NumPy draws nothing where nothing can be.
+            0.0 => false,
+            p if p <= 0.5 => self.unit() > 1.0 - p,
+            p => self.unit() <= p,
+        }
     }
-    counter
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
-    /// The known answers that the paper's authors publish for philox4x32-10.
+    /// The answer that the C++ standard gives for `std::mt19937` ([rand.predef]).
     #[test]
-    fn blocks_are_those_of_the_paper() {
-        assert_eq!(block([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
-        assert_eq!(block([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+    fn the_ten_thousandth_word_is_that_of_the_standard() {
+        let mut random = Mersenne::new(5489);
+        assert_eq!((0..10_000).map(|_| random.bits()).last().unwrap(), 4_123_659_995);
+    }
+
+    /// `numpy.random.RandomState(0).rand(3)`, and `RandomState(7).randn(3)`, of NumPy 2.
+    #[test]
+    fn numbers_are_those_of_numpy() {
+        let mut random = Mersenne::new(0);
+        let units: Vec<f64> = (0..3).map(|_| random.unit()).collect();
+        assert_eq!(units, [0.5488135039273248, 0.7151893663724195, 0.6027633760716439]);
+        let mut random = Mersenne::new(7);
+        for expected in [1.690525703800356, -0.4659373705408328, 0.0328201636785844] {
+            assert!((random.normal() - expected).abs() < 1e-15);
+        }
+    }
+
+    #[test]
+    fn streams_without_a_seed_differ() {
+        let draw = || {
+            let mut random = Mersenne::unseeded();
+            [random.bits(), random.bits(), random.bits(), random.bits()]
+        };
+        assert_ne!(draw(), draw());
     }
 
     #[test]
     fn moments_are_those_of_the_distributions() {
-        let mut random = Philox::new(7);
+        let mut random = Mersenne::new(7);
         let n = 100_000;
         let units: Vec<f64> = (0..n).map(|_| random.unit()).collect();
         assert!(units.iter().all(|u| (0.0..1.0).contains(u)));

@@ -23,6 +23,10 @@ direct! {
     asinh = asinh(0);
     atan = atan(0);
     atanh = atanh(0);
+    bitwise_and = bitwise_and(0, 1);
+    bitwise_not = bitwise_not(0);
+    bitwise_or = bitwise_or(0, 1);
+    bitwise_xor = bitwise_xor(0, 1);
     ceil = ceil(0);
     cos = cos(0);
     cosh = cosh(0);

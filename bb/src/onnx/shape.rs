@@ -5,7 +5,6 @@ use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
-use smallvec::smallvec;
 
 /// `Shape`: the extents from `start` to before `end`.
 pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
@@ -107,43 +106,6 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
     };
     let (rows, columns) = x.shape().split_at(at);
     Ok(one(on.reshape(x, &[rows.iter().product(), columns.iter().product()])?))
-}
-
-/// `Dropout` at inference: the operand itself, and a mask of what is kept, which is all.
-pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
-    if call.opset() >= 12 {
-        let training =
-            call.optional(2).map(|t| on.ints(t)).transpose()?.is_some_and(|t| t.iter().any(|&v| v != 0));
-        let ratio = match call.optional(1) {
-            Some(ratio) if training => number(on, ratio)?,
-            _ => 0.5,
-        };
-        if training && ratio != 0.0 {
-            return dropped(on, call, ratio);
-        }
-    } else if call.opset() < 7 && !call.flag("is_test", false)? {
-        return dropped(on, call, call.float_or("ratio", 0.5)?);
-    }
-    let mask = if call.wants(1) {
-        // Before opset 10 the mask has the operand's type.
-        let dtype = if call.opset() < 10 { x.dtype() } else { DataType::Bool };
-        Some(on.ones(x.shape(), dtype)?)
-    } else {
-        None
-    };
-    Ok(smallvec![Some(on.identity(x)?), mask])
-}
-
-/// `Dropout` in training.
-fn dropped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, ratio: f64) -> Answer<B> {
-    let x = call.input(0)?;
-    let draws = on.random_uniform(x.shape(), 0.0, 1.0, call.int_or("seed", 0)?, DataType::F32)?;
-    let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
-    let scaled = on.mul(x, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
-    let y = on.r#where(&kept, &scaled, &on.scalar_like(x, 0.0)?)?;
-    let mask = if call.opset() < 10 { math::to(on, &kept, x.dtype())? } else { kept };
-    Ok(smallvec![Some(y), Some(mask)])
 }
 
 /// `Tile`: opset 1 repeats one axis, given as operands.

@@ -2,8 +2,8 @@
 
 use super::{
     Body, arithmetic as a, attention as t, bit_cast, determinant, grid as g, image, ml as l, movement as m,
-    normalize as n, picture, quant as q, reduce as r, region, resize as z, scalar as s, sequence,
-    sequence_axis, shape as h, signal, suppression, window as w,
+    normalize as n, picture, quant as q, random, reduce as r, region, resize as z, scalar as s, sequence,
+    sequence_axis, shape as h, signal, sorting, suppression, window as w,
 };
 use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent, training};
 use crate::ext::Ops;
@@ -106,8 +106,13 @@ operators! {
         Primitives Attention: 23, 24, 25 => t::attention;
         Primitives AveragePool: 1, 7, 10, 11, 19, 22 => w::average_pool;
         Primitives BatchNormalization: 1, 6, 7, 9, 14, 15 => n::batch_normalization;
+        HostByDefault Bernoulli: 15, 22 => random::bernoulli;
         HostByDefault BitCast: 26 => bit_cast::bit_cast;
-        Primitives BitShift: 11 => s::bit_shift;
+        Primitives BitShift: 11, 28 => s::bit_shift;
+        HostByDefault BitwiseAnd: 18 => s::bitwise_and;
+        HostByDefault BitwiseNot: 18 => s::bitwise_not;
+        HostByDefault BitwiseOr: 18 => s::bitwise_or;
+        HostByDefault BitwiseXor: 18 => s::bitwise_xor;
         Primitives BlackmanWindow: 17 => signal::blackman_window;
         Primitives Cast: 1 => a::cast_named, 6, 9, 13, 19, 21, 23, 24, 25 => a::cast;
         Primitives CastLike: 15, 19, 21, 23, 24, 25 => a::cast_like;
@@ -134,7 +139,7 @@ operators! {
         Primitives DequantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::dequantize;
         Primitives Det: 11, 22 => determinant::det;
         Primitives Div: 1, 6 => a::legacy_div, 7, 13, 14 => a::div;
-        Primitives Dropout: 1, 6, 7, 10, 12, 13, 22 => h::dropout;
+        HostByDefault Dropout: 1, 6, 7, 10, 12, 13, 22 => random::dropout;
         Primitives DynamicQuantizeLinear: 11 => q::dynamic_quantize;
         Primitives Einsum: 12, 28 => einsum::einsum;
         Primitives Elu: 1, 6, 22 => s::elu;
@@ -193,6 +198,7 @@ operators! {
         Primitives Mish: 18, 22 => s::mish;
         Primitives Mod: 10, 13 => s::modulo;
         Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
+        HostByDefault Multinomial: 7, 22 => random::multinomial;
         Primitives Neg: 1, 6, 13 => a::neg;
         Primitives NegativeLogLikelihoodLoss: 12, 13, 22 => loss::negative_log_likelihood;
         Host NonMaxSuppression: 10, 11 => suppression::non_max_suppression;
@@ -210,6 +216,10 @@ operators! {
         Primitives QuantizeLinear: 10, 13, 19, 21, 23, 24, 25 => q::quantize;
         Primitives RMSNormalization: 23 => n::rms_normalization;
         Primitives RNN: 1, 7, 14, 22 => recurrent::rnn;
+        HostByDefault RandomNormal: 1, 22 => random::normal;
+        HostByDefault RandomNormalLike: 1, 22 => random::normal_like;
+        HostByDefault RandomUniform: 1, 22 => random::uniform;
+        HostByDefault RandomUniformLike: 1, 22 => random::uniform_like;
         Primitives Range: 11 => h::range;
         Primitives Reciprocal: 1, 6, 13 => s::reciprocal;
         Primitives ReduceL1: 1, 11, 13, 18 => r::l1;
@@ -230,6 +240,9 @@ operators! {
         Primitives RotaryEmbedding: 23 => t::rotary_embedding;
         Primitives Round: 11, 22 => s::round;
         Primitives STFT: 17 => signal::stft;
+        HostByDefault Scatter: 9 => sorting::scatter_elements;
+        HostByDefault ScatterElements: 11, 13, 16, 18 => sorting::scatter_elements;
+        HostByDefault ScatterND: 11, 13, 16, 18 => sorting::scatter_nd;
         Primitives Selu: 1, 6, 22 => s::selu;
         Items SequenceAt: 11 => sequence::at;
         Items SequenceConstruct: 11 => sequence::construct;
@@ -263,6 +276,7 @@ operators! {
         Primitives TensorScatter: 24 => sequence_axis::tensor_scatter;
         Primitives ThresholdedRelu: 1, 10, 22 => s::thresholded_relu;
         Primitives Tile: 1, 6, 13 => h::tile;
+        HostByDefault TopK: 1, 10, 11, 24 => sorting::top_k;
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
         Primitives Trilu: 14 => h::trilu;
         Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;

@@ -1,0 +1,121 @@
+//! `Bits`: integers as bits. Bodies compute on the host.
+
+use super::{HostBody, Ops};
+use crate::{Error, Tensor};
+use bb_ir::TensorData;
+
+crate::ext::family::family! { [
+    /// Integers as bits.
+    Bits, BitsOp, bits]
+
+    /// The bits that both have.
+    ///
+    /// Shapes: NumPy broadcasting. Types: integers.
+    ///
+    /// Source: ONNX `BitwiseAnd`, opset 18.
+    BitwiseAnd 18 = bitwise_and(a: Tensor, b: Tensor) -> Tensor;
+
+    /// The bits that one has. Otherwise as [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseOr`, opset 18.
+    BitwiseOr 18 = bitwise_or(a: Tensor, b: Tensor) -> Tensor;
+
+    /// The bits that exactly one has. Otherwise as [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseXor`, opset 18.
+    BitwiseXor 18 = bitwise_xor(a: Tensor, b: Tensor) -> Tensor;
+
+    /// The bits that it has not. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
+    BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor;
+}
+
+/// Declares bodies that join the bytes of two operands.
+macro_rules! joins {
+    ($($name:ident $static:ident = $text:literal, $operator:literal, |$a:ident, $b:ident| $join:expr;)*) => {$(
+        static $static: HostBody = HostBody {
+            name: $text,
+            random: false,
+            run: |inputs, _| joined($text, inputs, |$a, $b| $join),
+        };
+
+        #[doc = concat!("The body of [`Bits::", $text, "`].")]
+        pub fn $name<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+            integers::<B>($operator, a)?;
+            let shape = bb_ir::infer::broadcast($text, &[a.shape(), b.shape()]).map_err(Error::from)?;
+            only(on, &$static, &[Some(a), Some(b)], shape)
+        }
+    )*};
+}
+
+joins! {
+    bitwise_and AND = "bitwise_and", "BitwiseAnd", |a, b| a & b;
+    bitwise_or OR = "bitwise_or", "BitwiseOr", |a, b| a | b;
+    bitwise_xor XOR = "bitwise_xor", "BitwiseXor", |a, b| a ^ b;
+}
+
+static NOT: HostBody = HostBody {
+    name: "bitwise_not",
+    random: false,
+    run: |inputs, _| {
+        let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+        let bytes: Vec<u8> = x.bytes().iter().map(|b| !b).collect();
+        Ok(vec![TensorData::adopt(x.dtype(), x.shape(), bytes.into())?])
+    },
+};
+
+/// The body of [`Bits::bitwise_not`].
+pub fn bitwise_not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    integers::<B>("BitwiseNot", x)?;
+    only(on, &NOT, &[Some(x)], x.shape().into())
+}
+
+/// Refuses what is no integer of whole bytes.
+fn integers<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::Error> {
+    let dtype = x.dtype();
+    if dtype.is_integer() && !dtype.is_sub_byte() {
+        return Ok(());
+    }
+    crate::ext::fail::<B, _>(bb_ir::Error::Unsupported { op, dtype })
+}
+
+/// Computes on the host what has the first operand's type.
+fn only<B: Ops + ?Sized>(
+    on: &B,
+    body: &'static HostBody,
+    inputs: &[Option<&B::Tensor>],
+    shape: bb_ir::Shape,
+) -> Result<B::Tensor, B::Error> {
+    let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
+    let Some(Some(first)) = inputs.first() else { return Err(missing().into()) };
+    let outputs = on.on_host(body, inputs, &[], &[(first.dtype(), shape)])?;
+    Ok(outputs.into_iter().next().ok_or_else(missing)?)
+}
+
+/// Joins broadcast pairs of elements, byte by byte.
+fn joined(
+    op: &'static str,
+    inputs: &[Option<&TensorData>],
+    join: impl Fn(u8, u8) -> u8,
+) -> Result<Vec<TensorData>, Error> {
+    let &[Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+    if a.dtype() != b.dtype() {
+        return Err(bb_ir::Error::DataType { expected: a.dtype(), got: b.dtype() }.into());
+    }
+    let shape = bb_ir::infer::broadcast(op, &[a.shape(), b.shape()])?;
+    let width = a.dtype().bits() / 8;
+    let spread = |x: &TensorData| -> Vec<u8> {
+        if x.shape() == shape.as_slice() {
+            return x.bytes().to_vec();
+        }
+        let at = positions(x.shape(), &shape).into_iter();
+        at.filter_map(|at| x.bytes().get(at * width..(at + 1) * width)).flatten().copied().collect()
+    };
+    let bytes: Vec<u8> = spread(a).into_iter().zip(spread(b)).map(|(a, b)| join(a, b)).collect();
+    Ok(vec![TensorData::adopt(a.dtype(), &shape, bytes.into())?])
+}
+
+/// For each element of a broadcast result, the position of the operand's.
+fn positions(shape: &[usize], to: &[usize]) -> Vec<usize> {
+    let own = super::scatter::strides(shape);
+    let steps = shape.iter().zip(&own).map(|(&d, &step)| if d == 1 { 0 } else { step });
+    let steps = std::iter::repeat_n(0, to.len() - shape.len()).chain(steps);
+    to.iter().zip(steps).fold(vec![0], |positions, (&extent, step)| {
+        positions.into_iter().flat_map(|p| (0..extent).map(move |i| p + i * step)).collect()
+    })
+}

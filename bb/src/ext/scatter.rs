@@ -1,0 +1,243 @@
+//! Writing to places by number, on the host.
+
+use super::sort::{by_dtype, by_size};
+use crate::Error;
+use bb_ir::op::{Param, take};
+use bb_ir::{DataType, Element, TensorData, bf16, f16};
+use std::cmp::Ordering;
+
+/// What becomes of an element and its update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reduction {
+    None,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+impl Reduction {
+    fn of(op: &'static str, params: &[Param<'_>]) -> Result<Reduction, Error> {
+        Ok(match take::Text(op, params.first())? {
+            "none" => Reduction::None,
+            "add" => Reduction::Add,
+            "mul" => Reduction::Mul,
+            "max" => Reduction::Max,
+            "min" => Reduction::Min,
+            other => {
+                return Err(Error::Operator {
+                    op: op.to_owned(),
+                    what: "reduction".to_owned(),
+                    problem: format!("is `{other}`, expected `none`, `add`, `mul`, `max` or `min`"),
+                });
+            }
+        })
+    }
+}
+
+/// A number that adds and multiplies; integers wrap, halves round each time.
+trait Number: Element + PartialOrd {
+    fn sum(self, b: Self) -> Self;
+    fn product(self, b: Self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($ty:ty: |$a:ident, $b:ident| $sum:expr, $product:expr;)*) => {$(
+        impl Number for $ty {
+            fn sum(self, b: $ty) -> $ty { let ($a, $b) = (self, b); $sum }
+            fn product(self, b: $ty) -> $ty { let ($a, $b) = (self, b); $product }
+        }
+    )*};
+}
+
+numbers! {
+    f16: |a, b| f16::from_f32(a.to_f32() + b.to_f32()), f16::from_f32(a.to_f32() * b.to_f32());
+    bf16: |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
+    f32: |a, b| a + b, a * b;
+    f64: |a, b| a + b, a * b;
+    i8: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    i16: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    i32: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    i64: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    u8: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    u16: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    u32: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+    u64: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
+}
+
+/// The greater, or the lesser; NaN wins.
+fn extremum<T: PartialOrd>(a: T, b: T, wanted: Ordering) -> T {
+    let nan = |x: &T| x.partial_cmp(x).is_none();
+    if nan(&a) || !nan(&b) && by_size(&a, &b) == wanted { a } else { b }
+}
+
+/// Reads indices of either width.
+pub(crate) fn indices(x: &TensorData) -> Result<Vec<i64>, Error> {
+    Ok(match x.dtype() {
+        DataType::I32 => x.as_slice::<i32>()?.iter().map(|&i| i.into()).collect(),
+        _ => x.as_slice::<i64>()?.to_vec(),
+    })
+}
+
+/// Makes an index that may count from the end one that counts from the start.
+pub(crate) fn from_start(op: &'static str, index: i64, extent: usize) -> Result<usize, Error> {
+    let from_start = if index < 0 { index.saturating_add(extent as i64) } else { index };
+    let place = usize::try_from(from_start).ok().filter(|&i| i < extent);
+    Ok(place.ok_or(bb_ir::Error::Index { op, index, extent })?)
+}
+
+/// The distance in elements to the next along each dimension.
+pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    let mut step = 1usize;
+    for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        // What overflows belongs to a tensor of no elements.
+        step = step.wrapping_mul(extent);
+    }
+    strides
+}
+
+fn mismatch(op: &'static str, left: &TensorData, right: &TensorData) -> Error {
+    bb_ir::Error::Shapes { op, left: left.shape().into(), right: right.shape().into() }.into()
+}
+
+/// `scatter_elements`: parameters are the reduction and the axis.
+pub(super) fn elements(
+    inputs: &[Option<&TensorData>],
+    params: &[Param<'_>],
+) -> Result<Vec<TensorData>, Error> {
+    const OP: &str = "scatter_elements";
+    let &[Some(data), Some(places), Some(updates)] = inputs else { return Ok(Vec::new()) };
+    let axis = usize::try_from(take::Int(OP, params.get(1))?).unwrap_or(usize::MAX);
+    let shape = places.shape();
+    let fits = shape.len() == data.shape().len()
+        && shape.iter().zip(data.shape()).enumerate().all(|(at, (n, most))| at == axis || n <= most);
+    if !fits {
+        return Err(mismatch(OP, data, places));
+    }
+    if updates.shape() != shape {
+        return Err(mismatch(OP, updates, places));
+    }
+    let extent = data.shape().get(axis).copied().unwrap_or(0);
+    let (own, steps) = (strides(data.shape()), strides(shape));
+    let positions = indices(places)?.into_iter().enumerate().map(|(flat, index)| {
+        let along = from_start(OP, index, extent)?;
+        let coordinates = shape.iter().zip(&steps).map(|(&d, &step)| flat / step % d.max(1));
+        let at = coordinates.enumerate().map(|(i, c)| if i == axis { along } else { c });
+        Ok(at.zip(&own).map(|(c, step)| c * step).sum())
+    });
+    let positions: Vec<usize> = positions.collect::<Result<_, Error>>()?;
+    Ok(vec![written(OP, data, updates, &positions, 1, Reduction::of(OP, params)?)?])
+}
+
+/// `scatter_nd`: the parameter is the reduction.
+pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
+    const OP: &str = "scatter_nd";
+    let &[Some(data), Some(places), Some(updates)] = inputs else { return Ok(Vec::new()) };
+    let Some((&tuple, lead)) = places.shape().split_last() else {
+        return Err(mismatch(OP, data, places));
+    };
+    let Some((named, slice)) = data.shape().split_at_checked(tuple) else {
+        return Err(mismatch(OP, data, places));
+    };
+    if !lead.iter().chain(slice).eq(updates.shape()) {
+        return Err(mismatch(OP, updates, places));
+    }
+    let size: usize = slice.iter().product();
+    let steps = strides(named);
+    let count: usize = lead.iter().product();
+    let list = indices(places)?;
+    let mut positions = Vec::with_capacity(count);
+    for row in 0..count {
+        let tuple = list.get(row * tuple..(row + 1) * tuple).unwrap_or_default();
+        let mut at = 0;
+        for ((&index, &extent), &step) in tuple.iter().zip(named).zip(&steps) {
+            at += from_start(OP, index, extent)? * step;
+        }
+        positions.push(at * size);
+    }
+    Ok(vec![written(OP, data, updates, &positions, size, Reduction::of(OP, params)?)?])
+}
+
+/// Writes runs of `size` updates to positions of `data`.
+fn written(
+    op: &'static str,
+    data: &TensorData,
+    updates: &TensorData,
+    positions: &[usize],
+    size: usize,
+    reduction: Reduction,
+) -> Result<TensorData, Error> {
+    let dtype = data.dtype();
+    if updates.dtype() != dtype {
+        return Err(bb_ir::Error::DataType { expected: dtype, got: updates.dtype() }.into());
+    }
+    match (reduction, dtype) {
+        (Reduction::None, DataType::String) => {
+            let mut texts: Vec<&str> = data.iter_str().collect();
+            let new: Vec<&str> = updates.iter_str().collect();
+            replace(&mut texts, &new, positions, size);
+            Ok(TensorData::strings(data.shape(), &texts)?)
+        }
+        (Reduction::None, _) if dtype.bits().is_multiple_of(8) => {
+            let width = dtype.bits() / 8;
+            let mut bytes = data.bytes().to_vec();
+            let starts: Vec<usize> = positions.iter().map(|at| at * width).collect();
+            replace(&mut bytes, updates.bytes(), &starts, size * width);
+            Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
+        }
+        (_, DataType::Bool) => {
+            // Sums of truth values are disjunctions, products conjunctions.
+            let any = matches!(reduction, Reduction::Add | Reduction::Max);
+            let join = |a: u8, b: u8| if any { a | b } else { a & b };
+            let mut bytes = data.bytes().to_vec();
+            update(&mut bytes, updates.bytes(), positions, size, join);
+            Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
+        }
+        _ => match op {
+            "scatter_nd" => {
+                by_dtype!(dtype, "scatter_nd", reduced(data, updates, positions, size, reduction))
+            }
+            _ => by_dtype!(dtype, "scatter_elements", reduced(data, updates, positions, size, reduction)),
+        },
+    }
+}
+
+/// Copies runs of `size` to positions.
+fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize) {
+    for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
+        if let Some(place) = into.get_mut(at..at + run.len()) {
+            place.copy_from_slice(run);
+        }
+    }
+}
+
+/// Joins runs of `size` to what is at positions.
+fn update<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize, join: impl Fn(T, T) -> T) {
+    for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
+        let places = into.get_mut(at..at + run.len()).into_iter().flatten();
+        for (place, &value) in places.zip(run) {
+            *place = join(*place, value);
+        }
+    }
+}
+
+fn reduced<T: Number>(
+    data: &TensorData,
+    updates: &TensorData,
+    positions: &[usize],
+    size: usize,
+    reduction: Reduction,
+) -> Result<TensorData, Error> {
+    let join = |a: T, b: T| match reduction {
+        Reduction::None => b,
+        Reduction::Add => a.sum(b),
+        Reduction::Mul => a.product(b),
+        Reduction::Max => extremum(a, b, Ordering::Greater),
+        Reduction::Min => extremum(a, b, Ordering::Less),
+    };
+    let mut elements = data.as_slice::<T>()?.to_vec();
+    update(&mut elements, updates.as_slice::<T>()?, positions, size, join);
+    Ok(TensorData::new(data.shape(), &elements)?)
+}

@@ -1,0 +1,32 @@
+//! Operators that sort, and that write to places by number.
+
+use super::call::{Answer, Call, one};
+use crate::ext::Ops;
+
+/// `TopK`: how many, an attribute before opset 10, an operand since.
+pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let k = if call.opset() < 10 {
+        call.int("k")?
+    } else {
+        match on.ints(call.input(1)?)?.as_slice() {
+            &[k] => k,
+            other => return Err(call.wrong("k", format!("is {other:?}, expected one number")).into()),
+        }
+    };
+    let axis = call.int_or("axis", -1)?;
+    let (largest, sorted) = (call.flag("largest", true)?, call.flag("sorted", true)?);
+    Ok(on.top_k(call.input(0)?, k, axis, largest, sorted)?.into_iter().map(Some).collect())
+}
+
+/// `ScatterElements`, and `Scatter`, its name before opset 11.
+pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let reduction = call.text_or("reduction", "none")?;
+    Ok(one(on.scatter_elements(data, indices, updates, call.int_or("axis", 0)?, reduction)?))
+}
+
+/// `ScatterND`.
+pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let reduction = call.text_or("reduction", "none")?;
+    Ok(one(on.scatter_nd(call.input(0)?, call.input(1)?, call.input(2)?, reduction)?))
+}
