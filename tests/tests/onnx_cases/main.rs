@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod archive;
+mod lowering;
 mod operators;
 
 use bb::conformance::onnx;
@@ -78,7 +79,7 @@ fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Box<dyn E
 }
 
 /// Writes an error and what caused it.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
         None => error.to_string(),
