@@ -5,6 +5,7 @@
 //! period needs the digits. The polynomials are Chebyshev interpolants, the error of each below a unit in the
 //! last place of `f64` (or of `f32`, where one is for that), leading coefficient first.
 
+use super::angle;
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
 use bb_ir::op::RoundMode;
@@ -48,11 +49,11 @@ fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Te
     on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &on.neg(y)?, y)
 }
 
-fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(super) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.mul(x, &on.scalar_like(x, c)?)
 }
 
-fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(super) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.add(x, &on.scalar_like(x, c)?)
 }
 
@@ -154,7 +155,8 @@ pub fn asinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 pub fn acosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     widened(on, x, DataType::F32, |x| {
         let t = plus(on, x, -1.0)?;
-        let root = on.sqrt(&on.mul(&t, &plus(on, &t, 2.0)?)?)?;
+        // The root of a product would be a number below -1, too.
+        let root = on.mul(&on.sqrt(&t)?, &on.sqrt(&plus(on, &t, 2.0)?)?)?;
         let near = on.log1p(&on.add(&t, &root)?)?;
         let far = plus(on, &on.log(x)?, std::f64::consts::LN_2)?;
         on.r#where(&on.greater(x, &on.scalar_like(x, 1e8)?)?, &far, &near)
@@ -258,19 +260,10 @@ const SIN: [f64; 10] = [
     1.0,
 ];
 
-/// π in two parts, the first with 20 zero bits at its end, so that its products with small integers are exact.
-const PI_HIGH: f64 = f64::from_bits(std::f64::consts::PI.to_bits() >> 20 << 20);
-/// What [`PI_HIGH`] lacks, with the next digits of π.
-const PI_LOW: f64 = (std::f64::consts::PI - PI_HIGH) + 1.224_646_799_147_353_2e-16;
-
 /// `sin(x + shift)` for a `shift` of 0 or a quarter of a turn, which `offset` counts in half turns.
-fn sine<B: Ops + ?Sized>(on: &B, x: &B::Tensor, offset: f64) -> Result<B::Tensor, B::Error> {
+fn sine<B: Ops + ?Sized>(on: &B, x: &B::Tensor, offset: f64, from: DataType) -> Result<B::Tensor, B::Error> {
     widened(on, x, DataType::F64, |x| {
-        // The nearest zero of the function is `turns - offset` half turns from 0.
-        let turns = on.round(&plus(on, &times(on, x, std::f64::consts::FRAC_1_PI)?, offset)?)?;
-        let zero = plus(on, &turns, -offset)?;
-        let high = on.sub(x, &times(on, &zero, PI_HIGH)?)?;
-        let angle = on.sub(&high, &times(on, &zero, PI_LOW)?)?;
+        let (angle, turns) = angle::nearest(on, x, from, offset)?;
         let sin = on.mul(&angle, &polynomial(on, &on.mul(&angle, &angle)?, &SIN)?)?;
         let halved = times(on, &turns, 0.5)?;
         let even = on.equal(&halved, &on.trunc(&halved)?)?;
@@ -280,17 +273,18 @@ fn sine<B: Ops + ?Sized>(on: &B, x: &B::Tensor, offset: f64) -> Result<B::Tensor
 
 /// The body of [`Scalar::sin`](super::Scalar::sin).
 pub fn sin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    sine(on, x, 0.0)
+    sine(on, x, 0.0, x.dtype())
 }
 
 /// The body of [`Scalar::cos`](super::Scalar::cos).
 pub fn cos<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    sine(on, x, 0.5)
+    sine(on, x, 0.5, x.dtype())
 }
 
 /// The body of [`Scalar::tan`](super::Scalar::tan).
 pub fn tan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F64, |x| on.div(&on.sin(x)?, &on.cos(x)?))
+    let from = x.dtype();
+    widened(on, x, DataType::F64, |x| on.div(&sine(on, x, 0.0, from)?, &sine(on, x, 0.5, from)?))
 }
 
 /// `atan(x) / x` in `x²`, for `|x| <= tan(π/8)`.

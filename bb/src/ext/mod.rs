@@ -3,6 +3,7 @@
 //! `impl bb::ext::Nn for MyBackend {}` adopts a family; methods written under `#[bb::native]` are native, the
 //! others run the body beside the family's table. [`Extended`] runs every family on every backend.
 
+mod angle;
 mod extended;
 mod family;
 pub(crate) mod fourier;

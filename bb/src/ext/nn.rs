@@ -142,20 +142,23 @@ pub fn gelu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, tanh: bool) -> Result<B::Ten
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
     math::widened(on, x, DataType::F32, |x| {
         let constant = |c| on.scalar_like(x, c);
-        let share = if tanh {
+        if tanh {
+            // `(1 + tanh(u)) / 2` is the logistic function of `2u`, where nothing cancels.
             let cube = on.mul(&on.mul(x, x)?, &on.mul(x, &constant(0.044715)?)?)?;
-            on.tanh(&on.mul(&on.add(x, &cube)?, &constant(FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?)?)?
-        } else {
-            on.erf(&on.mul(x, &constant(FRAC_1_SQRT_2)?)?)?
-        };
+            let twice = on.mul(&on.add(x, &cube)?, &constant(2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2)?)?;
+            return on.mul(x, &on.sigmoid(&twice)?);
+        }
+        let share = on.erf(&on.mul(x, &constant(FRAC_1_SQRT_2)?)?)?;
         on.mul(&on.mul(x, &constant(0.5)?)?, &on.add(&share, &constant(1.0)?)?)
     })
 }
 
 /// The body of [`Nn::swish`].
 pub fn swish<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
-    let scaled = if alpha == 1.0 { on.identity(x)? } else { on.mul(x, &on.scalar_like(x, alpha)?)? };
-    on.mul(x, &on.sigmoid(&scaled)?)
+    math::widened(on, x, DataType::F32, |x| {
+        let scaled = if alpha == 1.0 { on.identity(x)? } else { on.mul(x, &on.scalar_like(x, alpha)?)? };
+        on.mul(x, &on.sigmoid(&scaled)?)
+    })
 }
 
 /// The body of [`Nn::hard_sigmoid`].

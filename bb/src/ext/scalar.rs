@@ -2,8 +2,10 @@
 //!
 //! Bodies of functions that are no primitive are in `math.rs` beside this file.
 
-use super::math;
+use super::{HostBody, math};
 use crate::ext::Ops;
+use crate::{DataType, Tensor};
+use bb_ir::TensorData;
 
 pub use math::{
     acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan,
@@ -218,8 +220,8 @@ pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
         return on.identity(x);
     }
     // From 2^53 on every number is an integer; halves end before.
-    let limit = if matches!(dtype, crate::DataType::F16) { 65504.0 } else { 9_007_199_254_740_992.0 };
-    let whole = math::to(on, &math::to(on, x, crate::DataType::I64)?, dtype)?;
+    let limit = if matches!(dtype, DataType::F16) { 65504.0 } else { 9_007_199_254_740_992.0 };
+    let whole = math::to(on, &math::to(on, x, DataType::I64)?, dtype)?;
     // A product keeps the sign of a zero.
     let zero = on.scalar_like(x, 0.0)?;
     let whole = on.r#where(&on.equal(&whole, &zero)?, &on.mul(x, &zero)?, &whole)?;
@@ -252,25 +254,44 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     on.r#where(&away, &on.add(&whole, &on.sign(x)?)?, &whole)
 }
 
-/// The body of [`Scalar::modulo`].
+/// The body of [`Scalar::modulo`]: primitives for integers. A remainder of floats is exact, and no composition of
+/// rounded operations is where the quotient has more digits than a float, so the host finds it.
 pub fn modulo<B: Ops + ?Sized>(
     on: &B,
     a: &B::Tensor,
     b: &B::Tensor,
     fmod: bool,
 ) -> Result<B::Tensor, B::Error> {
-    let quotient = on.trunc(&on.div(a, b)?)?;
-    let mut rest = on.sub(a, &on.mul(&quotient, b)?)?;
-    if crate::Tensor::dtype(a).is_float() {
-        // No multiple of an infinite divisor, not even 0 times it, is subtracted.
-        let infinite = on.and(&on.is_inf(b, true, true)?, &on.equal(&quotient, &on.scalar_like(a, 0.0)?)?)?;
-        rest = on.r#where(&infinite, a, &rest)?;
-    }
-    if fmod || crate::Tensor::dtype(a).is_unsigned_integer() {
+    let dtype = a.dtype();
+    let rest =
+        if dtype.is_float() { float_remainder(on, a, b)? } else { on.sub(a, &on.mul(&on.div(a, b)?, b)?)? };
+    if fmod || dtype.is_unsigned_integer() {
         return Ok(rest);
     }
     let zero = on.scalar_like(a, 0.0)?;
     let differs = on.xor(&on.less(&rest, &zero)?, &on.less(b, &zero)?)?;
     let uneven = on.not(&on.equal(&rest, &zero)?)?;
     on.r#where(&on.and(&uneven, &differs)?, &on.add(&rest, b)?, &rest)
+}
+
+static FLOAT_REMAINDER: HostBody = HostBody {
+    name: "float_remainder",
+    random: false,
+    run: |inputs, _| {
+        let [Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+        let (x, y) = (a.as_slice::<f64>()?, b.as_slice::<f64>()?);
+        let rests: Vec<f64> = x.iter().zip(y).map(|(x, y)| x % y).collect();
+        Ok(vec![TensorData::new(a.shape(), &rests)?])
+    },
+};
+
+/// The remainder with the sign of the dividend. One of narrower floats has no more digits than they have.
+fn float_remainder<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let shape = bb_ir::infer::broadcast("mod", &[a.shape(), b.shape()]).map_err(crate::Error::from)?;
+    let wide = |x: &B::Tensor| on.expand(&math::to(on, x, DataType::F64)?, &shape);
+    let (x, y) = (wide(a)?, wide(b)?);
+    let results = [(DataType::F64, shape)];
+    let mut rests = on.on_host(&FLOAT_REMAINDER, &[Some(&x), Some(&y)], &[], &results)?.into_iter();
+    let missing = || crate::Error::from(bb_ir::Error::Arity { op: "mod", expected: "1 result", got: 0 });
+    math::to(on, &rests.next().ok_or_else(missing)?, a.dtype())
 }

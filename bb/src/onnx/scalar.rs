@@ -134,14 +134,14 @@ pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 
 /// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
 pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
-    Ok(one(on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?)?))
+    let f = |x: &B::Tensor| on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?);
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `Mish`: `x * tanh(softplus(x))`.
 pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
-    Ok(one(on.mul(x, &on.tanh(&on.softplus(x)?)?)?))
+    let f = |x: &B::Tensor| on.mul(x, &on.tanh(&on.softplus(x)?)?);
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `PRelu`; before opset 7, a vector of slopes is one for each channel.

@@ -196,7 +196,7 @@ operators! {
         Primitives MelWeightMatrix: 17 => signal::mel_weight_matrix;
         Primitives Min: 1, 6, 8, 12, 13 => s::min;
         Primitives Mish: 18, 22 => s::mish;
-        Primitives Mod: 10, 13 => s::modulo;
+        HostByDefault Mod: 10, 13 => s::modulo;
         Primitives Mul: 1, 6 => a::legacy_mul, 7, 13, 14 => a::mul;
         HostByDefault Multinomial: 7, 22 => random::multinomial;
         Primitives Neg: 1, 6, 13 => a::neg;

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod archive;
-mod lowering;
 mod operators;
 
 use bb::conformance::onnx;
@@ -79,7 +78,7 @@ fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Box<dyn E
 }
 
 /// Writes an error and what caused it.
-pub(crate) fn chain(error: &dyn Error) -> String {
+fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
         None => error.to_string(),

@@ -3,7 +3,7 @@
 NumPy decides: `np.maximum`, `np.minimum` and `np.clip` return NaN wherever an operand is one.
 """
 import numpy as np
-from family import COMPUTE, FLOATS, INTS, Family, short
+from family import FLOATS, INTS, Family, short
 
 f = Family("clip")
 nan, inf = np.nan, np.inf
@@ -44,5 +44,4 @@ f.add("max_broadcast_of_nothing", "Max", {"x": np.zeros((0, 3), np.float32), "y"
       expected=np.zeros((0, 3), np.float32))
 f.add("mean_with_nan", "Mean", {"a": np.array(A, np.float32), "b": np.array(B, np.float32)},
       expected=((np.array(A, np.float64) + np.array(B, np.float64)) / 2).astype(np.float32))
-assert len(COMPUTE) == 13
 f.write()

@@ -215,8 +215,8 @@ macro_rules! elementary {
                 fn at<const FMA: bool>(x: $t) -> $t {
                     let half = 0.5 * x;
                     let e = super::$erf::<FMA>(x * std::$t::consts::FRAC_1_SQRT_2);
-                    let y = fma::<FMA>(half, e, half);
-                    if x == $t::NEG_INFINITY { 0.0 } else { y }
+                    // Of minus infinity, a product of infinity and zero.
+                    fma::<FMA>(half, e, half)
                 }
             }
 
