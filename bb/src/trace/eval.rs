@@ -265,7 +265,8 @@ fn strides(shape: &[usize]) -> Vec<isize> {
 
 /// The positions that a walk over `extents` in row-major order visits.
 fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
-    let mut positions = vec![start];
+    // The extents before one of 0 may be as large as they like.
+    let mut positions = if extents.contains(&0) { Vec::new() } else { vec![start] };
     for (&extent, &stride) in extents.iter().zip(strides) {
         positions =
             positions.iter().flat_map(|&p| (0..extent as isize).map(move |i| p + i * stride)).collect();
@@ -507,6 +508,13 @@ mod tests {
         assert_eq!(elements(&one(Primitive::Div, &[&min, &minus], &[])), [i64::MIN]);
         assert!(run(Primitive::Div, &[&a, &ints(&[], &[0])], &[]).is_err());
         assert_eq!(elements(&one(Primitive::Pow, &[&b, &ints(&[], &[3])], &[])), [1, 8, 27]);
+    }
+
+    #[test]
+    fn nothing_is_walked_where_an_extent_is_zero() {
+        let x = ints(&[1 << 31, 1 << 30, 0], &[]);
+        assert_eq!(one(Primitive::Add, &[&x, &x], &[]).shape(), [1 << 31, 1 << 30, 0]);
+        assert_eq!(one(Primitive::Transpose, &[&x], &[list(&[])]).shape(), [0, 1 << 30, 1 << 31]);
     }
 
     #[test]
