@@ -39,6 +39,9 @@ pub fn pad<B: Ops + ?Sized>(
                 match value {
                     Some(value) if value.rank() == 0 => on.expand(value, &shape),
                     Some(value) => on.expand(&on.reshape(value, &[])?, &shape),
+                    None if x.dtype() == DataType::String => {
+                        on.expand(&on.constant(&super::sample::blank(x.dtype(), &[])?)?, &shape)
+                    }
                     None => on.zeros(&shape, x.dtype()),
                 }
             };

@@ -34,8 +34,8 @@ impl Between {
 pub(crate) enum Beyond {
     /// Zeros.
     Zeros,
-    /// The element at the border.
-    Border,
+    /// The element at the border, which a position beyond the outermost centres, or edges, is moved to.
+    Border { centres: bool },
     /// The elements mirrored at the border: the outermost centres if `centres`, the outermost edges otherwise.
     Mirror { centres: bool },
 }
@@ -110,7 +110,10 @@ fn around<B: Ops + ?Sized>(
     let mut at = if between == Between::Nearest { on.round(positions)? } else { positions.clone() };
     match beyond {
         Beyond::Zeros => {}
-        Beyond::Border => at = clamped(on, &at, last)?,
+        Beyond::Border { centres } => {
+            let (low, high) = borders(extent, centres);
+            at = on.r#where(&within(on, &at, low, high)?, &at, &clamped(on, &at, last)?)?;
+        }
         Beyond::Mirror { centres } => {
             let (low, high) = borders(extent, centres);
             at = mirrored(on, &at, low, high)?;
@@ -136,7 +139,7 @@ fn around<B: Ops + ?Sized>(
     let mut places = on.add(&on.unsqueeze(&base, &[1])?, &offsets)?;
     let exists = match beyond {
         Beyond::Zeros => Some(within(on, &places, 0.0, last)?),
-        Beyond::Border => None,
+        Beyond::Border { .. } => None,
         Beyond::Mirror { centres } => {
             let (low, high) = borders(extent, centres);
             places = mirrored(on, &places, low, high)?;

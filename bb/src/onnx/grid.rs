@@ -28,7 +28,7 @@ pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let centres = call.flag("align_corners", false)?;
     let beyond = match call.text_or("padding_mode", "zeros")? {
         "zeros" => Beyond::Zeros,
-        "border" => Beyond::Border,
+        "border" => Beyond::Border { centres },
         "reflection" => Beyond::Mirror { centres },
         other => {
             let problem = format!("is `{other}`, expected `zeros`, `border` or `reflection`");

@@ -88,15 +88,26 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         }
         let each = sizes.iter().zip(&from).map(|(&size, &from)| size as f64 / from as f64);
         let common = match call.text_or("keep_aspect_ratio_policy", "stretch")? {
+            "stretch" => None,
             "not_larger" => each.clone().reduce(f64::min),
             "not_smaller" => each.clone().reduce(f64::max),
-            _ => None,
+            other => {
+                let problem = format!("is `{other}`, expected `stretch`, `not_larger` or `not_smaller`");
+                return Err(call.wrong("keep_aspect_ratio_policy", problem).into());
+            }
         };
+        if sizes.iter().any(|&s| s < 0) {
+            return Err(call.wrong("sizes", format!("is {sizes:?}; extents are not negative")).into());
+        }
         match common {
             Some(scale) => {
                 from.iter().map(|&from| ((scale * from as f64 + 0.5).floor() as usize, scale)).collect()
             }
-            None => sizes.iter().zip(each).map(|(&size, scale)| (size.max(0) as usize, scale)).collect(),
+            // An extent of 0 has no scale; nothing is computed from it.
+            None => {
+                let scale = |scale: f64| if scale > 0.0 { scale } else { 1.0 };
+                sizes.iter().zip(each).map(|(&size, each)| (size as usize, scale(each))).collect()
+            }
         }
     } else {
         let scales = match (scales_attribute, call.optional(scales_at)) {
@@ -109,7 +120,8 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         }
         from.iter()
             .zip(scales)
-            .map(|(&from, scale)| ((from as f64 * scale).floor() as usize, scale))
+            // ONNX's shape inference multiplies in single precision.
+            .map(|(&from, scale)| ((from as f32 * scale as f32).floor() as usize, scale))
             .collect()
     };
     let mut all = Vec::with_capacity(axes.len());
@@ -153,6 +165,10 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
         }
     };
     let (antialias, exclude) = (call.flag("antialias", false)?, call.flag("exclude_outside", false)?);
+    if mode != "nearest" && !x.dtype().is_compute() {
+        let problem = format!("holds {}, which has no values in between", x.dtype());
+        return Err(call.wrong("operand 0", problem).into());
+    }
     let mut y = if mode == "nearest" { x.clone() } else { math::to(on, x, wide(x.dtype()))? };
     let mut outside: Option<B::Tensor> = None;
     for s in all {
@@ -218,12 +234,30 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
         let value = on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?;
         y = on.r#where(&outside, &value, &y)?;
     }
-    Ok(one(math::to(on, &y, x.dtype())?))
+    Ok(one(narrowed(on, &y, x.dtype())?))
 }
 
 /// The type in which weighted sums of elements of `dtype` are formed.
 fn wide(dtype: DataType) -> DataType {
-    if dtype == DataType::F64 { dtype } else { DataType::F32 }
+    match dtype {
+        DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64 => DataType::F64,
+        _ => DataType::F32,
+    }
+}
+
+/// Casts to the operand's type; sums beyond an integer's range become its bounds.
+fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
+    let bits = dtype.bits() as i32;
+    let (low, high) = match dtype {
+        _ if y.dtype() == dtype => return Ok(y.clone()),
+        _ if dtype.is_signed_integer() => (-(2f64.powi(bits - 1)), 2f64.powi(bits - 1)),
+        _ if dtype.is_unsigned_integer() => (0.0, 2f64.powi(bits)),
+        _ => return math::to(on, y, dtype),
+    };
+    // The greatest of 64 bits is no float: the one below it is.
+    let high = if bits < 64 { high - 1.0 } else { high.next_down() };
+    let within = on.clip(y, Some(&on.scalar_like(y, low)?), Some(&on.scalar_like(y, high)?))?;
+    math::to(on, &within, dtype)
 }
 
 /// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.

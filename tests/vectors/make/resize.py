@@ -1,0 +1,114 @@
+"""Vectors of Resize and Upsample in all versions.
+
+ONNX's evaluator decides, which knows neither versions before 11 nor negative axes:
+those are ONNX Runtime's. Where a scale makes an extent that
+is no integer, ONNX's shape inference and ONNX Runtime multiply in single precision.
+"""
+import itertools
+
+import numpy as np
+from family import FLOATS, INTS, Family, short
+
+f = Family("resize")
+random = np.random.default_rng(3)
+COORDINATES = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize"]
+
+
+def resize(name, shape, scales=None, sizes=None, roi=None, t=np.float32, expected="reference", opset=19, fails=False, **attributes):
+    info = np.iinfo(t) if np.dtype(t).kind in "iu" else None
+    x = random.uniform(-3, 3, shape) if info is None else random.integers(max(info.min, -1 << 40), min(info.max, 1 << 40), shape)
+    x = x.astype(t)
+    inputs = {"x": x, "roi": None if roi is None else np.array(roi, np.float32),
+              "scales": None if scales is None else np.array(scales, np.float32),
+              "sizes": None if sizes is None else np.array(sizes, np.int64)}
+    f.add(name, "Resize", inputs, attributes=attributes, expected=expected, opset=opset, fails=fails, absolute=1e-5)
+
+
+for c, (mode, kind) in itertools.product(COORDINATES, [("nearest", "floor"), ("nearest", "ceil"), ("nearest", "round_prefer_ceil"),
+                                                       ("nearest", "round_prefer_floor"), ("linear", None), ("cubic", None)]):
+    words = {"mode": mode, "coordinate_transformation_mode": c} | ({"nearest_mode": kind} if kind else {})
+    roi = [0, 0, 0.2, 0.1, 1, 1, 0.7, 1.2] if c == "tf_crop_and_resize" else None
+    words |= {"extrapolation_value": 9.5} if roi else {}
+    label = f"{c}_{kind or mode}"
+    resize(f"{label}_larger", (1, 2, 3, 4), scales=[1, 1, 2, 1.6], roi=roi, **words)
+    resize(f"{label}_smaller", (1, 1, 6, 5), scales=[1, 1, 0.5, 0.65], roi=roi, **words)
+    resize(f"{label}_to_sizes", (1, 1, 4, 5), sizes=[1, 1, 7, 3], roi=roi, **words)
+    if c != "pytorch_half_pixel":
+        resize(f"{label}_to_one", (1, 1, 4, 3), sizes=[1, 1, 1, 1], roi=roi, **words)
+for mode, exclude in itertools.product(["linear", "cubic"], [0, 1]):
+    for name, words in {"scales": {"scales": [1, 1, 0.4, 0.75]}, "sizes": {"sizes": [1, 1, 3, 9]}}.items():
+        resize(f"antialias_{mode}_{name}_{exclude}", (1, 1, 8, 6), mode=mode, antialias=1, exclude_outside=exclude, **words)
+        resize(f"exclude_{mode}_{name}_{exclude}", (1, 1, 5, 6), mode=mode, exclude_outside=exclude, **words)
+resize("antialias_of_rows", (7, 5), scales=[0.3, 1], mode="linear", antialias=1)
+resize("antialias_larger", (4, 5), scales=[1.5, 2], mode="cubic", antialias=1)
+resize("antialias_align_corners", (9, 5), scales=[0.5, 0.5], mode="linear", antialias=1, coordinate_transformation_mode="align_corners")
+resize("another_spline", (1, 1, 4, 4), scales=[1, 1, 1.5, 0.8], mode="cubic", cubic_coeff_a=-0.5)
+for policy, axes in itertools.product(["stretch", "not_larger", "not_smaller"], [[2, 3], [-1, -2]]):
+    for mode in ["nearest", "linear"]:
+        resize(f"{policy}_{mode}_of_{'last' if axes[0] < 0 else 'named'}_axes", (1, 2, 3, 5), sizes=[7, 6], axes=axes, mode=mode,
+               keep_aspect_ratio_policy=policy, expected="ort" if axes[0] < 0 else "reference")
+resize("scales_of_axes", (2, 3, 4), scales=[1.5], axes=[1], mode="linear")
+resize("scales_of_axes_in_another_order", (2, 3, 4), scales=[0.5, 2], axes=[2, 0], mode="cubic")
+resize("roi_of_axes", (2, 4, 5), scales=[1.5, 0.8], roi=[0.1, 0.2, 0.9, 1.1], axes=[2, 1], mode="linear",
+       coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=-1.0)
+resize("line", (5,), scales=[1.7], mode="linear")
+resize("volume", (1, 1, 2, 3, 2), scales=[1, 1, 2, 0.7, 1.5], mode="linear")
+resize("volume_cubic", (3, 2, 3), sizes=[4, 4, 4], mode="cubic")
+resize("as_it_is", (2, 3), scales=[1, 1], mode="linear")
+resize("one_element", (1, 1), sizes=[3, 2], mode="linear")
+for t in FLOATS + INTS:
+    resize(f"nearest_{short(t)}", (3, 4), scales=[1.7, 0.6], t=t)
+    resize(f"linear_{short(t)}", (3, 4), scales=[1.3, 0.7], t=t, mode="linear")
+    resize(f"cubic_{short(t)}", (3, 4), scales=[1.3, 1.9], t=t, mode="cubic")
+truth = random.uniform(0, 1, (3, 4)) > 0.5
+f.add("nearest_bool", "Resize", {"x": truth, "roi": None, "scales": np.array([2, 1], np.float32)}, opset=19,
+      expected=np.repeat(truth, 2, 0))
+letters = np.array([["a", "bc"], ["", "d"]], object)
+f.add("nearest_strings", "Resize", {"x": letters, "roi": None, "scales": np.array([1, 2], np.float32)}, opset=19,
+      expected=np.repeat(letters, 2, 1))
+f.add("linear_strings", "Resize", {"x": letters, "roi": None, "scales": np.array([1, 2], np.float32)}, opset=19,
+      attributes={"mode": "linear"}, fails=True)
+resize("nothing", (0, 3), scales=[2, 2], expected=np.zeros((0, 6), np.float32))
+resize("nothing_to_sizes", (0, 3), sizes=[0, 2], mode="linear", expected=np.zeros((0, 2), np.float32))
+resize("to_nothing", (2, 3), sizes=[2, 0], mode="linear", expected=np.zeros((2, 0), np.float32))
+resize("products_in_single_precision", (1, 1, 10, 10), scales=[1, 1, 0.7, 1.1], expected="ort", opset=13)
+resize("scale_zero", (2, 3), scales=[0, 1], fails=True)
+resize("scale_negative", (2, 3), scales=[-1, 1], fails=True)
+resize("scale_infinite", (2, 3), scales=[np.inf, 1], fails=True)
+resize("size_negative", (2, 3), sizes=[-1, 1], fails=True)
+resize("scales_for_other_axes", (2, 3), scales=[1], fails=True)
+resize("neither", (2, 3), fails=True)
+resize("something_from_nothing", (0, 3), sizes=[2, 3], fails=True)
+resize("unknown_mode", (2, 3), scales=[1, 2], mode="quadratic", fails=True)
+resize("unknown_policy", (2, 3), sizes=[1, 2], keep_aspect_ratio_policy="larger", fails=True)
+for opset in [11, 13, 18]:
+    resize(f"linear_of_opset_{opset}", (1, 1, 3, 4), scales=[1, 1, 2, 0.5], roi=[], opset=opset, mode="linear", expected="ort")
+    resize(f"cubic_of_opset_{opset}", (1, 1, 3, 4), scales=[1, 1, 2, 2.5], roi=[], opset=opset, mode="cubic", expected="ort")
+resize("tf_nearest_of_opset_11", (1, 1, 3, 4), scales=[1, 1, 2, 2.5], roi=[], opset=11, expected="ort",
+       coordinate_transformation_mode="tf_half_pixel_for_nn")
+
+
+def before(name, op, shape, scales, opset, mode="nearest", t=np.float32):
+    x = random.uniform(-3, 3, shape).astype(t)
+    if opset < 9:
+        f.add(name, op, {"x": x}, attributes={"mode": mode, "scales": [float(s) for s in scales]}, opset=opset, expected="ort")
+    else:
+        f.add(name, op, {"x": x, "scales": np.array(scales, np.float32)}, attributes={"mode": mode}, opset=opset, expected="ort",
+              constants=["scales"])
+
+
+for opset, op in [(7, "Upsample"), (9, "Upsample"), (10, "Resize")]:
+    before(f"{op.lower()}_{opset}_nearest", op, (1, 2, 3, 2), [1, 1, 2, 3], opset)
+    before(f"{op.lower()}_{opset}_by_fractions", op, (1, 1, 3, 4), [1, 1, 1.6, 2.5], opset)
+    before(f"{op.lower()}_{opset}_linear", op, (1, 1, 3, 4), [1, 1, 2, 1.5], opset, "linear")
+before("resize_10_smaller", "Resize", (1, 1, 6, 5), [1, 1, 0.5, 0.6], 10)
+before("resize_10_smaller_linear", "Resize", (1, 1, 6, 5), [1, 1, 0.5, 0.6], 10, "linear")
+x = np.arange(1, 7, dtype=np.float32).reshape(1, 1, 2, 3)
+f.add("upsample_1_nearest", "Upsample", {"x": x}, attributes={"height_scale": 2.0, "width_scale": 3.0, "mode": "nearest"}, opset=1,
+      expected=np.repeat(np.repeat(x, 2, 2), 3, 3))
+f.add("upsample_1_by_default", "Upsample", {"x": x}, attributes={"height_scale": 1.0, "width_scale": 2.0}, opset=6,
+      expected=np.repeat(x, 2, 3))
+rows = np.array([1, 1.75, 2.5, 3.25, 4, 4], np.float32)
+f.add("upsample_1_bilinear", "Upsample", {"x": np.array([1, 2.5, 4], np.float32).reshape(1, 1, 1, 3)},
+      attributes={"height_scale": 1.0, "width_scale": 2.0, "mode": "bilinear"}, opset=1, expected=rows.reshape(1, 1, 1, 6))
+f.write()
