@@ -245,7 +245,7 @@ fn wide(dtype: DataType) -> DataType {
     }
 }
 
-/// Casts to the operand's type; sums beyond an integer's range become its bounds.
+/// Casts to the operand's type; integers are the nearest, within their range, as in ONNX's reference.
 fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
     let bits = dtype.bits() as i32;
     let (low, high) = match dtype {
@@ -256,7 +256,7 @@ fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B
     };
     // The greatest of 64 bits is no float: the one below it is.
     let high = if bits < 64 { high - 1.0 } else { high.next_down() };
-    let within = on.clip(y, Some(&on.scalar_like(y, low)?), Some(&on.scalar_like(y, high)?))?;
+    let within = on.clip(&on.round(y)?, Some(&on.scalar_like(y, low)?), Some(&on.scalar_like(y, high)?))?;
     math::to(on, &within, dtype)
 }
 
