@@ -2,8 +2,8 @@
 
 use super::{
     Body, arithmetic as a, attention as t, bit_cast, determinant, grid as g, image, ml as l, movement as m,
-    normalize as n, picture, quant as q, random, reduce as r, region, resize as z, scalar as s, sequence,
-    sequence_axis, shape as h, signal, sorting, suppression, window as w,
+    ngrams, normalize as n, picture, quant as q, random, reduce as r, region, resize as z, scalar as s,
+    selection, sequence, sequence_axis, shape as h, signal, sorting, strings, suppression, window as w,
 };
 use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent, training};
 use crate::ext::Ops;
@@ -122,6 +122,7 @@ operators! {
         Primitives CenterCropPad: 18 => image::center_crop_pad;
         Primitives Clip: 1, 6 => s::clip_by_attributes, 11, 12, 13 => s::clip;
         Primitives Col2Im: 18 => image::col2im;
+        Host Compress: 9, 11, 28 => selection::compress;
         Primitives Concat: 1, 4, 11, 13 => m::concat;
         Items ConcatFromSequence: 11 => sequence::concat;
         Primitives Constant: 1, 9, 11, 12, 13, 19, 21, 23, 24, 25 => a::constant;
@@ -202,6 +203,7 @@ operators! {
         Primitives Neg: 1, 6, 13 => a::neg;
         Primitives NegativeLogLikelihoodLoss: 12, 13, 22 => loss::negative_log_likelihood;
         Host NonMaxSuppression: 10, 11 => suppression::non_max_suppression;
+        Host NonZero: 9, 13 => selection::non_zero;
         Primitives Not: 1 => s::not;
         Primitives OneHot: 9, 11 => h::one_hot;
         Items Optional: 15 => sequence::optional;
@@ -232,6 +234,7 @@ operators! {
         Primitives ReduceProd: 1, 11, 13, 18 => r::prod;
         Primitives ReduceSum: 1, 11, 13 => r::sum;
         Primitives ReduceSumSquare: 1, 11, 13, 18 => r::sum_square;
+        HostByDefault RegexFullMatch: 20 => strings::regex_full_match;
         Primitives Relu: 1, 6, 13, 14 => s::relu;
         Primitives Reshape: 1, 5, 13, 14, 19, 21, 23, 24, 25 => m::reshape;
         Primitives Resize: 10, 11, 13, 18, 19 => z::resize;
@@ -267,6 +270,9 @@ operators! {
         Items SplitToSequence: 11, 24 => sequence::split;
         Primitives Sqrt: 1, 6, 13 => a::sqrt;
         Primitives Squeeze: 1, 11, 13, 21, 23, 24, 25 => m::squeeze;
+        HostByDefault StringConcat: 20 => strings::concat;
+        Host StringNormalizer: 10 => strings::normalizer;
+        Host StringSplit: 20 => strings::split;
         Primitives Sub: 1, 6 => a::legacy_sub, 7, 13, 14 => a::sub;
         Primitives Sum: 1, 6, 8, 13 => s::sum;
         Primitives SwiGLU: 28 => s::swiglu;
@@ -274,11 +280,13 @@ operators! {
         Primitives Tan: 7, 22 => s::tan;
         Primitives Tanh: 1, 6, 13 => s::tanh;
         Primitives TensorScatter: 24 => sequence_axis::tensor_scatter;
+        HostByDefault TfIdfVectorizer: 9 => ngrams::tf_idf_vectorizer;
         Primitives ThresholdedRelu: 1, 10, 22 => s::thresholded_relu;
         Primitives Tile: 1, 6, 13 => h::tile;
         HostByDefault TopK: 1, 10, 11, 24 => sorting::top_k;
         Primitives Transpose: 1, 13, 21, 23, 24, 25 => m::transpose;
         Primitives Trilu: 14 => h::trilu;
+        Host Unique: 11, 28 => selection::unique;
         Primitives Unsqueeze: 1, 11, 13, 21, 23, 24, 25 => m::unsqueeze;
         Primitives Upsample: 1, 7, 9 => z::resize;
         Primitives Where: 9, 16 => a::select;

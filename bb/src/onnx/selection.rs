@@ -1,0 +1,174 @@
+//! What is chosen by elements' values, on the host: how much that is depends on data.
+
+use super::call::{Call, Results, one};
+use crate::Error;
+use crate::ext::sort::{around, by_dtype, by_size};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::{Axis, DataType, Element, TensorData};
+use smallvec::smallvec;
+use std::cmp::Ordering;
+
+/// Tells of each element whether it is other than zero; of a string, whether it is not empty.
+fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
+    let part = match x.dtype() {
+        DataType::C64 => DataType::F32,
+        DataType::C128 => DataType::F64,
+        _ => return Ok(cast(x, DataType::Bool, Rounding::default())?.to_bools()?),
+    };
+    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
+    let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
+    Ok(truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im).collect())
+}
+
+/// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
+pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+    let x = call.input(0)?;
+    let found: Vec<usize> =
+        truths(x)?.into_iter().enumerate().filter(|(_, truth)| *truth).map(|(i, _)| i).collect();
+    let strides = crate::ext::scatter::strides(x.shape());
+    let coordinates: Vec<i64> = strides
+        .iter()
+        .zip(x.shape())
+        .flat_map(|(&stride, &extent)| found.iter().map(move |i| (i / stride % extent) as i64))
+        .collect();
+    Ok(one(TensorData::new(&[x.shape().len(), found.len()], &coordinates)?))
+}
+
+/// Takes entries along an axis.
+fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, Error> {
+    let [outer, extent, inner] = around(x.shape(), axis);
+    let mut shape = x.shape().to_vec();
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = entries.len();
+    }
+    let starts = (0..outer).flat_map(|o| entries.iter().map(move |e| (o * extent + e) * inner));
+    if x.dtype() == DataType::String {
+        let texts: Vec<&str> = x.iter_str().collect();
+        let chosen: Vec<&str> =
+            starts.filter_map(|at| texts.get(at..at + inner)).flatten().copied().collect();
+        return Ok(TensorData::strings(&shape, &chosen)?);
+    }
+    if !x.dtype().bits().is_multiple_of(8) {
+        return Err(bb_ir::Error::Unsupported { op: "take", dtype: x.dtype() }.into());
+    }
+    let width = x.dtype().bits() / 8;
+    let bytes: Vec<u8> =
+        starts.filter_map(|at| x.bytes().get(at * width..(at + inner) * width)).flatten().copied().collect();
+    Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
+}
+
+/// Reads the axis; without one, the elements are those of a vector.
+fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
+    let x = call.input(0)?;
+    if !call.has("axis") {
+        return Ok((x.reshaped(&[x.len()])?, 0));
+    }
+    Ok((x.clone(), Axis::new(call.int("axis")?, x.shape().len())?.get()))
+}
+
+/// `Compress`: entries for which a condition holds, which may end before the entries do.
+pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+    let (x, axis) = along(call)?;
+    let condition = call.input(1)?.to_bools()?;
+    let entries: Vec<usize> =
+        condition.into_iter().enumerate().filter(|(_, holds)| *holds).map(|(i, _)| i).collect();
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    match entries.last() {
+        Some(&last) if last >= extent => {
+            Err(bb_ir::Error::Index { op: "Compress", index: last as i64, extent }.into())
+        }
+        _ => Ok(one(taken(&x, axis, &entries)?)),
+    }
+}
+
+/// `Unique`: entries that differ, where each was first, which each is, and how often it occurs.
+///
+/// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
+pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+    let (x, axis) = along(call)?;
+    let sorted = call.flag("sorted", true)?;
+    let groups = match x.dtype() {
+        DataType::String => {
+            let texts: Vec<&str> = x.iter_str().collect();
+            grouped(&texts, x.shape(), axis, sorted, &|a, b| a.cmp(b))
+        }
+        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, &u8::cmp),
+        DataType::C64 => complex::<f32>(&x, DataType::F32, axis, sorted)?,
+        DataType::C128 => complex::<f64>(&x, DataType::F64, axis, sorted)?,
+        dtype => by_dtype!(dtype, "Unique", numbers(&x, axis, sorted))?,
+    };
+    let list = |list: &[usize]| {
+        let list: Vec<i64> = list.iter().map(|&i| i as i64).collect();
+        TensorData::new(&[list.len()], &list)
+    };
+    Ok(smallvec![
+        Some(taken(&x, axis, &groups.first)?),
+        Some(list(&groups.first)?),
+        Some(list(&groups.of)?),
+        Some(list(&groups.count)?),
+    ])
+}
+
+/// Entries that are equal.
+struct Groups {
+    /// The first entry of each group.
+    first: Vec<usize>,
+    /// The group of each entry.
+    of: Vec<usize>,
+    /// The number of entries of each group.
+    count: Vec<usize>,
+}
+
+fn numbers<T: Element + PartialOrd>(x: &TensorData, axis: usize, sorted: bool) -> Result<Groups, Error> {
+    Ok(grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, &by_size))
+}
+
+/// Groups complex numbers, ordered by the real part and then the imaginary one.
+fn complex<T: Element + PartialOrd>(
+    x: &TensorData,
+    part: DataType,
+    axis: usize,
+    sorted: bool,
+) -> Result<Groups, Error> {
+    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
+    let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
+    Ok(grouped(pairs, x.shape(), axis, sorted, &|[a, b], [c, d]| by_size(a, c).then(by_size(b, d))))
+}
+
+/// Groups the entries along an axis.
+fn grouped<T>(
+    elements: &[T],
+    shape: &[usize],
+    axis: usize,
+    sorted: bool,
+    compare: &dyn Fn(&T, &T) -> Ordering,
+) -> Groups {
+    let [outer, extent, inner] = around(shape, axis);
+    let entry = |e: usize| {
+        let starts = (0..outer).map(move |o| (o * extent + e) * inner);
+        starts.flat_map(|at| elements.get(at..at + inner).unwrap_or_default())
+    };
+    let order = |&a: &usize, &b: &usize| {
+        entry(a).zip(entry(b)).map(|(x, y)| compare(x, y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    let mut entries: Vec<usize> = (0..extent).collect();
+    // The sort is stable, so that the first of equal entries stays first.
+    entries.sort_by(order);
+    let mut runs: Vec<&[usize]> = entries.chunk_by(|a, b| order(a, b).is_eq()).collect();
+    if !sorted {
+        runs.sort_by_key(|run| run.first().copied());
+    }
+    let mut of = vec![0; extent];
+    for (group, run) in runs.iter().enumerate() {
+        for &e in *run {
+            if let Some(slot) = of.get_mut(e) {
+                *slot = group;
+            }
+        }
+    }
+    Groups {
+        first: runs.iter().filter_map(|run| run.first().copied()).collect(),
+        of,
+        count: runs.iter().map(|run| run.len()).collect(),
+    }
+}

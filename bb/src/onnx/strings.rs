@@ -1,0 +1,144 @@
+//! Operators on strings, on the host.
+
+use super::call::{Answer, Call, Results, one};
+use super::ml::texts;
+use crate::ext::{HostBody, Ops, bits};
+use crate::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::op::{Param, take};
+use smallvec::smallvec;
+
+static CONCAT: HostBody = HostBody {
+    name: "string_concat",
+    random: false,
+    run: |inputs, params| {
+        let &[Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+        let shape = take::Extents("string_concat", params.first())?;
+        let spread = |x: &'_ TensorData| -> Vec<String> {
+            let texts: Vec<&str> = x.iter_str().collect();
+            let at = bits::positions(x.shape(), shape).into_iter();
+            at.filter_map(|at| texts.get(at).map(|&text| text.to_owned())).collect()
+        };
+        let joined: Vec<String> = spread(a).into_iter().zip(spread(b)).map(|(a, b)| a + &b).collect();
+        Ok(vec![TensorData::strings(shape, &joined)?])
+    },
+};
+
+/// `StringConcat`: each string followed by the other operand's.
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let shape = bb_ir::infer::broadcast("StringConcat", &[a.shape(), b.shape()]).map_err(Error::from)?;
+    let params = [Param::Extents(shape.as_slice().into())];
+    let result = [(DataType::String, shape.clone())];
+    Ok(on.on_host(&CONCAT, &[Some(a), Some(b)], &params, &result)?.into_iter().map(Some).collect())
+}
+
+static FULL_MATCH: HostBody = HostBody {
+    name: "regex_full_match",
+    random: false,
+    run: |inputs, params| {
+        let &[Some(x)] = inputs else { return Ok(Vec::new()) };
+        let matches = full_matches(x, take::Text("regex_full_match", params.first())?)?;
+        Ok(vec![TensorData::bools(x.shape(), &matches)?])
+    },
+};
+
+/// `RegexFullMatch`: whether all of a string matches a pattern, of the syntax of RE2.
+pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let x = call.input(0)?;
+    let pattern = call.text("pattern")?.unwrap_or_default();
+    let params = [Param::Text(pattern.into())];
+    let result = [(DataType::Bool, x.shape().into())];
+    Ok(on.on_host(&FULL_MATCH, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
+}
+
+fn bad_pattern(problem: String) -> Error {
+    Error::Operator { op: "RegexFullMatch".to_owned(), what: "pattern".to_owned(), problem }
+}
+
+#[cfg(not(feature = "regex"))]
+fn full_matches(_x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
+    Err(bad_pattern(format!("`{pattern}` needs the feature `regex` of `bb`")))
+}
+
+#[cfg(feature = "regex")]
+fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
+    // The group keeps alternatives of the pattern within the anchors.
+    let pattern =
+        regex::Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(|e| bad_pattern(e.to_string()))?;
+    Ok(x.iter_str().map(|text| pattern.is_match(text)).collect())
+}
+
+/// `StringNormalizer`: removes stop words, and changes the case of what stays.
+///
+/// Case changes as Unicode has it, whatever the locale.
+pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+    let x = call.input(0)?;
+    let row = match x.shape() {
+        [_] => false,
+        [1, _] => true,
+        shape => {
+            return Err(call.wrong("operand 0", format!("has the shape {shape:?}, expected [c] or [1, c]")));
+        }
+    };
+    let exact = call.flag("is_case_sensitive", false)?;
+    let change: fn(&str) -> String = match call.text_or("case_change_action", "NONE")? {
+        "LOWER" => str::to_lowercase,
+        "UPPER" => str::to_uppercase,
+        "NONE" => str::to_owned,
+        other => {
+            let problem = format!("is `{other}`, expected `LOWER`, `UPPER` or `NONE`");
+            return Err(call.wrong("case_change_action", problem));
+        }
+    };
+    let key = |text: &str| if exact { text.to_owned() } else { text.to_lowercase() };
+    let stops: std::collections::HashSet<String> =
+        texts(call, "stopwords")?.unwrap_or_default().into_iter().map(key).collect();
+    let mut kept: Vec<String> = x.iter_str().filter(|text| !stops.contains(&key(text))).map(change).collect();
+    if kept.is_empty() {
+        kept.push(String::new());
+    }
+    let shape: &[usize] = if row { &[1, kept.len()] } else { &[kept.len()] };
+    Ok(one(TensorData::strings(shape, &kept)?))
+}
+
+/// The parts of a string between delimiters, or between runs of white space where there is none.
+fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Vec<&'a str> {
+    if !delimiter.is_empty() {
+        return text.splitn(most.saturating_add(1), delimiter).collect();
+    }
+    // Python counts the separators of ASCII among white space; Unicode does not.
+    let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+    let mut rest = text.trim_start_matches(space);
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let end = if parts.len() == most { None } else { rest.find(space) };
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        parts.push(if parts.len() == most { part.trim_end_matches(space) } else { part });
+        rest = after.trim_start_matches(space);
+    }
+    parts
+}
+
+/// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
+pub(super) fn split(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+    let x = call.input(0)?;
+    let delimiter = call.text_or("delimiter", "")?;
+    // A negative number is no limit.
+    let most = call.attributes().int("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let rows: Vec<Vec<&str>> = x.iter_str().map(|text| parts(text, delimiter, most)).collect();
+    let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let shape: Vec<usize> = x.shape().iter().copied().chain([width]).collect();
+    // One long row makes all others as long.
+    const MOST: usize = 1 << 28;
+    if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
+        let error = bb_ir::Error::TooLarge { dtype: DataType::String, shape: shape.into(), limit: MOST };
+        return Err(error.into());
+    }
+    let counts: Vec<i64> = rows.iter().map(|row| row.len() as i64).collect();
+    let filled: Vec<&str> = rows
+        .iter()
+        .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n("", width - row.len())))
+        .collect();
+    Ok(smallvec![Some(TensorData::strings(&shape, &filled)?), Some(TensorData::new(x.shape(), &counts)?),])
+}
