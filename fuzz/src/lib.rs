@@ -1,0 +1,52 @@
+//! What several targets do with a model.
+
+use bb::ir::check::{CheckOptions, check, parse_model};
+use bb::ir::graph::{Dim, ValueType};
+use bb::ir::{Limits, TensorData};
+use bb::{Backend, CompileOptions, Module};
+use bb_reference::Reference;
+use bytes::Bytes;
+
+/// The bytes that a value may have.
+const LIMIT: usize = 1 << 18;
+
+/// Compiles and runs a serialized model on the reference backend, which ends in an error or in outputs.
+pub fn compile_and_run(data: &[u8]) {
+    // Small limits, so that a run is short; what they bound is bounded the same way by larger ones.
+    let limits = Limits {
+        nodes: 100,
+        tensor_elements: 1 << 16,
+        tensor_bytes: LIMIT,
+        total_tensor_bytes: 1 << 20,
+        sparse_bytes: LIMIT,
+        total_text_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let options = CheckOptions { limits, external_data: None };
+    let Ok(model) = parse_model(Bytes::copy_from_slice(data), &options.limits) else { return };
+    let Ok(checked) = check(&model, &options) else { return };
+    let mut options = CompileOptions::default();
+    options.value_bytes = LIMIT;
+    options.rounds = 100;
+    let Ok(graph) = Reference.compile(Module::new(checked.graph), &options) else { return };
+    let inputs: Vec<_> = graph.inputs().iter().map(|port| zeros(&port.ty)).collect();
+    let inputs: Vec<_> = inputs.iter().map(Option::as_ref).collect();
+    if let Ok(outputs) = graph.run(&Reference, &inputs) {
+        assert_eq!(outputs.len(), graph.outputs().len());
+        for x in &outputs {
+            let host = Reference.to_host(x).expect("an output is on the host");
+            let _ = host.summary().to_string();
+        }
+    }
+}
+
+/// Makes an input, with extents of 2 where they are not known; `None` for what is no tensor or too large.
+fn zeros(ty: &ValueType) -> Option<bb_reference::Tensor> {
+    let ValueType::Tensor { dtype, shape } = ty else { return None };
+    let extent = |dim: &Dim| if let Dim::Known(extent) = dim { *extent } else { 2 };
+    let shape: Vec<usize> = shape.iter().flatten().map(extent).collect();
+    let elements = bb::ir::element_count(&shape).filter(|n| *n <= LIMIT / 8)?;
+    let zeros = TensorData::new(&shape, &vec![0f32; elements]).ok()?;
+    let zeros = bb::ir::convert::cast(&zeros, *dtype, Default::default()).ok()?;
+    Reference.constant(&zeros).ok()
+}
