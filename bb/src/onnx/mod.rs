@@ -25,6 +25,7 @@ mod inline;
 mod item;
 mod linear_attention;
 mod loss;
+mod microsoft;
 mod ml;
 mod movement;
 mod ngrams;

@@ -4,7 +4,6 @@ use super::call::{Answer, Call, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
-use smallvec::smallvec;
 
 /// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
 fn along<B: Ops + ?Sized>(
@@ -101,7 +100,11 @@ pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 
 /// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
 pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
+    Ok(by_range(on, call.input(0)?)?.into_iter().map(Some).collect())
+}
+
+/// Quantises to `u8` by the range of the data, which includes 0; with the scale and the zero point.
+pub(super) fn by_range<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<[B::Tensor; 3], B::Error> {
     let (zero, top) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 255.0)?);
     let least = on.minimum(&on.reduce_min(x, &[], false)?, &zero)?;
     let most = on.maximum(&on.reduce_max(x, &[], false)?, &zero)?;
@@ -111,7 +114,7 @@ pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let point = on.round(&on.clip(&on.neg(&on.div(&least, &divisor)?)?, Some(&zero), Some(&top))?)?;
     let y = on.add(&on.round(&on.div(x, &divisor)?)?, &point)?;
     let y = math::to(on, &on.clip(&y, Some(&zero), Some(&top))?, DataType::U8)?;
-    Ok(smallvec![Some(y), Some(scale), Some(math::to(on, &point, DataType::U8)?)])
+    Ok([y, scale, math::to(on, &point, DataType::U8)?])
 }
 
 /// A matrix as `i32`, less its zero point: one number, or one for each row (of `a`) or column (of `b`).
@@ -136,7 +139,7 @@ pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// Scales a product of integers to a quantised type.
-fn requantized<B: Ops + ?Sized>(
+pub(super) fn requantized<B: Ops + ?Sized>(
     on: &B,
     product: &B::Tensor,
     scale: &B::Tensor,

@@ -5,7 +5,9 @@ use super::{
     ngrams, normalize as n, picture, quant as q, random, reduce as r, region, resize as z, scalar as s,
     selection, sequence, sequence_axis, shape as h, signal, sorting, strings, suppression, window as w,
 };
-use super::{cumulative, einsum, flex_attention, linear_attention, loss, recurrent, training};
+use super::{
+    cumulative, einsum, flex_attention, linear_attention, loss, microsoft as ms, recurrent, training,
+};
 use crate::ext::Ops;
 
 /// What an operator's function is made of.
@@ -317,6 +319,35 @@ operators! {
         Primitives Adagrad: 1 => training::adagrad;
         Primitives Adam: 1 => training::adam;
         Primitives Momentum: 1 => training::momentum;
+    }
+    "com.microsoft" {
+        Primitives Attention: 1 => ms::attention;
+        Primitives BiasGelu: 1 => ms::bias_gelu;
+        Primitives DequantizeLinear: 1 => ms::dequantize;
+        Primitives DynamicQuantizeMatMul: 1 => ms::dynamic_quantize_matmul;
+        Primitives EmbedLayerNormalization: 1 => ms::embed_layer_normalization;
+        Primitives FastGelu: 1 => ms::fast_gelu;
+        Primitives FusedMatMul: 1 => ms::fused_matmul;
+        Primitives Gelu: 1 => ms::gelu;
+        Primitives LayerNormalization: 1 => ms::layer_normalization;
+        Primitives MatMulIntegerToFloat: 1 => ms::matmul_integer_to_float;
+        Primitives MatMulNBits: 1 => ms::matmul_n_bits;
+        Primitives MultiHeadAttention: 1 => ms::multi_head_attention;
+        Primitives QAttention: 1 => ms::q_attention;
+        Primitives QLinearAdd: 1 => ms::qlinear_add;
+        Primitives QLinearAveragePool: 1 => ms::qlinear_average_pool;
+        Primitives QLinearConcat: 1 => ms::concat;
+        Primitives QLinearGlobalAveragePool: 1 => ms::global_average_pool;
+        Primitives QLinearLeakyRelu: 1 => ms::leaky_relu;
+        Primitives QLinearMul: 1 => ms::qlinear_mul;
+        Primitives QLinearSigmoid: 1 => ms::sigmoid;
+        Primitives QLinearSoftmax: 1 => ms::softmax;
+        Primitives QuantizeLinear: 1 => ms::quantize;
+        Primitives QuickGelu: 1 => ms::quick_gelu;
+        Primitives RotaryEmbedding: 1 => ms::rotary_embedding;
+        Primitives SimplifiedLayerNormalization: 1 => ms::simplified_layer_normalization;
+        Primitives SkipLayerNormalization: 1 => ms::skip_layer_normalization;
+        Primitives SkipSimplifiedLayerNormalization: 1 => ms::skip_simplified_layer_normalization;
     }
 }
 

@@ -188,10 +188,18 @@ fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Re
 
 /// `AveragePool`.
 pub(super) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
+    Ok(one(plain_average_pool(on, call, call.input(0)?)?))
+}
+
+/// An average of an operand that is not the call's own, with the call's attributes.
+pub(super) fn plain_average_pool<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     let s = sliding(call, x, given_kernel(call)?)?;
     let (ceil, count) = (call.flag("ceil_mode", false)?, call.flag("count_include_pad", false)?);
-    Ok(one(on.average_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, count)?))
+    on.average_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, count)
 }
 
 /// `LpPool`: the norm of each window.

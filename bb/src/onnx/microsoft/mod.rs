@@ -1,0 +1,189 @@
+//! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime carry.
+//!
+//! Nobody has checked their attributes before, so each function names those that it knows and refuses others.
+//! Operands that ask for what is not served here, such as caches shared between calls, are refused too.
+//!
+//! Source: the schemas of ONNX Runtime 1.31.
+
+mod attention;
+mod quantized;
+
+pub(super) use attention::{attention, multi_head_attention, q_attention, rotary_embedding};
+pub(super) use quantized::{
+    concat, dequantize, dynamic_quantize_matmul, global_average_pool, leaky_relu, matmul_integer_to_float,
+    matmul_n_bits, qlinear_add, qlinear_average_pool, qlinear_mul, quantize, sigmoid, softmax,
+};
+
+use super::call::{Answer, Call, Results, one};
+use super::normalize as n;
+use crate::ext::{Ops, math};
+use crate::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+/// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
+fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
+    match call.attributes().iter().find(|(name, _)| !name.starts_with("__") && !known.contains(name)) {
+        Some((name, _)) => Err(call.wrong(name, "is no attribute that the operator is served with")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses operands from `from` on that are given.
+fn none_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
+    match (from..call.len()).find(|&index| call.optional(index).is_some()) {
+        Some(index) => Err(call.wrong(&format!("operand {index}"), "is not served")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses results from `from` on that are wanted.
+fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
+    match (from..call.results()).find(|&index| call.wants(index)) {
+        Some(index) => Err(call.wrong(&format!("result {index}"), "is not served")),
+        None => Ok(()),
+    }
+}
+
+/// `x`, and what is added to it if it is given.
+fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
+    bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
+}
+
+/// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
+pub(super) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
+    let side = |index: usize, swapped: &str, batched: &str| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+        if call.flag(batched, false)? && x.rank() > 2 {
+            // The first dimension goes before the last.
+            perm.get_mut(..x.rank() - 1).unwrap_or_default().rotate_left(1);
+        }
+        if let (true, [.., row, column]) = (call.flag(swapped, false)?, perm.as_mut_slice()) {
+            std::mem::swap(row, column);
+        }
+        if perm.is_sorted() { Ok(x.clone()) } else { on.transpose(x, &perm) }
+    };
+    let product = on.matmul(&side(0, "transA", "transBatchA")?, &side(1, "transB", "transBatchB")?)?;
+    let alpha = call.float_or("alpha", 1.0)?;
+    Ok(one(if alpha == 1.0 { product } else { on.mul(&product, &on.scalar_like(&product, alpha)?)? }))
+}
+
+/// `Gelu`.
+pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &[])?;
+    Ok(one(on.gelu(call.input(0)?, false)?))
+}
+
+/// `BiasGelu`: of a sum.
+pub(super) fn bias_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &[])?;
+    Ok(one(on.gelu(&on.add(call.input(0)?, call.input(1)?)?, false)?))
+}
+
+/// `FastGelu`: the approximation by `tanh`, of a sum if there is a bias.
+pub(super) fn fast_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &[])?;
+    Ok(one(on.gelu(&plus(on, call.input(0)?, call.optional(1))?, true)?))
+}
+
+/// `QuickGelu`: `x * sigmoid(alpha * x)`.
+pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["alpha"])?;
+    let alpha = call.float_or("alpha", f64::from(1.702f32))?;
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, |x| on.swish(x, alpha))?))
+}
+
+/// `LayerNormalization`.
+pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["axis", "epsilon", "stash_type"])?;
+    n::layer_normalization(on, call)
+}
+
+/// `SimplifiedLayerNormalization`: by the root of the mean square, whose inverse is the second result.
+pub(super) fn simplified_layer_normalization<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    only(call, &["axis", "epsilon", "stash_type"])?;
+    let x = call.input(0)?;
+    let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    let y = on.rms_normalization(x, call.input(1)?, axis, epsilon)?;
+    let inverse = call.wants(1).then(|| inverse_root(on, x, axis, epsilon)).transpose()?;
+    Ok(smallvec![Some(y), inverse])
+}
+
+/// One over the root of the mean square over the dimensions from `axis` on, in `f32`.
+fn inverse_root<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    epsilon: f64,
+) -> Result<B::Tensor, B::Error> {
+    let axes = crate::ext::normalize::axes_from(x, axis)?;
+    let x = if x.dtype() == DataType::F64 { x.clone() } else { math::to(on, x, DataType::F32)? };
+    let mean = on.reduce_mean(&on.mul(&x, &x)?, &axes, true)?;
+    on.reciprocal(&on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
+}
+
+/// `SkipLayerNormalization`: of a sum, which is the fourth result.
+pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["epsilon"])?;
+    let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
+    let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(4))?;
+    let y = on.layer_normalization(&sum, call.input(2)?, call.optional(3), -1, epsilon)?;
+    let (mut mean, mut inverse) = (None, None);
+    if call.wants(1) || call.wants(2) {
+        let moments =
+            crate::ext::normalize::moments(on, &math::to(on, &sum, DataType::F32)?, &[-1], epsilon)?;
+        (mean, inverse) = (Some(moments.mean), Some(moments.inverse));
+    }
+    Ok(smallvec![Some(y), mean, inverse, Some(on.identity(&sum)?)])
+}
+
+/// `SkipSimplifiedLayerNormalization`: likewise, by the root of the mean square.
+pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    only(call, &["epsilon"])?;
+    let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
+    let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(3))?;
+    let y = on.rms_normalization(&sum, call.input(2)?, -1, epsilon)?;
+    no_mean(call)?;
+    let inverse = call.wants(2).then(|| inverse_root(on, &sum, -1, epsilon)).transpose()?;
+    Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
+}
+
+/// Refuses to make a mean, which is none of a normalisation by squares.
+fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
+    if call.wants(1) { Err(call.wrong("result 1", "is not served")) } else { Ok(()) }
+}
+
+/// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
+pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["epsilon", "mask_index_type"])?;
+    let (words, table) = (call.input(0)?, call.input(2)?);
+    let &[batch, length] = words.shape() else {
+        return Err(call.wrong("operand 0", format!("has rank {}, expected 2", words.rank())).into());
+    };
+    let positions = match call.optional(8) {
+        Some(ids) => on.gather(call.input(3)?, ids, 0)?,
+        None => {
+            let ids: Vec<i64> = (0..length as i64).collect();
+            on.gather(call.input(3)?, &on.host(&[length], &ids)?, 0)?
+        }
+    };
+    let mut sum = on.add(&on.gather(table, words, 0)?, &positions)?;
+    if let (Some(ids), Some(segments)) = (call.optional(1), call.optional(4)) {
+        sum = on.add(&sum, &on.gather(segments, ids, 0)?)?;
+    }
+    let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
+    let y = on.layer_normalization(&sum, call.input(5)?, Some(call.input(6)?), -1, epsilon)?;
+    let lengths = match call.optional(7) {
+        Some(mask) => on.reduce_sum(mask, &[1], false)?,
+        None => on.zeros(&[batch], words.dtype())?,
+    };
+    let results: Results<B::Tensor> = smallvec![Some(y), Some(lengths), Some(on.identity(&sum)?)];
+    Ok(results)
+}
