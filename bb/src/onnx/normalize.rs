@@ -192,11 +192,18 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
 pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let side = |index, name| -> Result<B::Tensor, B::Error> {
         let x = call.input(index)?;
+        if x.rank() != 2 {
+            let problem = format!("has rank {}, expected 2", x.rank());
+            return Err(call.wrong(&format!("operand {index}"), problem).into());
+        }
         if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
     let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
     let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, call.float_or("alpha", 1.0)?)?;
     Ok(one(match call.optional(2) {
+        Some(c) if c.rank() > 2 => {
+            return Err(call.wrong("operand 2", format!("has rank {}, expected at most 2", c.rank())).into());
+        }
         Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?)?,
         None => product,
     }))

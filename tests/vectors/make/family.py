@@ -77,7 +77,7 @@ class Family:
         tensors = {k: tensor(k, v) for k, v in inputs.items()}
         fixed = [tensor(k, v) for k, v in dict(constants).items()]
         versions = {"": opset or self.opset, **(opsets or {})}
-        imports = [helper.make_opsetid(d, v) for d, v in versions.items() if d or any(not n.domain for n in nodes)]
+        imports = [helper.make_opsetid(d, v) for d, v in versions.items() if d or opset or any(not n.domain for n in nodes)]
 
         def model(results):
             ports = [value_info(t) for t in tensors.values()]

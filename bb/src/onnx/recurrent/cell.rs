@@ -63,7 +63,7 @@ pub(super) struct Cell<'a, T> {
     /// The weights of the cell state in the input, output and forget gates, each `[h]`.
     pub(super) peepholes: Option<[T; 3]>,
     pub(super) activations: &'a [Activation],
-    /// The bound of what activations are given.
+    /// The bound of the gates' sums.
     pub(super) clip: Option<f64>,
 }
 
@@ -83,18 +83,25 @@ impl<T: Tensor> Cell<'_, T> {
         }
     }
 
-    /// Applies the activation at `index`, to what is within the bound.
+    /// Applies the activation at `index`.
+    fn plain<B>(&self, on: &B, index: usize, x: &T) -> Result<T, B::Error>
+    where
+        B: Ops<Tensor = T> + ?Sized,
+    {
+        self.activations.get(index).copied().unwrap_or(Activation::Tanh).apply(on, x)
+    }
+
+    /// Applies the activation at `index` to the sums of a gate, within the bound.
     fn activate<B>(&self, on: &B, index: usize, x: &T) -> Result<T, B::Error>
     where
         B: Ops<Tensor = T> + ?Sized,
     {
-        let activation = self.activations.get(index).copied().unwrap_or(Activation::Tanh);
         match self.clip {
             Some(most) => {
                 let (low, high) = (on.scalar_like(x, -most)?, on.scalar_like(x, most)?);
-                activation.apply(on, &on.clip(x, Some(&low), Some(&high))?)
+                self.plain(on, index, &on.clip(x, Some(&low), Some(&high))?)
             }
-            None => activation.apply(on, x),
+            None => self.plain(on, index, x),
         }
     }
 
@@ -155,7 +162,8 @@ impl<T: Tensor> Cell<'_, T> {
             // The output gate sees the new cell state.
             Some([_, po, _]) => self.activate(on, 0, &on.add(&output, &on.mul(po, &cell)?)?)?,
         };
-        let hidden = on.mul(&output, &self.activate(on, 2, &cell)?)?;
+        // ONNX bounds "the input of activations"; runtimes agree that the cell state is none of it.
+        let hidden = on.mul(&output, &self.plain(on, 2, &cell)?)?;
         Ok(State { hidden, cell: Some(cell) })
     }
 }

@@ -1,0 +1,124 @@
+"""Vectors of Attention, FlexAttention, RotaryEmbedding, LinearAttention, CausalConvWithState and SwiGLU, by ONNX's evaluator.
+
+The products that `qk_matmul_output_mode` 0 asks for are those before `softcap`; ONNX's evaluator gives those after it.
+"""
+import numpy as np
+from family import Family, bfloat16, short
+from onnx import TensorProto, helper
+
+f = Family("attention")
+rng = np.random.default_rng(29)
+
+
+def random(*shape, t=np.float32):
+    return rng.normal(size=shape).astype(t)
+
+
+def near(t):
+    t = {np.float64: 1e-6, np.float16: 4e-3, bfloat16: 2.5e-2}.get(t, 1e-4)
+    return {"relative": t, "absolute": t / 10}
+
+
+def attention(name, q, k, v=None, attributes=None, opset=24, t=np.float32, outputs=1, **more):
+    inputs = {"q": random(*q, t=t), "k": random(*k, t=t), "v": random(*(v or k), t=t), "mask": None, "pk": None, "pv": None, "lengths": None}
+    f.add(f"attention_{name}", "Attention", inputs | more, attributes=attributes, opset=opset, outputs=outputs, **near(t))
+
+
+Q, K, V = (2, 4, 3, 4), (2, 4, 5, 4), (2, 4, 5, 6)
+mask = rng.integers(0, 2, (3, 5)).astype(bool)
+mask[1] = False
+attention("plain", Q, K, V)
+attention("opset_23", Q, K, V, opset=23)
+attention("causal", Q, K, V, {"is_causal": 1})
+attention("causal_square", K, K, K, {"is_causal": 1})
+attention("scale", Q, K, V, {"scale": 0.25})
+attention("softcap", Q, K, V, {"softcap": 2.0})
+attention("truth_mask", Q, K, V, mask=mask)
+attention("added_mask", Q, K, V, mask=random(3, 5))
+attention("mask_by_head", Q, K, V, mask=random(4, 3, 5))
+attention("mask_of_four_dimensions", Q, K, V, mask=random(2, 1, 3, 5))
+attention("mask_and_causal", Q, K, V, {"is_causal": 1}, mask=random(3, 5))
+attention("truth_mask_and_causal", Q, K, V, {"is_causal": 1}, mask=mask)
+attention("softcap_and_mask", Q, K, V, {"softcap": 1.5}, mask=mask)
+attention("short_mask", Q, K, V, mask=random(3, 4))
+attention("shared_heads", (2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 6))
+attention("one_shared_head", (2, 4, 3, 4), (2, 1, 5, 4), (2, 1, 5, 6), {"is_causal": 1})
+attention("three_dimensions", (2, 3, 8), (2, 5, 8), (2, 5, 12), {"q_num_heads": 4, "kv_num_heads": 4})
+attention("three_dimensions_shared", (2, 3, 8), (2, 5, 4), (2, 5, 6), {"q_num_heads": 4, "kv_num_heads": 2}, mask=mask)
+attention("past", Q, K, V, outputs=3, pk=random(2, 4, 2, 4), pv=random(2, 4, 2, 6))
+attention("past_causal", Q, Q, Q, {"is_causal": 1}, outputs=3, pk=random(2, 4, 2, 4), pv=random(2, 4, 2, 4))
+attention("lengths", Q, K, V, lengths=np.array([3, 5], np.int64))
+attention("lengths_causal", Q, K, V, {"is_causal": 1}, lengths=np.array([4, 2], np.int64))
+attention("one_query", (1, 2, 1, 4), (1, 2, 6, 4), (1, 2, 6, 4))
+attention("no_queries", (1, 2, 0, 4), (1, 2, 3, 4), (1, 2, 3, 4))
+attention("no_batch", (0, 2, 3, 4), (0, 2, 3, 4), (0, 2, 3, 4))
+for mode in range(4):
+    attention(f"products_{mode}", Q, K, V, {"qk_matmul_output_mode": mode, "softcap": 3.0 if mode else 0.0}, outputs=["y", "", "", "qk"], mask=mask)
+attention("window", K, K, K, {"left_window_size": 1, "right_window_size": 1}, opset=25)
+attention("window_causal", K, K, K, {"left_window_size": 2, "is_causal": 1}, opset=25)
+for t in [np.float16, np.float64]:
+    attention(f"of_{short(t)}", Q, K, V, {"is_causal": 1}, t=t)
+attention("f16_softmax_in_f32", Q, K, V, {"softmax_precision": TensorProto.FLOAT}, t=np.float16)
+f.add("attention_heads_do_not_divide", "Attention", {"q": random(1, 3, 2, 4), "k": random(1, 2, 2, 4), "v": random(1, 2, 2, 4)}, fails=True)
+f.add("attention_widths_differ", "Attention", {"q": random(1, 2, 2, 4), "k": random(1, 2, 2, 3), "v": random(1, 2, 2, 4)}, fails=True)
+
+PREVIEW = "ai.onnx.preview"
+
+
+def changing(op, *constants):
+    """A graph of one input and one output."""
+    nodes = [helper.make_node(op, ["s", *(f"c{i}" for i in range(len(constants)))], ["t"])]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [None] * 4) for n in "st"]
+    fixed = [helper.make_tensor(f"c{i}", TensorProto.FLOAT, [], [c]) for i, c in enumerate(constants)]
+    return helper.make_graph(nodes, "changing", ports[:1], ports[1:], fixed)
+
+
+for name, q, k, attributes, t in [
+    ("plain", Q, K, {}, np.float32), ("scale", Q, K, {"scale": 0.2}, np.float32), ("shared_heads", Q, (2, 2, 5, 4), {}, np.float32),
+    ("score", Q, K, {"score_mod": changing("Mul", 0.5)}, np.float32), ("score_tanh", Q, K, {"score_mod": changing("Tanh")}, np.float32),
+    ("weights", Q, K, {"prob_mod": changing("Add", 0.125)}, np.float32), ("both", Q, K, {"score_mod": changing("Sin"), "prob_mod": changing("Sqrt")}, np.float32),
+    ("of_f16", Q, K, {}, np.float16), ("of_f64", Q, K, {}, np.float64),
+]:
+    f.add(f"flex_{name}", f"{PREVIEW}::FlexAttention", {"q": random(*q, t=t), "k": random(*k, t=t), "v": random(*k, t=t)}, attributes=attributes,
+          opset=26, opsets={"": 26, PREVIEW: 1}, **near(t))
+
+for name, x, cache, ids, attributes in [
+    ("four", (2, 3, 4, 8), (10, 4), [[0, 1, 2, 3], [9, 0, 5, 5]], {}), ("three", (2, 4, 24), (10, 4), [[0, 1, 2, 3], [9, 0, 5, 5]], {"num_heads": 3}),
+    ("interleaved", (2, 3, 4, 8), (10, 4), [[0, 1, 2, 3], [4, 5, 6, 7]], {"interleaved": 1}), ("no_ids", (2, 3, 4, 8), (2, 4, 4), None, {}),
+    ("partial", (2, 3, 4, 8), (10, 2), [[0, 1, 2, 3], [4, 5, 6, 7]], {"rotary_embedding_dim": 4}),
+    ("partial_interleaved", (2, 4, 24), (2, 4, 2), None, {"rotary_embedding_dim": 4, "interleaved": 1, "num_heads": 3}),
+]:
+    for t in [np.float32, np.float16] if name == "four" else [np.float32]:
+        f.add(f"rotary_{name}_{short(t)}", "RotaryEmbedding", {"x": random(*x, t=t), "cos": random(*cache, t=t), "sin": random(*cache, t=t),
+              "ids": None if ids is None else np.array(ids)}, attributes=attributes, opset=23, **near(t))
+
+for rule in ["linear", "gated", "delta", "gated_delta"]:
+    for name, b, t, h, g, how in [("plain", 2, 4, 2, 2, {}), ("shared", 1, 3, 4, 2, {"scale": 0.5}), ("one_step", 2, 1, 2, 1, {}), ("no_steps", 1, 0, 2, 2, {})]:
+        keys, values = 3, 5
+        x = {"q": random(b, t, h * keys), "k": random(b, t, g * keys) / 2, "v": random(b, t, g * values),
+             "past": random(b, g, keys, values) if name != "plain" else None,
+             "decay": -np.abs(random(b, t, g * (keys if name == "plain" else 1))) if "gated" in rule else None,
+             "beta": rng.uniform(0, 1, (b, t, 1 if name == "one_step" else g)).astype(np.float32) if "delta" in rule else None}
+        f.add(f"linear_{rule}_{name}", "LinearAttention", x, attributes={"q_num_heads": h, "kv_num_heads": g, "update_rule": rule, **how}, outputs=2, **near(np.float32))
+x = {"q": random(1, 3, 4), "k": random(1, 3, 4), "v": random(1, 3, 4)}
+f.add("linear_without_decay", "LinearAttention", x, attributes={"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "gated"}, outputs=2, fails=True)
+f.add("linear_heads_do_not_divide", "LinearAttention", x, attributes={"q_num_heads": 3, "kv_num_heads": 2, "update_rule": "linear"}, outputs=2, fails=True)
+h = {k: v.astype(np.float16) for k, v in x.items()}
+f.add("linear_f16", "LinearAttention", h, attributes={"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear"}, outputs=2, **near(np.float16))
+
+for name, b, c, length, k, bias, past, activation in [
+    ("plain", 2, 3, 5, 4, True, False, "none"), ("past", 2, 3, 5, 4, True, True, "silu"), ("one", 1, 2, 1, 4, False, True, "swish"),
+    ("narrow", 2, 2, 3, 1, True, False, "none"), ("shorter_than_state", 1, 2, 2, 5, False, False, "silu"),
+]:
+    for t in [np.float32, np.float16]:
+        f.add(f"causal_conv_{name}_{short(t)}", "CausalConvWithState", {"x": random(b, c, length, t=t), "w": random(c, 1, k, t=t), "b": random(c, t=t) if bias else None,
+              "past": random(b, c, k - 1, t=t) if past else None}, attributes={"activation": activation}, outputs=2, **near(t))
+
+for t in [np.float16, bfloat16, np.float32, np.float64]:
+    for alpha in [1.0, 0.5]:
+        a, b = random(2, 3, t=t), random(2, 3, t=t)
+        wide = a.astype(np.float64)
+        y = (wide / (1 + np.exp(-alpha * wide)) * b.astype(np.float64)).astype(t)
+        f.add(f"swiglu_{short(t)}_{alpha}", "SwiGLU", {"a": a, "b": b}, attributes={"alpha": alpha}, expected=y, **near(t))
+f.add("swiglu_no_broadcast", "SwiGLU", {"a": random(2, 3), "b": random(3)}, fails=True)
+f.write()

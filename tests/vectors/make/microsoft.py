@@ -1,0 +1,171 @@
+"""Vectors of `com.microsoft`, computed by ONNX Runtime; where it has no kernel on the CPU, by NumPy."""
+import numpy as np
+from family import Family
+
+f = Family("microsoft", opset=17)
+rng = np.random.default_rng(3)
+MS = {"com.microsoft": 1}
+
+
+def random(*shape, scale=1.0):
+    return rng.normal(0, scale, shape).astype(np.float32)
+
+
+def add(name, op, inputs, attributes=None, **how):
+    how = {"expected": "ort", "relative": 1e-4, "absolute": 1e-5} | how
+    f.add(name, f"com.microsoft::{op}", inputs, attributes=attributes, opsets=MS, **how)
+
+
+# Products and activations.
+for name, a, b, attributes in [
+    ("plain", (2, 3), (3, 4), {}), ("a", (3, 2), (3, 4), {"transA": 1}), ("b", (2, 3), (4, 3), {"transB": 1}),
+    ("both_scaled", (2, 3, 2), (2, 4, 3), {"transA": 1, "transB": 1, "alpha": 0.25}),
+    ("batches", (3, 2, 4), (2, 4, 5), {"transBatchA": 1}), ("batches_both", (3, 2, 4), (5, 2, 4), {"transBatchA": 1, "transBatchB": 1, "transB": 1}),
+    ("broadcast", (2, 1, 3, 4), (5, 4, 2), {"alpha": -2.0}),
+]:
+    add(f"fused_matmul_{name}", "FusedMatMul", {"a": random(*a), "b": random(*b)}, attributes)
+x = np.concatenate([np.linspace(-12, 12, 49), [0.0, -0.0, 1e-6]]).astype(np.float32)
+add("gelu", "Gelu", {"x": x})
+add("quick_gelu", "QuickGelu", {"x": x})
+add("quick_gelu_alpha", "QuickGelu", {"x": x}, {"alpha": 0.5})
+add("fast_gelu", "FastGelu", {"x": x})
+add("fast_gelu_bias", "FastGelu", {"x": random(2, 3, 4), "b": random(4)})
+add("bias_gelu", "BiasGelu", {"x": random(2, 3, 4), "b": random(4)})
+
+# Normalisations.
+x, skip, gamma, beta, bias = random(2, 3, 8), random(2, 3, 8), random(8), random(8), random(8)
+add("skip_layer_norm", "SkipLayerNormalization", {"x": x, "s": skip, "g": gamma, "b": beta})
+add("skip_layer_norm_bias", "SkipLayerNormalization", {"x": x, "s": skip, "g": gamma, "b": beta, "bias": bias}, {"epsilon": 1e-3},
+    outputs=["y", "", "", "sum"])
+add("skip_layer_norm_no_beta", "SkipLayerNormalization", {"x": x, "s": skip, "g": gamma})
+add("skip_layer_norm_one_skip", "SkipLayerNormalization", {"x": x, "s": skip[0], "g": gamma, "b": beta})
+add("skip_layer_norm_skip_of_one_batch", "SkipLayerNormalization", {"x": x, "s": skip[:1], "g": gamma, "b": beta})
+add("skip_rms_norm", "SkipSimplifiedLayerNormalization", {"x": x, "s": skip, "g": gamma}, {"epsilon": 1e-5})
+add("skip_rms_norm_bias", "SkipSimplifiedLayerNormalization", {"x": x, "s": skip, "g": gamma, "bias": bias},
+    outputs=["y", "", "", "sum"])
+wide = x.astype(np.float64)
+rms = wide / np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5) * gamma
+add("rms_norm", "SimplifiedLayerNormalization", {"x": x, "g": gamma}, {"axis": -1, "epsilon": 1e-5}, expected=rms.astype(np.float32))
+norm = (wide - wide.mean(-1, keepdims=True)) / np.sqrt(wide.var(-1, keepdims=True) + 1e-5) * gamma + beta
+add("layer_norm", "LayerNormalization", {"x": x, "g": gamma, "b": beta}, {"axis": -1, "epsilon": 1e-5},
+    expected=norm.astype(np.float32))
+ids, segments = rng.integers(0, 7, (2, 4)).astype(np.int32), rng.integers(0, 2, (2, 4)).astype(np.int32)
+embed = {"ids": ids, "segments": segments, "words": random(7, 6), "places": random(5, 6), "kinds": random(2, 6),
+         "g": random(6), "b": random(6)}
+mask = np.array([[1, 1, 1, 0], [1, 1, 0, 0]], np.int32)
+add("embed_layer_norm", "EmbedLayerNormalization", embed | {"mask": mask}, {"epsilon": 1e-6}, outputs=2)
+add("embed_layer_norm_no_mask", "EmbedLayerNormalization", embed, outputs=2)
+add("embed_layer_norm_no_segments", "EmbedLayerNormalization", embed | {"segments": None, "kinds": None, "mask": mask}, outputs=2)
+add("embed_layer_norm_sum", "EmbedLayerNormalization", embed | {"mask": None, "positions": np.array([[3, 2, 1, 0], [0, 0, 4, 4]], np.int32)},
+    outputs=["y", "lengths", "sum"])
+
+# Attention.
+b, s, d, n = 2, 4, 6, 2
+merged = {"x": random(b, s, d), "w": random(d, 3 * d, scale=0.5), "bias": random(3 * d)}
+for name, extra, attributes in [
+    ("plain", {}, {}), ("causal", {}, {"unidirectional": 1}), ("scale", {}, {"scale": 0.3}),
+    ("mask_of_ends", {"mask": np.array([4, 2], np.int32)}, {}),
+    ("mask_of_ends_and_starts", {"mask": np.array([4, 3, 1, 0], np.int32)}, {}),
+    ("mask_by_key", {"mask": np.array([[1, 1, 1, 0], [0, 1, 1, 1]], np.int32)}, {}),
+    ("mask_by_query", {"mask": rng.integers(0, 2, (b, s, s)).astype(np.int32)}, {}),
+    ("mask_of_all", {"mask": np.zeros((b, s), np.int32)}, {}),
+    ("mask_and_causal", {"mask": np.array([[0, 1, 1, 1], [1, 1, 0, 1]], np.int32)}, {"unidirectional": 1}),
+    ("filter_value", {"mask": np.array([[1, 1, 0, 0], [1, 1, 0, 1]], np.int32)}, {"mask_filter_value": -2.0}),
+    ("bias", {"mask": None, "past": None, "added": random(b, n, s, s)}, {}),
+]:
+    add(f"attention_{name}", "Attention", merged | extra, {"num_heads": n} | attributes)
+add("attention_sizes", "Attention", merged | {"w": random(d, 16), "bias": random(16)}, {"num_heads": n, "qkv_hidden_sizes": [6, 6, 4]})
+for causal in [0, 1]:
+    add(f"attention_past_{causal}", "Attention", merged | {"mask": None, "past": random(2, b, n, 3, 3)},
+        {"num_heads": n, "unidirectional": causal}, outputs=2)
+q, k, v = random(b, s, d), random(b, 5, d), random(b, 5, 8)
+apart = {"q": q, "k": k, "v": v}
+add("mha", "MultiHeadAttention", apart, {"num_heads": n})
+add("mha_bias", "MultiHeadAttention", apart | {"bias": random(20)}, {"num_heads": n})
+add("mha_padding", "MultiHeadAttention", apart | {"bias": None, "mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 0]], np.int32)},
+    {"num_heads": n})
+add("mha_added", "MultiHeadAttention", apart | {"bias": None, "mask": None, "added": random(1, n, s, 5)}, {"num_heads": n, "scale": 0.4})
+same = {"q": q, "k": random(b, s, d), "v": random(b, s, d)}
+add("mha_causal", "MultiHeadAttention", same, {"num_heads": n, "unidirectional": 1})
+add("mha_past", "MultiHeadAttention", same | {"bias": None, "mask": None, "added": None, "pk": random(b, n, 3, 3), "pv": random(b, n, 3, 3)},
+    {"num_heads": n}, outputs=3)
+add("mha_past_causal", "MultiHeadAttention", same | {"bias": random(18), "mask": None, "added": None, "pk": random(b, n, 3, 3), "pv": random(b, n, 3, 3)},
+    {"num_heads": n, "unidirectional": 1}, outputs=3)
+add("mha_keys_of_a_cache", "MultiHeadAttention", {"q": q, "k": random(b, n, 5, 3), "v": random(b, n, 5, 3)}, {"num_heads": n})
+table = rng.uniform(-1, 1, (8, 2)).astype(np.float32)
+other = rng.uniform(-1, 1, (8, 2)).astype(np.float32)
+for name, shape, ids, attributes in [
+    ("offset", (2, 3, 8), np.array([2], np.int64), {}), ("ids", (2, 3, 8), np.array([[0, 4, 2], [7, 6, 5]], np.int64), {}),
+    ("interleaved", (2, 3, 8), np.array([0], np.int64), {"interleaved": 1}),
+    ("four", (2, 2, 3, 4), np.array([1], np.int64), {}),
+    ("partial", (2, 3, 12), np.array([1], np.int64), {"rotary_embedding_dim": 4, "num_heads": 2}),
+]:
+    add(f"rotary_{name}", "RotaryEmbedding", {"x": random(*shape), "ids": ids, "cos": table, "sin": other}, attributes)
+
+# Quantised.
+one = np.float32
+
+
+def bytes_of(*shape, t=np.uint8):
+    info = np.iinfo(t)
+    return rng.integers(info.min, info.max, shape, t, endpoint=True)
+
+
+for t, zero in [(np.uint8, 120), (np.int8, -5)]:
+    z = t(zero)
+    kind = np.dtype(t).name
+    pair = {"a": bytes_of(2, 3, 4, t=t), "as": one(0.05), "az": z, "b": bytes_of(3, 4, t=t), "bs": one(0.02), "bz": t(3)}
+    add(f"add_{kind}", "QLinearAdd", pair | {"cs": one(0.061), "cz": z})
+    add(f"mul_{kind}", "QLinearMul", pair | {"cs": one(0.083), "cz": z})
+    add(f"add_scalar_{kind}", "QLinearAdd", pair | {"b": bytes_of(1, t=t), "cs": one(0.07), "cz": z})
+    single = {"x": bytes_of(2, 3, 4, 4, t=t), "xs": one(0.07), "xz": z}
+    add(f"sigmoid_{kind}", "QLinearSigmoid", single | {"ys": one(1 / 256), "yz": t(np.iinfo(t).min)})
+    add(f"leaky_relu_{kind}", "QLinearLeakyRelu", single | {"ys": one(0.0631), "yz": z}, {"alpha": 0.2})
+    add(f"average_pool_{kind}", "QLinearAveragePool", single | {"ys": one(0.0563), "yz": t(7)}, {"kernel_shape": [2, 3], "strides": [1, 2]})
+    add(f"average_pool_pads_{kind}", "QLinearAveragePool", single | {"ys": one(0.0563), "yz": t(7)},
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1})
+    add(f"average_pool_last_{kind}", "QLinearAveragePool", single | {"ys": one(0.0563), "yz": t(7)}, {"kernel_shape": [2, 2], "channels_last": 1})
+    add(f"global_average_pool_{kind}", "QLinearGlobalAveragePool", single | {"ys": one(0.011), "yz": t(7)})
+    add(f"global_average_pool_last_{kind}", "QLinearGlobalAveragePool", single | {"ys": one(0.011), "yz": t(7)}, {"channels_last": 1})
+    add(f"softmax_{kind}", "QLinearSoftmax", {"x": bytes_of(3, 5, t=t), "xs": one(0.0171), "xz": z, "ys": one(1 / 256), "yz": t(np.iinfo(t).min)},
+        {"opset": 13})
+    add(f"concat_{kind}", "QLinearConcat", {"ys": one(0.05), "yz": z, "a": bytes_of(2, 3, t=t), "as": one(0.0413), "az": t(4), "b": bytes_of(2, 2, t=t),
+        "bs": one(0.0711), "bz": t(9)}, {"axis": 1})
+    add(f"quantize_{kind}", "QuantizeLinear", {"x": random(2, 3, scale=3), "s": one(0.031), "z": z})
+    add(f"quantize_axis_{kind}", "QuantizeLinear", {"x": random(2, 3, scale=3), "s": np.array([0.03, 0.01, 0.05], one), "z": np.array([1, 2, 3], t)}, {"axis": 1})
+    add(f"dequantize_{kind}", "DequantizeLinear", {"x": bytes_of(2, 3, t=t), "s": one(0.03), "z": z})
+    add(f"dequantize_axis_{kind}", "DequantizeLinear", {"x": bytes_of(2, 3, t=t), "s": np.array([0.03, 0.01], one), "z": np.array([1, 2], t)}, {"axis": 0})
+    w = bytes_of(4, 5, t=t)
+    add(f"dynamic_quantize_matmul_{kind}", "DynamicQuantizeMatMul", {"a": random(3, 4), "b": w, "s": one(0.02), "z": z, "bias": random(5)})
+    add(f"dynamic_quantize_matmul_columns_{kind}", "DynamicQuantizeMatMul", {"a": random(2, 3, 4), "b": w,
+        "s": rng.uniform(0.01, 0.1, 5).astype(one), "z": bytes_of(5, t=t)})
+    add(f"matmul_integer_to_float_{kind}", "MatMulIntegerToFloat", {"a": bytes_of(3, 4), "b": w, "as": one(0.03), "bs": one(0.02), "az": np.uint8(9),
+        "bz": z, "bias": random(5)})
+add("matmul_integer_to_float_columns", "MatMulIntegerToFloat", {"a": bytes_of(3, 4), "b": bytes_of(4, 5, t=np.int8), "as": one(0.03),
+    "bs": rng.uniform(0.01, 0.1, 5).astype(one), "az": None, "bz": None})
+add("q_attention", "QAttention", {"x": bytes_of(b, s, d), "w": bytes_of(d, 3 * d, t=np.int8), "bias": random(3 * d), "xs": one(0.02), "ws": one(0.01),
+    "mask": np.array([4, 2], np.int32), "xz": np.uint8(128), "wz": np.int8(3)}, {"num_heads": n})
+add("q_attention_causal_past", "QAttention", {"x": bytes_of(b, s, d), "w": bytes_of(d, 3 * d, t=np.int8), "bias": random(3 * d), "xs": one(0.02),
+    "ws": one(0.01), "mask": None, "xz": np.uint8(128), "wz": np.int8(3), "past": random(2, b, n, 3, 3)}, {"num_heads": n, "unidirectional": 1}, outputs=2)
+for bits, inner, block, zeros in [(4, 32, 16, False), (4, 40, 16, True), (4, 48, 32, True), (8, 32, 16, False), (8, 48, 32, True), (2, 64, 32, False)]:
+    columns, blocks = 5, -(-inner // block)
+    inputs = {"a": random(3, inner), "b": bytes_of(columns, blocks, block * bits // 8), "s": rng.uniform(0.01, 0.1, (columns, blocks)).astype(one)}
+    if zeros:
+        inputs["z"] = bytes_of(columns, -(-blocks * bits // 8))
+    attributes = {"K": inner, "N": columns, "bits": bits, "block_size": block}
+    packed = np.unpackbits(inputs["b"], axis=-1, bitorder="little").reshape(columns, blocks, block, bits)
+    q = (packed * (1 << np.arange(bits))).sum(-1)
+    z = np.full((columns, blocks, 1), 1 << (bits - 1))
+    if zeros:
+        z = np.unpackbits(inputs["z"], axis=-1, bitorder="little").reshape(columns, -1, bits)
+        z = (z * (1 << np.arange(bits))).sum(-1)[:, :blocks, None]
+    w = ((q - z) * inputs["s"][..., None].astype(np.float64)).reshape(columns, -1)[:, :inner]
+    y = (inputs["a"].astype(np.float64) @ w.T).astype(one)
+    add(f"matmul_{bits}_bits_{inner}_by_{block}", "MatMulNBits", inputs, attributes, expected=y,
+        constants=[k for k in inputs if k != "a"])
+    add(f"matmul_{bits}_bits_{inner}_by_{block}_given", "MatMulNBits", inputs, attributes, expected=y)
+x = random(2, 3)
+f.add("unknown_attribute", "com.microsoft::Gelu", {"x": x}, attributes={"approximate": "tanh"}, opsets=MS, fails=True)
+f.add("unknown_operator", "com.microsoft::Snpe", {"x": x}, opsets=MS, fails=True)
+f.add("heads_do_not_divide", "com.microsoft::Attention", merged, attributes={"num_heads": 4}, opsets=MS, fails=True)
+f.write()
