@@ -324,11 +324,13 @@ operators! {
         Primitives Attention: 1 => ms::attention;
         Primitives BiasGelu: 1 => ms::bias_gelu;
         Primitives DequantizeLinear: 1 => ms::dequantize;
+        Primitives DynamicQuantizeLSTM: 1 => ms::dynamic_quantize_lstm;
         Primitives DynamicQuantizeMatMul: 1 => ms::dynamic_quantize_matmul;
         Primitives EmbedLayerNormalization: 1 => ms::embed_layer_normalization;
         Primitives FastGelu: 1 => ms::fast_gelu;
         Primitives FusedMatMul: 1 => ms::fused_matmul;
         Primitives Gelu: 1 => ms::gelu;
+        Primitives GroupQueryAttention: 1 => ms::group_query_attention;
         Primitives LayerNormalization: 1 => ms::layer_normalization;
         Primitives MatMulIntegerToFloat: 1 => ms::matmul_integer_to_float;
         Primitives MatMulNBits: 1 => ms::matmul_n_bits;

@@ -102,6 +102,37 @@ for name, shape, ids, attributes in [
 ]:
     add(f"rotary_{name}", "RotaryEmbedding", {"x": random(*shape), "ids": ids, "cos": table, "sin": other}, attributes)
 
+
+# Heads that share keys, with caches; sequences that are shorter than others end in what nobody defines.
+def group_query(name, s, past, ends, total, attributes=None, room=None, packed=False, rotary=False, added=False, n=4, g=2, size=16, b=2):
+    inputs = {"q": random(b, s, (n + 2 * g if packed else n) * size), "k": None if packed else random(b, s, g * size),
+              "v": None if packed else random(b, s, g * size)}
+    room = past if room is None else room
+    cache = [None, None] if past is None else [random(b, g, room, size), random(b, g, room, size)]
+    inputs |= {"pk": cache[0], "pv": cache[1], "ends": np.array(ends, np.int32), "total": np.array(total, np.int32)}
+    if rotary or added:
+        inputs |= {"cos": random(12, size // 2) if rotary else None, "sin": random(12, size // 2) if rotary else None}
+    if added:
+        inputs |= {"ids": None, "added": random(1, n, s, total)}
+    attributes = {"num_heads": n, "kv_num_heads": g, "do_rotary": int(rotary)} | (attributes or {})
+    add(f"group_query_{name}", "GroupQueryAttention", inputs, attributes, outputs=3, constants=["total"])
+
+
+group_query("prompt", 5, None, [4, 4], 5)
+group_query("prompt_packed", 5, None, [4, 4], 5, packed=True)
+group_query("prompt_rotary", 5, None, [4, 4], 5, rotary=True)
+group_query("prompt_interleaved", 5, None, [4, 4], 5, {"rotary_interleaved": 1}, rotary=True)
+group_query("prompt_window", 6, None, [5, 5], 6, {"local_window_size": 2})
+group_query("prompt_softcap", 4, None, [3, 3], 4, {"softcap": 1.5, "scale": 0.7})
+group_query("prompt_added", 4, None, [3, 3], 4, added=True)
+group_query("step", 1, 4, [4, 4], 5)
+group_query("step_rotary", 1, 4, [4, 4], 5, rotary=True)
+group_query("step_packed_rotary", 1, 4, [4, 4], 5, rotary=True, packed=True)
+group_query("step_window", 1, 6, [6, 6], 7, {"local_window_size": 3})
+group_query("step_of_one", 1, 3, [3], 4, b=1, rotary=True)
+group_query("steps_of_one", 3, 3, [5], 6, b=1, rotary=True)
+group_query("one_shared_head", 1, 3, [3, 3], 4, g=1)
+
 # Quantised.
 one = np.float32
 
@@ -141,6 +172,17 @@ for t, zero in [(np.uint8, 120), (np.int8, -5)]:
         "s": rng.uniform(0.01, 0.1, 5).astype(one), "z": bytes_of(5, t=t)})
     add(f"matmul_integer_to_float_{kind}", "MatMulIntegerToFloat", {"a": bytes_of(3, 4), "b": w, "as": one(0.03), "bs": one(0.02), "az": np.uint8(9),
         "bz": z, "bias": random(5)})
+for directions, per_column in [(1, False), (1, True), (2, False)]:
+    i, h = 4, 3
+    scales = lambda: rng.uniform(0.01, 0.03, (directions, 4 * h) if per_column else (directions,)).astype(one)
+    zeros = lambda: np.zeros((directions, 4 * h) if per_column else (directions,), np.int8)
+    # One sequence, so that no runtime quantises parts of a batch apart.
+    add(f"dynamic_quantize_lstm_{directions}_{'columns' if per_column else 'matrix'}", "DynamicQuantizeLSTM", {
+        "x": random(3, 1, i), "w": bytes_of(directions, i, 4 * h, t=np.int8), "r": bytes_of(directions, h, 4 * h, t=np.int8), "b": random(directions, 8 * h),
+        "lengths": None, "h0": random(directions, 1, h), "c0": random(directions, 1, h), "p": random(directions, 3 * h),
+        "ws": scales(), "wz": zeros(), "rs": scales(), "rz": zeros()},
+        {"hidden_size": h, "direction": "bidirectional" if directions == 2 else "forward"}, outputs=3,
+        constants=["w", "r", "ws", "wz", "rs", "rz"], relative=1e-3, absolute=1e-4)
 add("matmul_integer_to_float_columns", "MatMulIntegerToFloat", {"a": bytes_of(3, 4), "b": bytes_of(4, 5, t=np.int8), "as": one(0.03),
     "bs": rng.uniform(0.01, 0.1, 5).astype(one), "az": None, "bz": None})
 add("q_attention", "QAttention", {"x": bytes_of(b, s, d), "w": bytes_of(d, 3 * d, t=np.int8), "bias": random(3 * d), "xs": one(0.02), "ws": one(0.01),

@@ -24,7 +24,7 @@ fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
 }
 
 /// `[batch, length, heads * size]` to `[batch, heads, length, size]`.
-fn split_heads<B: Ops + ?Sized>(
+pub(super) fn split_heads<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
@@ -42,7 +42,7 @@ fn split_heads<B: Ops + ?Sized>(
 }
 
 /// `[batch, heads, length, size]` to `[batch, length, heads * size]`.
-fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let y = on.transpose(x, &[0, 2, 1, 3])?;
     match *y.shape() {
         [batch, length, heads, size] => on.reshape(&y, &[batch, length, heads * size]),

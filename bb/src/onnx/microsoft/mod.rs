@@ -6,12 +6,15 @@
 //! Source: the schemas of ONNX Runtime 1.31.
 
 mod attention;
+mod group_query;
 mod quantized;
 
 pub(super) use attention::{attention, multi_head_attention, q_attention, rotary_embedding};
+pub(super) use group_query::group_query_attention;
 pub(super) use quantized::{
-    concat, dequantize, dynamic_quantize_matmul, global_average_pool, leaky_relu, matmul_integer_to_float,
-    matmul_n_bits, qlinear_add, qlinear_average_pool, qlinear_mul, quantize, sigmoid, softmax,
+    concat, dequantize, dynamic_quantize_lstm, dynamic_quantize_matmul, global_average_pool, leaky_relu,
+    matmul_integer_to_float, matmul_n_bits, qlinear_add, qlinear_average_pool, qlinear_mul, quantize,
+    sigmoid, softmax,
 };
 
 use super::call::{Answer, Call, Results, one};

@@ -3,7 +3,7 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Answer, Call, one};
-use crate::onnx::{quant, window};
+use crate::onnx::{quant, recurrent, window};
 use crate::{DataType, Error, Tensor};
 
 /// The numbers that operand `index` stands for, by the scale and zero point after it.
@@ -159,6 +159,26 @@ pub(in crate::onnx) fn dynamic_quantize_matmul<B: Ops + ?Sized>(
     let a = centred(on, &a, Some(&zero))?;
     let b = centred(on, call.input(1)?, call.optional(3))?;
     Ok(one(scaled_product(on, &a, &b, &on.mul(&scale, call.input(2)?)?, call.optional(4))?))
+}
+
+/// `DynamicQuantizeLSTM`: what the weights multiply is quantised by its own range.
+pub(in crate::onnx) fn dynamic_quantize_lstm<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    only(
+        call,
+        &[
+            "activation_alpha",
+            "activation_beta",
+            "activations",
+            "clip",
+            "direction",
+            "hidden_size",
+            "input_forget",
+        ],
+    )?;
+    recurrent::quantized_lstm(on, call)
 }
 
 /// `MatMulIntegerToFloat`.

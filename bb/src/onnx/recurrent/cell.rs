@@ -1,8 +1,9 @@
 //! What one step of each kind of recurrent cell computes.
 
 use super::activation::Activation;
-use crate::Tensor;
-use crate::ext::Ops;
+use crate::ext::{Ops, math};
+use crate::onnx::quant::by_range;
+use crate::{DataType, Tensor};
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +51,42 @@ pub(super) struct State<T> {
     pub(super) cell: Option<T>,
 }
 
+/// The matrix of a projection.
+#[derive(Debug)]
+pub(super) enum Weights<T> {
+    /// Of the type that steps compute in, `[k, n]`.
+    Plain(T),
+    /// As `i32`, less the zero point, and what one of them stands for; the other operand is quantised by its range.
+    Quantized { matrix: T, scale: T },
+}
+
+impl<T: Tensor> Weights<T> {
+    /// Multiplies `x`, `[m, k]`, with the matrix.
+    pub(super) fn project<B>(&self, on: &B, x: &T) -> Result<T, B::Error>
+    where
+        B: Ops<Tensor = T> + ?Sized,
+    {
+        let (matrix, scale) = match self {
+            Weights::Plain(matrix) => return on.matmul(x, matrix),
+            Weights::Quantized { matrix, scale } => (matrix, scale),
+        };
+        let [steps, step, zero] = by_range(on, x)?;
+        let whole = |x: &T| math::to(on, x, DataType::I32);
+        let sums = on.matmul(&on.sub(&whole(&steps)?, &whole(&zero)?)?, matrix)?;
+        on.mul(&math::to(on, &sums, x.dtype())?, &on.mul(&step, scale)?)
+    }
+}
+
 /// A cell of one direction.
 #[derive(Debug)]
 pub(super) struct Cell<'a, T> {
     pub(super) kind: Kind,
     /// The number of elements of a state.
     pub(super) hidden: usize,
-    /// The recurrence weights, `[h, gates * h]`.
-    pub(super) weights: T,
+    /// The recurrence weights, `[h, gates * h]`, but for those that come apart.
+    pub(super) weights: Weights<T>,
+    /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
+    pub(super) late_weights: Option<T>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
     pub(super) late_bias: Option<T>,
     /// The weights of the cell state in the input, output and forget gates, each `[h]`.
@@ -75,7 +104,7 @@ impl<T: Tensor> Cell<'_, T> {
     {
         match self.kind {
             Kind::Rnn => {
-                let sum = on.add(input, &on.matmul(&state.hidden, &self.weights)?)?;
+                let sum = on.add(input, &self.weights.project(on, &state.hidden)?)?;
                 Ok(State { hidden: self.activate(on, 0, &sum)?, cell: None })
             }
             Kind::Gru { linear_before_reset } => self.gru(on, input, state, linear_before_reset),
@@ -111,9 +140,13 @@ impl<T: Tensor> Cell<'_, T> {
     {
         let (h, old) = (self.hidden, &state.hidden);
         let [early, late] = parts(on, input, [2 * h, h])?;
-        let recurrent = |weights: &T| on.matmul(old, weights);
-        let (gates, candidate) = if linear {
-            let [early_part, late_part] = parts(on, &recurrent(&self.weights)?, [2 * h, h])?;
+        let recurrent = self.weights.project(on, old)?;
+        let (gates, candidate) = if let (false, Some(late_weights)) = (linear, &self.late_weights) {
+            let gates = self.activate(on, 0, &on.add(&early, &recurrent)?)?;
+            let [update, reset] = parts(on, &gates, [h, h])?;
+            (update, on.add(&late, &on.matmul(&on.mul(&reset, old)?, late_weights)?)?)
+        } else {
+            let [early_part, late_part] = parts(on, &recurrent, [2 * h, h])?;
             let gates = self.activate(on, 0, &on.add(&early, &early_part)?)?;
             let [update, reset] = parts(on, &gates, [h, h])?;
             let biased = match &self.late_bias {
@@ -121,11 +154,6 @@ impl<T: Tensor> Cell<'_, T> {
                 None => late_part,
             };
             (update, on.add(&late, &on.mul(&reset, &biased)?)?)
-        } else {
-            let [early_weights, late_weights] = parts(on, &self.weights, [2 * h, h])?;
-            let gates = self.activate(on, 0, &on.add(&early, &recurrent(&early_weights)?)?)?;
-            let [update, reset] = parts(on, &gates, [h, h])?;
-            (update, on.add(&late, &on.matmul(&on.mul(&reset, old)?, &late_weights)?)?)
         };
         let new = self.activate(on, 1, &candidate)?;
         let rest = on.sub(&on.scalar_like(&gates, 1.0)?, &gates)?;
@@ -139,7 +167,7 @@ impl<T: Tensor> Cell<'_, T> {
     {
         let h = self.hidden;
         let old = state.cell.as_ref().unwrap_or(&state.hidden);
-        let sums = on.add(input, &on.matmul(&state.hidden, &self.weights)?)?;
+        let sums = on.add(input, &self.weights.project(on, &state.hidden)?)?;
         let (i, f, candidate, output) = match &self.peepholes {
             None => {
                 let [gates, candidate] = parts(on, &sums, [3 * h, h])?;

@@ -10,24 +10,29 @@ use super::call::{Answer, Call, Results};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use activation::activations;
-use cell::{Cell, Kind, State, parts};
+use cell::{Cell, Kind, State, Weights, parts};
 
 /// The most steps that are unrolled.
 pub(super) const MOST_STEPS: usize = 1 << 16;
 
 /// `RNN`.
 pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    recurrent(on, call, Kind::Rnn)
+    recurrent(on, call, Kind::Rnn, false)
 }
 
 /// `GRU`.
 pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? })
+    recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? }, false)
 }
 
 /// `LSTM`.
 pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? })
+    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, false)
+}
+
+/// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
+pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
 
 /// The extents of a call.
@@ -52,7 +57,7 @@ struct Run<T> {
 }
 
 /// Runs a cell over time in each direction, halves in `f32`.
-fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind) -> Answer<B> {
+fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind, quantized: bool) -> Answer<B> {
     let dtype = call.input(0)?.dtype();
     let backwards: &[bool] = match call.text_or("direction", "forward")? {
         "forward" => &[false],
@@ -64,10 +69,11 @@ fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind) ->
         }
     };
     let batch_first = call.flag("layout", false)?;
-    let operands = Operands { on, call, wide: if dtype == DataType::F64 { dtype } else { DataType::F32 } };
+    let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
+    let operands = Operands { on, call, wide, quantized };
     let x = operands.wide(call.input(0)?)?;
     let x = if batch_first { on.transpose(&x, &[1, 0, 2])? } else { x };
-    let e = extents(call, kind, &x, backwards.len())?;
+    let e = operands.extents(kind, &x, backwards.len())?;
     let activations = activations(call, kind.activations(), e.directions)?;
     let mut runs = Vec::with_capacity(e.directions);
     for (at, &backwards) in backwards.iter().enumerate() {
@@ -99,26 +105,6 @@ fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind) ->
     Ok(results)
 }
 
-/// Reads the extents, and holds those of the weights against them.
-fn extents<T: Tensor>(call: &Call<'_, T>, kind: Kind, x: &T, directions: usize) -> Result<Extents, Error> {
-    let &[steps, batch, input] = x.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())));
-    };
-    let hidden = call.input(2)?.shape().last().copied().unwrap_or(0);
-    let gates = kind.gates();
-    let e = Extents { steps, batch, input, hidden, gates, directions };
-    shaped(call, 1, &[directions, gates * hidden, input])?;
-    shaped(call, 2, &[directions, gates * hidden, hidden])?;
-    let named = call.int_or("hidden_size", hidden as i64)?;
-    if named != hidden as i64 {
-        return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
-    }
-    if steps > MOST_STEPS {
-        return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")));
-    }
-    Ok(e)
-}
-
 /// Returns the operand at `index`, if it is given, of which the extents are known.
 fn shaped<'a, T: Tensor>(
     call: &Call<'a, T>,
@@ -140,17 +126,61 @@ struct Operands<'a, B: Ops + ?Sized> {
     call: &'a Call<'a, B::Tensor>,
     /// The element type that steps compute in.
     wide: DataType,
+    /// Whether the weights are integers.
+    quantized: bool,
 }
 
 impl<B: Ops + ?Sized> Operands<'_, B> {
+    /// Reads the extents, and holds those of the weights against them.
+    fn extents(&self, kind: Kind, x: &B::Tensor, directions: usize) -> Result<Extents, Error> {
+        let call = self.call;
+        let &[steps, batch, input] = x.shape() else {
+            return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())));
+        };
+        let gates = kind.gates();
+        let last = call.input(2)?.shape().last().copied().unwrap_or(0);
+        let hidden = if self.quantized { last / gates } else { last };
+        for (index, size) in [(1, input), (2, hidden)] {
+            let (rows, columns) =
+                if self.quantized { (size, gates * hidden) } else { (gates * hidden, size) };
+            shaped(call, index, &[directions, rows, columns])?;
+        }
+        let named = call.int_or("hidden_size", hidden as i64)?;
+        if named != hidden as i64 {
+            return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
+        }
+        if steps > MOST_STEPS {
+            return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")));
+        }
+        Ok(Extents { steps, batch, input, hidden, gates, directions })
+    }
+
     fn wide(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
         math::to(self.on, x, self.wide)
     }
 
     /// The part of an operand for the direction `at`, without the dimension that counts directions.
-    fn part(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+    fn raw(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
         let at = at as i64;
-        self.wide(&self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])?)
+        self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])
+    }
+
+    /// The same, of the type that steps compute in.
+    fn part(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+        self.wide(&self.raw(x, at, axis)?)
+    }
+
+    /// The weights that operand `index` has for the direction `at`.
+    fn weights(&self, index: usize, at: usize) -> Result<Weights<B::Tensor>, B::Error> {
+        let (on, call) = (self.on, self.call);
+        if !self.quantized {
+            return Ok(Weights::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
+        }
+        // Scales and zero points come by pairs after the eight operands of an LSTM.
+        let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
+        let whole = |x: &B::Tensor| math::to(on, &self.raw(x, at, 0)?, DataType::I32);
+        let matrix = on.sub(&whole(call.input(index)?)?, &whole(zero)?)?;
+        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)? })
     }
 
     /// Puts the cell of a direction together, and the bias of its projected input.
@@ -162,7 +192,11 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         activations: &'b [activation::Activation],
     ) -> Result<Biased<'b, B::Tensor>, B::Error> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
-        let weights = on.transpose(&self.part(call.input(2)?, at, 0)?, &[1, 0])?;
+        let (mut weights, mut late_weights) = (self.weights(2, at)?, None);
+        if let (Kind::Gru { linear_before_reset: false }, Weights::Plain(all)) = (kind, &weights) {
+            let [early, late] = parts(on, all, [2 * e.hidden, e.hidden])?;
+            (weights, late_weights) = (Weights::Plain(early), Some(late));
+        }
         let (mut bias, mut late_bias) = (None, None);
         if let Some(both) = shaped(call, 3, &[e.directions, 2 * rows])? {
             let [input, recurrent] = parts(on, &self.part(both, at, 0)?, [rows, rows])?;
@@ -183,7 +217,8 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         };
         let clip = call.has("clip").then(|| call.float("clip")).transpose()?;
         let clip = clip.filter(|&most| most > 0.0);
-        Ok((Cell { kind, hidden: e.hidden, weights, late_bias, peepholes, activations, clip }, bias))
+        let hidden = e.hidden;
+        Ok((Cell { kind, hidden, weights, late_weights, late_bias, peepholes, activations, clip }, bias))
     }
 
     /// The state before the first step: what is given, or zeros.
@@ -225,8 +260,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             let outputs = on.zeros(&[e.steps, e.batch, e.hidden], self.wide)?;
             return Ok(Run { outputs, last: start });
         };
-        let weights = on.transpose(&self.part(self.call.input(1)?, at, 0)?, &[1, 0])?;
-        let mut projected = on.matmul(&on.reshape(x, &[rows, e.input])?, &weights)?;
+        let mut projected = self.weights(1, at)?.project(on, &on.reshape(x, &[rows, e.input])?)?;
         if let Some(bias) = bias {
             projected = on.add(&projected, bias)?;
         }
