@@ -37,7 +37,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     };
     let changed = |x: B::Tensor, name: &str| -> Result<B::Tensor, B::Error> {
         let Some(graph) = call.attributes().graph(name).map_err(Error::from)? else { return Ok(x) };
-        match inline(on, call, name, graph, &[x])?.as_slice() {
+        match inline(on, graph, &[x], &|problem| call.wrong(name, problem))?.as_slice() {
             [y] => math::to(on, y, wide),
             other => Err(call.wrong(name, format!("has {} outputs, expected 1", other.len())).into()),
         }

@@ -6,26 +6,24 @@ use crate::Error;
 use crate::ext::Ops;
 use bb_ir::graph::{Graph, ValueId};
 
-/// Runs `graph`, the attribute `name` of the call's node, and returns its outputs.
+/// Runs `graph`, an attribute of a node, and returns its outputs; `wrong` says of which node a problem is.
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if the number of inputs differs, or if the graph reads values from outside, or has an operator
-/// that works on no tensors of a backend.
+/// A problem, if the number of inputs differs, or if the graph reads values from outside, or has an operator that works on
+/// no tensors of a backend.
 pub(super) fn inline<B: Ops + ?Sized>(
     on: &B,
-    call: &Call<'_, B::Tensor>,
-    name: &str,
     graph: &Graph,
     inputs: &[B::Tensor],
+    wrong: &dyn Fn(String) -> Error,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     if let Some((_, captured)) = graph.captures.first() {
-        let problem = format!("reads `{}` of the graph around it", graph.name_of(*captured));
-        return Err(call.wrong(name, problem).into());
+        return Err(wrong(format!("reads `{}` of the graph around it", graph.name_of(*captured))).into());
     }
     if graph.inputs.len() != inputs.len() {
-        let problem = format!("has {} inputs, expected {}", graph.inputs.len(), inputs.len());
-        return Err(call.wrong(name, problem).into());
+        let (expected, got) = (graph.inputs.len(), inputs.len());
+        return Err(wrong(format!("has {expected} inputs, and {got} came")).into());
     }
     let mut values: Vec<Option<B::Tensor>> = vec![None; graph.values.len()];
     let set = |values: &mut Vec<Option<B::Tensor>>, at: ValueId, x: Option<B::Tensor>| {
@@ -43,7 +41,7 @@ pub(super) fn inline<B: Ops + ?Sized>(
     for node in &graph.nodes {
         let operands: Vec<_> = node.inputs.iter().map(|at| at.and_then(|at| get(&values, at))).collect();
         let Some((_, Body::Tensors(function))) = lookup::<B>(&node.domain, &node.op_type, node.opset) else {
-            return Err(call.wrong(name, format!("has `{}`, which does not run here", node.op_type)).into());
+            return Err(wrong(format!("has `{}`, which does not run here", node.op_type)).into());
         };
         let results: Results<B::Tensor> = function(on, &Call::new(node, &operands))?;
         for (at, x) in node.outputs.iter().zip(results) {
@@ -52,10 +50,6 @@ pub(super) fn inline<B: Ops + ?Sized>(
             }
         }
     }
-    let missing = |at: ValueId| Error::Operator {
-        op: call.op_type().to_owned(),
-        what: name.to_owned(),
-        problem: format!("makes no `{}`", graph.name_of(at)),
-    };
+    let missing = |at: ValueId| wrong(format!("makes no `{}`", graph.name_of(at)));
     graph.outputs.iter().map(|&at| get(&values, at).ok_or_else(|| missing(at).into())).collect()
 }

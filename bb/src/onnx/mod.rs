@@ -19,6 +19,7 @@ mod cumulative;
 mod determinant;
 mod einsum;
 mod flex_attention;
+mod gradient;
 mod grid;
 mod image;
 mod inline;
@@ -51,5 +52,6 @@ mod training;
 mod window;
 
 pub use call::{Answer, Body, Call, Function, HostFunction, ItemFunction, Results};
+pub(crate) use gradient::prepare as prepare_gradients;
 pub use item::Item;
 pub use table::{Class, Operator, lookup, operators};

@@ -6,7 +6,8 @@ use super::{
     selection, sequence, sequence_axis, shape as h, signal, sorting, strings, suppression, window as w,
 };
 use super::{
-    cumulative, einsum, flex_attention, linear_attention, loss, microsoft as ms, recurrent, training,
+    cumulative, einsum, flex_attention, gradient, linear_attention, loss, microsoft as ms, recurrent,
+    training,
 };
 use crate::ext::Ops;
 
@@ -318,6 +319,7 @@ operators! {
     "ai.onnx.preview.training" {
         Primitives Adagrad: 1 => training::adagrad;
         Primitives Adam: 1 => training::adam;
+        Primitives Gradient: 1 => gradient::gradient;
         Primitives Momentum: 1 => training::momentum;
     }
     "com.microsoft" {

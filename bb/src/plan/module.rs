@@ -18,7 +18,8 @@ pub struct Module {
 
 impl Module {
     /// Wraps a checked graph.
-    pub fn new(graph: Graph) -> Module {
+    pub fn new(mut graph: Graph) -> Module {
+        crate::onnx::prepare_gradients(&mut graph);
         Module { graph: Arc::new(graph) }
     }
 

@@ -10,6 +10,6 @@ mod tracer;
 
 pub use export::trace;
 pub(crate) use export::{one_node_graph, to_graph};
-pub(crate) use recorded::{Operation, Recorded, Source, Step, ValueNo};
+pub(crate) use recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
 pub(crate) use tracer::DEFAULT_LIMIT;
 pub use tracer::{Traced, Tracer};

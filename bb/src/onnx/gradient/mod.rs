@@ -1,0 +1,252 @@
+//! `Gradient`: derivatives of one value of a graph by others.
+//!
+//! The part of the graph that leads from `xs` and `zs` to `y` is traced to primitives at the operands; these run, and
+//! then the rules of the primitives run backwards. So whatever consists of primitives that have derivatives is
+//! differentiated, and so is a gradient itself.
+
+mod rules;
+mod shapes;
+
+use super::call::{Answer, Call, Results};
+use super::inline::inline;
+use crate::ext::Ops;
+use crate::trace::{Operation, Recorded, Source, Tracer, ValueNo};
+use crate::{Error, Tensor};
+use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
+use bb_ir::op::{Family, Primitive};
+use std::collections::HashMap;
+
+/// The attribute under which the graph to be differentiated is handed to the operator.
+const DIFFERENTIATED: &str = "__differentiated";
+
+/// The most values that the parts of one graph have together.
+const MOST_VALUES: usize = 1 << 20;
+
+/// Gives each `Gradient` of a graph the part of the graph that it differentiates.
+///
+/// One whose `y` does not follow from `xs` and `zs` alone gets none, and fails when it is called.
+pub(crate) fn prepare(graph: &mut Graph) {
+    let is_gradient = |n: &Node| n.domain == "ai.onnx.preview.training" && n.op_type == "Gradient";
+    if !graph.nodes.iter().any(is_gradient) {
+        return;
+    }
+    let index = Index::of(graph);
+    let mut room = MOST_VALUES;
+    // A later one may differentiate an earlier one, which has its part by then.
+    for at in 0..graph.nodes.len() {
+        let Some(node) = graph.nodes.get(at).filter(|node| is_gradient(node)) else { continue };
+        let Some(part) = index.part(graph, node) else { continue };
+        let Some(rest) = room.checked_sub(size(&part)) else { continue };
+        room = rest;
+        let attributes = node.attributes.iter().map(|(name, value)| (name.to_owned(), value.clone()));
+        let own = (DIFFERENTIATED.to_owned(), Attribute::Graph(Box::new(part)));
+        let attributes = Attributes::new(attributes.chain([own]).collect());
+        if let Some(node) = graph.nodes.get_mut(at) {
+            node.attributes = attributes;
+        }
+    }
+}
+
+/// The number of values of a graph and of the parts in it.
+fn size(graph: &Graph) -> usize {
+    let parts = graph.nodes.iter().filter_map(|n| n.attributes.graph(DIFFERENTIATED).ok().flatten());
+    graph.values.len() + parts.map(size).sum::<usize>()
+}
+
+/// What a graph's values are called and come from.
+struct Index {
+    names: HashMap<String, ValueId>,
+    /// For each value, the node that makes it.
+    makers: Vec<Option<usize>>,
+    /// Which values are constants.
+    constants: Vec<bool>,
+}
+
+impl Index {
+    fn of(graph: &Graph) -> Index {
+        let mut makers = vec![None; graph.values.len()];
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for value in node.outputs.iter().flatten() {
+                if let Some(slot) = makers.get_mut(value.index()) {
+                    *slot = Some(at);
+                }
+            }
+        }
+        let mut constants = vec![false; graph.values.len()];
+        for (value, _) in &graph.constants {
+            if let Some(slot) = constants.get_mut(value.index()) {
+                *slot = true;
+            }
+        }
+        let names =
+            graph.values.iter().zip(0..).map(|(value, at)| (value.name.clone(), ValueId(at))).collect();
+        Index { names, makers, constants }
+    }
+
+    /// The values of a list of names.
+    fn named(&self, node: &Node, list: &str) -> Option<Vec<ValueId>> {
+        let names = node.attributes.texts(list).ok()?.unwrap_or_default();
+        names.iter().map(|name| self.names.get(std::str::from_utf8(name).ok()?).copied()).collect()
+    }
+
+    /// The part of a graph that a node differentiates; values keep their numbers.
+    fn part(&self, graph: &Graph, node: &Node) -> Option<Graph> {
+        let mut inputs = self.named(node, "xs")?;
+        inputs.extend(self.named(node, "zs")?);
+        let y = *self.names.get(node.attributes.text("y").ok()??)?;
+        let mut given = vec![false; graph.values.len()];
+        for input in &inputs {
+            *given.get_mut(input.index())? = true;
+        }
+        let mut needed = vec![false; graph.values.len()];
+        let mut open = vec![y];
+        while let Some(value) = open.pop() {
+            let at = value.index();
+            if *given.get(at)? || std::mem::replace(needed.get_mut(at)?, true) || *self.constants.get(at)? {
+                continue;
+            }
+            open.extend(graph.nodes.get((*self.makers.get(at)?)?)?.inputs.iter().flatten());
+        }
+        let inner = |value: &ValueId| needed.get(value.index()).copied().unwrap_or(false);
+        Some(Graph {
+            name: graph.name.clone(),
+            values: graph.values.clone(),
+            outputs: vec![y],
+            constants: graph.constants.iter().filter(|(value, _)| inner(value)).cloned().collect(),
+            captures: Vec::new(),
+            nodes: graph.nodes.iter().filter(|n| n.outputs.iter().flatten().any(inner)).cloned().collect(),
+            inputs,
+        })
+    }
+}
+
+/// `Gradient`.
+pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    let Some(graph) = call.attributes().graph(DIFFERENTIATED).map_err(Error::from)? else {
+        let problem = "is no value of the graph that follows from `xs` and `zs` alone";
+        return Err(call.wrong("y", problem).into());
+    };
+    let inputs = call.all()?;
+    let tracer = Tracer::default();
+    let traced: Vec<_> =
+        inputs.iter().zip(0..).map(|(x, at)| tracer.input(at, x.dtype(), x.shape(), false, None)).collect();
+    let outputs = inline(&tracer, graph, &traced, &|problem| call.wrong("y", problem))?;
+    let Some(y) = outputs.first() else { return Err(call.wrong("y", "is missing").into()) };
+    let y = y.no();
+    let mut tape = Tape { on, call, recorded: tracer.finish(), values: Vec::new() };
+    tape.run(&inputs)?;
+    let xs = call.attributes().texts("xs").map_err(Error::from)?.unwrap_or_default().len();
+    let gradients = tape.backwards(y, xs)?;
+    let mut results: Results<B::Tensor> = Results::new();
+    for (x, gradient) in inputs.iter().zip(gradients) {
+        results.push(Some(match gradient {
+            Some(gradient) => gradient,
+            None => on.zeros(x.shape(), x.dtype())?,
+        }));
+    }
+    Ok(results)
+}
+
+/// What was traced, and what its values are.
+struct Tape<'a, B: Ops + ?Sized> {
+    on: &'a B,
+    call: &'a Call<'a, B::Tensor>,
+    recorded: Recorded,
+    values: Vec<Option<B::Tensor>>,
+}
+
+impl<B: Ops + ?Sized> Tape<'_, B> {
+    fn value(&self, no: ValueNo) -> Option<&B::Tensor> {
+        self.values.get(no as usize).and_then(Option::as_ref)
+    }
+
+    /// Runs the steps at `inputs`.
+    fn run(&mut self, inputs: &[&B::Tensor]) -> Result<(), B::Error> {
+        let on = self.on;
+        for value in &self.recorded.values {
+            self.values.push(match value.source {
+                Source::Input(at) => inputs.get(at as usize).map(|x| (*x).clone()),
+                Source::Constant(at) => {
+                    self.recorded.constants.get(at as usize).map(|x| on.constant(x)).transpose()?
+                }
+                Source::Weight(_) | Source::Step => None,
+            });
+        }
+        for step in &self.recorded.steps {
+            let Operation::Row(spec) = step.operation else {
+                let problem = format!("needs `{}`, which has no derivative", step.operation.name());
+                return Err(self.call.wrong("y", problem).into());
+            };
+            let operands: Vec<_> = step.inputs.iter().map(|no| no.and_then(|no| self.value(no))).collect();
+            let results = crate::ext::call(on, spec, &operands, &step.params)?;
+            for (no, result) in step.outputs.iter().zip(results) {
+                if let Some(slot) = self.values.get_mut(*no as usize) {
+                    *slot = Some(result);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the gradients of the sum of `y` by the first `count` inputs; `None` where it does not depend on one.
+    fn backwards(&self, y: ValueNo, count: usize) -> Result<Vec<Option<B::Tensor>>, B::Error> {
+        let on = self.on;
+        let mut depends: Vec<bool> = self
+            .recorded
+            .values
+            .iter()
+            .map(|v| matches!(v.source, Source::Input(at) if (at as usize) < count) && v.dtype.is_float())
+            .collect();
+        let is = |depends: &[bool], no: ValueNo| depends.get(no as usize).copied().unwrap_or(false);
+        for step in &self.recorded.steps {
+            let any = step.inputs.iter().flatten().any(|no| is(&depends, *no));
+            for no in step.outputs.iter().filter(|_| any) {
+                let float = self.recorded.values.get(*no as usize).is_some_and(|v| v.dtype.is_float());
+                if let Some(slot) = depends.get_mut(*no as usize) {
+                    *slot = float;
+                }
+            }
+        }
+        let mut gradients: Vec<Option<B::Tensor>> = vec![None; self.values.len()];
+        if let (Some(value), Some(slot)) = (self.value(y), gradients.get_mut(y as usize)) {
+            *slot = Some(on.ones(value.shape(), value.dtype())?);
+        }
+        for step in self.recorded.steps.iter().rev() {
+            let of_results: Vec<_> =
+                step.outputs.iter().map(|no| gradients.get(*no as usize).cloned().flatten()).collect();
+            if of_results.iter().all(Option::is_none)
+                || !step.inputs.iter().flatten().any(|no| is(&depends, *no))
+            {
+                continue;
+            }
+            let operands: Vec<_> = step.inputs.iter().flatten().filter_map(|no| self.value(*no)).collect();
+            let results: Vec<_> = step.outputs.iter().filter_map(|no| self.value(*no)).collect();
+            let primitive = match step.operation {
+                Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
+                _ => None,
+            };
+            let Some(primitive) = primitive else {
+                let problem = format!("needs `{}`, which has no derivative", step.operation.name());
+                return Err(self.call.wrong("y", problem).into());
+            };
+            let of_operands = rules::rule(on, primitive, &operands, &results, &step.params, &of_results)?;
+            for (no, gradient) in step.inputs.iter().flatten().zip(of_operands) {
+                let (Some(slot), Some(gradient)) = (gradients.get_mut(*no as usize), gradient) else {
+                    continue;
+                };
+                if is(&depends, *no) {
+                    *slot = Some(match slot.take() {
+                        Some(sum) => on.add(&sum, &gradient)?,
+                        None => gradient,
+                    });
+                }
+            }
+        }
+        let input = |at: usize| {
+            let found = |v: &crate::trace::Value| matches!(v.source, Source::Input(i) if i as usize == at);
+            let no = self.recorded.values.iter().position(found)?;
+            gradients.get(no).cloned().flatten()
+        };
+        Ok((0..count).map(input).collect())
+    }
+}

@@ -1,0 +1,129 @@
+//! How gradients take the extents of what they are gradients of.
+
+use crate::ext::Ops;
+use crate::{Error, Tensor};
+use bb_ir::Axis;
+
+/// Sums what was broadcast, so that the gradient has the extents of `x`.
+pub(super) fn unbroadcast<B: Ops + ?Sized>(
+    on: &B,
+    g: &B::Tensor,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    if g.shape() == x.shape() {
+        return Ok(g.clone());
+    }
+    let new = g.rank().saturating_sub(x.rank());
+    let grown = g.shape().iter().skip(new).zip(x.shape()).enumerate();
+    let axes: Vec<i64> = (0..new)
+        .chain(grown.filter(|(_, (have, want))| have != want).map(|(axis, _)| new + axis))
+        .map(|axis| axis as i64)
+        .collect();
+    let sums = if axes.is_empty() { g.clone() } else { on.reduce_sum(g, &axes, true)? };
+    on.reshape(&sums, x.shape())
+}
+
+/// The axes that a reduction names, all if it names none, not negative.
+pub(super) fn reduced(axes: &[i64], rank: usize) -> Result<Vec<i64>, Error> {
+    if axes.is_empty() {
+        return Ok((0..rank as i64).collect());
+    }
+    axes.iter().map(|&axis| Ok(Axis::new(axis, rank)?.get() as i64)).collect()
+}
+
+/// Gives reduced dimensions back to a result, as 1.
+pub(super) fn kept<B: Ops + ?Sized>(
+    on: &B,
+    y: &B::Tensor,
+    x: &B::Tensor,
+    axes: &[i64],
+) -> Result<B::Tensor, B::Error> {
+    let axes = reduced(axes, x.rank())?;
+    let shape: Vec<usize> = x
+        .shape()
+        .iter()
+        .zip(0i64..)
+        .map(|(&extent, axis)| if axes.contains(&axis) { 1 } else { extent })
+        .collect();
+    on.reshape(y, &shape)
+}
+
+/// The gradient of a product of matrices by each operand.
+pub(super) fn matmul<B: Ops + ?Sized>(
+    on: &B,
+    a: &B::Tensor,
+    b: &B::Tensor,
+    g: &B::Tensor,
+) -> Result<[B::Tensor; 2], B::Error> {
+    // A vector is a row or a column, whose extent of 1 the product omits.
+    let row = if a.rank() == 1 { on.unsqueeze(a, &[0])? } else { a.clone() };
+    let column = if b.rank() == 1 { on.unsqueeze(b, &[1])? } else { b.clone() };
+    let mut wide = g.clone();
+    if b.rank() == 1 {
+        wide = on.unsqueeze(&wide, &[wide.rank() as i64])?;
+    }
+    if a.rank() == 1 {
+        wide = on.unsqueeze(&wide, &[wide.rank() as i64 - 1])?;
+    }
+    let turned = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+        if let [.., row, column] = perm.as_mut_slice() {
+            std::mem::swap(row, column);
+        }
+        on.transpose(x, &perm)
+    };
+    let by_a = unbroadcast(on, &on.matmul(&wide, &turned(&column)?)?, &row)?;
+    let by_b = unbroadcast(on, &on.matmul(&turned(&row)?, &wide)?, &column)?;
+    Ok([on.reshape(&by_a, a.shape())?, on.reshape(&by_b, b.shape())?])
+}
+
+/// Puts what was selected along an axis of `shape` back: row `i` sums the rows of `g` that came from there.
+///
+/// `from` holds where each row came from, not negative, of as many dimensions as it takes in `g`.
+pub(super) fn scattered<B: Ops + ?Sized>(
+    on: &B,
+    g: &B::Tensor,
+    shape: &[usize],
+    from: &B::Tensor,
+    axis: usize,
+) -> Result<B::Tensor, B::Error> {
+    let too_large = || bb_ir::Error::Shapes { op: "gather", left: shape.into(), right: g.shape().into() };
+    let count = |extents: &[usize]| bb_ir::element_count(extents).ok_or_else(|| Error::from(too_large()));
+    let (before, rest) = shape.split_at(axis.min(shape.len()));
+    let (&extent, after) = rest.split_first().unwrap_or((&1, &[]));
+    let (rows, before_count, after_count) = (count(from.shape())?, count(before)?, count(after)?);
+    // A matrix of which column `i` marks the rows that came from `i`.
+    let places: Vec<i64> = (0..extent as i64).collect();
+    let places = on.host(&[extent, 1], &places)?;
+    let marks = on.equal(&places, &on.reshape(from, &[1, rows])?)?;
+    let marks = crate::ext::math::to(on, &marks, g.dtype())?;
+    let flat = on.reshape(g, &[before_count, rows, after_count])?;
+    on.reshape(&on.matmul(&marks, &flat)?, shape)
+}
+
+/// Where the elements that a slice takes along one dimension come from.
+pub(super) fn sliced(extent: usize, start: i64, end: i64, step: i64) -> Vec<i64> {
+    let n = extent as i64;
+    let from_end = |at: i64| if at < 0 { at.saturating_add(n) } else { at };
+    let (least, most) = if step < 0 { (-1, n - 1) } else { (0, n) };
+    let (start, end) = (from_end(start).clamp(least, most), from_end(end).clamp(least, most));
+    let next = |at: &i64| at.checked_add(step);
+    std::iter::successors(Some(start), next)
+        .take_while(|&at| if step < 0 { at > end } else { at < end && step > 0 })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_come_from_where_numpy_says() {
+        assert_eq!(sliced(5, 1, 4, 1), [1, 2, 3]);
+        assert_eq!(sliced(5, -1, i64::MIN, -2), [4, 2, 0]);
+        assert_eq!(sliced(5, 0, i64::MAX, 3), [0, 3]);
+        assert!(sliced(5, 4, 1, 1).is_empty());
+        assert!(sliced(0, 0, 1, 1).is_empty());
+        assert!(sliced(0, -1, i64::MIN, -1).is_empty());
+    }
+}
