@@ -1,16 +1,20 @@
 //! Discrete Fourier transforms of any length, as products with matrices of roots of unity.
 //!
 //! Complex numbers are pairs along the last dimension, and a pair is two rows and two columns of a matrix, so that
-//! one product serves. Long transforms are taken apart: a composite length into two shorter ones, a prime length
-//! into a convolution of a power of two. Everything is formed in `f64`, since a transform of nothing but rounding
-//! errors should be near nothing.
+//! one product serves for what is real. Transforms of complex numbers, and long ones, are taken apart, which rounds
+//! less often: a composite length into two shorter ones, a long prime length into a convolution of a power of two.
 
-use crate::Tensor;
 use crate::ext::Ops;
+use crate::{Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::convert::{Rounding, cast};
 use std::f64::consts::PI;
 
 /// The most elements of a matrix of roots.
 const MOST: usize = 1 << 20;
+
+/// The greatest composite length that is not taken apart.
+const SHORT: usize = 8;
 
 /// What a transform makes of how many elements.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +44,7 @@ impl Transform {
     }
 }
 
-/// Transforms `x: [..., n, 1]` (real) or `[..., n, 2]` of `f64` along the last dimension but one.
+/// Transforms `x: [..., n, 1]` (real) or `[..., n, 2]` along the last dimension but one.
 ///
 /// The result is `[..., length / 2 + 1, 2]` if onesided, `[..., length, 1]` if onesided and inverse, which takes
 /// complex numbers only, and `[..., length, 2]` otherwise. `length` is positive.
@@ -52,15 +56,16 @@ pub(crate) fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) ->
     let along = lead.len() as i64;
     let x = if taken < *n { on.slice(x, &[0], &[taken as i64], &[along], &[])? } else { x.clone() };
     let (out, out_parts) = if to_real { (t.length, 1) } else { (t.kept(), 2) };
-    if (taken * parts).saturating_mul(out * out_parts) > MOST {
-        return long(on, &x, t);
+    let complex = parts == 2 && !to_real;
+    if complex || (taken * parts).saturating_mul(out * out_parts) > MOST {
+        return apart(on, &x, t);
     }
     let matrix = if to_real {
         mirrored_roots(taken, t)
     } else {
         roots(taken, parts, out, t.length, t.sign(), t.scale())
     };
-    let matrix = on.host(&[taken * parts, out * out_parts], &matrix)?;
+    let matrix = constant(on, &x, &[taken * parts, out * out_parts], &matrix)?;
     let flat: Vec<usize> = lead.iter().copied().chain([taken * parts]).collect();
     let product = on.matmul(&on.reshape(&x, &flat)?, &matrix)?;
     let shape: Vec<usize> = lead.into_iter().chain([out, out_parts]).collect();
@@ -103,8 +108,8 @@ fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
     matrix
 }
 
-/// A transform whose matrix would be too large.
-fn long<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+/// A transform of complex numbers, or one whose matrix would be too large.
+fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
     let along = x.rank() as i64 - 2;
     let x = if x.shape().last() == Some(&1) { extended(on, x, along + 1, 2)? } else { x.clone() };
     let to_real = t.inverse && t.onesided;
@@ -118,7 +123,7 @@ fn long<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tenso
             _ if k < kept => [1.0, 1.0],
             _ => [1.0, -1.0],
         });
-        let signs = on.host(&[t.length, 2], &signs.collect::<Vec<f64>>())?;
+        let signs = constant(on, &x, &[t.length, 2], &signs.collect::<Vec<f64>>())?;
         x = on.mul(&on.gather(&x, &on.host(&[t.length], &order)?, along)?, &signs)?;
     }
     let y = complex(on, &x, t.length, t.sign())?;
@@ -140,6 +145,17 @@ fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) ->
     on.pad(x, None, &pads, "constant")
 }
 
+/// Makes a tensor of the operand's element type.
+fn constant<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    shape: &[usize],
+    elements: &[f64],
+) -> Result<B::Tensor, B::Error> {
+    let wide = TensorData::new(shape, elements).map_err(Error::from)?;
+    on.constant(&cast(&wide, x.dtype(), Rounding::default()).map_err(Error::from)?)
+}
+
 /// Exchanges the dimensions that are second and third from the end.
 fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let rank = x.rank();
@@ -156,8 +172,8 @@ fn times<B: Ops + ?Sized>(
     by: &[(f64, f64)],
 ) -> Result<B::Tensor, B::Error> {
     let parts = |extent: usize| shape.iter().copied().chain([extent]).collect::<Vec<_>>();
-    let re = on.host(&parts(1), &by.iter().map(|c| c.0).collect::<Vec<_>>())?;
-    let im = on.host(&parts(2), &by.iter().flat_map(|c| [-c.1, c.1]).collect::<Vec<_>>())?;
+    let re = constant(on, x, &parts(1), &by.iter().map(|c| c.0).collect::<Vec<_>>())?;
+    let im = constant(on, x, &parts(2), &by.iter().flat_map(|c| [-c.1, c.1]).collect::<Vec<_>>())?;
     let swapped = on.gather(x, &on.host(&[2], &[1i64, 0])?, x.rank() as i64 - 1)?;
     on.add(&on.mul(x, &re)?, &on.mul(&swapped, &im)?)
 }
@@ -166,12 +182,13 @@ fn times<B: Ops + ?Sized>(
 fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
     let lead: Vec<usize> = x.shape().iter().take(x.rank() - 2).copied().collect();
     let shaped = |rest: &[usize]| lead.iter().chain(rest).copied().collect::<Vec<usize>>();
-    if length.saturating_mul(length) * 4 <= MOST {
+    let divisor = (2..).take_while(|d| d * d <= length).filter(|d| length.is_multiple_of(*d)).last();
+    let divisor = divisor.filter(|_| length > SHORT);
+    if divisor.is_none() && length.saturating_mul(length) <= MOST / 4 {
         let matrix = roots(length, 2, length, length, sign, 1.0);
-        let matrix = on.host(&[2 * length, 2 * length], &matrix)?;
+        let matrix = constant(on, x, &[2 * length, 2 * length], &matrix)?;
         return on.reshape(&on.matmul(&on.reshape(x, &shaped(&[2 * length]))?, &matrix)?, x.shape());
     }
-    let divisor = (2..).take_while(|d| d * d <= length).filter(|d| length.is_multiple_of(*d)).last();
     let Some(a) = divisor else { return chirp(on, x, length, sign) };
     let b = length / a;
     let columns = exchanged(on, &on.reshape(x, &shaped(&[a, b, 2]))?)?;

@@ -75,7 +75,7 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
     let length = extent(call, "dft_length", length, 1)?;
     let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
     perm.swap(at, x.rank() - 2);
-    let y = math::widened(on, x, DataType::F64, |x| {
+    let y = math::widened(on, x, DataType::F32, |x| {
         let y = transform(on, &on.transpose(x, &perm)?, Transform { length, inverse, onesided })?;
         on.transpose(&y, &perm)
     })?;
@@ -112,10 +112,10 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
     let places: Vec<i64> =
         (0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)).collect();
     let places = on.host(&[frames, length], &places)?;
-    let y = math::widened(on, x, DataType::F64, |x| {
+    let y = math::widened(on, x, DataType::F32, |x| {
         let mut framed = on.gather(x, &places, 1)?;
         if let Some(window) = window {
-            let weights = math::to(on, window, DataType::F64)?;
+            let weights = math::to(on, window, x.dtype())?;
             framed = on.mul(&framed, &on.reshape(&weights, &[length, 1])?)?;
         }
         transform(on, &framed, Transform { length, inverse: false, onesided })

@@ -36,8 +36,8 @@ def dft(name, shape, axis, t=np.float32, length=None, inverse=False, onesided=Fa
         attributes["axis"] = axis
     elif given:
         inputs["axis"] = np.int64(axis)
-    # Halves round each of many operands; zeros of transforms are zeros up to the rounding of what cancels.
-    absolute = {2: 1e-2}.get(np.dtype(t).itemsize, 1e-5)
+    # Halves round each of many operands; what cancels leaves the rounding of as many terms.
+    absolute = {2: 1e-2, 4: max(1e-5, 2e-6 * y.shape[at])}.get(np.dtype(t).itemsize, 1e-9)
     f.add(name, "DFT", inputs, attributes=attributes, opset=opset, expected=y, absolute=absolute)
 
 
