@@ -155,12 +155,13 @@ pub fn gather_elements<B: Ops + ?Sized>(
     axis: i64,
 ) -> Result<B::Tensor, B::Error> {
     let axis = Axis::new(axis, data.rank()).map_err(Error::from)?.get();
-    if data.rank() != indices.rank() {
+    let mut extents = data.shape().iter().zip(indices.shape()).enumerate();
+    if data.rank() != indices.rank() || extents.any(|(at, (have, asked))| at != axis && asked > have) {
         let (left, right) = (data.shape().into(), indices.shape().into());
         return fail::<B, _>(bb_ir::Error::Shapes { op: "gather_elements", left, right });
     }
     let flat = element_positions(on, data.shape(), indices, axis)?;
-    on.gather(&on.reshape(data, &[data.shape().iter().product()])?, &flat, 0)
+    on.gather(&on.reshape(data, &[bb_ir::element_count(data.shape()).unwrap_or(0)])?, &flat, 0)
 }
 
 /// For each index along `axis`, the position of the element it names among all of a tensor of `shape`.
@@ -171,13 +172,35 @@ pub(crate) fn element_positions<B: Ops + ?Sized>(
     axis: usize,
 ) -> Result<B::Tensor, B::Error> {
     let strides = strides(shape);
-    let extent = shape.get(axis).copied().unwrap_or(0) as i64;
-    let along = from_start(on, indices, &on.host(&[], &[extent])?)?;
-    let along = on.mul(&along, &on.host(&[], &[strides.get(axis).copied().unwrap_or(1)])?)?;
-    match positions(on, indices.shape(), &strides, Some(axis))? {
-        Some(others) => on.add(&along, &others),
-        None => Ok(along),
-    }
+    let extent = on.host(&[], &[shape.get(axis).copied().unwrap_or(0) as i64])?;
+    let indices = from_start(on, indices, &extent)?;
+    let along = on.mul(&indices, &on.host(&[], &[strides.get(axis).copied().unwrap_or(1)])?)?;
+    let flat = match positions(on, indices.shape(), &strides, Some(axis))? {
+        Some(others) => on.add(&along, &others)?,
+        None => along,
+    };
+    refused(on, &flat, &out_of_range(on, &indices, &extent)?, shape)
+}
+
+/// Where indices that count from the start are not below their extents, or were too far below 0.
+fn out_of_range<B: Ops + ?Sized>(
+    on: &B,
+    indices: &B::Tensor,
+    extents: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let negative = on.less(indices, &on.scalar_like(indices, 0.0)?)?;
+    on.or(&negative, &on.greater_or_equal(indices, extents)?)
+}
+
+/// Positions in a tensor of `shape`, of which those that are `wrong` become ones that a gather refuses.
+fn refused<B: Ops + ?Sized>(
+    on: &B,
+    positions: &B::Tensor,
+    wrong: &B::Tensor,
+    shape: &[usize],
+) -> Result<B::Tensor, B::Error> {
+    let end = on.host(&[], &[bb_ir::element_count(shape).unwrap_or(0) as i64])?;
+    on.r#where(wrong, &end, positions)
 }
 
 /// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by positions in row-major order.
@@ -209,17 +232,20 @@ pub(crate) fn tuple_positions<B: Ops + ?Sized>(
     indices: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
     let extents: Vec<i64> = named.iter().map(|&d| d as i64).collect();
-    let indices = from_start(on, indices, &on.host(&[extents.len()], &extents)?)?;
+    let extents = on.host(&[extents.len()], &extents)?;
+    let indices = from_start(on, indices, &extents)?;
     let scaled = on.mul(&indices, &on.host(&[named.len()], &strides(named))?)?;
     let flat = on.reduce_sum(&scaled, &[-1], false)?;
     let size = named.iter().product::<usize>() as i64;
     let steps: Vec<i64> = strides(outer).iter().map(|s| s * size).collect();
-    match positions(on, outer, &steps, None)? {
+    let flat = match positions(on, outer, &steps, None)? {
         Some(batches) => {
             let trailing: Vec<i64> = (outer.len() as i64..flat.rank() as i64).collect();
             let batches = if trailing.is_empty() { batches } else { on.unsqueeze(&batches, &trailing)? };
-            on.add(&flat, &batches)
+            on.add(&flat, &batches)?
         }
-        None => Ok(flat),
-    }
+        None => flat,
+    };
+    let wrong = on.reduce_max(&out_of_range(on, &indices, &extents)?, &[-1], false)?;
+    refused(on, &flat, &wrong, &[outer, named].concat())
 }
