@@ -17,6 +17,10 @@ pub(crate) enum Command {
     Run(Run),
     /// Print a model's inputs, outputs and operators, and what runs each
     Inspect(Inspect),
+    /// Print which operators a backend runs, in which versions, on which element types
+    Coverage(Coverage),
+    /// Run a model on two backends and print where their values part
+    Compare(Compare),
     /// Run every test case below a folder and compare with the expected outputs
     Conformance(Conformance),
     /// Run the cases named on standard input, one at a time, for `conformance`
@@ -79,6 +83,42 @@ pub(crate) struct Inspect {
     pub(crate) shapes: Vec<String>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Coverage {
+    /// Print tables in Markdown, an operator in each row
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compare {
+    /// The model, an .onnx file
+    pub(crate) model: PathBuf,
+    /// The backends: the one that is right, and the one that is tried
+    #[arg(long = "backend", value_name = "NAME", required = true)]
+    pub(crate) backends: Vec<String>,
+    /// A folder with the inputs: input_0.pb, input_1.pb, …; random numbers unless given
+    #[arg(long, value_name = "DIR")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// The seed of the random numbers
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub(crate) random: u64,
+    /// Print every node, not only the first that differs
+    #[arg(long)]
+    pub(crate) per_node: bool,
+    /// The relative tolerance; ONNX's unless given
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) rtol: Option<f64>,
+    /// The absolute tolerance; ONNX's unless given
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) atol: Option<f64>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

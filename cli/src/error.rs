@@ -48,6 +48,9 @@ pub(crate) enum Error {
     #[error("`{}` holds no case: no folder below it has a model.onnx", .dir.display())]
     NoCases { dir: PathBuf },
 
+    #[error("expected two backends, each by --backend NAME; got {got}")]
+    TwoBackends { got: usize },
+
     #[error("the worker process could not be started or talked to")]
     Worker(#[source] std::io::Error),
 

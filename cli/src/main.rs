@@ -3,7 +3,9 @@
 mod args;
 mod backends;
 mod bench;
+mod compare;
 mod conformance;
+mod coverage;
 mod error;
 mod inspect;
 mod render;
@@ -24,6 +26,8 @@ fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Run(options) => run::run(&options),
         Command::Inspect(options) => inspect::inspect(&options),
+        Command::Coverage(options) => coverage::coverage(&options),
+        Command::Compare(options) => compare::compare(&options),
         Command::Conformance(options) => conformance::conformance(&options),
         Command::ConformanceWorker(options) => conformance::worker(&options),
         Command::Bench(options) => bench::bench(&options),

@@ -1,9 +1,12 @@
 //! Operator sets: which versions exist, and what each operator takes.
 
+mod element_types;
 mod operators;
 mod signature;
+mod versions;
 
 pub(crate) use signature::{Lookup, lookup};
+pub use versions::{OperatorVersion, versions};
 
 /// The newest version of ONNX's own operators.
 pub const NEWEST: i64 = 28;

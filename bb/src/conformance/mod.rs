@@ -11,6 +11,7 @@ mod call;
 pub mod cases;
 mod check;
 mod host;
+mod nodes;
 pub mod onnx;
 mod random;
 mod subject;
@@ -19,6 +20,7 @@ pub mod topics;
 pub use call::Call;
 pub use check::{assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, difference};
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
+pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 pub use subject::{Subject, numbers, tensor};
 

@@ -87,7 +87,8 @@ impl Module {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CompileOptions {
-    /// The most bytes that one value of the graph may have; what would be larger is an error before anything runs.
+    /// The most bytes that one value of the graph may have, 4 GiB unless told; what would be larger is an error before
+    /// anything runs.
     pub value_bytes: usize,
     /// The most rounds that all loops of a run may take together, so that a loop which does not end is an error.
     pub rounds: usize,

@@ -93,8 +93,9 @@ impl Default for Tracer {
     }
 }
 
-/// The most bytes that one traced value may have, unless the caller says otherwise: 16 GiB.
-pub(crate) const DEFAULT_LIMIT: usize = 1 << 34;
+/// The most bytes that one traced value may have, unless the caller says otherwise: 4 GiB, beyond what honest models hold in one
+/// value, and below what most machines have.
+pub(crate) const DEFAULT_LIMIT: usize = 1 << 32;
 
 /// The most elements that the evaluator computes; shape arithmetic needs a handful.
 const EVALUATED: usize = 4096;

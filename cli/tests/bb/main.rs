@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod conformance;
+mod coverage;
 mod hostile;
 mod process;
 mod run;

@@ -1,4 +1,4 @@
-//! The commands that tell about models and backends: `inspect`, `bench`, `backends`.
+//! The commands that tell about models and backends: `inspect`, `compare`, `bench`, `backends`.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{custom, model, node};
@@ -55,4 +55,31 @@ fn bench_measures_loading_preparing_and_running() {
     let ended = bb(&["bench", &path, "--runs", "3", "--threads", "1", "--backend", "reference"]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
     assert!(ended.out.contains("MEDIAN"), "{}", ended.out);
+}
+
+#[test]
+fn compare_finds_values_alike() {
+    let folder = folder("compare");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let json = bb(&["compare", &path, "--backend", "cpu", "--backend", "reference", "--json"]).json();
+    assert_eq!((&json["compared"], &json["equal"]), (&2.into(), &true.into()));
+    let ended = bb(&["compare", &path, "--backend", "cpu", "--backend", "whole-graph", "--per-node"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains("Exp") && ended.out.contains("2 values are alike"), "{}", ended.out);
+    let ended = bb(&["compare", &path, "--backend", "cpu"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("expected two backends"), "{}", ended.err);
+}
+
+/// With a tolerance of nothing, two roundings of one exponential are a difference.
+#[test]
+fn compare_prints_the_first_value_that_differs() {
+    let folder = folder("compare-differs");
+    let nodes = vec![node("Neg", &["x"], &["a"]), node("Exp", &["a"], &["b"]), node("Sqrt", &["b"], &["y"])];
+    let path = write(&folder, "model.onnx", &model(&[("x", &[512])], nodes, &[("y", &[512])]));
+    let both = ["compare", &path, "--backend", "cpu", "--backend", "reference", "--rtol", "0", "--atol", "0"];
+    let ended = bb(&both);
+    assert_eq!(ended.code(), 1, "{}", ended.out);
+    assert!(ended.out.contains("`b` of node `Exp_b` (Exp) differs"), "{}", ended.out);
+    assert!(ended.out.contains("cpu:") && ended.out.contains("reference:"), "{}", ended.out);
 }

@@ -1,5 +1,10 @@
 //! What runs each node of a graph on a backend: known before anything runs.
 
+mod matrix;
+mod probe;
+
+pub use matrix::{Matrix, Row};
+
 use crate::Module;
 use crate::ext::OpSet;
 use crate::onnx::Class;
@@ -117,13 +122,22 @@ fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     if plan::is_control_flow(node) {
         return How::Lowered(count);
     }
-    let Some((operator, _)) =
-        crate::onnx::lookup::<crate::trace::Tracer>(&node.domain, &node.op_type, node.opset)
-    else {
+    how_version(&node.domain, &node.op_type, node.opset, natives, count)
+}
+
+/// Finds what runs a version of an operator that is no control flow.
+fn how_version(
+    domain: &str,
+    name: &str,
+    opset: i64,
+    natives: &[(Family, OpSet)],
+    count: Option<usize>,
+) -> How {
+    let Some((operator, _)) = crate::onnx::lookup::<crate::trace::Tracer>(domain, name, opset) else {
         return How::Unsupported;
     };
-    let primitive = node.domain.is_empty() && Primitive::from_name(&node.op_type).is_some();
-    if primitive || crate::ext::is_native(&node.op_type, natives) {
+    let primitive = domain.is_empty() && Primitive::from_name(name).is_some();
+    if primitive || crate::ext::is_native(name, natives) {
         return How::Native;
     }
     match operator.class {

@@ -1,0 +1,85 @@
+//! Lists the versions of ONNX's operators, with the element types of each.
+
+use super::element_types::{ML, ONNX, PREVIEW, Row, SETS, TRAINING};
+use crate::DataType;
+
+/// A version of an operator.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OperatorVersion {
+    /// The domain; empty for `ai.onnx`.
+    pub domain: &'static str,
+    /// The operator, as in `ReduceSum`.
+    pub name: &'static str,
+    /// The opset that brought this version; it holds until the next version's.
+    pub since: i64,
+    /// The element types of the operand that has the type of the first result; where none has, of the operand that
+    /// takes the most, or of the result. `None` if this version took the operator away.
+    pub types: Option<Vec<DataType>>,
+}
+
+/// Lists every version of every operator of ONNX's domains, by domain, name and version.
+///
+/// # Examples
+///
+/// ```
+/// let mut add = bb_ir::opset::versions().filter(|v| v.domain.is_empty() && v.name == "Add");
+/// assert_eq!(add.next().map(|v| v.since), Some(1));
+/// ```
+pub fn versions() -> impl Iterator<Item = OperatorVersion> {
+    let domains: [(&str, &[Row]); 4] = [
+        ("", ONNX),
+        ("ai.onnx.ml", ML),
+        ("ai.onnx.preview", PREVIEW),
+        ("ai.onnx.preview.training", TRAINING),
+    ];
+    domains.into_iter().flat_map(|(domain, rows)| {
+        rows.iter().flat_map(move |&(name, versions)| {
+            versions.split(' ').filter_map(move |text| {
+                let (since, set) = text.split_once(':')?;
+                let since = since.parse().ok()?;
+                let types = set
+                    .parse::<usize>()
+                    .ok()
+                    .and_then(|set| SETS.get(set))
+                    .map(|set| set.split(' ').filter_map(DataType::from_name).collect());
+                Some(OperatorVersion { domain, name, since, types })
+            })
+        })
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_can_be_read() {
+        let cells = [ONNX, ML, PREVIEW, TRAINING].iter().flat_map(|rows| rows.iter());
+        let count: usize = cells.map(|(_, versions)| versions.split(' ').count()).sum();
+        assert_eq!(versions().count(), count);
+        for set in SETS {
+            assert!(set.split(' ').all(|t| t.is_empty() || DataType::from_name(t).is_some()), "{set}");
+        }
+    }
+
+    #[test]
+    fn types_are_those_of_the_schema() {
+        let find = |name: &str, since| {
+            versions().find(|v| v.domain.is_empty() && v.name == name && v.since == since).unwrap().types
+        };
+        use DataType::{BF16, F16, F32, F64};
+        assert_eq!(find("Sqrt", 6), Some(vec![F32, F64, F16]));
+        assert_eq!(find("Sqrt", 13), Some(vec![F32, F64, F16, BF16]));
+        assert_eq!(find("Upsample", 10), None);
+    }
+
+    /// The two tables come from the same schemas.
+    #[test]
+    fn versions_agree_with_the_signatures() {
+        for v in versions() {
+            let found = super::super::lookup(v.domain, v.name, v.since) != super::super::Lookup::Missing;
+            assert_eq!(found, v.types.is_some(), "{} {}", v.name, v.since);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `bb coverage`: which operators a backend runs, in which versions, on which element types.
+
+use crate::error::Result;
+use crate::{args, render};
+use bb::DataType;
+use bb::coverage::{Matrix, Row};
+use std::process::ExitCode;
+
+pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
+    let handle = bb::backend(&options.common.backend)?;
+    let matrix = Matrix::of(&**handle.runtime());
+    if options.common.json {
+        println!("{}", serde_json::to_string_pretty(&json(&matrix))?);
+    } else if options.markdown {
+        print!("{}", markdown(&matrix));
+    } else {
+        let mut table = render::table(["OPERATOR", "DOMAIN", "SINCE", matrix.backend, "TYPES", "REFUSED"]);
+        for row in &matrix.rows {
+            let since = row.since.to_string();
+            let (served, refused) = (words(&row.served), words(&row.refused));
+            let cells = [row.name, domain(row.domain), &since, &row.how.to_string(), &served, &refused];
+            table.add_row(cells);
+        }
+        println!("{table}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn json(matrix: &Matrix) -> serde_json::Value {
+    let names = |types: &[DataType]| -> Vec<&str> { types.iter().map(|t| t.name()).collect() };
+    let rows: Vec<serde_json::Value> = matrix
+        .rows
+        .iter()
+        .map(|row| {
+            serde_json::json!({
+                "domain": row.domain, "operator": row.name, "since": row.since, "runs": row.how.to_string(),
+                "types": names(&row.served), "refused": names(&row.refused),
+            })
+        })
+        .collect();
+    serde_json::json!({ "backend": matrix.backend, "operators": rows })
+}
+
+/// Writes the matrix with an operator in each row, a table per domain. What neighbouring versions share is written once;
+/// a middle dot is between those that differ.
+fn markdown(matrix: &Matrix) -> String {
+    let mut out = String::new();
+    let mut last = None;
+    for rows in matrix.rows.chunk_by(|a, b| (a.domain, a.name) == (b.domain, b.name)) {
+        let Some(row) = rows.first() else { continue };
+        if last != Some(row.domain) {
+            last = Some(row.domain);
+            let gap = if out.is_empty() { "" } else { "\n" };
+            let (domain, backend) = (domain(row.domain), matrix.backend);
+            out +=
+                &format!("{gap}| `{domain}` | since | on `{backend}` | element types |\n|---|---|---|---|\n");
+        }
+        let (mut since, mut how, mut types) = (Vec::new(), Vec::new(), Vec::new());
+        for same in rows.chunk_by(alike) {
+            let Some(first) = same.first() else { continue };
+            let versions: Vec<String> = same.iter().map(|r| r.since.to_string()).collect();
+            since.push(versions.join(", "));
+            how.push(first.how.to_string());
+            types.push(match (&*first.served, &*first.refused) {
+                ([], []) => "as its function".to_owned(),
+                ([], _) => "none".to_owned(),
+                (served, _) => words(served),
+            });
+        }
+        how.dedup();
+        let [since, how, types] = [since, how, types].map(|cells| cells.join(" · "));
+        out += &format!("| {} | {since} | {how} | {types} |\n", row.name);
+    }
+    out
+}
+
+/// Whether two versions of an operator are served alike.
+fn alike(a: &Row, b: &Row) -> bool {
+    (a.how, &a.served, &a.refused) == (b.how, &b.served, &b.refused)
+}
+
+fn domain(name: &'static str) -> &'static str {
+    if name.is_empty() { "ai.onnx" } else { name }
+}
+
+/// The groups of element types that have a word of their own.
+const GROUPS: [(&str, &[DataType]); 4] = {
+    use DataType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+    [
+        ("numbers", &[F32, F64, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64]),
+        ("floats", &[F32, F64, F16, BF16]),
+        ("integers", &[I8, I16, I32, I64, U8, U16, U32, U64]),
+        ("unsigned", &[U8, U16, U32, U64]),
+    ]
+};
+
+/// Lists element types, whole groups by their words.
+fn words(types: &[DataType]) -> String {
+    let mut rest = types.to_vec();
+    let mut words = Vec::new();
+    for (word, group) in GROUPS {
+        if group.iter().all(|t| rest.contains(t)) {
+            rest.retain(|t| !group.contains(t));
+            words.push(word);
+        }
+    }
+    words.extend(rest.iter().map(|t| t.name()));
+    words.join(" ")
+}
