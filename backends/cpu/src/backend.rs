@@ -26,7 +26,7 @@ const KEPT: usize = 1 << 30;
 /// # }
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "cpu", extensions(Create, Scalar, Nn, Llm, Index, Bits))]
+#[bb(name = "cpu", extensions(Create, Scalar, Nn, Llm, Index, Bits, Image))]
 pub struct Cpu {
     pool: Arc<Pool>,
     threads: Option<Arc<rayon::ThreadPool>>,

@@ -1,8 +1,9 @@
 //! `Bits`: integers as bits. Bodies compute on the host.
 
 use super::{HostBody, Ops};
-use crate::{Error, Tensor};
+use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
+use bb_ir::op::{Param, take};
 
 crate::ext::family::family! { [
     /// Integers as bits.
@@ -23,6 +24,11 @@ crate::ext::family::family! { [
 
     /// The bits that it has not. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
     BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor;
+
+    /// The same bits as another type of as many. Types: all but strings.
+    ///
+    /// Source: ONNX `BitCast`, opset 26.
+    BitCast 26 = bit_cast(x: Tensor; to: Type) -> Tensor;
 }
 
 /// Declares bodies that join the bytes of two operands.
@@ -63,6 +69,29 @@ static NOT: HostBody = HostBody {
 pub fn bitwise_not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     integers::<B>("BitwiseNot", x)?;
     only(on, &NOT, &[Some(x)], x.shape().into())
+}
+
+static CAST: HostBody = HostBody {
+    name: "bit_cast",
+    random: false,
+    run: |inputs, params| {
+        let to = take::Type("bit_cast", params.first())?;
+        let casts = inputs.iter().flatten().map(|x| Ok(TensorData::adopt(to, x.shape(), x.bytes().clone())?));
+        casts.collect()
+    },
+};
+
+/// The body of [`Bits::bit_cast`].
+pub fn bit_cast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, to: DataType) -> Result<B::Tensor, B::Error> {
+    let from = x.dtype();
+    if from == DataType::String || to == DataType::String || from.bits() != to.bits() {
+        return crate::ext::fail::<B, _>(bb_ir::Error::DataType { expected: to, got: from });
+    }
+    if from == to {
+        return on.identity(x);
+    }
+    let y = on.on_host(&CAST, &[Some(x)], &[Param::Type(to)], &[(to, x.shape().into())])?;
+    Ok(crate::call::only(CAST.name, y)?)
 }
 
 /// Refuses what is no integer of whole bytes.

@@ -4,10 +4,10 @@
 //! one product serves for what is real. Transforms of complex numbers, and long ones, are taken apart, which rounds
 //! less often: a composite length into two shorter ones, a long prime length into a convolution of a power of two.
 
-use crate::ext::Ops;
+use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::{DataType, TensorData};
 use std::f64::consts::PI;
 
 /// The most elements of a matrix of roots.
@@ -16,15 +16,52 @@ const MOST: usize = 1 << 20;
 /// The greatest composite length that is not taken apart.
 const SHORT: usize = 8;
 
+/// The body of [`Image::dft`](super::Image::dft).
+pub fn dft<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    length: i64,
+    inverse: bool,
+    onesided: bool,
+) -> Result<B::Tensor, B::Error> {
+    let wrong = |param, problem| {
+        Error::from(bb_ir::Error::Param { op: "dft", param, problem, shape: x.shape().into() }).into()
+    };
+    let parts = match *x.shape() {
+        [.., _, parts @ 1..=2] => parts,
+        _ => {
+            return Err(wrong(
+                "x",
+                "must have a dimension of 1 or 2 parts behind the one that is transformed",
+            ));
+        }
+    };
+    if onesided && (parts == 2) != inverse {
+        return Err(wrong(
+            "onesided",
+            "is about transforms of real signals, and inverses of complex frequencies",
+        ));
+    }
+    match usize::try_from(length) {
+        Ok(length @ 1..=LONGEST) => {
+            math::widened(on, x, DataType::F32, |x| transform(on, x, Transform { length, inverse, onesided }))
+        }
+        _ => Err(wrong("length", "must be positive, and what memory can hold")),
+    }
+}
+
+/// The longest transform.
+const LONGEST: usize = 1 << 25;
+
 /// What a transform makes of how many elements.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Transform {
+struct Transform {
     /// The number of elements that are transformed: more than the operand's are zeros, fewer leave some out.
-    pub(crate) length: usize,
+    length: usize,
     /// Whether from frequencies to a signal, divided by the length.
-    pub(crate) inverse: bool,
+    inverse: bool,
     /// Whether the half of the frequencies that the other one mirrors is left out: of a real signal's.
-    pub(crate) onesided: bool,
+    onesided: bool,
 }
 
 impl Transform {
@@ -48,7 +85,7 @@ impl Transform {
 ///
 /// The result is `[..., length / 2 + 1, 2]` if onesided, `[..., length, 1]` if onesided and inverse, which takes
 /// complex numbers only, and `[..., length, 2]` otherwise. `length` is positive.
-pub(crate) fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
+fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
     let [lead @ .., n, parts] = x.shape() else { return on.identity(x) };
     let (lead, parts) = (lead.to_vec(), *parts);
     let to_real = t.inverse && t.onesided;

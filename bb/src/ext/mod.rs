@@ -4,6 +4,7 @@
 //! others run the body beside the family's table. [`Extended`] runs every family on every backend.
 
 mod angle;
+mod deform;
 mod extended;
 mod family;
 pub(crate) mod fourier;
@@ -12,6 +13,7 @@ mod named;
 
 pub mod bits;
 pub mod create;
+pub mod image;
 pub mod index;
 pub mod llm;
 pub(crate) mod math;
@@ -19,16 +21,19 @@ pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
 mod random;
+mod region;
 pub(crate) mod sample;
 pub mod scalar;
 pub(crate) mod scatter;
 pub(crate) mod sort;
+mod unpool;
 pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, OpSet};
 pub use host::{HostBody, HostRun};
+pub use image::{Image, ImageOp};
 pub use index::{Index, IndexOp};
 pub use llm::{Llm, LlmOp};
 pub use nn::{Nn, NnOp};
@@ -44,7 +49,7 @@ use bb_ir::{DataType, Shape, TensorData};
 ///
 /// [`Extended`] is this for any backend; so is [`Tracer`]. A backend that adopted every family may be it too, with an
 /// empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -154,6 +159,7 @@ families! {
     Llm llm LlmOp;
     Index index IndexOp;
     Bits bits BitsOp;
+    Image image ImageOp;
 }
 
 /// A backend's own error, or the one that `bb` would report.
@@ -172,6 +178,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Llm => LlmOp::from_name(name).map(|op| op as u16),
             Family::Index => IndexOp::from_name(name).map(|op| op as u16),
             Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
+            Family::Image => ImageOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

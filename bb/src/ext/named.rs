@@ -8,6 +8,7 @@
 macro_rules! __family {
     ($item:ident Bits $($with:tt)*) => { $crate::__family_item! { $item bits BitsOp $($with)* } };
     ($item:ident Create $($with:tt)*) => { $crate::__family_item! { $item create CreateOp $($with)* } };
+    ($item:ident Image $($with:tt)*) => { $crate::__family_item! { $item image ImageOp $($with)* } };
     ($item:ident Index $($with:tt)*) => { $crate::__family_item! { $item index IndexOp $($with)* } };
     ($item:ident Llm $($with:tt)*) => { $crate::__family_item! { $item llm LlmOp $($with)* } };
     ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
@@ -15,7 +16,7 @@ macro_rules! __family {
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Bits`, `Create`, `Index`, `Llm`, `Nn` and `Scalar`"
+            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Nn` and `Scalar`"
         )}
     };
 }

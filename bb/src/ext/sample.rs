@@ -4,8 +4,8 @@
 //! products of the dimensions' weights.
 
 use super::movement::strides;
-use crate::ext::{Ops, math};
-use crate::{DataType, Tensor};
+use crate::ext::{Ops, fail, math};
+use crate::{DataType, Error, Tensor};
 
 /// What lies between elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -229,4 +229,79 @@ pub(crate) fn sample<B: Ops + ?Sized>(
 /// Zeros of any element type; empty strings of strings.
 pub(crate) fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorData, crate::Error> {
     Ok(bb_ir::TensorData::zeros(dtype, shape, 1 << 30)?)
+}
+
+/// The type in which positions and weighted sums of these are formed.
+pub(super) fn wide(types: [DataType; 2]) -> DataType {
+    let exact =
+        |t| matches!(t, DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64);
+    if types.into_iter().any(exact) { DataType::F64 } else { DataType::F32 }
+}
+
+/// The body of [`Image::grid_sample`](super::Image::grid_sample).
+pub fn grid_sample<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    grid: &B::Tensor,
+    mode: &str,
+    padding: &str,
+    align_corners: bool,
+) -> Result<B::Tensor, B::Error> {
+    let wrong = |what: &str, got: &str, expected: &str| Error::Operator {
+        op: "GridSample".to_owned(),
+        what: what.to_owned(),
+        problem: format!("is `{got}`, expected {expected}"),
+    };
+    let between = match mode {
+        "nearest" => Between::Nearest,
+        "linear" => Between::Linear,
+        "cubic" => Between::Cubic,
+        other => return fail::<B, _>(wrong("mode", other, "`nearest`, `linear` or `cubic`")),
+    };
+    let centres = align_corners;
+    let beyond = match padding {
+        "zeros" => Beyond::Zeros,
+        "border" => Beyond::Border { centres },
+        "reflection" => Beyond::Mirror { centres },
+        other => return fail::<B, _>(wrong("padding_mode", other, "`zeros`, `border` or `reflection`")),
+    };
+    let shapes =
+        || bb_ir::Error::Shapes { op: "grid_sample", left: x.shape().into(), right: grid.shape().into() };
+    let ([n, c, dims @ ..], [batch, out @ .., r]) = (x.shape(), grid.shape()) else {
+        return fail::<B, _>(shapes());
+    };
+    if n != batch || *r != dims.len() || out.len() != dims.len() || dims.is_empty() {
+        return fail::<B, _>(shapes());
+    }
+    if between != Between::Nearest && !x.dtype().is_compute() {
+        return fail::<B, _>(bb_ir::Error::Unsupported { op: "grid_sample", dtype: x.dtype() });
+    }
+    if !grid.dtype().is_float() || !grid.dtype().is_compute() {
+        return fail::<B, _>(bb_ir::Error::Unsupported { op: "grid_sample", dtype: grid.dtype() });
+    }
+    let shape: Vec<usize> = [*n, *c].into_iter().chain(out.iter().copied()).collect();
+    let count: usize = out.iter().product();
+    if shape.contains(&0) {
+        return on.constant(&blank(x.dtype(), &shape)?);
+    }
+    if dims.contains(&0) {
+        return fail::<B, _>(shapes());
+    }
+    let grid = math::to(on, grid, wide([x.dtype(), grid.dtype()]))?;
+    let positions: Vec<B::Tensor> = dims
+        .iter()
+        .enumerate()
+        .map(|(i, &extent)| {
+            // The innermost dimension comes first.
+            let at = (r - 1 - i) as i64;
+            let share = on.slice(&grid, &[at], &[at + 1], &[-1], &[])?;
+            let share = on.add(&on.reshape(&share, &[*n, count])?, &on.scalar_like(&grid, 1.0)?)?;
+            // -1 and 1 are the outermost centres, or the outermost edges.
+            let (steps, shift) = if centres { (extent as f64 - 1.0, 0.0) } else { (extent as f64, -0.5) };
+            let scaled = on.mul(&share, &on.scalar_like(&grid, steps / 2.0)?)?;
+            on.add(&scaled, &on.scalar_like(&grid, shift)?)
+        })
+        .collect::<Result<_, _>>()?;
+    let y = sample(on, x, &positions, between, beyond)?;
+    math::to(on, &on.reshape(&y, &shape)?, x.dtype())
 }

@@ -2,10 +2,9 @@
 
 use super::call::{Answer, Call, one};
 use crate::ext::sample::blank;
-use crate::ext::{HostBody, Ops, math};
+use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
-use bb_ir::op::Param;
-use bb_ir::{Axis, Shape, TensorData};
+use bb_ir::{Axis, Shape};
 
 /// `CenterCropPad`: a negative padding crops.
 pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
@@ -114,27 +113,6 @@ fn overlaps(w: &crate::ext::window::Windows, extent: usize) -> Vec<i64> {
     table
 }
 
-/// Puts elements where indices say, among zeros.
-static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unpool };
-
-fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
-    let width = x.dtype().bits() / 8;
-    let zeros = TensorData::zeros(x.dtype(), shape, usize::MAX)?;
-    let mut bytes = zeros.bytes().to_vec();
-    for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
-        let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
-        let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
-        let slot = slot.ok_or_else(|| Error::Operator {
-            op: "MaxUnpool".to_owned(),
-            what: "operand 1".to_owned(),
-            problem: format!("names element {index} of {}", zeros.len()),
-        })?;
-        slot.copy_from_slice(element);
-    }
-    Ok(vec![TensorData::adopt(x.dtype(), shape, bytes.into())?])
-}
-
 /// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
 pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
@@ -159,13 +137,7 @@ pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         let made = reach.and_then(|r| r.checked_sub(before)?.checked_sub(after)?.try_into().ok());
         shape.push(made.ok_or_else(|| call.wrong("pads", "leave a negative extent"))?);
     }
-    let body = on.on_host(
-        &UNPOOL,
-        &[Some(x), Some(indices)],
-        &[Param::Extents(shape.to_vec().into())],
-        &[(x.dtype(), shape.clone())],
-    )?;
-    let y = crate::call::only(UNPOOL.name, body)?;
+    let y = on.max_unpool(x, indices, &shape)?;
     let Some(wanted) = call.optional(2) else { return Ok(one(y)) };
     let wanted = on.ints(wanted)?;
     let ends: Option<Vec<i64>> = (wanted.len() == shape.len())

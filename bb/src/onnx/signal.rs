@@ -1,7 +1,6 @@
 //! Fourier transforms, windows, and the weights of the mel scale.
 
 use super::call::{Answer, Call, one};
-use crate::ext::fourier::{Transform, transform};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
@@ -75,11 +74,8 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
     let length = extent(call, "dft_length", length, 1)?;
     let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
     perm.swap(at, x.rank() - 2);
-    let y = math::widened(on, x, DataType::F32, |x| {
-        let y = transform(on, &on.transpose(x, &perm)?, Transform { length, inverse, onesided })?;
-        on.transpose(&y, &perm)
-    })?;
-    Ok(one(y))
+    let y = on.dft(&on.transpose(x, &perm)?, length as i64, inverse, onesided)?;
+    Ok(one(on.transpose(&y, &perm)?))
 }
 
 /// `STFT`: the transforms of frames of a signal, each weighted by a window.
@@ -118,7 +114,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
             let weights = math::to(on, window, x.dtype())?;
             framed = on.mul(&framed, &on.reshape(&weights, &[length, 1])?)?;
         }
-        transform(on, &framed, Transform { length, inverse: false, onesided })
+        on.dft(&framed, length as i64, false, onesided)
     })?;
     Ok(one(y))
 }

@@ -1,0 +1,50 @@
+//! Putting elements where a pooling found them, on the host.
+
+use crate::ext::{HostBody, Ops, fail};
+use crate::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::op::Param;
+
+/// Puts elements where indices say, among zeros.
+static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unpool };
+
+fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
+    let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
+    let width = x.dtype().bits() / 8;
+    let zeros = TensorData::zeros(x.dtype(), shape, usize::MAX)?;
+    let mut bytes = zeros.bytes().to_vec();
+    for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
+        let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
+        let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
+        let slot = slot.ok_or_else(|| Error::Operator {
+            op: "MaxUnpool".to_owned(),
+            what: "operand 1".to_owned(),
+            problem: format!("names element {index} of {}", zeros.len()),
+        })?;
+        slot.copy_from_slice(element);
+    }
+    Ok(vec![TensorData::adopt(x.dtype(), shape, bytes.into())?])
+}
+
+/// The body of [`Image::max_unpool`](super::Image::max_unpool).
+pub fn max_unpool<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    indices: &B::Tensor,
+    shape: &[usize],
+) -> Result<B::Tensor, B::Error> {
+    let dtype = x.dtype();
+    if x.shape() != indices.shape() {
+        let (left, right) = (x.shape().into(), indices.shape().into());
+        return fail::<B, _>(bb_ir::Error::Shapes { op: UNPOOL.name, left, right });
+    }
+    if !dtype.is_compute() {
+        return fail::<B, _>(bb_ir::Error::Unsupported { op: UNPOOL.name, dtype });
+    }
+    if indices.dtype() != DataType::I64 {
+        return fail::<B, _>(bb_ir::Error::DataType { expected: DataType::I64, got: indices.dtype() });
+    }
+    let params = [Param::Extents(shape.to_vec().into())];
+    let y = on.on_host(&UNPOOL, &[Some(x), Some(indices)], &params, &[(dtype, shape.into())])?;
+    Ok(crate::call::only(UNPOOL.name, y)?)
+}
