@@ -39,6 +39,9 @@ impl Windows {
     }
 }
 
+/// Numbers from here on are no strides, dilations, paddings or extents of an honest window.
+pub(crate) const REACH: u64 = 1 << 31;
+
 /// Resolves windows over the spatial extents, the dimensions from 2 on.
 pub(crate) fn windows(
     op: &'static str,
@@ -69,7 +72,8 @@ pub(crate) fn windows(
         let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
         let stride = positive(stride).ok_or_else(|| wrong("strides", "must be positive"))?;
         let dilation = positive(dilation).ok_or_else(|| wrong("dilations", "must be positive"))?;
-        if kernel == 0 || kernel >= 1 << 31 || before.abs().max(after.abs()) >= 1 << 31 {
+        let most = [kernel as u64, extent as u64, before.unsigned_abs(), after.unsigned_abs()];
+        if kernel == 0 || most.into_iter().any(|v| v >= REACH) {
             return Err(wrong("kernel", "and `pads` are out of range").into());
         }
         let mut w = Windows { extent, kernel, stride, dilation, before, after, out: 0 };
@@ -189,6 +193,10 @@ pub fn conv_transpose<B: Ops + ?Sized>(
     let g = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g) && c == depth);
     let fits = kernel.len() == n && strides.len() == n && dilations.len() == n && output_padding.len() == n;
     let (Some(g), true) = (g, fits && pads.len() == 2 * n) else { return fail::<B, _>(shapes()) };
+    let numbers = [strides, pads, dilations, output_padding].into_iter().flatten().map(|v| v.unsigned_abs());
+    if numbers.chain(spatial.iter().chain(kernel).map(|&d| d as u64)).any(|v| v >= REACH) {
+        return fail::<B, _>(shapes());
+    }
     let mut y = x.clone();
     for (i, (&extent, &stride)) in spatial.iter().zip(strides).enumerate() {
         if stride > 1 && extent > 0 {

@@ -1,7 +1,7 @@
 //! Convolution and pooling, whose attributes are resolved here.
 
 use super::call::{Answer, Call, one};
-use crate::ext::window::{Windows, max_pool_positions, windows};
+use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
@@ -14,20 +14,39 @@ struct Sliding {
     pads: Vec<i64>,
 }
 
+/// Reads a list of numbers, each of them the default if it is left out.
+fn numbers<T>(call: &Call<'_, T>, name: &str, count: usize, default: i64) -> Result<Vec<i64>, Error> {
+    let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
+    if list.len() != count {
+        return Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())));
+    }
+    in_reach(call, name, &list)?;
+    Ok(list)
+}
+
+/// Refuses numbers so large that sums of their products are beyond 64 bits.
+fn in_reach<T>(call: &Call<'_, T>, name: &str, list: &[i64]) -> Result<(), Error> {
+    match list.iter().find(|v| v.unsigned_abs() >= REACH) {
+        Some(v) => Err(call.wrong(name, format!("has {v}, expected less than {REACH}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses extents as [`in_reach`] refuses numbers.
+fn extents_in_reach<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<(), Error> {
+    let extents: Vec<i64> = x.shape().iter().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect();
+    in_reach(call, "an operand's shape", &extents)
+}
+
 /// Resolves attributes that are left out, and `auto_pad`.
 fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sliding, Error> {
     let n = kernel.len();
+    in_reach(call, "kernel_shape", &kernel)?;
+    extents_in_reach(call, x)?;
     if x.rank() != n + 2 {
         return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
     }
-    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
-        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count {
-            Ok(list)
-        } else {
-            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
-        }
-    };
+    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
     let lower = match call.text_or("auto_pad", "NOTSET")? {
         "NOTSET" | "" => {
@@ -120,22 +139,20 @@ pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let kernel = filter_kernel(call, w)?;
+    extents_in_reach(call, x)?;
+    extents_in_reach(call, w)?;
     let n = kernel.len();
     let auto = call.text_or("auto_pad", "NOTSET")?;
-    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
-        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count {
-            Ok(list)
-        } else {
-            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
-        }
-    };
+    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
     let extra = list("output_padding", n, 0)?;
     let same = matches!(auto, "SAME_UPPER" | "SAME_LOWER");
     let wanted: Option<Vec<i64>> = match call.ints("output_shape")? {
         // Some models give all dimensions rather than the spatial ones.
-        Some(shape) => Some(shape.iter().skip(shape.len().saturating_sub(n)).copied().collect()),
+        Some(shape) => {
+            in_reach(call, "output_shape", shape)?;
+            Some(shape.iter().skip(shape.len().saturating_sub(n)).copied().collect())
+        }
         None if same => Some(x.shape().iter().skip(2).zip(&strides).map(|(&d, &s)| d as i64 * s).collect()),
         None => None,
     };
