@@ -298,7 +298,9 @@ operators! {
     "ai.onnx.ml" {
         Primitives ArrayFeatureExtractor: 1 => l::array_feature_extractor;
         Primitives Binarizer: 1 => l::binarizer;
+        Items CastMap: 1 => l::cast_map;
         HostByDefault CategoryMapper: 1 => l::category_mapper;
+        Items DictVectorizer: 1 => l::dict_vectorizer;
         Primitives FeatureVectorizer: 1 => l::feature_vectorizer;
         Primitives Imputer: 1 => l::imputer;
         HostByDefault LabelEncoder: 1 => l::label_encoder_by_position, 2, 4 => l::label_encoder;
@@ -312,6 +314,7 @@ operators! {
         Primitives TreeEnsemble: 5 => l::tree_ensemble;
         Primitives TreeEnsembleClassifier: 1, 3, 5 => l::tree_ensemble_classifier;
         Primitives TreeEnsembleRegressor: 1, 3, 5 => l::tree_ensemble_regressor;
+        Items ZipMap: 1 => l::zip_map;
     }
     "ai.onnx.preview" {
         Primitives FlexAttention: 1 => flex_attention::flex_attention;

@@ -8,6 +8,7 @@ mod features;
 mod forest;
 mod labels;
 mod linear;
+mod maps;
 mod scores;
 mod svm;
 
@@ -17,6 +18,7 @@ pub(super) use features::{
 };
 pub(super) use labels::{category_mapper, label_encoder, label_encoder_by_position};
 pub(super) use linear::{linear_classifier, linear_regressor};
+pub(super) use maps::{cast_map, dict_vectorizer, zip_map};
 pub(super) use svm::{svm_classifier, svm_regressor};
 
 use super::call::Call;
