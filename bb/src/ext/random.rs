@@ -87,12 +87,7 @@ impl Mersenne {
 
     /// Returns true with a probability, as NumPy draws one of a binomial distribution.
     pub fn chance(&mut self, p: f64) -> bool {
-        match p {
-            // NumPy draws nothing where nothing can be.
-            0.0 => false,
-            p if p <= 0.5 => self.unit() > 1.0 - p,
-            p => self.unit() <= p,
-        }
+        if p <= 0.5 { self.unit() > 1.0 - p } else { self.unit() <= p }
     }
 }
 

@@ -112,9 +112,10 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
     let repeats: Vec<i64> = if call.opset() < 6 {
-        let (times, axis) = (on.ints(call.input(1)?)?, on.ints(call.input(2)?)?);
-        let axis = Axis::new(axis.first().copied().unwrap_or(0), x.rank()).map_err(Error::from)?.get();
-        (0..x.rank()).map(|a| if a == axis { times.first().copied().unwrap_or(1) } else { 1 }).collect()
+        // Both are of the operand's type, integers by value.
+        let (times, axis) = (number(on, call.input(1)?)?, number(on, call.input(2)?)?);
+        let axis = Axis::new(axis as i64, x.rank()).map_err(Error::from)?.get();
+        (0..x.rank()).map(|a| if a == axis { times as i64 } else { 1 }).collect()
     } else {
         on.ints(call.input(1)?)?
     };

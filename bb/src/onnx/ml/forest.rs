@@ -196,11 +196,13 @@ impl Forest {
         };
         let yes = children("nodes_truenodeids", "nodes_trueleafs")?;
         let no = children("nodes_falsenodeids", "nodes_falseleafs")?;
-        let mut sets = match call.attributes().tensor("membership_values")? {
+        let mut sets: Vec<Vec<f64>> = match call.attributes().tensor("membership_values")? {
             Some(values) => doubles(values)?.0.split(|v| v.is_nan()).map(<[f64]>::to_vec).collect(),
             None => Vec::new(),
-        }
-        .into_iter();
+        };
+        // NaN ends each set, so that after the last there is none.
+        sets.pop_if(|set| set.is_empty());
+        let mut sets = sets.into_iter();
         let mut nodes = Vec::with_capacity(count + leaves);
         let entries =
             thresholds.into_iter().zip(modes).zip(features).zip(missing).zip(yes.into_iter().zip(no));
@@ -215,6 +217,9 @@ impl Forest {
                 _ => Vec::new(),
             };
             nodes.push(Node { feature, threshold, mode, missing, children: [yes, no], leaf: None, members });
+        }
+        if sets.len() > 0 {
+            return Err(call.wrong("membership_values", "has more sets than there are nodes that test one"));
         }
         for leaf in 0..leaves {
             nodes.push(Node {

@@ -1,0 +1,94 @@
+"""Vectors of what moves, repeats and masks elements: Where, Trilu, Tile, Expand, Range, OneHot, Compress, NonZero, EyeLike,
+Transpose, Flatten, DepthToSpace and SpaceToDepth. NumPy decides."""
+import numpy as np
+from family import COMPUTE, FLOATS, INTS, Family, bfloat16, short
+
+f = Family("movement")
+rng = np.random.default_rng(8)
+inf = np.inf
+for t in COMPUTE:
+    x = rng.integers(0, 9, (3, 4)).astype(t)
+    y = rng.integers(0, 9, (1, 4)).astype(t)
+    c = np.array([[True], [False], [True]])
+    f.add(f"where_{short(t)}", "Where", {"c": c, "x": x, "y": y}, expected=np.where(c, x, y))
+    f.add(f"tile_{short(t)}", "Tile", {"x": x, "repeats": np.array([2, 3])}, constants=["repeats"], expected=np.tile(x, (2, 3)))
+    f.add(f"expand_{short(t)}", "Expand", {"x": y, "shape": np.array([2, 3, 1])}, constants=["shape"],
+          expected=np.broadcast_to(y, (2, 3, 4)).copy())
+    for upper in (0, 1):
+        f.add(f"trilu_{short(t)}_{upper}", "Trilu", {"x": x}, attributes={"upper": upper}, expected=(np.triu if upper else np.tril)(x))
+    if t != bfloat16:
+        f.add(f"compress_{short(t)}", "Compress", {"x": x, "c": np.array([True, False, True])}, attributes={"axis": -1},
+              expected=x[:, [0, 2]])
+        f.add(f"non_zero_{short(t)}", "NonZero", {"x": (x % 3 == 0).astype(t)}, expected=np.array(np.nonzero(x % 3 == 0), np.int64))
+x = rng.standard_normal((2, 3, 5)).astype(np.float32)
+for k in (-10, -3, -1, 0, 1, 2, 10):
+    for upper in (0, 1):
+        f.add(f"trilu_diagonal_{k}_{upper}", "Trilu", {"x": x, "k": np.array(k)}, constants=["k"], attributes={"upper": upper},
+              expected=(np.triu if upper else np.tril)(x, k))
+wild = np.array([[np.nan, inf], [-inf, np.nan]], np.float32)
+f.add("trilu_of_nan", "Trilu", {"x": wild}, expected=np.array([[np.nan, inf], [0, np.nan]], np.float32))
+f.add("trilu_of_nothing", "Trilu", {"x": np.zeros((0, 3, 3), np.float32)}, expected=np.zeros((0, 3, 3), np.float32))
+f.add("trilu_of_vector", "Trilu", {"x": np.zeros(3, np.float32)}, fails=True)
+for name, x, repeats in [("none", np.arange(6).reshape(2, 3), [0, 2]), ("once", np.arange(3.0), [1]), ("rank_0", np.float32(3), []),
+                         ("of_nothing", np.zeros((0, 2)), [3, 2]), ("rank_3", np.arange(6).reshape(1, 2, 3), [2, 1, 2])]:
+    f.add(f"tile_{name}", "Tile", {"x": x, "repeats": np.array(repeats, np.int64)}, expected=np.tile(x, repeats))
+f.add("tile_opset_1", "Tile", {"x": np.arange(6.0).reshape(2, 3).astype(np.float32), "tiles": np.float32(2), "axis": np.float32(1)}, opset=5,
+      expected=np.tile(np.arange(6.0).reshape(2, 3).astype(np.float32), (1, 2)))
+f.add("tile_of_another_rank", "Tile", {"x": np.arange(3.0), "repeats": np.array([1, 2])}, fails=True)
+f.add("tile_negative", "Tile", {"x": np.arange(3.0), "repeats": np.array([-1])}, fails=True)
+for name, x, shape in [("rank_0", np.float32(2), [2, 3]), ("to_less", np.zeros((2, 3)), [3]), ("nothing", np.zeros((1, 3)), [0, 3]),
+                       ("of_nothing", np.zeros((0, 1)), [2, 0, 3]), ("both", np.arange(3.0).reshape(3, 1), [1, 4]), ("to_rank_0", np.float64(1), [])]:
+    shape = np.array(shape, np.int64)
+    expected = np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(shape))).copy()
+    f.add(f"expand_{name}", "Expand", {"x": x, "shape": shape}, constants=["shape"], expected=expected)
+f.add("expand_to_what_does_not_fit", "Expand", {"x": np.zeros((2, 3)), "shape": np.array([2, 2])}, fails=True)
+for t in [np.float32, np.float64, np.int16, np.int32, np.int64]:
+    for start, limit, delta in [(0, 5, 1), (3, 9, 3), (10, 4, -2), (5, 5, 1), (3, 9, -3), (-4, 5, 4)]:
+        three = {"start": np.array(start, t), "limit": np.array(limit, t), "delta": np.array(delta, t)}
+        f.add(f"range_{short(t)}_{start}_{limit}_{delta}", "Range", three, constants=list(three), expected=np.arange(start, limit, delta, dtype=t))
+for t in (np.float32, np.float64):
+    three = {"start": np.array(0.5, t), "limit": np.array(2.1, t), "delta": np.array(0.25, t)}
+    f.add(f"range_of_fractions_{short(t)}", "Range", three, expected=np.arange(7).astype(t) * t(0.25) + t(0.5))
+great = {"start": np.array(2**62), "limit": np.array(2**62 + 5), "delta": np.array(2)}
+f.add("range_of_great", "Range", great, expected=np.array([2**62, 2**62 + 2, 2**62 + 4]))
+f.add("range_without_step", "Range", {"start": np.array(0), "limit": np.array(5), "delta": np.array(0)}, fails=True)
+f.add("range_without_step_f32", "Range", {"start": np.float32(0), "limit": np.float32(5), "delta": np.float32(0)}, fails=True)
+
+
+def hot(indices, depth, values, axis):
+    i = np.asarray(indices)
+    at = np.where(i < 0, i + depth, i)
+    y = np.where(at[..., None] == np.arange(depth), values[1], values[0])
+    return np.moveaxis(y, -1, axis).astype(values.dtype)
+
+
+for axis in (-1, 0, 1, -2, -3, 2):
+    i = rng.integers(-4, 5, (2, 3))
+    f.add(f"one_hot_axis_{axis}", "OneHot", {"i": i, "depth": np.array(4), "values": np.array([2, 5], np.float32)}, constants=["depth"],
+          attributes={"axis": axis}, expected=hot(i, 4, np.array([2, 5], np.float32), axis))
+for t, v in [(np.int64, np.int32), (np.float32, np.float32), (np.uint8, np.bool_), (np.int32, np.float64), (np.int16, np.int8)]:
+    i = np.array([0, 2, 1, 7]).astype(t)
+    f.add(f"one_hot_{short(t)}_{short(v)}", "OneHot", {"i": i, "depth": np.array([3], np.int64), "values": np.array([0, 1]).astype(v)},
+          constants=["depth"], expected=hot(i.astype(np.int64), 3, np.array([0, 1]).astype(v), -1))
+f.add("one_hot_float_depth", "OneHot", {"i": np.array([1, 0]), "depth": np.array(3.0, np.float32), "values": np.array([0.0, 1])},
+      expected=hot([1, 0], 3, np.array([0.0, 1]), -1))
+f.add("one_hot_rank_0", "OneHot", {"i": np.array(1), "depth": np.array(3), "values": np.array([0.0, 1])}, constants=["depth"],
+      expected=hot(1, 3, np.array([0.0, 1]), -1))
+f.add("one_hot_of_nothing", "OneHot", {"i": np.zeros((0, 2), np.int64), "depth": np.array(3), "values": np.array([0.0, 1])}, constants=["depth"],
+      expected=np.zeros((0, 2, 3)))
+x = np.arange(6.0).reshape(2, 3)
+f.add("compress_flat", "Compress", {"x": x, "c": np.array([False, True, False, False, True])}, expected=np.array([1.0, 4.0]))
+f.add("compress_short_condition", "Compress", {"x": x, "c": np.array([False, True])}, attributes={"axis": 1}, expected=x[:, [1]])
+f.add("compress_to_nothing", "Compress", {"x": x, "c": np.array([False])}, attributes={"axis": 0}, expected=x[:0])
+f.add("compress_strings", "Compress", {"x": np.array(["a", "b", "c"], object), "c": np.array([True, False, True])}, expected=np.array(["a", "c"], object))
+f.add("compress_beyond", "Compress", {"x": x, "c": np.array([False, False, True])}, attributes={"axis": 0}, fails=True)
+f.add("non_zero_rank_0", "NonZero", {"x": np.float32(3)}, expected=np.zeros((0, 1), np.int64))
+f.add("non_zero_rank_0_of_zero", "NonZero", {"x": np.float32(0)}, expected=np.zeros((0, 0), np.int64))
+f.add("non_zero_rank_3", "NonZero", {"x": np.eye(3)[None] - np.eye(3)[:, None]}, expected=np.array(np.nonzero(np.eye(3)[None] - np.eye(3)[:, None]), np.int64))
+f.add("non_zero_of_nan", "NonZero", {"x": np.array([np.nan, -0.0, 1e-40], np.float32)}, expected=np.array([[0, 2]]))
+f.add("non_zero_none", "NonZero", {"x": np.zeros((2, 2), np.int32)}, expected=np.zeros((2, 0), np.int64))
+f.add("non_zero_of_nothing", "NonZero", {"x": np.zeros((2, 0), np.float32)}, expected=np.zeros((2, 0), np.int64))
+for k in (-2, 0, 1, 5):
+    f.add(f"eye_like_{k}", "EyeLike", {"x": np.zeros((3, 4), np.int32)}, attributes={"k": k}, expected=np.eye(3, 4, k, dtype=np.int32))
+f.add("eye_like_of_type", "EyeLike", {"x": np.zeros((2, 2), np.int32)}, attributes={"dtype": 11}, expected=np.eye(2))
+f.write()
