@@ -42,6 +42,21 @@ for t in [np.float32, np.float64, np.int32, np.int64]:
             add(f"linear_classifier_{k}", "LinearClassifier", {"x": x}, {"coefficients": W[:rows].ravel().tolist(), "intercepts": B[:rows].tolist(),
                 "classlabels_ints": labels, "post_transform": transform}, [np.array(labels)[scores.argmax(1)], scores.astype(np.float32)], outputs=2, **close)
 s = X.astype(np.float64) @ W.T
+def probit(p):
+    log = np.log(4 * p * (1 - p))
+    v = 2 / (np.pi * 0.147) + log / 2
+    return np.sqrt(2) * np.sign(p - 0.5) * np.sqrt(np.sqrt(v * v - log / 0.147) - v)
+
+
+p = np.array([[0.1, 0.3], [0.5001, 0.9], [0.02, 0.999]], np.float32)
+add("linear_regressor_probit", "LinearRegressor", {"x": p}, {"coefficients": [1.0, 0.0, 0.0, 1.0], "targets": 2, "post_transform": "PROBIT"},
+    probit(p.astype(np.float64)).astype(np.float32), relative=1e-3, absolute=1e-3)
+add("linear_regressor_probit_of_certain", "LinearRegressor", {"x": np.array([[0.0, 1.0]])}, {"coefficients": [1.0, 0.0, 0.0, 1.0], "targets": 2,
+    "post_transform": "PROBIT"}, np.array([[-inf, inf]], np.float32))
+z = np.array([[0.0, 2.0], [-1.0, 1e-9], [3.0, 3.0]], np.float32)
+e = np.where(np.abs(z) > 1e-7, np.exp(z - z.max(1, keepdims=True)), z * np.exp(-z.max(1, keepdims=True)))
+add("linear_regressor_softmax_zero", "LinearRegressor", {"x": z}, {"coefficients": [1.0, 0.0, 0.0, 1.0], "targets": 2, "post_transform": "SOFTMAX_ZERO"},
+    (e / e.sum(1, keepdims=True)).astype(np.float32), **close)
 add("linear_regressor_without_intercepts", "LinearRegressor", {"x": X}, {"coefficients": W.ravel().tolist(), "targets": 4}, s.astype(np.float32), **close)
 add("linear_classifier_strings", "LinearClassifier", {"x": X}, {"coefficients": W.ravel().tolist(), "classlabels_strings": list("wxyz")},
     [np.array(list("wxyz"), object)[s.argmax(1)], s.astype(np.float32)], outputs=2, **close)

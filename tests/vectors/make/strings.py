@@ -41,6 +41,8 @@ for delimiter in [",", ", ", "b", ""]:
               {"x": texts}, outputs=2, attributes=attributes, expected=split(texts, delimiter, most))
 spaced = s("  a b\t\nc ", "one", "   ", "").reshape(2, 2)
 f.add("split_by_runs_of_space", "StringSplit", {"x": spaced}, outputs=2, expected=split(spaced, None, None))
+f.add("split_by_space_once_with_space_behind", "StringSplit", {"x": s("  a b  c  ", "x ")}, outputs=2, attributes={"maxsplit": 1},
+      expected=[s("a", "b  c", "x", "").reshape(2, 2), np.array([2, 1])])
 f.add("split_rank_0", "StringSplit", {"x": np.array("x y", object)}, outputs=2, expected=split(np.array("x y", object), None, None))
 f.add("split_nothing", "StringSplit", {"x": np.zeros((0, 3), object)}, outputs=2,
       expected=[np.zeros((0, 3, 0), object), np.zeros((0, 3), np.int64)])

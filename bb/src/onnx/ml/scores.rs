@@ -71,18 +71,22 @@ fn softmax_zero<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::
 
 /// `sqrt(2)` times the inverse error function of `2x - 1`, by Winitzki's formula, which the evaluator uses too.
 ///
+/// Near a half its terms cancel, hence `f64`.
+///
 /// Source: Winitzki: A handy approximation for the error function and its inverse (2008).
 fn probit<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     const A: f64 = 0.147;
-    let number = |value| on.scalar_like(x, value);
-    let one = number(1.0)?;
-    let y = on.sub(&on.mul(x, &number(2.0)?)?, &one)?;
-    let log = on.log(&on.mul(&on.sub(&one, &y)?, &on.add(&one, &y)?)?)?;
-    let half = on.add(&on.mul(&log, &number(0.5)?)?, &number(2.0 / (std::f64::consts::PI * A))?)?;
-    let rest = on.mul(&log, &number(1.0 / A)?)?;
-    let square = on.sub(&on.sqrt(&on.sub(&on.mul(&half, &half)?, &rest)?)?, &half)?;
-    let size = on.mul(&on.sqrt(&square)?, &number(std::f64::consts::SQRT_2)?)?;
-    on.r#where(&on.less(&y, &number(0.0)?)?, &on.neg(&size)?, &size)
+    math::widened(on, x, DataType::F64, |x| {
+        let number = |value| on.scalar_like(x, value);
+        let one = number(1.0)?;
+        let y = on.sub(&on.mul(x, &number(2.0)?)?, &one)?;
+        let log = on.log(&on.mul(&on.sub(&one, &y)?, &on.add(&one, &y)?)?)?;
+        let half = on.add(&on.mul(&log, &number(0.5)?)?, &number(2.0 / (std::f64::consts::PI * A))?)?;
+        let rest = on.mul(&log, &number(1.0 / A)?)?;
+        let square = on.sub(&on.sqrt(&on.sub(&on.mul(&half, &half)?, &rest)?)?, &half)?;
+        let size = on.mul(&on.sqrt(&square)?, &number(std::f64::consts::SQRT_2)?)?;
+        on.r#where(&on.less(&y, &number(0.0)?)?, &on.neg(&size)?, &size)
+    })
 }
 
 /// The labels of the classes.
