@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod archive;
+mod inference;
 mod operators;
 
 use bb::conformance::onnx;

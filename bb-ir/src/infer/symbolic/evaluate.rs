@@ -1,5 +1,6 @@
 //! Follows the contents of small integer tensors, from which shapes are computed.
 
+use super::operators::product;
 use super::{Facts, shape_of};
 use crate::graph::{Attribute, Dim, Node};
 use crate::infer::slice;
@@ -112,6 +113,32 @@ pub(super) fn node(node: &Node, facts: &Facts) -> Option<Known> {
             ("value_int", Attribute::Int(v)) => Some(Known { entries: vec![Entry::Known(*v)], scalar: true }),
             _ => None,
         },
+        "Size" => {
+            let dims = shape_of(facts.ty(node, 0))?;
+            Some(Known { entries: vec![Entry::from(&product(dims))], scalar: true })
+        }
+        "Range" => {
+            let int = |input| facts.contents(node, input)?.ints()?.first().copied();
+            let (start, limit, delta) = (int(0)?, int(1)?, int(2)?);
+            if delta == 0 {
+                return None;
+            }
+            let inside = |v: &i64| if delta > 0 { *v < limit } else { *v > limit };
+            let entries = std::iter::successors(Some(start), |v| v.checked_add(delta)).take_while(inside);
+            // One more than is followed, so that what is too long is seen.
+            Known::list(entries.take(MOST + 1).map(Entry::Known).collect())
+        }
+        "ConstantOfShape" => {
+            let length = match facts.contents(node, 0)?.ints()?.as_slice() {
+                [] => 1,
+                [length] => usize::try_from(*length).ok().filter(|n| *n <= MOST)?,
+                _ => return None,
+            };
+            // The default is a float.
+            let value = Known::of(node.attributes.tensor("value").ok()??)?;
+            let scalar = facts.contents(node, 0)?.entries.is_empty();
+            Some(Known { entries: vec![value.entries.first()?.clone(); length], scalar })
+        }
         name => primitive(Primitive::from_name(name)?, node, facts),
     }
 }

@@ -5,9 +5,15 @@
 //! `Shape`. A node that the rules do not cover leaves its results as they were declared. In subgraphs
 //! nothing is refused: a branch that does not fit is usually one that never runs.
 
+mod collections;
 mod dims;
+mod elements;
 mod evaluate;
+mod movement;
+mod operators;
+mod products;
 mod rules;
+mod windows;
 
 use crate::check::{describe, merge, weight};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};

@@ -2,22 +2,19 @@
 
 use super::dims::{broadcast, concrete, known, mismatch, quotient, same, sum};
 use super::evaluate::{Entry, Given, given};
-use super::{Facts, shape_of};
+use super::{Facts, operators, shape_of};
 use crate::graph::{Attribute, Dim, Node, ValueType};
 use crate::infer;
 use crate::op::{Param, Primitive};
-use crate::{Axis, DataType, Error, TensorData};
+use crate::{Axis, DataType, Error};
 
 /// What a rule says of a result's extents: nothing, or all that is known.
 type Shaped = Option<Vec<Dim>>;
 
 /// Returns the types of a node's results, as far as the rules tell; fewer where they do not.
 pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
-    if !node.domain.is_empty() {
-        return Ok(Vec::new());
-    }
-    let Some(op) = Primitive::from_name(&node.op_type) else {
-        return other(node, facts);
+    let Some(op) = Primitive::from_name(&node.op_type).filter(|_| node.domain.is_empty()) else {
+        return Ok(operators::results(node, facts));
     };
     if let (Primitive::Identity, other) = (op, facts.ty(node, 0)) {
         return Ok(vec![other.clone()]);
@@ -162,7 +159,7 @@ fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     }
 }
 
-fn matmul(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, Error> {
+pub(super) fn matmul(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, Error> {
     if let (Some(a), Some(b)) = (concrete(a), concrete(b)) {
         return infer::matmul(&a, &b).map(|m| known(&m.shape));
     }
@@ -184,7 +181,7 @@ fn matmul(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, Error> {
     Ok(out)
 }
 
-fn reduce(op: &'static str, node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
+pub(super) fn reduce(op: &'static str, node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
     let keep = node.attributes.int("keepdims")?.unwrap_or(1) != 0;
     let axes = match given(node, facts, "axes", 1) {
         Given::Ints(axes) => axes,
@@ -386,63 +383,4 @@ fn split(node: &Node, facts: &Facts) -> Result<Vec<Shaped>, Error> {
             Some(out)
         })
         .collect())
-}
-
-/// Operators that keep the type of their first operand.
-const KEEPING: &[&str] = &[
-    "Relu",
-    "Sigmoid",
-    "Tanh",
-    "Softmax",
-    "LogSoftmax",
-    "Clip",
-    "LeakyRelu",
-    "Elu",
-    "Selu",
-    "Erf",
-    "Floor",
-    "Ceil",
-    "Round",
-    "Sign",
-    "Sin",
-    "Cos",
-    "Reciprocal",
-    "Gelu",
-    "HardSigmoid",
-    "HardSwish",
-    "Softplus",
-    "Mish",
-    "Not",
-    "BatchNormalization",
-    "LayerNormalization",
-    "Dropout",
-    "Trilu",
-    "CumSum",
-];
-
-/// The rules of operators that are not primitives but stand where shapes are computed.
-fn other(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
-    let tensor = |dtype, shape| vec![ValueType::Tensor { dtype, shape }];
-    Ok(match node.op_type.as_str() {
-        "Shape" => {
-            let bounded = ["start", "end"].iter().any(|a| node.attributes.get(a).is_some());
-            let rank = shape_of(facts.ty(node, 0)).filter(|_| !bounded);
-            tensor(DataType::I64, Some(vec![rank.map_or(Dim::Unknown, |r| Dim::Known(r.len()))]))
-        }
-        "Size" => tensor(DataType::I64, Some(vec![])),
-        "ConstantOfShape" => {
-            let dtype = node.attributes.tensor("value")?.map_or(DataType::F32, TensorData::dtype);
-            let extent = |e: &Entry| match e {
-                Entry::Known(n) => {
-                    usize::try_from(*n).map(Dim::Known).map_err(|_| Error::Extent { extent: *n })
-                }
-                Entry::Symbol(s) => Ok(Dim::Symbol(s.clone())),
-                Entry::Unknown => Ok(Dim::Unknown),
-            };
-            let shape = facts.contents(node, 0).map(|c| c.entries.iter().map(extent).collect());
-            tensor(dtype, shape.transpose()?)
-        }
-        name if KEEPING.contains(&name) => vec![facts.ty(node, 0).clone()],
-        _ => Vec::new(),
-    })
 }

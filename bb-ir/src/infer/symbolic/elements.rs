@@ -1,0 +1,92 @@
+//! Rules of operators on elements and along axes: quantisation, random numbers, reductions, extremes.
+
+use super::dims::known;
+use super::operators::{At, Types, axis, tensor};
+use super::rules;
+use crate::DataType;
+use crate::graph::Dim;
+
+fn same_dims(at: At<'_>) -> Option<Vec<Dim>> {
+    at.dims(0).map(<[Dim]>::to_vec)
+}
+
+/// `dtype`, or else the operand's type.
+pub(super) fn cast_as_attribute(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("dtype", at.dtype(0)), same_dims(at))
+}
+
+pub(super) fn cast_like(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), same_dims(at))
+}
+
+pub(super) fn dequantize(at: At<'_>) -> Option<Types> {
+    // 0 is as good as left out.
+    let given = at.type_attribute("output_dtype", None);
+    at.one(given.or(at.dtype(1)), same_dims(at))
+}
+
+pub(super) fn quantize(at: At<'_>) -> Option<Types> {
+    // 0 is as good as left out.
+    let given = at.type_attribute("output_dtype", None);
+    let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
+    at.one(given.or(zero_point), same_dims(at))
+}
+
+pub(super) fn dynamic_quantize(at: At<'_>) -> Option<Types> {
+    let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
+    Some(vec![tensor(Some(DataType::U8), same_dims(at)), scalar(DataType::F32), scalar(DataType::U8)])
+}
+
+/// The mask is of the operand's type before version 10.
+pub(super) fn dropout(at: At<'_>) -> Option<Types> {
+    let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
+    Some(vec![tensor(at.dtype(0), same_dims(at)), tensor(mask, same_dims(at))])
+}
+
+pub(super) fn random(at: At<'_>) -> Option<Types> {
+    let extents = at.ints("shape")?.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>()?;
+    at.one(at.type_attribute("dtype", Some(DataType::F32)), Some(known(&extents)))
+}
+
+pub(super) fn multinomial(at: At<'_>) -> Option<Types> {
+    let [batch, _] = at.dims(0)? else { return None };
+    let count = usize::try_from(at.int("sample_size", 1)?).ok()?;
+    at.one(at.type_attribute("dtype", Some(DataType::I32)), Some(vec![batch.clone(), Dim::Known(count)]))
+}
+
+pub(super) fn window(at: At<'_>) -> Option<Types> {
+    let size = at.scalar(0).and_then(|n| usize::try_from(n).ok()).map_or(Dim::Unknown, Dim::Known);
+    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![size]))
+}
+
+/// The reductions that are no primitives.
+pub(super) fn reduce(at: At<'_>) -> Option<Types> {
+    let shape = at.dims(0).and_then(|x| rules::reduce("reduce", at.node, at.facts, x).ok().flatten());
+    at.one(at.dtype(0), shape)
+}
+
+pub(super) fn arg(at: At<'_>) -> Option<Types> {
+    let reduced = |x: &[Dim]| {
+        let axis = axis(at.int("axis", 0)?, x.len())?;
+        let mut out = x.to_vec();
+        if at.int("keepdims", 1)? == 0 {
+            out.remove(axis);
+        } else {
+            *out.get_mut(axis)? = Dim::Known(1);
+        }
+        Some(out)
+    };
+    at.one(Some(DataType::I64), at.dims(0).and_then(reduced))
+}
+
+pub(super) fn top_k(at: At<'_>) -> Option<Types> {
+    let count = at.int("k", -1).filter(|k| *k >= 0).or_else(|| at.scalar(1));
+    let kept = |x: &[Dim]| {
+        let axis = axis(at.int("axis", -1)?, x.len())?;
+        let mut out = x.to_vec();
+        *out.get_mut(axis)? = count.and_then(|k| usize::try_from(k).ok()).map_or(Dim::Unknown, Dim::Known);
+        Some(out)
+    };
+    let shape = at.dims(0).and_then(kept);
+    Some(vec![tensor(at.dtype(0), shape.clone()), tensor(Some(DataType::I64), shape)])
+}
