@@ -26,10 +26,12 @@ pub(crate) fn cases() -> &'static PathBuf {
     })
 }
 
-/// Returns the cases that do not count, by their path in the archive: those of ONNX whose outputs are random, and those
-/// that `undefined.txt` gives a reason for.
+/// Returns the cases that do not count, by their path in the archive; `exclude.txt` gives a reason for each.
 pub(crate) fn excluded() -> Vec<&'static str> {
-    let lists = [include_str!("../../data/onnx/exclude.txt"), include_str!("../../data/onnx/undefined.txt")];
-    let lines = lists.into_iter().flat_map(str::lines);
-    lines.map(|line| line.split('#').next().unwrap_or_default().trim()).filter(|l| !l.is_empty()).collect()
+    let lines = include_str!("../../data/onnx/exclude.txt").lines();
+    let cases = lines.filter_map(|line| line.split_once('#')).map(|(case, reason)| {
+        assert!(!reason.trim().is_empty(), "`{case}` has no reason");
+        case.trim()
+    });
+    cases.filter(|case| !case.is_empty()).collect()
 }

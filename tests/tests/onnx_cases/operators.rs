@@ -1,7 +1,7 @@
 //! Which operators a case needs.
 
+use bb::Primitive;
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, TypeProto, type_proto};
-use bb::{Primitive, trace::Tracer};
 use prost::Message;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -38,14 +38,6 @@ impl Contents {
             domain.is_empty() && Primitive::from_name(name).is_some()
         };
         self.tensors && !self.nested && self.operators.iter().all(primitive)
-    }
-
-    /// Tells whether there is a function for every operator, and the graph goes from tensors to tensors.
-    pub(crate) fn supported(&self) -> bool {
-        let known = |(domain, name, opset): &(String, String, i64)| {
-            bb::onnx::lookup::<Tracer>(domain, name, *opset).is_some()
-        };
-        self.tensors && self.operators.iter().all(known)
     }
 
     fn graph(&mut self, model: &ModelProto, graph: &GraphProto) {
