@@ -49,6 +49,10 @@ pub fn deform_conv<B: Ops + ?Sized>(
     if offset.shape() != shaped(sets * places * rank) {
         return fail::<B, _>(deformed());
     }
+    // Without images, nothing bounds what lies in each.
+    if places.checked_mul(count).is_none_or(|places| places > 1 << 26) {
+        return fail::<B, _>(deformed());
+    }
     let float = wide([x.dtype(), offset.dtype()]);
     let offsets = on.reshape(&math::to(on, offset, float)?, &[n * sets, places, rank, count])?;
     let kernel_steps = steps(kernel);

@@ -51,7 +51,7 @@ pub fn dft<B: Ops + ?Sized>(
 }
 
 /// The longest transform.
-const LONGEST: usize = 1 << 25;
+const LONGEST: usize = 1 << 22;
 
 /// What a transform makes of how many elements.
 #[derive(Debug, Clone, Copy)]

@@ -59,6 +59,10 @@ pub fn pad<B: Ops + ?Sized>(
             if extent == 0 {
                 return fail::<B, _>(wrong("enlarges an extent of 0 from nothing"));
             }
+            // What lies beside may have no elements, so that nothing else bounds the indices.
+            if before as i64 + extent + after as i64 > 1 << 28 {
+                return fail::<B, _>(wrong("enlarges more than memory can hold"));
+            }
             let inside = |i: i64| match mode {
                 "edge" => Some(i.clamp(0, extent - 1)),
                 "wrap" => Some(i.rem_euclid(extent)),

@@ -220,10 +220,14 @@ pub fn roi_align<B: Ops + ?Sized>(
         let (left, right) = (rois.shape().into(), images.shape().into());
         return fail::<B, _>(bb_ir::Error::Shapes { op: ROI_ALIGN.name, left, right });
     }
-    if !(0..=MOST_SAMPLES).contains(&ratio) {
-        let problem = format!("is {ratio}, expected 0 to {MOST_SAMPLES}");
+    let most = bins.iter().max().copied().unwrap_or(0) as i64;
+    if !(0..=MOST_SAMPLES).contains(&ratio) || ratio * most > MOST_SAMPLES << 10 {
+        let problem = format!("is {ratio} for {most} bins, expected 0 to {MOST_SAMPLES}");
         let (op, what) = ("RoiAlign".to_owned(), "sampling_ratio".to_owned());
         return fail::<B, _>(Error::Operator { op, what, problem });
+    }
+    if shape.contains(&0) {
+        return on.zeros(&shape, x.dtype());
     }
     let params = [
         Param::Extents(shape.to_vec().into()),
@@ -290,6 +294,9 @@ pub fn max_roi_pool<B: Ops + ?Sized>(
     scale: f64,
 ) -> Result<B::Tensor, B::Error> {
     let shape = pooled(MAX_ROI_POOL.name, x, rois, 5, bins)?;
+    if shape.contains(&0) {
+        return on.zeros(&shape, x.dtype());
+    }
     let params = [Param::Extents(shape.to_vec().into()), Param::Float(scale)];
     let y = on.on_host(&MAX_ROI_POOL, &[Some(x), Some(rois)], &params, &[(x.dtype(), shape)])?;
     Ok(crate::call::only(MAX_ROI_POOL.name, y)?)

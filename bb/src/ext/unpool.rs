@@ -11,7 +11,7 @@ static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unp
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
     let width = x.dtype().bits() / 8;
-    let zeros = TensorData::zeros(x.dtype(), shape, usize::MAX)?;
+    let zeros = TensorData::zeros(x.dtype(), shape, 1 << 32)?;
     let mut bytes = zeros.bytes().to_vec();
     for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
         let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));

@@ -7,6 +7,9 @@ use crate::ext::{Ops, fail, nn::least};
 use crate::{Error, Tensor};
 use bb_ir::Shape;
 
+/// The most places of all windows along a dimension.
+const MOST: usize = 1 << 26;
+
 /// The windows along one spatial dimension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Windows {
@@ -88,6 +91,10 @@ pub(crate) fn windows(
             out -= 1;
         }
         w.out = out as usize;
+        // An operand without elements may have any extent, and its windows are listed.
+        if w.kernel.checked_mul(w.out).is_none_or(|places| places > MOST) {
+            return Err(wrong("kernel", "has more places in all windows than memory can hold").into());
+        }
         all.push(w);
     }
     Ok(all)

@@ -87,6 +87,9 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
         let y1 = on.reshape(&y1, &[batch * channels * done * rest_block * rest_out, w.kernel * w.out])?;
         // Behind the last element is a zero, for places of which no block lies on an element.
         let y1 = on.pad(&y1, None, &[0, 0, 0, 1], "constant")?;
+        if extent.checked_mul(w.kernel).is_none_or(|places| places > 1 << 26) {
+            return Err(call.wrong("image_shape", format!("is {image:?}, which no memory can hold")).into());
+        }
         let table = overlaps(w, extent);
         let table = on.host(&[extent, w.kernel], &table)?;
         let sums = on.reduce_sum(&on.gather(&y1, &table, 1)?, &[2], false)?;

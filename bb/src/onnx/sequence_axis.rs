@@ -21,6 +21,9 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
         let problem = format!("has the shape {:?} for {count} sequences", lengths.shape());
         return Err(call.wrong("operand 1", problem).into());
     }
+    if x.shape().contains(&0) {
+        return Ok(one(on.identity(x)?));
+    }
     // [time, 1] and [1, batch], or the other way round
     let along = |axis: usize, extent: usize| if axis == 0 { [extent, 1] } else { [1, extent] };
     let step = on.host(&along(time, steps), &(0..steps as i64).collect::<Vec<_>>())?;
@@ -57,6 +60,9 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         return Err(call.wrong("operand 1", problem).into());
     };
     let batch = past.shape().first().copied().unwrap_or(0);
+    if past.shape().contains(&0) {
+        return Ok(one(on.identity(past)?));
+    }
     let inner: usize = past.shape().iter().take(axis).skip(1).product();
     let places = on.host(&[1, most], &(0..most as i64).collect::<Vec<_>>())?;
     let first = match call.optional(2) {

@@ -128,6 +128,8 @@ fold("no_images", [3, 3], [2, 2], n=0)
 for t in COMPUTE:
     fold(short(t), [3, 4], [2, 2], t=t)
 fold("other_blocks", [3, 3], [2, 2], fails=True)
+wide = np.array([1 << 40, 1])
+f.add("fold_endless", "Col2Im", {"x": np.zeros((1, 0, 1), np.float32), "image": wide, "block": wide}, opset=18, fails=True)
 f.add("fold_other_channels", "Col2Im", {"x": normal((1, 5, 4)), "image": np.array([3, 3]), "block": np.array([2, 2])}, opset=18, fails=True)
 f.add("fold_block_of_nothing", "Col2Im", {"x": normal((1, 4, 4)), "image": np.array([3, 3]), "block": np.array([0, 2])}, opset=18, fails=True)
 
