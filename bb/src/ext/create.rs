@@ -233,3 +233,22 @@ fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
         .filter(|&n| n <= MOST)
         .ok_or_else(|| bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit: MOST }.into())
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::trace::Tracer;
+
+    #[test]
+    fn draws_without_a_seed_are_steps_of_a_plan_and_those_with_one_are_constants() {
+        let on = Tracer::default();
+        let seeded = on.random_uniform(&[3], 0.0, 1.0, Some(0), DataType::F64).unwrap();
+        // `numpy.random.RandomState(0).rand(3)`.
+        let expected = [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9];
+        assert_eq!(on.to_host(&seeded).unwrap(), TensorData::new(&[3], &expected).unwrap());
+        let fresh = on.random_uniform(&[3], 0.0, 1.0, None, DataType::F64).unwrap();
+        assert!(matches!(on.to_host(&fresh), Err(Error::NotConstant { .. })));
+        assert_eq!(on.steps(), 1);
+    }
+}
