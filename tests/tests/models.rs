@@ -40,11 +40,35 @@ fn surfaces_gbr() {
 }
 
 #[test]
+fn basic_pitch() {
+    passes_everywhere("basic_pitch");
+}
+
+#[test]
+fn silero_vad() {
+    passes_everywhere("silero_vad_op16");
+}
+
+#[test]
+fn random_forest() {
+    passes_everywhere("skl_random_forest");
+}
+
+#[test]
 fn every_committed_model_is_tested() {
     let cases = onnx::find(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models")).unwrap();
     let names: Vec<_> = cases.iter().map(|case| case.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(
         names,
-        ["attacut_sc", "magika", "surfaces_gbr", "tiny_llama_fused_op23", "tiny_llama_primitives_op17"]
+        [
+            "attacut_sc",
+            "basic_pitch",
+            "magika",
+            "silero_vad_op16",
+            "skl_random_forest",
+            "surfaces_gbr",
+            "tiny_llama_fused_op23",
+            "tiny_llama_primitives_op17"
+        ]
     );
 }
