@@ -75,7 +75,7 @@ impl Matrix {
 }
 
 fn how(domain: &str, name: &str, since: i64, natives: &[(Family, OpSet)]) -> How {
-    if domain.is_empty() && matches!(name, "If" | "Loop" | "Scan") {
+    if domain.is_empty() && matches!(name, "If" | "Loop" | "Scan" | "SequenceMap") {
         return How::Lowered(None);
     }
     how_version(domain, name, since, natives, None)

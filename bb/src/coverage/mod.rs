@@ -20,7 +20,8 @@ pub enum How {
     Native,
     /// Operations that the operator is lowered to; how many, where that is known before inputs arrive.
     Lowered(Option<usize>),
-    /// The host, because what it does depends on data or on what is no number.
+    /// The host, because what it does depends on data or on what is no number, or because the backend has no kernel in
+    /// place of the one that computes there.
     Host,
     /// Nothing.
     Unsupported,
@@ -141,8 +142,8 @@ fn how_version(
         return How::Native;
     }
     match operator.class {
-        Class::Host => How::Host,
-        Class::Primitives | Class::HostByDefault | Class::Items => How::Lowered(count),
+        Class::Host | Class::HostByDefault => How::Host,
+        Class::Primitives | Class::Items => How::Lowered(count),
     }
 }
 

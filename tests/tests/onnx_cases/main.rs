@@ -3,6 +3,7 @@
 
 mod archive;
 mod inference;
+mod lowering;
 mod operators;
 
 use bb::conformance::onnx;
@@ -79,7 +80,7 @@ fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Box<dyn E
 }
 
 /// Writes an error and what caused it.
-fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
         None => error.to_string(),

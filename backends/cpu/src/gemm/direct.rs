@@ -7,6 +7,10 @@ use super::{Dims, Strided};
 /// one stream.
 const DEPTH: usize = 64;
 
+/// The same for one row of the left operand, where memory is the limit: each row of the right one is a stream of its
+/// own, of which the processor follows about so many.
+const STREAMS: usize = 8;
+
 /// Computes the product from a right operand with contiguous rows.
 ///
 /// # Safety
@@ -22,7 +26,11 @@ pub(crate) unsafe fn direct<T: Compute>(
 ) {
     let Dims { m, k, n } = dims;
     // A tall walk down a wide matrix would touch a new page at each step.
-    let depth = if n * size_of::<T>() > 1024 { DEPTH } else { k };
+    let depth = match n * size_of::<T>() {
+        ..=1024 => k,
+        _ if m == 1 => STREAMS,
+        _ => DEPTH,
+    };
     for from in (0..k).step_by(depth.max(1)) {
         let part = Dims { m, k: depth.min(k - from), n };
         // SAFETY: the part lies in the operands.
@@ -66,9 +74,11 @@ pub(crate) unsafe fn sweep<T: Compute>(
     accumulate: bool,
 ) {
     let lanes = kernels.lanes;
+    // Where memory is the limit, vectors that straddle lines cost twice; a short first one puts the others in place.
+    let head = if m == 1 { b.ptr.align_offset(64).min(lanes - 1).min(n) } else { 0 };
     let mut left = 0;
     while left < n {
-        let vectors = (n - left).div_ceil(lanes);
+        let vectors = if left < head { 1 } else { (n - left).div_ceil(lanes) };
         let (tiles, vectors) = if vectors >= 8 && m <= kernels.broad.len() {
             (kernels.broad, 8)
         } else if vectors >= 4 && m <= kernels.flat.len() {
@@ -78,7 +88,8 @@ pub(crate) unsafe fn sweep<T: Compute>(
         } else {
             (kernels.narrow, 1)
         };
-        let width = (vectors * lanes).min(n - left);
+        let end = if left < head { head } else { n };
+        let width = (vectors * lanes).min(end - left);
         let mut args = Args {
             k,
             a: a.ptr,

@@ -102,7 +102,15 @@ unsafe fn dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: 
     // SAFETY: the caller's promise; the last, partial vector is masked.
     unsafe {
         let mut sums = [[V::zero(); 2]; 4];
-        let mut p = 0;
+        // A short first vector keeps the others from straddling lines.
+        let mut p = b.align_offset(64).min(V::LANES - 1).min(k);
+        if p > 0 {
+            let mask = V::mask(p);
+            let left = V::load_some(a, mask);
+            for (j, [sum, _]) in sums.iter_mut().enumerate() {
+                *sum = sum.mul_add(left, V::load_some(b.offset(j as isize * step), mask));
+            }
+        }
         while p + 2 * V::LANES <= k {
             let left = [V::load(a.add(p)), V::load(a.add(p + V::LANES))];
             for (j, sums) in sums.iter_mut().enumerate() {
