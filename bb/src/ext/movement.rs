@@ -60,7 +60,7 @@ pub fn pad<B: Ops + ?Sized>(
                 return fail::<B, _>(wrong("enlarges an extent of 0 from nothing"));
             }
             // What lies beside may have no elements, so that nothing else bounds the indices.
-            if before as i64 + extent + after as i64 > 1 << 28 {
+            if extent.saturating_add_unsigned(before as u64).saturating_add_unsigned(after as u64) > 1 << 28 {
                 return fail::<B, _>(wrong("enlarges more than memory can hold"));
             }
             let inside = |i: i64| match mode {
@@ -98,8 +98,8 @@ fn cropped<B: Ops + ?Sized>(
     if starts.iter().chain(ends).all(|&p| p >= 0) {
         return Ok(x.clone());
     }
-    let from: Vec<i64> = starts.iter().map(|&p| -p.min(0)).collect();
-    let to: Vec<i64> = x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64 + p.min(0)).max(0)).collect();
+    let from: Vec<i64> = starts.iter().map(|&p| p.min(0).saturating_neg()).collect();
+    let to: Vec<i64> = x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64).saturating_add(p.min(0)).max(0)).collect();
     on.slice(x, &from, &to, &[], &[])
 }
 
@@ -120,7 +120,8 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<i64> {
     let mut step = 1i64;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        step *= extent as i64;
+        // Extents beside one of 0 may be as large as they like.
+        step = step.saturating_mul(extent as i64);
     }
     strides
 }
@@ -141,7 +142,7 @@ pub(crate) fn positions<B: Ops + ?Sized>(
         if let Some(slot) = shape.get_mut(axis) {
             *slot = extent;
         }
-        let steps: Vec<i64> = (0..extent as i64).map(|i| i * stride).collect();
+        let steps: Vec<i64> = (0..extent as i64).map(|i| i.saturating_mul(stride)).collect();
         let steps = on.host(&shape, &steps)?;
         sum = Some(match sum {
             Some(sum) => on.add(&sum, &steps)?,
