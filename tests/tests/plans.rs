@@ -169,3 +169,21 @@ fn an_input_of_another_element_type_is_refused() {
         assert_eq!(cause.to_string(), "input `x` is declared as f32, got i64", "{name}: {error}");
     }
 }
+
+#[test]
+fn a_loop_without_end_is_an_error() {
+    let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/data/fuzzed/endless_loop.onnx")).unwrap();
+    let mut options = CompileOptions::default();
+    options.rounds = 100;
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let module = Module::from_bytes(bytes.clone().into(), &Limits::default(), None).unwrap();
+        let graph = on.clone().compile(module, &options).unwrap();
+        let x = on.constant(&TensorData::scalar(1f32)).unwrap();
+        let error = graph.run(&[Some(&x)]).unwrap_err();
+        let first: &dyn std::error::Error = &error;
+        let causes = std::iter::successors(Some(first), |e| e.source()).map(ToString::to_string);
+        let causes: Vec<String> = causes.collect();
+        assert!(causes.iter().any(|c| c.contains("rounds of loops: at most 100")), "{name}: {causes:?}");
+    }
+}

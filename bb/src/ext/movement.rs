@@ -99,7 +99,8 @@ fn cropped<B: Ops + ?Sized>(
         return Ok(x.clone());
     }
     let from: Vec<i64> = starts.iter().map(|&p| p.min(0).saturating_neg()).collect();
-    let to: Vec<i64> = x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64).saturating_add(p.min(0)).max(0)).collect();
+    let to: Vec<i64> =
+        x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64).saturating_add(p.min(0)).max(0)).collect();
     on.slice(x, &from, &to, &[], &[])
 }
 

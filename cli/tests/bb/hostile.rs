@@ -1,12 +1,15 @@
 //! Models from strangers end in an error that says what is wrong, or run; nothing else happens.
 
-use crate::process::{Ended, bb, data, folder, write};
+use crate::process::{Ended, capped, data, folder, write};
 
 const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
+/// The address space in which a hostile model must end, in KiB.
+const MEMORY: usize = 1 << 20;
+
 /// Runs a model on random inputs.
 fn run(model: &str, backend: &str) -> Ended {
-    bb(&["run", model, "--random", "1", "--backend", backend])
+    capped(MEMORY, &["run", model, "--random", "1", "--backend", backend])
 }
 
 #[test]
@@ -33,6 +36,18 @@ fn every_file_ends_as_its_list_expects() {
         seen += 1;
     }
     assert_eq!(seen, 30);
+}
+
+#[test]
+fn what_fuzzing_found_is_refused() {
+    for file in ["extents_beside_zero.onnx", "conv_transpose_stride.onnx", "pad_least.onnx"] {
+        let path = data().join("fuzzed").join(file);
+        for backend in BACKENDS {
+            let ended = run(path.to_str().unwrap(), backend);
+            assert!(matches!(ended.code(), 0 | 1), "{file} on {backend}: {}", ended.err);
+            assert!(!ended.err.contains("panicked"), "{file} on {backend}: {}", ended.err);
+        }
+    }
 }
 
 #[test]
