@@ -1,7 +1,7 @@
 //! What a call costs beyond its kernel: typed, erased, and from a plan.
 #![expect(clippy::expect_used, reason = "a benchmark stops where it cannot go on")]
 
-use bb::{Backend, Backends, CompileOptions, DataType, Executable, Module, TensorData};
+use bb::{Backend, Backends, CompileOptions, DataType, Module, TensorData};
 use bb_benches::{compare, subject};
 use bb_cpu::Cpu;
 
@@ -58,5 +58,46 @@ fn main() {
             "  a plan's cost beyond typed calls: {:.1} ns per node",
             (planned - typed) * 1e9 / NODES as f64
         );
+    }
+
+    planning(&cpu);
+}
+
+/// Plans a decoder anew for each length of its cache, as generating text does.
+fn planning(cpu: &Cpu) {
+    const LENGTHS: usize = 200;
+    let file =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/models/tiny_llama_primitives_op17/model.onnx");
+    let module = Module::load(file.as_ref(), &bb::ir::Limits::default()).expect("valid");
+    let nodes = module.graph().nodes.len();
+    let decoder = cpu.compile(module, &CompileOptions::default()).expect("compiles");
+    let constant = |data: TensorData| cpu.constant(&data).expect("constant");
+    let inputs: Vec<Vec<_>> = (1..=LENGTHS)
+        .map(|cached| {
+            let past = TensorData::new(&[1, 2, cached, 16], &vec![0.5f32; 32 * cached]).expect("a cache");
+            let mask = TensorData::bools(&[1, 1, 1, cached + 1], &vec![true; cached + 1]).expect("a mask");
+            let number = |n: i64| constant(TensorData::new(&[1, 1], &[n]).expect("a number"));
+            let mut inputs = vec![number(7), number(cached as i64), constant(mask)];
+            inputs.extend((0..4).map(|_| constant(past.clone())));
+            inputs
+        })
+        .collect();
+    let run = |at: usize| {
+        let given: Vec<_> = inputs.iter().cycle().nth(at % LENGTHS).into_iter().flatten().map(Some).collect();
+        decoder.run(cpu, &given).expect("runs")
+    };
+    let mut at = 0;
+    let times = compare(
+        "a step of a small decoder",
+        vec![
+            subject("with a plan at hand", || run(LENGTHS / 2)),
+            subject("planned anew, the cache being longer", || {
+                at += 1;
+                run(at)
+            }),
+        ],
+    );
+    if let [known, anew] = times[..] {
+        println!("  planning: {:.2} µs for each of {nodes} nodes", (anew - known) * 1e6 / nodes as f64);
     }
 }
