@@ -1,8 +1,9 @@
 //! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
 
 use super::call::{Answer, Call, one};
+use super::window::numbers;
 use crate::ext::{Ops, math};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 
 /// `GridSample`: the modes had other names before opset 20.
 pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
@@ -62,14 +63,7 @@ const MOST: usize = 1 << 26;
 pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let rank = x.rank().saturating_sub(2);
-    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
-        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count {
-            Ok(list)
-        } else {
-            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
-        }
-    };
+    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations, pads) =
         (list("strides", rank, 1)?, list("dilations", rank, 1)?, list("pads", 2 * rank, 0)?);
     let (group, sets) = (call.int_or("group", 1)?, call.int_or("offset_group", 1)?);

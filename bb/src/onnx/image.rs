@@ -1,6 +1,7 @@
 //! Operators on images that crop, fold or put back elements.
 
 use super::call::{Answer, Call, one};
+use super::window::numbers;
 use crate::ext::sample::blank;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -49,14 +50,7 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     let &[batch, depth, blocks] = x.shape() else {
         return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())).into());
     };
-    let list = |name: &str, count: usize, default: i64| -> Result<Vec<i64>, Error> {
-        let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        if list.len() == count {
-            Ok(list)
-        } else {
-            Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())))
-        }
-    };
+    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations, pads) =
         (list("strides", n, 1)?, list("dilations", n, 1)?, list("pads", 2 * n, 0)?);
     let shape: Vec<usize> = [batch, 1].into_iter().chain(image.iter().copied()).collect();

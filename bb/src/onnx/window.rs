@@ -14,8 +14,13 @@ struct Sliding {
     pads: Vec<i64>,
 }
 
-/// Reads a list of numbers, each of them the default if it is left out.
-fn numbers<T>(call: &Call<'_, T>, name: &str, count: usize, default: i64) -> Result<Vec<i64>, Error> {
+/// Reads a list of `count` numbers that describe windows; where it is left out, each is the default.
+pub(super) fn numbers<T>(
+    call: &Call<'_, T>,
+    name: &str,
+    count: usize,
+    default: i64,
+) -> Result<Vec<i64>, Error> {
     let list = call.ints(name)?.map_or_else(|| vec![default; count], <[i64]>::to_vec);
     if list.len() != count {
         return Err(call.wrong(name, format!("has {} numbers, expected {count}", list.len())));

@@ -48,9 +48,9 @@ struct Frame<T> {
 }
 
 impl<T> Frame<T> {
-    fn between(&self) -> Result<(&BetweenStages<T>, &Stage<T>), Error> {
+    fn body(&self) -> Result<&Stage<T>, Error> {
         match &self.before.next {
-            Next::Between(between) => Ok((between, between.body.as_ref().unwrap_or(&between.after))),
+            Next::Between(between) => between.body.as_ref().ok_or_else(lost),
             Next::Done | Next::Stage(_) => Err(lost()),
         }
     }
@@ -132,8 +132,7 @@ impl<T: Tensor, N> Program<T, N> {
                 return Err(Error::from(bb_ir::Error::Limit { what, got: *rounds, limit }).into());
             }
             given.extend(frame.captured.iter().cloned());
-            let (_, body) = frame.between()?;
-            let ran = self.enter(on, body, &Live::new(&given))?;
+            let ran = self.enter(on, frame.body()?, &Live::new(&given))?;
             frames.push(frame);
             return Ok(ran);
         }
@@ -146,33 +145,6 @@ impl<T: Tensor, N> Program<T, N> {
             items.push(result.ok_or_else(|| too_few(&before, between, position))?);
         }
         self.enter(on, &between.after, &Live::new(&items))
-    }
-
-    /// Checks that an item is of the kind that the graph declares.
-    fn check(&self, port: &Port, item: &Item<&T>) -> Result<(), Error> {
-        let wrong = |expected: &str| Error::Operator {
-            op: "run".to_owned(),
-            what: format!("input `{}`", port.name),
-            problem: format!("is {}, expected {expected}", item.kind()),
-        };
-        match (&port.ty, item) {
-            (ValueType::Tensor { dtype, .. }, Item::Tensor(x)) if *dtype != x.dtype() => {
-                Err(Error::InputType { name: port.name.clone(), expected: *dtype, got: x.dtype() })
-            }
-            (ValueType::Tensor { .. }, Item::Tensor(_)) | (ValueType::Unknown, _) => Ok(()),
-            (ValueType::Tensor { .. }, _) => Err(wrong("a tensor")),
-            (ValueType::Sequence(of), Item::Sequence(items)) => {
-                let of = Port { name: port.name.clone(), ty: (**of).clone(), optional: false };
-                items.iter().try_for_each(|item| self.check(&of, item))
-            }
-            (ValueType::Sequence(_), _) => Err(wrong("a sequence")),
-            (ValueType::Optional(_), Item::Absent) => Ok(()),
-            (ValueType::Optional(of), item) => {
-                self.check(&Port { name: port.name.clone(), ty: (**of).clone(), optional: false }, item)
-            }
-            (ValueType::Map(..), Item::Map { .. }) => Ok(()),
-            (ValueType::Map(..), _) => Err(wrong("a map")),
-        }
     }
 
     /// Runs with items, some of them defaults.
@@ -188,7 +160,7 @@ impl<T: Tensor, N> Program<T, N> {
                 self.resolved.graph.constants.get(index).map(|(_, data)| data)
             };
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
-                self.check(port, item)?;
+                check(&port.name, &port.ty, item)?;
                 items.push(item.map(&mut |x: &&T| (*x).clone()));
             } else if let Some(data) = default() {
                 items.push(Item::Tensor(on.constant(data)?));
@@ -202,6 +174,28 @@ impl<T: Tensor, N> Program<T, N> {
         let first = self.enter(on, &self.first, &Live::new(&items))?;
         self.follow(on, first)
     }
+}
+
+/// Checks that an input is of the kind and element type that the graph declares.
+fn check<T: Tensor>(name: &str, ty: &ValueType, item: &Item<&T>) -> Result<(), Error> {
+    let expected = match (ty, item) {
+        (ValueType::Tensor { dtype, .. }, Item::Tensor(x)) if *dtype != x.dtype() => {
+            return Err(Error::InputType { name: name.to_owned(), expected: *dtype, got: x.dtype() });
+        }
+        (ValueType::Sequence(of), Item::Sequence(items)) => {
+            return items.iter().try_for_each(|item| check(name, of, item));
+        }
+        (ValueType::Tensor { .. }, Item::Tensor(_))
+        | (ValueType::Map(..), Item::Map { .. })
+        | (ValueType::Optional(_), Item::Absent)
+        | (ValueType::Unknown, _) => return Ok(()),
+        (ValueType::Optional(of), item) => return check(name, of, item),
+        (ValueType::Tensor { .. }, _) => "a tensor",
+        (ValueType::Sequence(_), _) => "a sequence",
+        (ValueType::Map(..), _) => "a map",
+    };
+    let (what, problem) = (format!("input `{name}`"), format!("is {}, expected {expected}", item.kind()));
+    Err(Error::Operator { op: "run".to_owned(), what, problem })
 }
 
 /// Says that a node gave too few results.

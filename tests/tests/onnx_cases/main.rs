@@ -87,6 +87,31 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     }
 }
 
+/// Expands to one test per backend, each of which calls a function with the backend's name.
+macro_rules! on_every_backend {
+    ($all_pass_on:ident) => {
+        #[test]
+        fn all_pass_on_cpu() {
+            $all_pass_on("cpu");
+        }
+
+        #[test]
+        fn all_pass_on_reference() {
+            $all_pass_on("reference");
+        }
+
+        #[test]
+        fn all_pass_on_whole_graph() {
+            $all_pass_on("whole-graph");
+        }
+
+        #[test]
+        fn all_pass_on_device() {
+            $all_pass_on("device");
+        }
+    };
+}
+
 mod primitives {
     use super::*;
 
@@ -94,25 +119,7 @@ mod primitives {
         assert_eq!(all_pass(backend, "node", Contents::primitives_only, compiled), PRIMITIVE_CASES);
     }
 
-    #[test]
-    fn all_pass_on_cpu() {
-        all_pass_on("cpu");
-    }
-
-    #[test]
-    fn all_pass_on_reference() {
-        all_pass_on("reference");
-    }
-
-    #[test]
-    fn all_pass_on_whole_graph() {
-        all_pass_on("whole-graph");
-    }
-
-    #[test]
-    fn all_pass_on_device() {
-        all_pass_on("device");
-    }
+    on_every_backend!(all_pass_on);
 
     #[test]
     fn all_pass_on_a_device_that_answers_later() {
@@ -127,23 +134,5 @@ mod all_cases {
         assert_eq!(all_pass(backend, "", |_| true, compiled), CASES);
     }
 
-    #[test]
-    fn all_pass_on_cpu() {
-        all_pass_on("cpu");
-    }
-
-    #[test]
-    fn all_pass_on_reference() {
-        all_pass_on("reference");
-    }
-
-    #[test]
-    fn all_pass_on_whole_graph() {
-        all_pass_on("whole-graph");
-    }
-
-    #[test]
-    fn all_pass_on_device() {
-        all_pass_on("device");
-    }
+    on_every_backend!(all_pass_on);
 }
