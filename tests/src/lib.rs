@@ -1,10 +1,11 @@
 //! What the end-to-end tests share: the backends they run on, one of which behaves as a device does, one that
-//! counts, and models made on the spot.
+//! counts, one that is tampered with, and models made on the spot.
 
 pub mod backends;
 pub mod counting;
 pub mod device;
 pub mod model;
+pub mod tampered;
 
 /// The programs in the README, which run as tests.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ mod signature;
 mod versions;
 
 pub(crate) use signature::{Lookup, lookup};
-pub use versions::{OperatorVersion, versions};
+pub use versions::{OperatorVersion, since, versions};
 
 /// The newest version of ONNX's own operators.
 pub const NEWEST: i64 = 28;

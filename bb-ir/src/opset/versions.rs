@@ -3,6 +3,10 @@
 use super::element_types::{ML, ONNX, PREVIEW, Row, SETS, TRAINING};
 use crate::DataType;
 
+/// ONNX's domains, by name.
+const DOMAINS: [(&str, &[Row]); 4] =
+    [("", ONNX), ("ai.onnx.ml", ML), ("ai.onnx.preview", PREVIEW), ("ai.onnx.preview.training", TRAINING)];
+
 /// A version of an operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorVersion {
@@ -26,13 +30,7 @@ pub struct OperatorVersion {
 /// assert_eq!(add.next().map(|v| v.since), Some(1));
 /// ```
 pub fn versions() -> impl Iterator<Item = OperatorVersion> {
-    let domains: [(&str, &[Row]); 4] = [
-        ("", ONNX),
-        ("ai.onnx.ml", ML),
-        ("ai.onnx.preview", PREVIEW),
-        ("ai.onnx.preview.training", TRAINING),
-    ];
-    domains.into_iter().flat_map(|(domain, rows)| {
+    DOMAINS.into_iter().flat_map(|(domain, rows)| {
         rows.iter().flat_map(move |&(name, versions)| {
             versions.split(' ').filter_map(move |text| {
                 let (since, set) = text.split_once(':')?;
@@ -46,6 +44,23 @@ pub fn versions() -> impl Iterator<Item = OperatorVersion> {
             })
         })
     })
+}
+
+/// Returns the version of an operator that a model which imports `opset` of its domain has: the opset that brought it.
+///
+/// `None` if ONNX has no such operator, or none yet.
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(bb_ir::opset::since("", "Add", 9), Some(7));
+/// ```
+pub fn since(domain: &str, name: &str, opset: i64) -> Option<i64> {
+    let (_, rows) = DOMAINS.iter().find(|(d, _)| *d == domain)?;
+    let row = rows.binary_search_by(|row| row.0.cmp(name)).ok()?;
+    let (_, versions) = rows.get(row)?;
+    let brought = versions.split(' ').filter_map(|text| text.split_once(':')?.0.parse().ok());
+    brought.filter(|since| *since <= opset).max()
 }
 
 #[cfg(test)]

@@ -24,27 +24,33 @@ pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};
 pub use subject::{Subject, numbers, tensor};
 
-/// Runs the case of every primitive, and every topic, on a backend: one `#[test]` for each.
+/// Runs the case of every primitive, every topic, and every case of ONNX on a backend: one `#[test]` for each primitive
+/// and topic, and one, `onnx`, for ONNX's cases.
 ///
 /// Write it in a test of your crate, with the feature `conformance` of `bb` enabled. The argument is an
-/// expression that makes a backend; it is evaluated once per test. A backend that does not support every
-/// element type declares those that it does: of all others the tests then ask that they are refused with an
-/// error that names the operation and the type. A name before the expression puts the tests into a module.
+/// expression that makes a backend; it is evaluated once per test, and by `onnx` twice where there are `types`. A name
+/// before the expression puts the tests into a module.
+///
+/// A backend that does not support every element type declares those that it does: of all others the tests of primitives
+/// then ask that they are refused with an error that names the operation and the type, and `onnx` skips the cases that
+/// need them.
+///
+/// `onnx` fails with a list: each case's name, its operators, what was expected and what came. Before that it prints how
+/// many cases passed, failed and were skipped for each operator; `cargo test onnx -- --nocapture` shows that of a test
+/// that passes too. `cases = "text"` runs the cases whose path contains the text only, as the variable `BB_CASES` does;
+/// `cases = none` leaves `onnx` out. [`Suite`](crate::conformance::onnx::Suite) is what it runs.
 ///
 /// # Examples
 ///
 /// ```text
 /// bb::conformance!(MyBackend);
 /// bb::conformance!(MyBackend, types = [F32, I64, Bool]);
-/// bb::conformance!(on_two_threads, MyBackend::with_threads(2));
+/// bb::conformance!(on_two_threads, MyBackend::with_threads(2), cases = "node/test_matmul");
 /// ```
 #[macro_export]
 macro_rules! conformance {
-    ($make:expr $(,)?) => {
-        $crate::__conformance!($make; $crate::DataType::ALL);
-    };
-    ($make:expr, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
-        $crate::__conformance!($make; &[$($crate::DataType::$dtype),+]);
+    ($make:expr $(, types = [$($dtype:ident),+ $(,)?])? $(, cases = $cases:tt)? $(,)?) => {
+        $crate::__conformance!($make; [$($($dtype)+)?]; $($cases)?);
     };
     ($name:ident, $($rest:tt)+) => {
         mod $name {
@@ -58,10 +64,34 @@ macro_rules! conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {
-    ($make:expr; $types:expr) => {
+    ($make:expr; []; $($cases:tt)?) => {
+        $crate::__conformance!(@ $make; $crate::DataType::ALL; $($cases)?);
+    };
+    ($make:expr; [$($dtype:ident)+]; $($cases:tt)?) => {
+        $crate::__conformance!(@ $make; &[$($crate::DataType::$dtype),+]; $($cases)?);
+    };
+    (@ $make:expr; $types:expr; $($cases:tt)?) => {
         $crate::__private::for_each_primitive!($crate::__conformance_cases, $make, $types);
         $crate::__conformance_topics! { $make, $types;
             element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
+        }
+        $crate::__conformance_onnx!($make; $types; $($cases)?);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_onnx {
+    ($make:expr; $types:expr; none) => {};
+    ($make:expr; $types:expr; $($text:literal)?) => {
+        #[test]
+        fn onnx() {
+            #[allow(unused_imports, reason = "a declared backend has the method itself")]
+            use $crate::conformance::onnx::Start as _;
+            let started = $crate::conformance::onnx::Made($make).start();
+            let suite = $crate::conformance::onnx::Suite::new(started).with_types($types, || $make);
+            $(let suite = suite.with_filter($text);)?
+            suite.check();
         }
     };
 }

@@ -1,7 +1,6 @@
 //! What inference says of a model before it runs is what comes out: over every case of the archive whose outputs are
 //! tensors, with the extents of the inputs as declared, and again with a name for each of them.
 
-use super::archive;
 use bb::Module;
 use bb::conformance::onnx;
 use bb::ir::graph::{Dim, ValueType};
@@ -98,13 +97,8 @@ fn check(case: &Path) -> Result<[usize; 2], String> {
 
 #[test]
 fn inferred_extents_are_those_that_come() {
-    let root = archive::cases();
-    let (excluded, mut wrong, mut inferred) = (archive::excluded(), Vec::new(), [0, 0]);
-    for case in onnx::find(root).unwrap() {
-        let name = case.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
-        if excluded.contains(&&*name) {
-            continue;
-        }
+    let (mut wrong, mut inferred) = (Vec::new(), [0, 0]);
+    for (name, case) in super::cases("") {
         match check(&case) {
             Ok(counts) => inferred.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
             Err(problem) => wrong.push(format!("{name}: {problem}")),

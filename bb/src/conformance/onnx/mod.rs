@@ -1,11 +1,22 @@
 //! Test cases as ONNX lays them out: a folder with `model.onnx`, and `test_data_set_N/input_J.pb` and
 //! `output_J.pb` in the order of the graph's inputs and outputs.
+//!
+//! [`run`] runs one; a [`Suite`] runs those of ONNX itself, which the crate `bb-onnx-cases` holds.
 
 mod compare;
+mod contents;
+mod guard;
 mod read;
+mod report;
+mod suite;
 
 pub use compare::{Difference, Tolerance, compare, compare_items};
+pub use contents::{CaseOperator, Contents};
 pub use read::{read_inputs, read_item, read_items, read_tensor, read_tensors};
+pub use report::{Case, Outcome, Report};
+pub use suite::Suite;
+#[doc(hidden)]
+pub use suite::{Made, Start};
 
 use crate::onnx::Item;
 use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};

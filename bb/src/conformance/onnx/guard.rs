@@ -1,0 +1,104 @@
+//! A backend that is called on the element types it claims alone.
+
+use crate::{Backend, BoxError, DataType, Outputs, TensorData};
+use bb_ir::op::{Param, Primitive};
+use std::error::Error;
+
+/// Passes every call on to a backend, unless an operand, a parameter or a result has another type than it claims.
+#[derive(Debug)]
+pub(super) struct Guard<B> {
+    backend: B,
+    types: &'static [DataType],
+}
+
+/// Why a guarded call did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum GuardError {
+    /// It has an element type that the backend does not claim.
+    #[error("needs {0}, which the backend does not claim")]
+    Needs(DataType),
+
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(BoxError),
+}
+
+impl From<crate::Error> for GuardError {
+    fn from(error: crate::Error) -> Self {
+        GuardError::Backend(error.into())
+    }
+}
+
+/// Finds the element type that was missing among the causes of a failure.
+pub(super) fn needed(error: &(dyn Error + 'static)) -> Option<DataType> {
+    let causes = std::iter::successors(Some(error), |e| (*e).source());
+    causes.into_iter().find_map(|cause| match cause.downcast_ref() {
+        Some(GuardError::Needs(dtype)) => Some(*dtype),
+        Some(GuardError::Backend(_)) | None => None,
+    })
+}
+
+impl<B: Backend> Guard<B> {
+    pub(super) fn new(backend: B, types: &'static [DataType]) -> Guard<B> {
+        Guard { backend, types }
+    }
+
+    fn claimed(&self, dtype: DataType) -> Result<(), GuardError> {
+        if self.types.contains(&dtype) { Ok(()) } else { Err(GuardError::Needs(dtype)) }
+    }
+
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, GuardError> {
+        for operand in inputs.iter().flatten() {
+            self.claimed(crate::Tensor::dtype(*operand))?;
+        }
+        for param in params {
+            match param {
+                Param::Type(dtype) => self.claimed(*dtype)?,
+                Param::Data(data) => self.claimed(data.dtype())?,
+                _ => {}
+            }
+        }
+        let results = crate::call::primitive(&self.backend, op, inputs, params)
+            .map_err(|error| GuardError::Backend(error.into()))?;
+        for result in &results {
+            self.claimed(crate::Tensor::dtype(result))?;
+        }
+        Ok(results)
+    }
+}
+
+/// Writes the primitives.
+macro_rules! guard {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl<B: Backend> Backend for Guard<B> {
+            type Tensor = B::Tensor;
+            type Error = GuardError;
+
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    let outputs = self.apply(
+                        Primitive::$name,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    )?;
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
+                }
+            )*
+
+            fn to_host(&self, x: &B::Tensor) -> Result<TensorData, GuardError> {
+                self.backend.to_host(x).map_err(|error| GuardError::Backend(error.into()))
+            }
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(guard);

@@ -1,0 +1,122 @@
+//! What became of the cases, by case and by operator.
+
+use super::CaseOperator;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// How a case ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every output was the one expected.
+    Passed,
+    /// What was expected and what came, or why nothing came.
+    Failed(String),
+    /// It did not run, because it needs this: an element type that the backend does not claim, or a feature of `bb`.
+    Skipped(String),
+}
+
+/// A case, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Case {
+    /// Its path below the folder of cases.
+    pub name: String,
+    /// The operators of its model.
+    pub operators: Vec<CaseOperator>,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Case {
+    /// Names the operators, the first few of many.
+    fn operators(&self) -> String {
+        const SHOWN: usize = 4;
+        let names: Vec<String> = self.operators.iter().take(SHOWN).map(CaseOperator::to_string).collect();
+        match self.operators.len().checked_sub(SHOWN + 1) {
+            Some(more) => format!("{} and {} more", names.join(", "), more + 1),
+            None => names.join(", "),
+        }
+    }
+}
+
+/// What became of all cases. As text it is a row for each operator, and how many there were.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The cases, by name.
+    pub cases: Vec<Case>,
+    /// How many cases do not count; `exclude.txt` beside the archive has the reasons.
+    pub excluded: usize,
+}
+
+impl Report {
+    /// Counts the cases that passed, failed, and were skipped.
+    pub fn counts(&self) -> [usize; 3] {
+        counts(self.cases.iter())
+    }
+
+    /// Lists the failures: the case, its operators, what was expected and what came.
+    pub fn failures(&self) -> Vec<String> {
+        let failed = self.cases.iter().filter_map(|case| match &case.outcome {
+            Outcome::Failed(reason) => Some(format!("{} ({}): {reason}", case.name, case.operators())),
+            Outcome::Passed | Outcome::Skipped(_) => None,
+        });
+        failed.collect()
+    }
+}
+
+/// The cases of an operator.
+#[derive(Default)]
+struct Row<'a> {
+    versions: BTreeSet<i64>,
+    cases: Vec<&'a Case>,
+}
+
+fn counts<'a>(cases: impl Iterator<Item = &'a Case>) -> [usize; 3] {
+    cases.fold([0; 3], |[passed, failed, skipped], case| match case.outcome {
+        Outcome::Passed => [passed + 1, failed, skipped],
+        Outcome::Failed(_) => [passed, failed + 1, skipped],
+        Outcome::Skipped(_) => [passed, failed, skipped + 1],
+    })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rows: BTreeMap<(&str, &str), Row<'_>> = BTreeMap::new();
+        for case in &self.cases {
+            for operator in &case.operators {
+                let row = rows.entry((&operator.domain, &operator.name)).or_default();
+                row.versions.insert(operator.since);
+                // Two versions of an operator in one model are one case of it.
+                if row.cases.last().is_none_or(|last| last.name != case.name) {
+                    row.cases.push(case);
+                }
+            }
+        }
+        let head = ["operator", "versions", "passed", "failed", "skipped"].map(str::to_owned);
+        let rows = rows.into_iter().map(|((domain, name), row)| {
+            let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
+            let [passed, failed, skipped] = counts(row.cases.into_iter()).map(|n| n.to_string());
+            let name = if domain.is_empty() { name.to_owned() } else { format!("{domain} {name}") };
+            [name, versions.join(" "), passed, failed, skipped]
+        });
+        let rows: Vec<[String; 5]> = std::iter::once(head).chain(rows).collect();
+        let widest =
+            |cells: fn(&[String; 5]) -> &String| rows.iter().map(|r| cells(r).len()).max().unwrap_or(0);
+        let (name, versions) = (widest(|r| &r[0]), widest(|r| &r[1]));
+        for [operator, since, passed, failed, skipped] in &rows {
+            writeln!(f, "{operator:name$}  {since:versions$}  {passed:>6}  {failed:>6}  {skipped:>7}")?;
+        }
+        let [passed, failed, skipped] = self.counts();
+        writeln!(f, "A case counts for each operator of its model.\n")?;
+        writeln!(f, "{passed} cases passed, {failed} failed, {skipped} were skipped")?;
+        let mut needs: BTreeMap<&str, usize> = BTreeMap::new();
+        for case in &self.cases {
+            if let Outcome::Skipped(need) = &case.outcome {
+                *needs.entry(need).or_default() += 1;
+            }
+        }
+        for (need, count) in needs {
+            writeln!(f, "  {count} need {need}")?;
+        }
+        writeln!(f, "{} do not count", self.excluded)
+    }
+}

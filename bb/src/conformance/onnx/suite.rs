@@ -1,0 +1,248 @@
+//! Every case of ONNX on one backend: what `bb::conformance!` runs.
+//!
+//! Each case is isolated: one that panics, or takes longer than [`Suite::limit`], fails alone. One that crashes the process
+//! ends the test; the command `bb conformance` runs cases in processes of their own.
+
+use super::guard::{Guard, needed};
+use super::report::{Case, Outcome, Report};
+use super::{Contents, Failure, find, run};
+use crate::{Backend, BackendRuntime, DataType, Declared, Runtime};
+use std::any::Any;
+use std::error::Error;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How to run ONNX's cases on a backend.
+#[derive(Clone)]
+pub struct Suite {
+    on: Arc<dyn BackendRuntime>,
+    /// The backend again, where it does not claim every element type: called on those it claims alone.
+    guarded: Option<Arc<dyn BackendRuntime>>,
+    /// Run the cases whose path contains each of these texts only; by default what the variable `BB_CASES` says.
+    pub only: Vec<String>,
+    /// How long a case may take; a minute by default.
+    pub limit: Duration,
+    /// How many cases run at once; as many as there are processors by default.
+    pub threads: usize,
+}
+
+impl Suite {
+    /// Takes a running backend that supports every element type.
+    pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
+        Suite {
+            on,
+            guarded: None,
+            only: std::env::var("BB_CASES").into_iter().collect(),
+            limit: Duration::from_secs(60),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Names the element types that the backend supports, with another instance of it.
+    ///
+    /// A case that needs others, in its model or in what its operators are lowered to, is skipped.
+    #[must_use]
+    pub fn with_types<B: Backend + 'static>(
+        mut self,
+        types: &'static [DataType],
+        again: impl FnOnce() -> B,
+    ) -> Suite {
+        let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
+        self.guarded = (!every).then(|| {
+            let guarded: Arc<dyn BackendRuntime> = Runtime::named("guarded", Guard::new(again(), types));
+            guarded
+        });
+        self
+    }
+
+    /// Runs the cases whose path contains a text only, and of those the ones that `BB_CASES` names.
+    #[must_use]
+    pub fn with_filter(mut self, text: &'static str) -> Suite {
+        self.only.push(text.to_owned());
+        self
+    }
+
+    /// Runs the cases and prints the report.
+    ///
+    /// # Panics
+    ///
+    /// With the failures, if there are any; if no case is chosen.
+    #[track_caller]
+    pub fn check(&self) {
+        let report = match self.run() {
+            Ok(report) => report,
+            Err(failure) => panic!("{}", chain(&failure)),
+        };
+        println!("ONNX's cases on `{}`:\n\n{report}", self.on.name());
+        let failures = report.failures();
+        assert!(!report.cases.is_empty(), "no case has {:?} in its path", self.only);
+        assert!(
+            failures.is_empty(),
+            "{} of {} cases failed on `{}`:\n{}",
+            failures.len(),
+            report.cases.len(),
+            self.on.name(),
+            failures.join("\n")
+        );
+    }
+
+    /// Runs the cases of the crate `bb-onnx-cases`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Read`] if they cannot be unpacked or found.
+    pub fn run(&self) -> Result<Report, Failure> {
+        let root = bb_onnx_cases::folder()
+            .map_err(|source| Failure::Read { path: PathBuf::from("bb-onnx-cases"), source })?;
+        let mut queue = Vec::new();
+        let mut excluded = 0;
+        for path in find(&root)? {
+            let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            if bb_onnx_cases::excluded().any(|(case, _)| case == name) {
+                excluded += 1;
+            } else if self.only.iter().all(|text| name.contains(text)) {
+                queue.push((name, path));
+            }
+        }
+        let queue = Mutex::new(queue.into_iter());
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| self.take(&queue, &done));
+            }
+        });
+        let mut cases = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        cases.sort_by(|a: &Case, b| a.name.cmp(&b.name));
+        Ok(Report { cases, excluded })
+    }
+
+    /// Runs cases while there are any.
+    fn take(&self, queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>, done: &Mutex<Vec<Case>>) {
+        let mut runner = None;
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((name, path)) = next else { return };
+            let (operators, outcome) = match Contents::read(&path) {
+                Ok(contents) => {
+                    let operators: Vec<_> = contents.operators.into_iter().collect();
+                    let lacking = operators.iter().find_map(|o| feature(&o.name));
+                    let outcome = match lacking {
+                        Some(feature) => Outcome::Skipped(format!("the feature `{feature}` of bb")),
+                        None => self.one(&mut runner, path),
+                    };
+                    (operators, outcome)
+                }
+                Err(failure) => (Vec::new(), Outcome::Failed(chain(&failure))),
+            };
+            let case = Case { name, operators, outcome };
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(case);
+        }
+    }
+
+    /// Runs a case on another thread, which is left alone if it does not answer in time.
+    fn one(&self, runner: &mut Option<Runner>, path: PathBuf) -> Outcome {
+        let running = match runner.take() {
+            Some(running) => running,
+            None => match Runner::start(self.on.clone(), self.guarded.clone()) {
+                Ok(started) => started,
+                Err(error) => return Outcome::Failed(format!("no thread can be started: {error}")),
+            },
+        };
+        let answer =
+            running.cases.send(path).ok().and_then(|()| running.answers.recv_timeout(self.limit).ok());
+        match answer {
+            Some(outcome) => {
+                *runner = Some(running);
+                outcome
+            }
+            None => Outcome::Failed(format!("expected an answer within {:?}, got none", self.limit)),
+        }
+    }
+}
+
+/// Finds the feature that an operator needs and that is off.
+fn feature(op: &str) -> Option<&'static str> {
+    match op {
+        "ImageDecoder" if !cfg!(feature = "image") => Some("image"),
+        "RegexFullMatch" if !cfg!(feature = "regex") => Some("regex"),
+        _ => None,
+    }
+}
+
+/// A thread that runs the cases it is sent.
+struct Runner {
+    cases: Sender<PathBuf>,
+    answers: Receiver<Outcome>,
+}
+
+impl Runner {
+    fn start(
+        on: Arc<dyn BackendRuntime>,
+        guarded: Option<Arc<dyn BackendRuntime>>,
+    ) -> std::io::Result<Runner> {
+        let (cases, taken) = channel::<PathBuf>();
+        let (answer, answers) = channel();
+        std::thread::Builder::new().name("onnx case".to_owned()).spawn(move || {
+            for case in taken {
+                if answer.send(outcome(&case, &on, guarded.as_ref())).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Runner { cases, answers })
+    }
+}
+
+/// Runs a case; whatever happens is an outcome.
+fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn BackendRuntime>>) -> Outcome {
+    let run = |on| catch_unwind(AssertUnwindSafe(|| run(case, on)));
+    if let Some(Ok(Err(failure))) = guarded.map(run)
+        && let Some(dtype) = needed(&failure)
+    {
+        return Outcome::Skipped(dtype.name().to_owned());
+    }
+    match run(on) {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(failure)) => Outcome::Failed(chain(&failure)),
+        Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// Writes an error and what caused it.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |e| (*e).source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// A backend that `bb::conformance!` was given.
+#[doc(hidden)]
+pub struct Made<B>(pub B);
+
+/// Starts a backend that the derive declared, with the families that it adopted.
+impl<B: Declared> Made<B> {
+    /// Starts it.
+    pub fn start(self) -> Arc<dyn BackendRuntime> {
+        Runtime::new(self.0)
+    }
+}
+
+/// Starts a backend that nothing declares; found where the method of [`Made`] itself does not apply.
+#[doc(hidden)]
+pub trait Start {
+    /// Starts it.
+    fn start(self) -> Arc<dyn BackendRuntime>;
+}
+
+impl<B: Backend + 'static> Start for Made<B> {
+    fn start(self) -> Arc<dyn BackendRuntime> {
+        Runtime::named("backend", self.0)
+    }
+}

@@ -1,0 +1,12 @@
+//! A backend with four element types keeps what it claims: all that needs others is refused, and ONNX's cases that need
+//! others are skipped, not passed.
+
+use bb::DataType;
+use bb_tests::tampered::{Tampered, refuse_others};
+
+fn four_types() -> Tampered {
+    use DataType::{Bool, F32, I32, I64};
+    Tampered(|op, inputs, params| refuse_others(&[F32, I32, I64, Bool], op, inputs, params))
+}
+
+bb::conformance!(four_types(), types = [F32, I32, I64, Bool]);
