@@ -19,7 +19,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
     Coverage(Coverage),
-    /// Run a model on two backends and print where their values part
+    /// Run a model on two backends and print where their values part, inside loops and branches too
     Compare(Compare),
     /// Run every test case below a folder and compare with the expected outputs
     Conformance(Conformance),

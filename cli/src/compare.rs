@@ -39,7 +39,7 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
             let mut table = render::table(["NODE", "OPERATOR", "VALUE", "DIFFERENCE"]);
             for r in &results {
                 let difference = r.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-                table.add_row([&r.node, &r.op, &r.value, &difference]);
+                table.add_row([&format!("{}{}", r.node, rounds(r)), &r.op, &r.value, &difference]);
             }
             println!("{table}\n");
         }
@@ -53,9 +53,20 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
 
 fn print_first(result: &NodeComparison, backends: &[String]) {
     let difference = result.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-    println!("`{}` of node `{}` ({}) differs: {difference}", result.value, result.node, result.op);
+    let rounds = rounds(result);
+    println!("`{}` of node `{}` ({}){rounds} differs: {difference}", result.value, result.node, result.op);
     for (backend, made) in backends.iter().zip(&result.made) {
         println!("  {backend}: {}", summary(made));
+    }
+}
+
+/// Names the rounds of the loops around a node, outermost first.
+fn rounds(result: &NodeComparison) -> String {
+    let rounds: Vec<String> = result.rounds.iter().map(usize::to_string).collect();
+    match rounds.as_slice() {
+        [] => String::new(),
+        [only] => format!(" in round {only}"),
+        several => format!(" in rounds {}", several.join(", ")),
     }
 }
 
@@ -85,7 +96,7 @@ fn json(result: &NodeComparison, backends: &[String]) -> serde_json::Value {
     let made: serde_json::Map<String, serde_json::Value> =
         backends.iter().zip(&result.made).map(|(name, made)| (name.clone(), summary(made).into())).collect();
     serde_json::json!({
-        "node": result.node, "operator": result.op, "domain": result.domain, "value": result.value,
+        "node": result.node, "rounds": result.rounds, "operator": result.op, "domain": result.domain, "value": result.value,
         "difference": result.difference.as_ref().map(|d| render::chain(d)), "made": made,
     })
 }

@@ -1,45 +1,16 @@
-//! The first node whose values differ on two backends is found.
+//! The first node whose values differ on two backends is found, inside subgraphs too.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::conformance::compare_nodes;
 use bb::conformance::onnx::Tolerance;
+use bb::conformance::{NodeComparison, compare_nodes};
+use bb::ir::proto::{AttributeProto, NodeProto, ValueInfoProto, attribute_proto::AttributeType};
 use bb::onnx::Item;
-use bb::{Backend, BackendAttrs, BackendRuntime, GraphProto, Module, Runtime, TensorData};
-use bb_reference::{Error, Reference, Tensor};
+use bb::{Backend, BackendRuntime, GraphProto, Module, Primitive, Runtime, TensorData};
+use bb_reference::Reference;
 use bb_tests::backends;
-use bb_tests::model::{model, node};
-use std::collections::HashMap;
+use bb_tests::model::{model, node, with_int};
+use bb_tests::tampered::Tampered;
 use std::sync::Arc;
-
-/// Computes logarithms where it should compute exponentials.
-#[derive(Default)]
-struct Wrong(Reference);
-
-impl Wrong {
-    fn run(
-        &self,
-        graph: &GraphProto,
-        inputs: HashMap<String, Tensor>,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, Tensor>, Error> {
-        let mut graph = graph.clone();
-        for node in graph.node.iter_mut().filter(|n| n.op_type() == "Exp") {
-            node.op_type = Some("Log".to_owned());
-        }
-        self.0.execute(&graph, inputs, attrs)
-    }
-}
-
-impl Backend for Wrong {
-    type Tensor = Tensor;
-    type Error = Error;
-
-    bb::forward_to_execute!(Self::run);
-
-    fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
-        self.0.to_host(x)
-    }
-}
 
 fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
     let nodes = vec![
@@ -61,7 +32,12 @@ fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
 
 #[test]
 fn a_wrong_operation_is_the_first_that_differs() {
-    let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", Wrong::default());
+    // Logarithms where it should compute exponentials.
+    let wrong = Tampered(|op, inputs, _| match (op, inputs) {
+        (Primitive::Exp, [Some(x)]) => Some(Reference.log(x).map(|y| [y].into_iter().collect())),
+        _ => None,
+    });
+    let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", wrong);
     let results = compared(&wrong);
     assert_eq!(results.iter().map(|r| r.0.as_str()).collect::<Vec<_>>(), ["a", "b", "c", "y"]);
     assert_eq!(results.iter().position(|r| r.1), Some(2));
@@ -73,4 +49,131 @@ fn right_backends_agree_on_every_value() {
     for name in backends::NAMES {
         assert!(compared(&backends::start(name).unwrap()).iter().all(|r| !r.1), "{name}");
     }
+}
+
+/// A graph of f32 vectors as an attribute; inputs and outputs without declared types.
+fn with_graph(
+    mut holder: NodeProto,
+    name: &str,
+    inputs: &[&str],
+    nodes: Vec<NodeProto>,
+    outputs: &[&str],
+) -> NodeProto {
+    let info = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
+    let graph = GraphProto {
+        name: Some(name.to_owned()),
+        node: nodes,
+        input: inputs.iter().map(info).collect(),
+        output: outputs.iter().map(info).collect(),
+        ..GraphProto::default()
+    };
+    holder.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(AttributeType::Graph as i32),
+        g: Some(graph),
+        ..AttributeProto::default()
+    });
+    holder
+}
+
+fn named(name: &str, mut node: NodeProto) -> NodeProto {
+    node.name = Some(name.to_owned());
+    node
+}
+
+/// Three rounds of `state = exp(|state|) - x`, where `x` is of the graph around it.
+fn looping(state: &str, result: &str) -> NodeProto {
+    let body = vec![
+        node("Identity", &["go"], &["on"]),
+        node("Abs", &["s"], &["b"]),
+        named("exp_3", node("Exp", &["b"], &["e"])),
+        node("Sub", &["e", "x"], &["next"]),
+    ];
+    let holder = named("loop_1", node("Loop", &["trips", "", state], &[result]));
+    with_graph(holder, "body", &["i", "go", "s"], body, &["on", "next"])
+}
+
+/// Compares a model of `x`, which is [0.1, -0.2], on the reference and on one whose exponential of numbers above 1 is the
+/// number itself.
+fn compared_with_wrong_exponential(nodes: Vec<NodeProto>) -> Vec<NodeComparison> {
+    let mut all = vec![with_int(node("Constant", &[], &["trips"]), "value_int", 3)];
+    all.extend(nodes);
+    let bytes = model(&[("x", &[2])], all, &[("y", &[2])]);
+    let module = Module::from_bytes(bytes.into(), &bb::ir::Limits::default(), None).unwrap();
+    let wrong = Tampered(|op, inputs, _| match (op, inputs) {
+        (Primitive::Exp, [Some(x)]) => {
+            let host = Reference.to_host(x).unwrap();
+            let large = host.as_slice::<f32>().is_ok_and(|x| x.iter().any(|x| *x > 1.0));
+            large.then(|| Reference.identity(x).map(|y| [y].into_iter().collect()))
+        }
+        _ => None,
+    });
+    let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", wrong);
+    let right = backends::start("reference").unwrap();
+    let inputs = [Some(Item::Tensor(TensorData::new(&[2], &[0.1f32, -0.2]).unwrap()))];
+    compare_nodes(&module, &inputs, [&right, &wrong], Tolerance::default()).unwrap()
+}
+
+fn first_difference(results: &[NodeComparison]) -> (&str, &[usize], String) {
+    let first = results.iter().find(|r| r.difference.is_some()).unwrap();
+    (&first.node, &first.rounds, first.difference.as_ref().unwrap().to_string())
+}
+
+/// Round 0 takes |-x|, which is below 1. Round 1 takes exp(0.1) - 0.1 and exp(0.2) + 0.2.
+const IN_ROUND_1: [f64; 2] = [1.005_170_9, 1.421_402_8];
+
+fn assert_element_0(difference: &str) {
+    let rest = difference.strip_prefix("element 0: expected ").unwrap();
+    let (expected, rest) = rest.split_once(", got ").unwrap();
+    let got = rest.split_once(';').unwrap().0;
+    let near = |text: &str, number: f64| (text.parse::<f64>().unwrap() - number).abs() < 1e-4;
+    assert!(near(expected, IN_ROUND_1[0].exp()) && near(got, IN_ROUND_1[0]), "{difference}");
+}
+
+#[test]
+fn an_error_inside_a_body_is_found_in_its_round() {
+    let results = compared_with_wrong_exponential(vec![node("Neg", &["x"], &["a"]), looping("a", "y")]);
+    let (node, rounds, difference) = first_difference(&results);
+    assert_eq!((node, rounds), ("loop_1/body/exp_3", &[1][..]));
+    assert_element_0(&difference);
+    // Before it: the constant, Neg, four nodes of round 0, two of round 1.
+    assert_eq!(results.iter().position(|r| r.difference.is_some()), Some(8));
+    // The loop itself comes after its three rounds.
+    assert_eq!(results.len(), 2 + 3 * 4 + 1);
+    assert_eq!(results.last().map(|r| (r.node.as_str(), r.rounds.len())), Some(("loop_1", 0)));
+}
+
+#[test]
+fn an_error_is_found_below_branches_and_loops() {
+    let inner = vec![looping("s", "t")];
+    let scan = named("scan_2", node("Scan", &["parts"], &["y"]));
+    let scan = with_graph(with_int(scan, "num_scan_inputs", 1), "body", &["s"], inner, &["t"]);
+    let then = vec![scan];
+    let other = vec![node("Identity", &["x"], &["y"])];
+    let branches =
+        with_graph(named("if_3", node("If", &["there"], &["all"])), "then_branch", &[], then, &["y"]);
+    let branches = with_graph(branches, "else_branch", &[], other, &["y"]);
+    let nodes = vec![
+        node("Concat", &["x", "x"], &["twice"]),
+        node("Reshape", &["twice", "pair"], &["parts"]),
+        node("ReduceMax", &["x"], &["most"]),
+        with_int(node("Cast", &["most"], &["there"]), "to", 9),
+        branches,
+        node("ReduceSum", &["all"], &["y"]),
+    ];
+    let mut nodes = nodes;
+    nodes[0] = with_int(nodes[0].clone(), "axis", 0);
+    let pair = AttributeProto {
+        name: Some("value_ints".to_owned()),
+        r#type: Some(AttributeType::Ints as i32),
+        ints: vec![2, 2],
+        ..AttributeProto::default()
+    };
+    let mut shape = node("Constant", &[], &["pair"]);
+    shape.attribute.push(pair);
+    nodes.insert(0, shape);
+    let results = compared_with_wrong_exponential(nodes);
+    let (node, rounds, difference) = first_difference(&results);
+    assert_eq!((node, rounds), ("if_3/then_branch/scan_2/body/loop_1/body/exp_3", &[0, 1][..]));
+    assert_element_0(&difference);
 }

@@ -24,5 +24,9 @@ pub use module::{CompileOptions, Module};
 pub(crate) use program::compile;
 pub use program::compile_whole_graph;
 pub(crate) use program::compile_with;
+#[cfg(feature = "conformance")]
+pub(crate) use repetition::Repetition;
+#[cfg(feature = "conformance")]
+pub(crate) use resolve::{Code, control_flow};
 pub(crate) use resolve::{is_control_flow, missing_of};
 pub(crate) use stage::count_steps;

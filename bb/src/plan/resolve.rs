@@ -54,7 +54,7 @@ impl Code {
 }
 
 /// Returns what a node of the plan's own does.
-fn control_flow(node: &Node) -> Option<Code> {
+pub(crate) fn control_flow(node: &Node) -> Option<Code> {
     match (node.domain.as_str(), node.op_type.as_str(), node.opset) {
         ("", "If", _) => Some(Code::If),
         ("", "Loop", _) => Some(Code::Repeat(Repeat::Loop)),

@@ -1,0 +1,76 @@
+//! A running backend, its type erased, as a backend: for what is written over any of them.
+
+use crate::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
+use bb_ir::op::{Param, Primitive};
+use std::sync::Arc;
+
+/// A tensor of a running backend.
+#[derive(Clone)]
+pub(super) struct Held(Value);
+
+impl Held {
+    pub(super) fn of(value: &Value) -> Held {
+        Held(value.clone())
+    }
+
+    pub(super) fn value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
+impl Tensor for Held {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+/// A running backend.
+#[derive(Clone, Copy)]
+pub(super) struct Erased<'a>(pub(super) &'a Arc<dyn BackendRuntime>);
+
+impl Erased<'_> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&Held>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Held>, Error> {
+        let inputs: Vec<Option<&Value>> = inputs.iter().map(|x| x.map(|x| &x.0)).collect();
+        Ok(self.0.dispatch_atomic(op.spec(), &inputs, params)?.into_iter().map(Held).collect())
+    }
+}
+
+/// Writes the primitives.
+macro_rules! erased {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        impl Backend for Erased<'_> {
+            type Tensor = Held;
+            type Error = Error;
+
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Error> {
+                    let outputs = self.apply(
+                        Primitive::$name,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    )?;
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
+                }
+            )*
+
+            fn to_host(&self, x: &Held) -> Result<TensorData, Error> {
+                self.0.to_host(&x.0)
+            }
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(erased);
