@@ -1,9 +1,12 @@
 //! Vectors that independent programs computed (`tests/vectors/make`), one file per family, on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::conformance::onnx::{Tolerance, compare};
-use bb::ir::proto::ModelProto;
-use bb::{BackendRuntime, CompileOptions, Module, TensorData};
+use bb::conformance::onnx::{Tolerance, compare_items};
+use bb::ir::graph::ValueType;
+use bb::ir::opset;
+use bb::ir::proto::{ModelProto, TypeProto, type_proto::Value as Kind};
+use bb::onnx::Item;
+use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData, Value};
 use bb_tests::backends;
 use prost::Message;
 use std::collections::{BTreeSet, HashMap};
@@ -39,11 +42,14 @@ fn read(family: &str) -> Vec<ModelProto> {
     vectors
 }
 
+/// Tensors by path: the name of a value, and where the tensor is in it.
+type Leaves = HashMap<String, TensorData>;
+
 /// A vector: a model, what goes in, and what should come out.
 struct Vector {
     module: Result<Module, bb::Error>,
-    inputs: HashMap<String, TensorData>,
-    expected: HashMap<String, TensorData>,
+    inputs: Leaves,
+    expected: Leaves,
     tolerance: Tolerance,
     /// Whether the model must be refused.
     fails: bool,
@@ -57,7 +63,7 @@ impl Vector {
         for tensor in std::mem::take(&mut graph.initializer) {
             if let Some(output) = tensor.name().strip_prefix(EXPECTED) {
                 expected.insert(output.to_owned(), TensorData::from_proto(&tensor)?);
-            } else if ports.contains(tensor.name()) {
+            } else if ports.contains(tensor.name().split('/').next().unwrap_or_default()) {
                 inputs.insert(tensor.name().to_owned(), TensorData::from_proto(&tensor)?);
             } else {
                 graph.initializer.push(tensor);
@@ -76,17 +82,24 @@ impl Vector {
         Ok(Vector { module, inputs, expected, tolerance, fails })
     }
 
-    fn outputs(&self, on: &Arc<dyn BackendRuntime>) -> Result<Vec<(String, TensorData)>, Box<dyn Error>> {
+    fn outputs(&self, on: &Arc<dyn BackendRuntime>) -> Result<Vec<Output>, Box<dyn Error>> {
         let module = self.module.as_ref().map_err(|e| chain(e))?.clone();
         let executable = on.clone().compile(module, &CompileOptions::default())?;
         let mut inputs = Vec::new();
         for port in executable.inputs() {
-            inputs.push(self.inputs.get(&port.name).map(|x| on.constant(x)).transpose()?);
+            let item = item(&self.inputs, &port.name, &port.ty);
+            let given = item.filter(|item| !port.optional || *item != Item::Absent);
+            inputs.push(given.map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()?);
         }
-        let refs: Vec<_> = inputs.iter().map(Option::as_ref).collect();
-        let got = executable.run(&refs)?;
-        let names = executable.outputs().iter().map(|p| p.name.clone());
-        names.zip(&got).map(|(name, x)| Ok((name, on.to_host(x)?))).collect()
+        let got = executable.run_items(&inputs)?;
+        let ports = executable.outputs().iter();
+        ports
+            .zip(&got)
+            .map(|(port, x)| {
+                let got = x.try_map(&mut |x: &Value| on.to_host(x))?;
+                Ok(Output { name: port.name.clone(), ty: port.ty.clone(), got })
+            })
+            .collect()
     }
 
     fn check(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Box<dyn Error>> {
@@ -95,14 +108,52 @@ impl Vector {
             Ok(_) if self.fails => return Err("it must be refused, and ran".into()),
             other => other?,
         };
-        if got.len() != self.expected.len() {
-            return Err(format!("expected {} outputs, got {}", self.expected.len(), got.len()).into());
+        for Output { name, ty, got } in &got {
+            let expected = item(&self.expected, name, ty).ok_or("an output that the vector has not")?;
+            compare_items(&expected, got, self.tolerance)
+                .map_err(|e| format!("output {name}: {}", chain(&e)))?;
         }
-        for (name, got) in &got {
-            let expected = self.expected.get(name).ok_or("an output that the vector has not")?;
-            compare(expected, got, self.tolerance).map_err(|e| format!("output {name}: {e}"))?;
+        let known: BTreeSet<&str> = got.iter().map(|output| output.name.as_str()).collect();
+        match self.expected.keys().find(|path| !known.iter().any(|name| is_part(path, name))) {
+            Some(path) => Err(format!("expected an output {path}, which is none").into()),
+            None => Ok(()),
         }
-        Ok(())
+    }
+}
+
+/// What a run gave under a name, declared as `ty`.
+struct Output {
+    name: String,
+    ty: ValueType,
+    got: Item<TensorData>,
+}
+
+/// Tells whether a path is a value's, or leads into it.
+fn is_part(path: &str, name: &str) -> bool {
+    path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Puts a value together from its tensors: `PATH/0`, `PATH/1`, … of a sequence, `PATH/keys` and `PATH/values` of a map. An
+/// optional is what it holds.
+fn item(leaves: &Leaves, path: &str, ty: &ValueType) -> Option<Item<TensorData>> {
+    match ty {
+        ValueType::Tensor { .. } | ValueType::Unknown => leaves.get(path).cloned().map(Item::Tensor),
+        ValueType::Optional(held) => match leaves.keys().any(|leaf| is_part(leaf, path)) {
+            true => item(leaves, path, held),
+            false => Some(Item::Absent),
+        },
+        ValueType::Sequence(held) => {
+            let items = (0..).map_while(|i| {
+                let path = format!("{path}/{i}");
+                leaves.keys().any(|leaf| is_part(leaf, &path)).then(|| item(leaves, &path, held))
+            });
+            items.collect::<Option<_>>().map(Item::Sequence)
+        }
+        ValueType::Map(..) => {
+            let (keys, values) =
+                (leaves.get(&format!("{path}/keys"))?, leaves.get(&format!("{path}/values"))?);
+            Some(Item::Map { keys: keys.clone(), values: values.clone() })
+        }
     }
 }
 
@@ -165,4 +216,84 @@ fn every_generator_has_a_file_of_vectors_with_distinct_names() {
         assert!(vectors.len() >= LEAST, "{family} has {} vectors", vectors.len());
         assert_eq!(names.len(), vectors.len(), "{family}");
     }
+}
+
+/// The innermost element type of a value's type; a map's is that of its values.
+fn element(ty: &TypeProto) -> Option<DataType> {
+    match ty.value.as_ref()? {
+        Kind::TensorType(tensor) => DataType::from_onnx(tensor.elem_type()),
+        Kind::SequenceType(held) => element(held.elem_type.as_deref()?),
+        Kind::OptionalType(held) => element(held.elem_type.as_deref()?),
+        Kind::MapType(held) => element(held.value_type.as_deref()?),
+        _ => None,
+    }
+}
+
+/// The generator sees to it that each type of each operand has a vector; this asks `bb`'s own list of versions.
+#[test]
+fn every_version_of_every_operator_has_a_vector_on_each_element_type() {
+    let mut seen: BTreeSet<(String, i64, DataType)> = BTreeSet::new();
+    for model in read("element_types") {
+        let graph = model.graph.unwrap();
+        let (operator, since) = graph.name().rsplit_once('_').unwrap();
+        for port in graph.input.iter().chain(&graph.output) {
+            let dtype = port.r#type.as_ref().and_then(element).unwrap();
+            seen.insert((operator.to_owned(), since.parse().unwrap(), dtype));
+        }
+    }
+    let list = std::fs::read_to_string(folder().join("make/sweep/missing.txt")).unwrap();
+    let listed: BTreeSet<String> =
+        list.lines().map(|line| line.split(':').next().unwrap().to_owned()).collect();
+    let mut missing = BTreeSet::new();
+    for version in opset::versions() {
+        let (domain, name, since) = (version.domain, version.name, version.since);
+        let operator = if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") };
+        for dtype in version.types.into_iter().flatten() {
+            if !seen.contains(&(operator.clone(), since, dtype)) {
+                let domain = if domain.is_empty() { "ai.onnx" } else { domain };
+                missing.insert(format!("{domain} {name} {since} T {dtype}"));
+            }
+        }
+    }
+    assert_eq!(missing, listed);
+}
+
+/// Tells whether a name is as a pattern says, in which `*` stands for anything.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, rest)) => name.strip_prefix(start).is_some_and(|tail| {
+            (0..=tail.len()).filter_map(|at| tail.get(at..)).any(|tail| matches(rest, tail))
+        }),
+    }
+}
+
+/// Each choice is a row of a table, whose last column names what holds it; a name without family is of the last one.
+#[test]
+fn each_choice_in_the_document_on_semantics_is_held_by_vectors_that_there_are() {
+    let text = std::fs::read_to_string(folder().join("../../bb/docs/semantics.md")).unwrap();
+    let mut names = HashMap::new();
+    let mut wrong = Vec::new();
+    let rows = text.lines().filter(|line| line.starts_with("| ") && !line.ends_with("held by |"));
+    for row in rows {
+        let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap();
+        let mut family = "";
+        let quoted: Vec<&str> = held_by.split('`').skip(1).step_by(2).collect();
+        if quoted.is_empty() {
+            wrong.push(format!("nothing holds: {row}"));
+        }
+        for quote in quoted.into_iter().filter(|quote| !quote.starts_with("cases::")) {
+            let pattern = quote.split_once('/').map_or(quote, |(named, pattern)| {
+                family = named;
+                pattern
+            });
+            let known = names.entry(family).or_insert_with(|| {
+                read(family).iter().map(|m| m.graph.as_ref().unwrap().name().to_owned()).collect::<Vec<_>>()
+            });
+            if !known.iter().any(|name| matches(pattern, name)) {
+                wrong.push(format!("{family} has no {pattern}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -57,6 +57,9 @@ const SMALL: usize = 4096;
 /// The largest extent that [`expand`] makes: what 32-bit indices count.
 const MOST_PER_AXIS: usize = 1 << 31;
 
+/// The most copies that [`expand`] makes of an entry at once; more are copies of these.
+const COPIES: usize = 1 << 16;
+
 /// Converts one number to an element type.
 fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
     Ok(cast(&TensorData::scalar(value), dtype, Rounding::default())?)
@@ -109,7 +112,7 @@ pub fn range<B: Backend + ?Sized>(
 
 /// The body of [`Create::expand`]: a gather of the only entry along each dimension that grows.
 ///
-/// The indices are as many as the extents' sum, not their product.
+/// There are at most [`COPIES`] indices at a time, whatever the extent.
 pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
     let dtype = crate::Tensor::dtype(x);
     let from = crate::Tensor::shape(x);
@@ -133,10 +136,44 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
             let limit = MOST_PER_AXIS;
             return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit });
         }
-        let first = TensorData::zeros(DataType::I32, &[extent], usize::MAX).map_err(Error::from)?;
-        y = on.gather(&y, &on.constant(&first)?, axis as i64)?;
+        y = if extent <= COPIES { copies(on, &y, extent, axis)? } else { many_copies(on, &y, extent, axis)? };
     }
     Ok(y)
+}
+
+/// Repeats the only entry along an axis.
+fn copies<B: Backend + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    count: usize,
+    axis: usize,
+) -> Result<B::Tensor, B::Error> {
+    let first = TensorData::zeros(DataType::I32, &[count], usize::MAX).map_err(Error::from)?;
+    on.gather(x, &on.constant(&first)?, axis as i64)
+}
+
+/// Repeats the only entry along an axis: a block of copies, and copies of the block.
+fn many_copies<B: Backend + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    count: usize,
+    axis: usize,
+) -> Result<B::Tensor, B::Error> {
+    // Where no power of two divides the extent well, the last block is cut.
+    let even = (1 << count.trailing_zeros()).min(COPIES);
+    let block = if count / even <= COPIES { even } else { COPIES };
+    let blocks = count.div_ceil(block);
+    let one = copies(on, x, block, axis)?;
+    let all = copies(on, &on.unsqueeze(&one, &[axis as i64])?, blocks, axis)?;
+    let mut shape = bb_ir::Shape::from_slice(crate::Tensor::shape(&one));
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = blocks * block;
+    }
+    let joined = on.reshape(&all, &shape)?;
+    if blocks * block == count {
+        return Ok(joined);
+    }
+    on.slice(&joined, &[0], &[count as i64], &[axis as i64], &[1])
 }
 
 /// The body of [`Create::random_uniform`].

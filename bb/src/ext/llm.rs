@@ -144,12 +144,15 @@ pub(crate) fn attend<B: Ops + ?Sized>(
         let masked = on.is_inf(&most, true, false)?;
         weights = on.r#where(&masked, &on.scalar_like(&weights, 0.0)?, &weights)?;
     }
+    let wide = math::common(weights.dtype(), v.dtype());
+    let (shares, v) = (math::to(on, &weights, wide)?, math::to(on, &v, wide)?);
     let y = if h == g {
-        on.matmul(&weights, &v)?
+        on.matmul(&shares, &v)?
     } else {
-        let grouped = on.reshape(&weights, &[*b, *g, h / g, *s, *t])?;
+        let grouped = on.reshape(&shares, &[*b, *g, h / g, *s, *t])?;
         on.reshape(&on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?, &[*b, *h, *s, *e])?
     };
+    let y = math::to(on, &y, weights.dtype())?;
     Ok(Attended { y, stages: [product, bounded, biased, weights] })
 }
 

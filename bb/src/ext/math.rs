@@ -15,6 +15,15 @@ pub(crate) fn to<B: Ops + ?Sized>(on: &B, x: &B::Tensor, dtype: DataType) -> Res
     if x.dtype() == dtype { on.identity(x) } else { on.cast(x, dtype, true, RoundMode::Up) }
 }
 
+/// Returns a float type that holds what either of two holds.
+pub(crate) fn common(a: DataType, b: DataType) -> DataType {
+    match (a, b) {
+        _ if a == b => a,
+        (DataType::F64, _) | (_, DataType::F64) => DataType::F64,
+        _ => DataType::F32,
+    }
+}
+
 /// Casts storage types to a float that backends compute in.
 pub(crate) fn numeric<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     if x.dtype().is_compute() { Ok(x.clone()) } else { to(on, x, DataType::F32) }

@@ -40,7 +40,7 @@ pub fn pad<B: Ops + ?Sized>(
                     Some(value) if value.rank() == 0 => on.expand(value, &shape),
                     Some(value) => on.expand(&on.reshape(value, &[])?, &shape),
                     None if x.dtype() == DataType::String => {
-                        on.expand(&on.constant(&super::sample::blank(x.dtype(), &[])?)?, &shape)
+                        on.expand(&super::sample::blank_like(on, x)?, &shape)
                     }
                     None => on.zeros(&shape, x.dtype()),
                 }

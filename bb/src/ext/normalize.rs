@@ -107,11 +107,11 @@ pub fn batch_normalization<B: Ops + ?Sized>(
     variance: &B::Tensor,
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
-    // The statistics may be of a wider type than the data.
-    let wide = variance.dtype();
-    let root = on.sqrt(&on.add(variance, &on.scalar_like(variance, epsilon)?)?)?;
+    let wide = math::common(x.dtype(), variance.dtype());
+    let variance = math::to(on, variance, wide)?;
+    let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
     let factor = on.div(&math::to(on, scale, wide)?, &root)?;
-    let shift = on.sub(&math::to(on, bias, wide)?, &on.mul(mean, &factor)?)?;
+    let shift = on.sub(&math::to(on, bias, wide)?, &on.mul(&math::to(on, mean, wide)?, &factor)?)?;
     let (factor, shift) = (per_channel(on, &factor, x.rank())?, per_channel(on, &shift, x.rank())?);
     let y = on.add(&on.mul(&math::to(on, x, wide)?, &factor)?, &shift)?;
     math::to(on, &y, x.dtype())

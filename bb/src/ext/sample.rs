@@ -231,6 +231,11 @@ pub(crate) fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorDat
     Ok(bb_ir::TensorData::zeros(dtype, shape, 1 << 30)?)
 }
 
+/// What fills the places of a tensor like `x` that nothing was put in: zero, false, the empty string.
+pub(crate) fn blank_like<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.constant(&blank(x.dtype(), &[])?)
+}
+
 /// The type in which positions and weighted sums of these are formed.
 pub(super) fn wide(types: [DataType; 2]) -> DataType {
     let exact =

@@ -117,28 +117,29 @@ pub(super) fn by_range<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<[B::Ten
     Ok([y, scale, math::to(on, &point, DataType::U8)?])
 }
 
-/// A matrix as `i32`, less its zero point: one number, or one for each row (of `a`) or column (of `b`).
+/// A matrix in `wide`, less its zero point: one number, or one for each row (of `a`) or column (of `b`).
 fn centred<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     zero: Option<&B::Tensor>,
     rows: bool,
+    wide: DataType,
 ) -> Result<B::Tensor, B::Error> {
-    let x = math::to(on, x, DataType::I32)?;
+    let x = math::to(on, x, wide)?;
     let Some(zero) = zero else { return Ok(x) };
-    let zero = math::to(on, zero, DataType::I32)?;
+    let zero = math::to(on, zero, wide)?;
     let zero = if rows && zero.rank() == 1 && x.rank() > 1 { on.unsqueeze(&zero, &[1])? } else { zero };
     on.sub(&x, &zero)
 }
 
 /// `MatMulInteger`.
 pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let a = centred(on, call.input(0)?, call.optional(2), true)?;
-    let b = centred(on, call.input(1)?, call.optional(3), false)?;
+    let a = centred(on, call.input(0)?, call.optional(2), true, DataType::I32)?;
+    let b = centred(on, call.input(1)?, call.optional(3), false, DataType::I32)?;
     Ok(one(on.matmul(&a, &b)?))
 }
 
-/// Scales a product of integers to a quantised type.
+/// Scales a product to a quantised type; to integers it is rounded and saturates, to floats it is cast.
 pub(super) fn requantized<B: Ops + ?Sized>(
     on: &B,
     product: &B::Tensor,
@@ -147,20 +148,26 @@ pub(super) fn requantized<B: Ops + ?Sized>(
     y_zero: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
     let wide = |x: &B::Tensor| math::to(on, x, DataType::F32);
-    let y = on.round(&on.div(&on.mul(&wide(product)?, &wide(scale)?)?, &wide(y_scale)?)?)?;
-    let y = on.add(&y, &wide(y_zero)?)?;
-    let (least, most) = bounds(y_zero.dtype()).unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+    let y = on.div(&on.mul(&wide(product)?, &wide(scale)?)?, &wide(y_scale)?)?;
+    let Some((least, most)) = bounds(y_zero.dtype()) else {
+        return math::to(on, &on.add(&y, &wide(y_zero)?)?, y_zero.dtype());
+    };
+    let y = on.add(&on.round(&y)?, &wide(y_zero)?)?;
     let y = on.clip(&y, Some(&on.scalar_like(&y, least)?), Some(&on.scalar_like(&y, most)?))?;
     math::to(on, &y, y_zero.dtype())
 }
 
 /// `QLinearMatMul`.
 pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let a = centred(on, call.input(0)?, Some(call.input(2)?), true)?;
-    let b = centred(on, call.input(3)?, Some(call.input(5)?), false)?;
-    let a_scale = call.input(1)?;
-    let a_scale = if a_scale.rank() == 1 { on.unsqueeze(a_scale, &[1])? } else { a_scale.clone() };
-    let scale = on.mul(&a_scale, call.input(4)?)?;
+    let (a, b) = (call.input(0)?, call.input(3)?);
+    // Products of integers of 8 bits are exact in `i32`, those of floats in `f32`.
+    let whole = bounds(a.dtype()).is_some() && bounds(b.dtype()).is_some();
+    let wide = if whole { DataType::I32 } else { DataType::F32 };
+    let a = centred(on, a, Some(call.input(2)?), true, wide)?;
+    let b = centred(on, b, Some(call.input(5)?), false, wide)?;
+    let a_scale = math::to(on, call.input(1)?, DataType::F32)?;
+    let a_scale = if a_scale.rank() == 1 { on.unsqueeze(&a_scale, &[1])? } else { a_scale };
+    let scale = on.mul(&a_scale, &math::to(on, call.input(4)?, DataType::F32)?)?;
     Ok(one(requantized(on, &on.matmul(&a, &b)?, &scale, call.input(6)?, call.input(7)?)?))
 }
 

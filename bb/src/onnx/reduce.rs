@@ -46,30 +46,35 @@ reductions! {
     min = reduce_min, |on, x| x.clone(), |y| y;
     sum = reduce_sum, |on, x| x.clone(), |y| y;
     l1 = reduce_sum, |on, x| on.abs(x)?, |y| y;
-    l2 = reduce_sum, |on, x| on.mul(x, x)?, |y| root(on, &y)?;
-    log_sum = reduce_sum, |on, x| x.clone(), |y| on.log(&y)?;
+    l2 = reduce_sum, |on, x| on.mul(x, x)?, |y| in_floats(on, &y, |y| on.sqrt(y))?;
+    log_sum = reduce_sum, |on, x| x.clone(), |y| in_floats(on, &y, |y| on.log(y))?;
     sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
 }
 
-/// The square root; of integers by way of `f64`.
-fn root<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    if x.dtype().is_float() {
-        return on.sqrt(x);
-    }
-    math::to(on, &on.sqrt(&math::to(on, x, DataType::F64)?)?, x.dtype())
+/// Applies a function of floats; to integers by way of `f64`, truncated.
+fn in_floats<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
 }
 
 /// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
 pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
+    Ok(one(in_floats(on, x, |x| log_sum_exp_along(on, x, &r))?))
+}
+
+fn log_sum_exp_along<B: Ops + ?Sized>(on: &B, x: &B::Tensor, r: &Reduced) -> Result<B::Tensor, B::Error> {
     let most = on.reduce_max(x, &r.axes, true)?;
     // Infinities subtract from themselves to NaN; they need no shift.
     let zero = on.scalar_like(x, 0.0)?;
     let shift = on.r#where(&on.is_inf(&most, true, true)?, &zero, &most)?;
     let total = on.reduce_sum(&on.exp(&on.sub(x, &shift)?)?, &r.axes, true)?;
     let y = on.add(&on.log(&total)?, &shift)?;
-    Ok(one(if r.keepdims { y } else { without(on, &y, &r.axes)? }))
+    if r.keepdims { Ok(y) } else { without(on, &y, &r.axes) }
 }
 
 /// Removes reduced dimensions, all if no axis is named.

@@ -1,6 +1,7 @@
 //! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
 
 use super::call::{Answer, Call, one};
+use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
@@ -231,7 +232,10 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
         };
     }
     if let Some(outside) = outside {
-        let value = on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?;
+        let value = match y.dtype() {
+            DataType::String => blank_like(on, &y)?,
+            _ => on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?,
+        };
         y = on.r#where(&outside, &value, &y)?;
     }
     Ok(one(narrowed(on, &y, x.dtype())?))

@@ -159,6 +159,9 @@ pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     let (lambda, bias) = (call.float_or("lambd", 0.5)?, on.scalar_like(x, call.float_or("bias", 0.0)?)?);
     let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
     let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
+    if x.dtype().is_unsigned_integer() && lambda >= 0.0 {
+        return Ok(one(inner));
+    }
     let lower = on.less(x, &on.scalar_like(x, -lambda)?)?;
     Ok(one(on.r#where(&lower, &on.add(x, &bias)?, &inner)?))
 }

@@ -1,6 +1,7 @@
 //! Operators about extents, and those that repeat, mask or rearrange elements.
 
 use super::call::{Answer, Call, one};
+use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
@@ -170,7 +171,7 @@ pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
     } else {
         diagonal(on, *rows, *columns, k, |j, i| on.less_or_equal(j, i))?
     };
-    Ok(one(on.r#where(&mask, x, &on.scalar_like(x, 0.0)?)?))
+    Ok(one(on.r#where(&mask, x, &blank_like(on, x)?)?))
 }
 
 /// `GatherElements`.

@@ -46,7 +46,10 @@ for op in ["CumSum", "CumProd"]:
     add(f"{name}_nothing", op, np.zeros((2, 0), np.float32), 1, exclusive=1)
     add(f"{name}_nothing_beside", op, np.zeros((0, 2), np.float32), 1, reverse=1)
     inf, nan = np.inf, np.nan
-    add(f"{name}_extremes", op, np.array([1, 2, inf, 3, nan, 4], np.float32))
-    add(f"{name}_infinities", op, np.array([1, inf, -inf, 1], np.float32), reverse=1)
+    for what, values in [("nan", [1, nan, 2, 3]), ("infinity", [1, inf, 2, 3]), ("infinities", [1, inf, -inf, 1]), ("late_infinity", [1, 2, 3, -inf])]:
+        for exclusive in [0, 1]:
+            for reverse in [0, 1]:
+                add(f"{name}_with_{what}_{exclusive}_{reverse}", op, np.array(values, np.float32), exclusive=exclusive, reverse=reverse)
+    f.add(f"{name}_axis_of_rank_1", op, {"x": x, "axis": np.array([-1])}, opset=26, constants=["axis"], expected=cumulative(op, x, -1, 0, 0), relative=1e-5)
     f.add(f"{name}_axis_out_of_range", op, {"x": x, "axis": np.int64(3)}, opset=26, fails=True)
 f.write()

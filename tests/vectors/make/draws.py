@@ -1,4 +1,5 @@
-"""Vectors of the random operators with a seed, and of dropout: NumPy's `RandomState`, as ONNX's evaluator draws."""
+"""Vectors of the random operators, which draw what NumPy's `RandomState` draws from the seed, as ONNX's evaluator does; and
+of dropout."""
 import numpy as np
 from family import Family
 
@@ -25,6 +26,16 @@ for seed in (0.0, 1.0, 7.5, 123456.0):
         mask = state().uniform(0, 1, x.shape) >= ratio
         f.add(f"dropout_{seed}_{ratio}", "Dropout", {"x": x, "ratio": np.float32(ratio), "training": np.array(True)}, constants=["training"], outputs=2,
               attributes={"seed": int(seed)}, expected=[(mask * x / (1 - ratio)).astype(np.float32), mask], relative=1e-6)
+    # ONNX's evaluator has no Multinomial; `choice` inverts the cumulated probabilities, row after row.
+    for k, t, rows, count in [("rows", np.float32, [[0.5, 0.25, 0.25], [0.125, 0, 0.875]], 8), ("one_class", np.float64, [[1.0]], 3), ("no_row", np.float16, np.zeros((0, 4)), 3),
+                              ("many", np.float64, [np.linspace(1, 2, 40)], 50), ("no_sample", np.float64, [[0.5, 0.5]], 0), ("f16", np.float16, [[0.5, 0.5], [0.25, 0.75]], 6)]:
+        with np.errstate(all="ignore"):
+            logs = np.log(np.asarray(rows, np.float64)).astype(t)
+        weights, generator = np.exp(logs.astype(np.float64)), state()
+        chosen = [generator.choice(len(w), count, p=w / w.sum()) for w in weights]
+        for to, number in (np.int32, 6), (np.int64, 7):
+            f.add(f"multinomial_{k}_{np.dtype(to).name}_{seed}", "Multinomial", {"x": logs}, attributes={"sample_size": count, "seed": seed, "dtype": number},
+                  expected=np.array(chosen, to).reshape(len(logs), count))
 f.add("dropout_at_inference", "Dropout", {"x": x, "ratio": np.float32(0.5)}, outputs=2, expected=[x, np.ones(x.shape, bool)])
 f.add("dropout_opset_7", "Dropout", {"x": x}, opset=7, attributes={"ratio": 0.5}, outputs=2, expected=[x, np.ones_like(x)])
 f.add("dropout_opset_10", "Dropout", {"x": x}, opset=10, outputs=2, expected=[x, np.ones(x.shape, bool)])

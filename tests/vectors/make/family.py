@@ -1,8 +1,9 @@
 """A family of test vectors: small models with inputs and the outputs that an independent program computes.
 
 A file is a list of length-delimited `ModelProto`s, one per vector. `graph.name` is the vector's name. Inputs are
-initializers of the same names as the graph's inputs; outputs are initializers named `expected:OUTPUT`. Every other
-initializer is a constant of the model. `metadata_props` has `relative` and `absolute` where the definition allows
+initializers of the same names as the graph's inputs; outputs are initializers named `expected:OUTPUT`. Where a value is
+no tensor, its parts have paths: `NAME/0`, `NAME/1`, … in a sequence, `NAME/keys` and `NAME/values` in a map; an optional
+is what it holds. Every other initializer is a constant of the model. `metadata_props` has `relative` and `absolute` where the definition allows
 other tolerances than ONNX's, and `fails` where the model must be refused.
 
 The usual generator:

@@ -18,6 +18,9 @@ for t in COMPUTE:
     f.add(f"elements_{short(t)}", "GatherElements", {"data": x, "indices": at}, attributes={"axis": 1},
           expected=np.take_along_axis(x, at % 4, 1))
     f.add(f"nd_{short(t)}", "GatherND", {"data": x, "indices": np.array([[0, 1], [-1, -1]])}, expected=x[[0, 2], [1, 3]])
+for name, x, indices in [("of_vector", np.arange(5.0), [4, 0]), ("beside_nothing", np.zeros((3, 0)), [1, 2]),
+                         ("i32_of_rank_0", np.arange(6).reshape(2, 3), np.int32(-1))]:
+    f.add(f"entries_{name}", "Gather", {"data": x, "indices": np.array(indices)}, expected=x[np.array(indices)])
 words = np.array([["a", "b"], ["", "ä"]], object)
 f.add("entries_strings", "Gather", {"data": words, "indices": np.array([1, 1, 0])}, attributes={"axis": 1}, expected=words[:, [1, 1, 0]])
 f.add("elements_strings", "GatherElements", {"data": words, "indices": np.array([[1], [0]])}, attributes={"axis": 1},
@@ -42,6 +45,14 @@ f.add("elements_beyond", "GatherElements", {"data": np.arange(6.0).reshape(2, 3)
       attributes={"axis": 1}, fails=True)
 f.add("elements_before", "GatherElements", {"data": np.arange(6.0).reshape(2, 3), "indices": np.array([[0, 0, 0], [-4, 0, 0]])},
       attributes={"axis": 1}, fails=True)
+whole = np.arange(12.0).reshape(3, 4)
+f.add("elements_fewer_beside", "GatherElements", {"data": whole, "indices": np.array([[0, 2], [-1, 1], [0, 0], [1, -3]])},
+      expected=whole[[[0, 2], [2, 1], [0, 0], [1, 0]], [0, 1]])
+f.add("elements_longer_than_data", "GatherElements", {"data": np.arange(3), "indices": np.array([0, 2, -1, 1, 0])}, expected=np.array([0, 2, 2, 1, 0]))
+# An index out of range along its own axis is refused, though the element that it would name by position is there.
+for name, at in [("beyond_inside", 3), ("before_inside", -4), ("beyond_all", 2**63 - 1), ("before_all", -(2**63))]:
+    f.add(f"elements_{name}", "GatherElements", {"data": whole, "indices": np.array([[0, at, 0, 0]])}, fails=True)
+f.add("elements_too_wide", "GatherElements", {"data": whole, "indices": np.zeros((1, 5), np.int64)}, fails=True)
 f.add("elements_of_another_rank", "GatherElements", {"data": data, "indices": np.array([0])}, fails=True)
 
 
@@ -57,6 +68,8 @@ for name, indices, batch in [("slices", [[1], [0], [-1]], 0), ("rows", [[1, 2], 
     indices = np.array(indices)
     f.add(f"nd_{name}", "GatherND", {"data": data, "indices": indices}, attributes={"batch_dims": batch} if batch else {},
           expected=nd(data, indices, batch))
+f.add("nd_of_no_index", "GatherND", {"data": data, "indices": np.zeros((2, 0), np.int64)}, expected=np.stack([data, data]))
+f.add("nd_one", "GatherND", {"data": data, "indices": np.array([1, 2])}, expected=data[1, 2])
 f.add("nd_none", "GatherND", {"data": data, "indices": np.zeros((0, 2), np.int64)}, expected=np.zeros((0, 4), np.float32))
 f.add("nd_beyond", "GatherND", {"data": np.arange(6.0).reshape(2, 3), "indices": np.array([[0, 3]])}, fails=True)
 f.add("nd_before", "GatherND", {"data": np.arange(6.0).reshape(2, 3), "indices": np.array([[1, -4]])}, fails=True)

@@ -1,4 +1,5 @@
-"""Vectors of reductions: every operator, axes of all kinds, no elements, NaN, wrapping integers, ties of ArgMax.
+"""Vectors of reductions: every operator, axes of all kinds, no elements, NaN and infinities, wrapping
+integers.
 
 NumPy computes the definitions in f64 and rounds once; sums of integers wrap. ONNX's evaluator is not asked: of empty
 integers it has no extremes.
@@ -80,27 +81,26 @@ f.add("min_bool", "ReduceMin", {"x": truth, "axes": np.array([1])}, expected=tru
 f.add("axis_out_of_range", "ReduceSum", {"x": np.ones((2, 2), np.float32), "axes": np.array([2])}, fails=True)
 f.add("axis_twice", "ReduceSum", {"x": np.ones((2, 2), np.float32), "axes": np.array([1, -1])}, fails=True)
 
-ties = np.array([[3, 1, 3, 2], [0, 0, 0, 0], [-1, -5, 4, 4]])
-for op, function in [("ArgMax", np.argmax), ("ArgMin", np.argmin)]:
-    for t in [*FLOATS, np.int8, np.uint8, np.int32, np.int64]:
-        x = np.abs(ties).astype(t) if np.dtype(t).kind == "u" else ties.astype(t)
-        wide = x.astype(np.float64)
-        for axis in (0, 1, -1):
-            f.add(f"{op.lower()}_{short(t)}_axis_{axis}", op, {"x": x}, attributes={"axis": axis},
-                  expected=np.expand_dims(function(wide, axis), axis))
-        last = wide.shape[1] - 1 - function(wide[:, ::-1], 1)
-        f.add(f"{op.lower()}_{short(t)}_last", op, {"x": x}, attributes={"axis": 1, "select_last_index": 1, "keepdims": 0},
-              expected=last)
-x = rng.uniform(-3, 3, (2, 5)).astype(np.float64)
-for exclusive in (0, 1):
-    for reverse in (0, 1):
-        for axis in (0, -1):
-            v = np.flip(x, axis) if reverse else x
-            y = np.cumsum(v, axis)
-            y = y - v if exclusive else y
-            f.add(f"cumsum_{exclusive}_{reverse}_{axis}", "CumSum", {"x": x, "axis": np.array(axis)},
-                  attributes={"exclusive": exclusive, "reverse": reverse}, expected=np.flip(y, axis) if reverse else y)
-f.add("cumsum_of_nothing", "CumSum", {"x": np.zeros((2, 0), np.float32), "axis": np.array(1)}, expected=np.zeros((2, 0), np.float32))
-f.add("cumsum_wraps", "CumSum", {"x": np.array([2**31 - 1, 1, 1], np.int32), "axis": np.array(0)},
-      expected=np.array([2**31 - 1, -(2**31), -(2**31) + 1], np.int32))
+for t in FLOATS:
+    x = np.array([[1, nan, 3], [-inf, inf, 0], [-0.0, 0.0, -1]], t)
+    f.add(f"max_with_nan_{short(t)}", "ReduceMax", {"x": x, "axes": np.array([1])}, expected=np.max(x, axis=1, keepdims=True))
+    f.add(f"min_with_nan_{short(t)}", "ReduceMin", {"x": x, "axes": np.array([0])}, expected=np.min(x, axis=0, keepdims=True))
+f.add("logsumexp_of_great", "ReduceLogSumExp", {"x": np.array([[1000, 1000], [-1000, -1000], [inf, 0], [-inf, -inf], [nan, 1]], np.float32),
+      "axes": np.array([1])}, attributes={"keepdims": 0}, expected=np.array([1000 + np.log(2), -1000 + np.log(2), inf, -inf, nan], np.float32))
+for t in SUMMED:
+    info = np.iinfo(t)
+    x = np.array([[info.max, 1], [info.min, 5], [7, 2]], t)
+    with np.errstate(all="ignore"):
+        f.add(f"sumsquare_wraps_{short(t)}", "ReduceSumSquare", {"x": x, "axes": np.array([0])}, expected=np.sum(x * x, 0, dtype=t, keepdims=True))
+        f.add(f"l1_wraps_{short(t)}", "ReduceL1", {"x": x, "axes": np.array([0])}, expected=np.sum(np.abs(x), 0, dtype=t, keepdims=True))
+    # What is no whole number is truncated.
+    x = np.array([[3, 4], [5, 12], [1, 1]], t)
+    f.add(f"l2_{short(t)}", "ReduceL2", {"x": x, "axes": np.array([1])}, expected=np.array([[5], [13], [1]], t))
+    f.add(f"logsum_{short(t)}", "ReduceLogSum", {"x": x, "axes": np.array([1])}, opset=18, expected=np.array([[1], [2], [0]], t))
+    f.add(f"logsumexp_{short(t)}", "ReduceLogSumExp", {"x": x, "axes": np.array([1])}, opset=18, expected=np.array([[4], [12], [1]], t))
+x = rng.uniform(0.5, 2, (2, 3, 4)).astype(np.float32)
+f.add("sum_empty_axes_reduce_all", "ReduceSum", {"x": x, "axes": np.zeros(0, np.int64)}, constants=["axes"], expected=np.sum(x, keepdims=True))
+f.add("sum_constant_axes", "ReduceSum", {"x": x, "axes": np.array([2, 0])}, constants=["axes"], attributes={"keepdims": 0}, expected=np.sum(x, (2, 0)))
+f.add("sum_of_nothing_to_nothing", "ReduceSum", {"x": np.zeros((2, 0, 3)), "axes": np.array([0])}, attributes={"keepdims": 0}, expected=np.zeros((0, 3)))
+f.add("max_of_nothing_to_nothing", "ReduceMax", {"x": np.zeros((2, 0, 3)), "axes": np.array([0])}, attributes={"keepdims": 0}, expected=np.zeros((0, 3)))
 f.write()

@@ -32,6 +32,11 @@ pub(super) fn quantize(at: At<'_>) -> Option<Types> {
     at.one(given.or(zero_point), same_dims(at))
 }
 
+/// The extents are the first operand's, the type is the second one's.
+pub(super) fn scaled(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), same_dims(at))
+}
+
 pub(super) fn dynamic_quantize(at: At<'_>) -> Option<Types> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
     Some(vec![tensor(Some(DataType::U8), same_dims(at)), scalar(DataType::F32), scalar(DataType::U8)])

@@ -70,7 +70,7 @@ const RULES: &[(&str, Rule)] = &[
     ("OneHot", By(movement::one_hot)), ("Optional", By(collections::optional)),
     ("OptionalHasElement", By(collections::has_element)), ("Or", Truth), ("PRelu", Same), ("Pad", By(movement::pad)),
     ("QLinearConv", By(windows::qlinear_conv)), ("QLinearMatMul", By(products::qlinear_matmul)),
-    ("QuantizeLinear", By(elements::quantize)), ("RMSNormalization", Same), ("RNN", By(products::recurrent)),
+    ("QuantizeLinear", By(elements::quantize)), ("RMSNormalization", By(elements::scaled)), ("RNN", By(products::recurrent)),
     ("RandomNormal", By(elements::random)), ("RandomNormalLike", By(elements::cast_as_attribute)),
     ("RandomUniform", By(elements::random)), ("RandomUniformLike", By(elements::cast_as_attribute)),
     ("Range", By(movement::range)), ("Reciprocal", Same), ("ReduceL1", By(elements::reduce)),
