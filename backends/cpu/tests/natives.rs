@@ -149,3 +149,14 @@ fn an_expansion_is_a_view_that_operations_read() {
     assert_near(&cpu, &sum, &want, "sum");
     assert!(cpu.expand(&x, &[2, 4, 1]).is_err());
 }
+
+/// The body of the extension repeats blocks of copies, whole and cut.
+#[test]
+fn an_expansion_to_a_great_extent_is_one_to_a_small_one_again_and_again() {
+    let cpu = Cpu::new();
+    let x = varied(&cpu, &[2, 1, 3]);
+    for count in [65_536, 65_537, 3 << 16, 100_000, 131_071] {
+        let y = bb::ext::create::expand(&cpu, &x, &[2, count, 3]).unwrap();
+        assert_near(&cpu, &y, &cpu.expand(&x, &[2, count, 3]).unwrap(), "expand");
+    }
+}

@@ -1,6 +1,10 @@
 """Vectors of `com.microsoft`, computed by ONNX Runtime; where it has no kernel on the CPU, by NumPy."""
+import collections
+
 import numpy as np
-from family import Family
+import onnx
+from family import Family, bfloat16, runtime, short, tensor
+from onnx import numpy_helper
 
 f = Family("microsoft", opset=17)
 rng = np.random.default_rng(3)
@@ -206,6 +210,42 @@ for bits, inner, block, zeros in [(4, 32, 16, False), (4, 40, 16, True), (4, 48,
     add(f"matmul_{bits}_bits_{inner}_by_{block}", "MatMulNBits", inputs, attributes, expected=y,
         constants=[k for k in inputs if k != "a"])
     add(f"matmul_{bits}_bits_{inner}_by_{block}_given", "MatMulNBits", inputs, attributes, expected=y)
+
+# The other floats, twice for each operator: ONNX Runtime computes in f32 on the same numbers, and the results are rounded.
+# Halves hold what comes between as well, so that sums are a few of their units away.
+HALVES, ALL = (np.float16, bfloat16), (np.float16, bfloat16, np.float64)
+OTHERS = {"FusedMatMul": ALL, "Gelu": ALL, "QuickGelu": ALL, "BiasGelu": ALL, "LayerNormalization": ALL, "SimplifiedLayerNormalization": ALL,
+          "FastGelu": HALVES, "SkipLayerNormalization": HALVES, "SkipSimplifiedLayerNormalization": HALVES, "RotaryEmbedding": HALVES, "Attention": HALVES,
+          "MultiHeadAttention": HALVES, "GroupQueryAttention": HALVES, "EmbedLayerNormalization": (np.float16,), "MatMulNBits": HALVES}
+seen = collections.Counter()
+for model in list(f.models.values()):
+    graph = model.graph
+    node = graph.node[0]
+    stored = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    # A mask of -10000 leaves halves nothing of what it is added to.
+    for t in OTHERS.get(node.op_type, ()) if graph.name != "attention_mask_of_all" else ():
+        seen[node.op_type, t] += 1
+        if seen[node.op_type, t] > 2:
+            continue
+        given = {name: stored[name].astype(t) if stored[name].dtype == np.float32 else stored[name] for name in node.input if name}
+        wide = {name: v.astype(np.float32) if v.dtype == t else v for name, v in given.items()}
+        outputs = [o.name for o in graph.output]
+        if node.op_type.endswith("LayerNormalization") and not node.op_type.startswith(("Skip", "Embed")):
+            # ONNX Runtime has none of the domain on the CPU.
+            x, g, *b = [v.astype(np.float64) for v in given.values()]
+            centred = x - x.mean(-1, keepdims=True) if b else x
+            expected = [centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * g + (b[0] if b else 0)]
+        else:
+            plain = onnx.ModelProto.FromString(model.SerializeToString())
+            del plain.graph.initializer[:]
+            fixed = [name for name in given if name not in {i.name for i in graph.input}]
+            plain.graph.initializer.extend(tensor(name, wide[name]) for name in fixed)
+            expected = runtime(plain, {k: v for k, v in wide.items() if k not in fixed}, outputs)
+        expected = [e.astype(t) if stored[f"expected:{o}"].dtype == np.float32 else e for e, o in zip(expected, outputs)]
+        ports = {name: v for name, v in given.items() if name in {i.name for i in graph.input}}
+        f.add(f"{graph.name}_{short(t)}", [node], ports, outputs=outputs, constants={k: v for k, v in given.items() if k not in ports}, opsets=MS,
+              opset=17, expected=expected, relative=4e-3, absolute=3e-2 if t == bfloat16 else 4e-3)
+
 x = random(2, 3)
 f.add("unknown_attribute", "com.microsoft::Gelu", {"x": x}, attributes={"approximate": "tanh"}, opsets=MS, fails=True)
 f.add("unknown_operator", "com.microsoft::Snpe", {"x": x}, opsets=MS, fails=True)

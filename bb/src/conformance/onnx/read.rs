@@ -115,6 +115,7 @@ fn optional(proto: &OptionalProto) -> Result<Item<TensorData>, BoxError> {
     }
 }
 
+/// Reads a map: keys, and a sequence of as many values, each a tensor of one element.
 fn map(proto: &MapProto) -> Result<Item<TensorData>, BoxError> {
     let keys = if proto.string_keys.is_empty() {
         TensorData::new(&[proto.keys.len()], &proto.keys)?
@@ -122,8 +123,24 @@ fn map(proto: &MapProto) -> Result<Item<TensorData>, BoxError> {
         let keys = proto.string_keys.iter().map(|key| std::str::from_utf8(key));
         TensorData::strings(&[proto.string_keys.len()], &keys.collect::<Result<Vec<_>, _>>()?)?
     };
-    match proto.values.as_ref().map(|values| values.tensor_values.as_slice()) {
-        Some([values]) => Ok(Item::Map { keys, values: TensorData::from_proto(values)? }),
-        _ => Err("expected the values in one tensor".into()),
+    let values = proto.values.iter().flat_map(|values| &values.tensor_values);
+    let values = values.map(TensorData::from_proto).collect::<Result<Vec<_>, _>>()?;
+    if values.len() != keys.len() {
+        return Err(format!("expected {} values, as many as keys, got {}", keys.len(), values.len()).into());
     }
+    Ok(Item::Map { keys, values: row(&values)? })
+}
+
+/// Joins numbers or strings of one type, each a tensor of one element: `[n]`.
+fn row(values: &[TensorData]) -> Result<TensorData, BoxError> {
+    let dtype = values.first().map_or(DataType::F32, TensorData::dtype);
+    if values.iter().any(|value| value.dtype() != dtype || value.len() != 1 || dtype.is_sub_byte()) {
+        return Err(format!("expected values of one element of type {dtype}").into());
+    }
+    if dtype == DataType::String {
+        let texts: Vec<&str> = values.iter().flat_map(TensorData::iter_str).collect();
+        return Ok(TensorData::strings(&[texts.len()], &texts)?);
+    }
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes().iter().copied()).collect();
+    Ok(TensorData::adopt(dtype, &[values.len()], bytes.into())?)
 }

@@ -228,8 +228,10 @@ pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     let scales = math::to(on, &by_block(scales)?, DataType::F32)?;
     let rows = on.reshape(&on.mul(&on.sub(&weights, &zeros)?, &scales)?, &[columns, blocks * block])?;
     let matrix = on.transpose(&on.slice(&rows, &[0], &[inner as i64], &[1], &[])?, &[1, 0])?;
-    let product = on.matmul(a, &math::to(on, &matrix, a.dtype())?)?;
-    Ok(one(super::plus(on, &product, call.optional(5))?))
+    // Halves hold no weight of 8 bits exactly.
+    let wide = math::common(a.dtype(), DataType::F32);
+    let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
+    Ok(one(super::plus(on, &math::to(on, &product, a.dtype())?, call.optional(5))?))
 }
 
 /// The numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
