@@ -225,6 +225,24 @@ pub enum Error {
         missing: crate::UncoveredList,
     },
 
+    /// A sequence, an optional or a map would leave the part of a node's model that makes it.
+    #[error(
+        "`{value}` of the model `{model}` is {kind} and would go from {from} to {to}; only tensors do: bind the nodes \
+         that make and read it to one backend"
+    )]
+    Leaves {
+        /// The name under which the model is bound.
+        model: String,
+        /// The value.
+        value: String,
+        /// What it is.
+        kind: &'static str,
+        /// What makes it.
+        from: String,
+        /// What reads it.
+        to: String,
+    },
+
     /// A component panicked.
     #[error("the component panicked: {message}")]
     ComponentPanicked {

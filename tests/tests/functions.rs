@@ -2,7 +2,7 @@
 //! tracing a function records primitives only.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ext::{Extended, Llm, Nn, Ops, Scalar};
+use bb::ext::{Create, Extended, Llm, Nn, Ops, Scalar};
 use bb::trace::{Traced, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use bb_reference::Reference;
@@ -157,4 +157,17 @@ fn tracing_records_primitives_only() {
 #[test]
 fn constants_cost_no_steps() {
     assert_eq!(recorded(&[4], |on, x| on.relu(x)), ["Less", "Where"]);
+}
+
+/// NumPy's `broadcast_to`, over extents that more than one gather makes.
+#[test]
+fn expand_repeats_along_large_extents() {
+    let on = Extended::new(&Reference, &[]);
+    let x = on.constant(&TensorData::new(&[2, 1], &[3_u8, 250]).unwrap()).unwrap();
+    for extent in [1 << 16, (1 << 16) + 1, 70_001, 200_000] {
+        let y = on.to_host(&on.expand(&x, &[2, extent]).unwrap()).unwrap();
+        assert_eq!(y.shape(), [2, extent]);
+        let (first, second) = y.as_slice::<u8>().unwrap().split_at(extent);
+        assert!(first.iter().all(|&v| v == 3) && second.iter().all(|&v| v == 250));
+    }
 }

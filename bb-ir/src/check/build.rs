@@ -9,7 +9,7 @@ use super::order::{label, order};
 use super::{control, merge, schema, types};
 use crate::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
 use crate::limits::{Meter, within};
-use crate::opset::domain_name;
+use crate::opset::{domain_name, home};
 use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto, ValueInfoProto};
 use crate::{Error, TensorData};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -298,6 +298,7 @@ impl<'p> Builder<'p> {
                 opset,
             });
         }
+        let (domain, opset) = home(domain, node.op_type(), opset);
         let attributes = Attributes::new(self.attributes(node)?);
         let mut outputs = Vec::with_capacity(node.output.len());
         for name in &node.output {

@@ -27,3 +27,17 @@ pub fn supported_opsets(domain: &str) -> (i64, i64) {
         _ => (0, i64::MAX),
     }
 }
+
+/// Returns the domain and the version whose operator a node of ONNX's domain calls.
+///
+/// ONNX Runtime writes some of its own operators into ONNX's domain, where ONNX has none of the name, or has not yet.
+pub(crate) fn home<'d>(domain: &'d str, op_type: &str, opset: i64) -> (&'d str, i64) {
+    match op_type {
+        "LayerNormalization" | "SimplifiedLayerNormalization"
+            if domain.is_empty() && matches!(lookup(domain, op_type, opset), Lookup::Missing) =>
+        {
+            ("com.microsoft", 1)
+        }
+        _ => (domain, opset),
+    }
+}

@@ -1,7 +1,7 @@
 //! `Create`: tensors from nothing but a shape, a range or a seed.
 
 use crate::ext::{HostBody, Ops};
-use crate::{Backend, Error};
+use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use bb_ir::{DataType, TensorData};
@@ -54,11 +54,8 @@ crate::ext::family::family! { [
 /// The most elements that are made on the host rather than repeated by the backend.
 const SMALL: usize = 4096;
 
-/// The largest extent that [`expand`] makes: what 32-bit indices count.
-const MOST_PER_AXIS: usize = 1 << 31;
-
-/// The most copies that [`expand`] makes of an entry at once; more are copies of these.
-const COPIES: usize = 1 << 16;
+/// The most indices that [`expand`] gives to one gather; a larger extent is made as a product.
+const INDICES: usize = 1 << 16;
 
 /// Converts one number to an element type.
 fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
@@ -112,9 +109,8 @@ pub fn range<B: Backend + ?Sized>(
 
 /// The body of [`Create::expand`]: a gather of the only entry along each dimension that grows.
 ///
-/// There are at most [`COPIES`] indices at a time, whatever the extent.
+/// The indices are as many as the extents' sum, not their product, and far fewer for a large extent.
 pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
-    let dtype = crate::Tensor::dtype(x);
     let from = crate::Tensor::shape(x);
     let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
     let new = shape.len().checked_sub(from.len()).ok_or_else(wrong).map_err(Error::from)?;
@@ -132,48 +128,50 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
     }
     grows.sort_unstable();
     for (extent, axis) in grows {
-        if extent > MOST_PER_AXIS {
-            let limit = MOST_PER_AXIS;
-            return crate::ext::fail::<B, _>(bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit });
-        }
-        y = if extent <= COPIES { copies(on, &y, extent, axis)? } else { many_copies(on, &y, extent, axis)? };
+        y = repeated(on, &y, axis, extent)?;
     }
     Ok(y)
 }
 
-/// Repeats the only entry along an axis.
-fn copies<B: Backend + ?Sized>(
+/// Repeats the only entry along a dimension.
+fn repeated<B: Backend + ?Sized>(
     on: &B,
     x: &B::Tensor,
-    count: usize,
     axis: usize,
+    extent: usize,
 ) -> Result<B::Tensor, B::Error> {
-    let first = TensorData::zeros(DataType::I32, &[count], usize::MAX).map_err(Error::from)?;
-    on.gather(x, &on.constant(&first)?, axis as i64)
+    let from = axis as i64;
+    let first = |x: &B::Tensor, axis: i64, count: usize| {
+        let zeros = TensorData::zeros(DataType::I32, &[count], usize::MAX).map_err(Error::from)?;
+        on.gather(x, &on.constant(&zeros)?, axis)
+    };
+    if extent <= INDICES {
+        return first(x, from, extent);
+    }
+    let mut counts = Vec::new();
+    factors(extent, &mut counts);
+    let axes: Vec<i64> = (from..).take(counts.len()).collect();
+    let mut y = on.unsqueeze(x, axes.get(1..).unwrap_or_default())?;
+    for (&axis, &count) in axes.iter().zip(&counts) {
+        y = first(&y, axis, count)?;
+    }
+    let mut shape = Shape::from_slice(crate::Tensor::shape(x));
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = counts.iter().fold(1, |product, &count| product.saturating_mul(count));
+    }
+    let more = on.reshape(&y, &shape)?;
+    on.slice(&more, &[0], &[i64::try_from(extent).unwrap_or(i64::MAX)], &[from], &[])
 }
 
-/// Repeats the only entry along an axis: a block of copies, and copies of the block.
-fn many_copies<B: Backend + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    count: usize,
-    axis: usize,
-) -> Result<B::Tensor, B::Error> {
-    // Where no power of two divides the extent well, the last block is cut.
-    let even = (1 << count.trailing_zeros()).min(COPIES);
-    let block = if count / even <= COPIES { even } else { COPIES };
-    let blocks = count.div_ceil(block);
-    let one = copies(on, x, block, axis)?;
-    let all = copies(on, &on.unsqueeze(&one, &[axis as i64])?, blocks, axis)?;
-    let mut shape = bb_ir::Shape::from_slice(crate::Tensor::shape(&one));
-    if let Some(slot) = shape.get_mut(axis) {
-        *slot = blocks * block;
+/// Finds small factors whose product is an extent, or slightly more.
+fn factors(extent: usize, into: &mut Vec<usize>) {
+    if extent <= INDICES {
+        into.push(extent);
+    } else {
+        let factor = extent.isqrt();
+        factors(factor, into);
+        factors(extent.div_ceil(factor), into);
     }
-    let joined = on.reshape(&all, &shape)?;
-    if blocks * block == count {
-        return Ok(joined);
-    }
-    on.slice(&joined, &[0], &[count as i64], &[axis as i64], &[1])
 }
 
 /// The body of [`Create::random_uniform`].
@@ -276,6 +274,21 @@ fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
 mod tests {
     use super::*;
     use crate::trace::Tracer;
+
+    #[test]
+    fn a_large_extent_is_made_by_few_indices() {
+        let mut counts = Vec::new();
+        for extent in [INDICES + 1, 1 << 31, (1 << 31) + 7, 1 << 40, i64::MAX as usize] {
+            counts.clear();
+            factors(extent, &mut counts);
+            let product: u128 = counts.iter().map(|&count| count as u128).product();
+            assert!(product >= extent as u128 && product < extent as u128 + extent as u128 / 128);
+            assert!(counts.iter().all(|&count| count <= INDICES));
+        }
+        let on = Tracer::default();
+        let none = on.zeros(&[0, 1], DataType::F32).unwrap();
+        assert_eq!(crate::Tensor::shape(&expand(&on, &none, &[0, 1 << 40]).unwrap()), [0, 1 << 40]);
+    }
 
     #[test]
     fn draws_without_a_seed_are_steps_of_a_plan_and_those_with_one_are_constants() {

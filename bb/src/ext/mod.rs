@@ -4,6 +4,7 @@
 //! others run the body beside the family's table. [`Extended`] runs every family on every backend.
 
 mod angle;
+mod conv_transpose;
 mod deform;
 mod extended;
 mod family;

@@ -3,9 +3,10 @@
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
+pub use super::conv_transpose::conv_transpose;
 pub use super::movement::{gather_elements, gather_nd, pad};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
-pub use super::window::{average_pool, conv, conv_transpose, max_pool};
+pub use super::window::{average_pool, conv, max_pool};
 
 crate::ext::family::family! { [
     /// Neural-network operations.

@@ -7,7 +7,7 @@ use super::{BackendSubgraph, Component, Node};
 use crate::coverage::{self, How, Missing};
 use crate::{BackendHandle, Backends, Error, GraphIdentity, Module};
 use bb_ir::Limits;
-use bb_ir::graph::{self, Graph, ValueId};
+use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use bb_ir::proto::{AttributeProto, StringStringEntryProto};
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -172,6 +172,7 @@ impl NodeBuilder {
     /// # Errors
     ///
     /// [`Error::Uncovered`] with every node of every model that nothing runs; what is wrong with a model;
+    /// [`Error::Leaves`] if a sequence, an optional or a map would go from one backend to another, or to the caller;
     /// [`Error::UnknownBackend`] if a rule names a backend that is not bound.
     pub fn ready(mut self) -> Result<Node, Error> {
         if self.backends.default_backend().is_err() {
@@ -189,7 +190,8 @@ impl NodeBuilder {
             let targets = self.targets(module.graph())?;
             let placement = self.place(&name, &module, &targets, &mut uncovered)?;
             if uncovered.is_empty() {
-                programs.push((name, self.program(&module, &targets, placement)?));
+                let program = self.program(&name, &module, &targets, placement)?;
+                programs.push((name, program));
             }
         }
         if !uncovered.is_empty() {
@@ -258,6 +260,7 @@ impl NodeBuilder {
     /// Cuts a model and prepares its parts.
     fn program(
         &self,
+        model: &str,
         module: &Module,
         targets: &[Target],
         mut placement: Placement,
@@ -265,6 +268,7 @@ impl NodeBuilder {
         let graph = module.graph();
         let parts = cut::cut(graph, targets);
         placement.parts = parts.len();
+        self.only_tensors_leave(model, graph, &parts)?;
         placement.crossings = self.crossings(graph, &parts)?;
         let mut steps = Vec::new();
         for part in &parts {
@@ -293,6 +297,31 @@ impl NodeBuilder {
         Program::new(module.clone(), steps, parts, placement, &self.backends)
     }
 
+    /// Refuses values other than tensors among what parts, and the caller, give each other.
+    fn only_tensors_leave(&self, model: &str, graph: &Graph, parts: &[cut::Part]) -> Result<(), Error> {
+        const CALLER: &str = "the caller";
+        let mut made_by: HashMap<ValueId, String> = HashMap::new();
+        let leaves = |value: &ValueId, from: Option<&String>, to: &str| match kind(graph, *value) {
+            None => Ok(()),
+            Some(kind) => Err(Error::Leaves {
+                model: model.to_owned(),
+                value: graph.name_of(*value).to_owned(),
+                kind,
+                from: from.map_or(CALLER, |name| name).to_owned(),
+                to: to.to_owned(),
+            }),
+        };
+        for part in parts {
+            let name = match part.target {
+                Target::Backend(at) => format!("a part on `{}`", self.backend_at(at)?.name()),
+                Target::Component(_) => "a component".to_owned(),
+            };
+            part.inputs.iter().try_for_each(|value| leaves(value, made_by.get(value), &name))?;
+            made_by.extend(part.outputs.iter().map(|value| (*value, name.clone())));
+        }
+        graph.outputs.iter().try_for_each(|value| leaves(value, made_by.get(value), CALLER))
+    }
+
     /// Lists what one backend makes and another reads.
     fn crossings(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Crossing>, Error> {
         let mut made_on: HashMap<ValueId, usize> = HashMap::new();
@@ -313,6 +342,16 @@ impl NodeBuilder {
             made_on.extend(part.outputs.iter().map(|value| (*value, to)));
         }
         Ok(crossings)
+    }
+}
+
+/// Says what a value is that is known to be no tensor.
+fn kind(graph: &Graph, value: ValueId) -> Option<&'static str> {
+    match graph.values.get(value.index())?.ty {
+        ValueType::Tensor { .. } | ValueType::Unknown => None,
+        ValueType::Sequence(_) => Some("a sequence"),
+        ValueType::Optional(_) => Some("an optional"),
+        ValueType::Map(..) => Some("a map"),
     }
 }
 

@@ -29,6 +29,45 @@ pub(super) fn numbers<T>(
     Ok(list)
 }
 
+/// Reads the steps of windows and those of the kernels in them, which go forwards.
+fn steps<T>(call: &Call<'_, T>, n: usize) -> Result<(Vec<i64>, Vec<i64>), Error> {
+    let forwards = |name: &str| {
+        let list = numbers(call, name, n, 1)?;
+        match list.iter().find(|&&v| v < 1) {
+            Some(v) => Err(call.wrong(name, format!("has {v}, expected a positive number"))),
+            None => Ok(list),
+        }
+    };
+    Ok((forwards("strides")?, forwards("dilations")?))
+}
+
+/// Where the paddings come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Padding {
+    /// The attribute `pads`.
+    Given,
+    /// There are none.
+    None,
+    /// As many as the result's extents ask for, the odd one at the end or at the start.
+    Same { lower: bool },
+}
+
+impl Padding {
+    fn of<T>(call: &Call<'_, T>) -> Result<Self, Error> {
+        match call.text_or("auto_pad", "NOTSET")? {
+            "NOTSET" | "" => Ok(Padding::Given),
+            "VALID" => Ok(Padding::None),
+            "SAME_UPPER" => Ok(Padding::Same { lower: false }),
+            "SAME_LOWER" => Ok(Padding::Same { lower: true }),
+            other => {
+                let problem =
+                    format!("is `{other}`, expected `NOTSET`, `SAME_UPPER`, `SAME_LOWER` or `VALID`");
+                Err(call.wrong("auto_pad", problem))
+            }
+        }
+    }
+}
+
 /// Refuses numbers so large that sums of their products are beyond 64 bits.
 fn in_reach<T>(call: &Call<'_, T>, name: &str, list: &[i64]) -> Result<(), Error> {
     match list.iter().find(|v| v.unsigned_abs() >= REACH) {
@@ -51,27 +90,18 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
     if x.rank() != n + 2 {
         return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
     }
-    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
-    let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
-    let lower = match call.text_or("auto_pad", "NOTSET")? {
-        "NOTSET" | "" => {
-            let pads = list("pads", 2 * n, 0)?;
+    let (strides, dilations) = steps(call, n)?;
+    let lower = match Padding::of(call)? {
+        Padding::Given => {
+            let pads = numbers(call, "pads", 2 * n, 0)?;
             return Ok(Sliding { kernel, strides, dilations, pads });
         }
-        "VALID" => return Ok(Sliding { kernel, strides, dilations, pads: vec![0; 2 * n] }),
-        "SAME_UPPER" => false,
-        "SAME_LOWER" => true,
-        other => {
-            let problem = format!("is `{other}`, expected `NOTSET`, `SAME_UPPER`, `SAME_LOWER` or `VALID`");
-            return Err(call.wrong("auto_pad", problem));
-        }
+        Padding::None => return Ok(Sliding { kernel, strides, dilations, pads: vec![0; 2 * n] }),
+        Padding::Same { lower } => lower,
     };
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let lists = x.shape().iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
     for ((&extent, &kernel), (&stride, &dilation)) in lists {
-        if stride < 1 {
-            return Err(call.wrong("strides", format!("has {stride}, expected a positive number")));
-        }
         let out = (extent as i64 + stride - 1) / stride;
         let total = ((out - 1) * stride + (kernel - 1) * dilation + 1 - extent as i64).max(0);
         let less = total / 2;
@@ -147,11 +177,10 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     extents_in_reach(call, x)?;
     extents_in_reach(call, w)?;
     let n = kernel.len();
-    let auto = call.text_or("auto_pad", "NOTSET")?;
-    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
-    let (strides, dilations) = (list("strides", n, 1)?, list("dilations", n, 1)?);
-    let extra = list("output_padding", n, 0)?;
-    let same = matches!(auto, "SAME_UPPER" | "SAME_LOWER");
+    let padding = Padding::of(call)?;
+    let (strides, dilations) = steps(call, n)?;
+    let extra = numbers(call, "output_padding", n, 0)?;
+    let same = matches!(padding, Padding::Same { .. });
     let wanted: Option<Vec<i64>> = match call.ints("output_shape")? {
         // Some models give all dimensions rather than the spatial ones.
         Some(shape) => {
@@ -162,9 +191,10 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         None => None,
     };
     let pads = match wanted {
-        None if auto == "VALID" => vec![0; 2 * n],
-        None => list("pads", 2 * n, 0)?,
+        None if padding == Padding::None => vec![0; 2 * n],
+        None => numbers(call, "pads", 2 * n, 0)?,
         Some(wanted) => {
+            const UPPER: Padding = Padding::Same { lower: false };
             let (mut before, mut after) = (Vec::new(), Vec::new());
             let lists = x
                 .shape()
@@ -177,8 +207,8 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
                 let total = stride * (extent as i64 - 1) + extra + (kernel - 1) * dilation + 1 - wanted;
                 let less = total.div_euclid(2);
                 // Where the halves differ, the larger one is at the start unless `SAME_UPPER`.
-                before.push(if auto == "SAME_UPPER" { less } else { total - less });
-                after.push(if auto == "SAME_UPPER" { total - less } else { less });
+                before.push(if padding == UPPER { less } else { total - less });
+                after.push(if padding == UPPER { total - less } else { less });
             }
             before.extend(after);
             before

@@ -108,16 +108,19 @@ for name, shape, ids, attributes in [
 
 
 # Heads that share keys, with caches; sequences that are shorter than others end in what nobody defines.
-def group_query(name, s, past, ends, total, attributes=None, room=None, packed=False, rotary=False, added=False, n=4, g=2, size=16, b=2):
+def group_query(name, s, past, ends, total, attributes=None, room=None, packed=False, rotary=False, added=False, n=4, g=2, size=16,
+                b=2, ids=None, sink=False):
     inputs = {"q": random(b, s, (n + 2 * g if packed else n) * size), "k": None if packed else random(b, s, g * size),
               "v": None if packed else random(b, s, g * size)}
     room = past if room is None else room
     cache = [None, None] if past is None else [random(b, g, room, size), random(b, g, room, size)]
     inputs |= {"pk": cache[0], "pv": cache[1], "ends": np.array(ends, np.int32), "total": np.array(total, np.int32)}
-    if rotary or added:
+    if rotary or added or sink:
         inputs |= {"cos": random(12, size // 2) if rotary else None, "sin": random(12, size // 2) if rotary else None}
-    if added:
-        inputs |= {"ids": None, "added": random(1, n, s, total)}
+    if added or sink or ids is not None:
+        inputs |= {"ids": None if ids is None else np.array(ids, np.int64), "added": random(1, n, s, total) if added else None}
+    if sink:
+        inputs |= {"sink": random(n)}
     attributes = {"num_heads": n, "kv_num_heads": g, "do_rotary": int(rotary)} | (attributes or {})
     add(f"group_query_{name}", "GroupQueryAttention", inputs, attributes, outputs=3, constants=["total"])
 
@@ -210,6 +213,13 @@ for bits, inner, block, zeros in [(4, 32, 16, False), (4, 40, 16, True), (4, 48,
     add(f"matmul_{bits}_bits_{inner}_by_{block}", "MatMulNBits", inputs, attributes, expected=y,
         constants=[k for k in inputs if k != "a"])
     add(f"matmul_{bits}_bits_{inner}_by_{block}_given", "MatMulNBits", inputs, attributes, expected=y)
+    # Blocks in another order than that of the places.
+    order = (np.arange(inner, dtype=np.int32) * 7 % inner) // block
+    flat = lambda v: np.broadcast_to(v, (columns, blocks, 1))[:, order, 0]
+    w = (q.reshape(columns, -1)[:, :inner] - flat(z)) * flat(inputs["s"][..., None]).astype(np.float64)
+    y = (inputs["a"].astype(np.float64) @ w.T).astype(one)
+    add(f"matmul_{bits}_bits_{inner}_by_{block}_in_order", "MatMulNBits", {k: inputs.get(k) for k in "absz"} | {"order": order},
+        attributes, expected=y)
 
 # The other floats, twice for each operator: ONNX Runtime computes in f32 on the same numbers, and the results are rounded.
 # Halves hold what comes between as well, so that sums are a few of their units away.
@@ -246,6 +256,16 @@ for model in list(f.models.values()):
         f.add(f"{graph.name}_{short(t)}", [node], ports, outputs=outputs, constants={k: v for k, v in given.items() if k not in ports}, opsets=MS,
               opset=17, expected=expected, relative=4e-3, absolute=3e-2 if t == bfloat16 else 4e-3)
 
+# For more than one position, ONNX Runtime 1.31 reads the first number of the positions alone.
+group_query("prompt_positions", 5, None, [4], 5, rotary=True, ids=[[2, 3, 4, 5, 6]], b=1)
+group_query("step_positions", 1, 4, [4, 4], 5, rotary=True, ids=[[4], [7]])
+group_query("prompt_sinks", 5, None, [4, 4], 5, sink=True)
+group_query("prompt_sinks_window_added", 6, None, [5, 5], 6, {"local_window_size": 3}, sink=True, added=True)
+group_query("step_sinks", 1, 4, [4, 4], 5, sink=True, rotary=True)
+group_query("prompt_smooth", 4, None, [3, 3], 4, {"smooth_softmax": 1})
+for name, inputs in [("SimplifiedLayerNormalization", {"x": random(2, 3, 8), "g": random(8)}), ("LayerNormalization", {"x": random(2, 3, 8), "g": random(8), "b": random(8)})]:
+    # ONNX Runtime writes them into ONNX's domain, in models of opsets where ONNX has none.
+    f.add(f"{name.lower()}_in_the_domain_of_onnx", name, inputs, attributes={"axis": -1, "epsilon": 1e-5}, opset=15, relative=1e-4, absolute=1e-5, expected="ort")
 x = random(2, 3)
 f.add("unknown_attribute", "com.microsoft::Gelu", {"x": x}, attributes={"approximate": "tanh"}, opsets=MS, fails=True)
 f.add("unknown_operator", "com.microsoft::Snpe", {"x": x}, opsets=MS, fails=True)

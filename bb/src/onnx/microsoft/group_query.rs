@@ -19,7 +19,7 @@ struct Extents {
     total: usize,
 }
 
-/// `GroupQueryAttention`, without sinks, quantised caches, or positions of their own.
+/// `GroupQueryAttention`, without quantised caches.
 pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -35,13 +35,11 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
             "do_rotary",
             "rotary_interleaved",
             "causal",
+            "smooth_softmax",
         ],
     )?;
-    none_from(call, 11)?;
+    none_from(call, 12)?;
     no_results_from(call, 3)?;
-    if call.optional(9).is_some() {
-        return Err(call.wrong("operand 9", "is not served").into());
-    }
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
     let [q, k, v] = projections(on, call, heads, shared)?;
     let &[batch, _, new, size] = q.shape() else {
@@ -70,8 +68,39 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let softcap = call.float_or("softcap", 0.0)?;
-    let y = on.attention(&q, &within(&k)?, &within(&v)?, bias.as_ref(), scale, softcap, None)?;
+    let (seen_k, seen_v) = (within(&k)?, within(&v)?);
+    let y = match sink(on, call, &q, heads)? {
+        None => on.attention(&q, &seen_k, &seen_v, Some(&bias), scale, softcap, None)?,
+        Some(sink) => {
+            // A key of zeros, whose product is 0 and whose value adds nothing: only its weight counts.
+            let (k, v) = (nothing_behind(on, &seen_k)?, nothing_behind(on, &seen_v)?);
+            let reach = on.expand(&bias, &[batch, heads, new, total])?;
+            let bias = on.concat(&[&reach, &on.expand(&sink, &[batch, heads, new, 1])?], 3)?;
+            on.attention(&q, &k, &v, Some(&bias), scale, softcap, None)?
+        }
+    };
     Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
+}
+
+/// What each head's softmax counts beside its products, `[1, heads, 1, 1]`.
+fn sink<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    heads: usize,
+) -> Result<Option<B::Tensor>, B::Error> {
+    match call.optional(11) {
+        Some(sinks) => Ok(Some(on.reshape(sinks, &[1, heads, 1, 1])?)),
+        None if call.flag("smooth_softmax", false)? => {
+            Ok(Some(on.reshape(&on.scalar_like(q, 0.0)?, &[1, 1, 1, 1])?))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Keys or values, `[batch, heads, positions, size]`, and a position of zeros.
+fn nothing_behind<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], "constant")
 }
 
 /// Reads a number of heads.
@@ -128,7 +157,10 @@ fn rotated<B: Ops + ?Sized>(
     size: usize,
 ) -> Result<B::Tensor, B::Error> {
     let (cos, sin) = (call.input(7)?, call.input(8)?);
-    let ids = on.add(before, &places(on, x.shape().get(2).copied().unwrap_or(0))?)?;
+    let ids = match call.optional(9) {
+        Some(ids) => ids.clone(),
+        None => on.add(before, &places(on, x.shape().get(2).copied().unwrap_or(0))?)?,
+    };
     let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
     let turning = 2 * cos.shape().last().copied().unwrap_or(0);
     let dim = (turning < size).then_some(turning as i64);
@@ -176,7 +208,7 @@ fn bias<B: Ops + ?Sized>(
     q: &B::Tensor,
     e: Extents,
     before: &B::Tensor,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<B::Tensor, B::Error> {
     let own = on.unsqueeze(&on.add(before, &places(on, e.new)?)?, &[1, 3])?;
     let place = places(on, e.total)?;
     let mut reached = if call.flag("causal", true)? {
@@ -191,5 +223,5 @@ fn bias<B: Ops + ?Sized>(
         reached = on.and(&reached, &on.greater(&place, &least)?)?;
     }
     let masked = on.r#where(&reached, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)?;
-    plus(on, &masked, call.optional(10)).map(Some)
+    plus(on, &masked, call.optional(10))
 }

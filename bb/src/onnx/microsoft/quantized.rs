@@ -196,9 +196,6 @@ pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
 /// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
 pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     only(call, &["K", "N", "bits", "block_size", "accuracy_level"])?;
-    if call.optional(4).is_some() {
-        return Err(call.wrong("operand 4", "is not served").into());
-    }
     let extent = |name: &str| -> Result<usize, Error> {
         let value = call.int(name)?;
         let size = usize::try_from(value).ok().filter(|&n| (1..1 << 31).contains(&n));
@@ -211,23 +208,29 @@ pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     }
     let (a, scales) = (call.input(0)?, call.input(2)?);
     let blocks = inner.div_ceil(block);
-    let by_block = |x: &B::Tensor| on.reshape(x, &[columns, blocks, 1]);
     let weights = unpacked(on, call.input(1)?, bits)?;
-    let weights = math::to(on, &on.reshape(&weights, &[columns, blocks, block])?, DataType::F32)?;
+    let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, blocks * block])?;
+    let weights = on.slice(&weights, &[0], &[inner as i64], &[1], &[])?;
+    // The block that each number belongs to: its own place's, or the one that operand 4 says.
+    let of_block = match call.optional(4) {
+        Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
+        None => on.host(&[inner], &(0..inner).map(|i| (i / block) as i64).collect::<Vec<_>>())?,
+    };
+    let spread = |x: &B::Tensor| {
+        on.gather(&math::to(on, &on.reshape(x, &[columns, blocks])?, DataType::F32)?, &of_block, 1)
+    };
     let zeros = match call.optional(3) {
         None => on.scalar_like(&weights, 2f64.powi(bits as i32 - 1))?,
         Some(zeros) if zeros.dtype() == DataType::U8 => {
             // Each row of zero points starts with a byte of its own.
             let row = (blocks * bits as usize).div_ceil(8);
             let rows = unpacked(on, &on.reshape(zeros, &[columns, row])?, bits)?;
-            let own = on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?;
-            math::to(on, &by_block(&own)?, DataType::F32)?
+            spread(&on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?)?
         }
-        Some(zeros) => math::to(on, &by_block(zeros)?, DataType::F32)?,
+        Some(zeros) => spread(zeros)?,
     };
-    let scales = math::to(on, &by_block(scales)?, DataType::F32)?;
-    let rows = on.reshape(&on.mul(&on.sub(&weights, &zeros)?, &scales)?, &[columns, blocks * block])?;
-    let matrix = on.transpose(&on.slice(&rows, &[0], &[inner as i64], &[1], &[])?, &[1, 0])?;
+    let rows = on.mul(&on.sub(&weights, &zeros)?, &spread(scales)?)?;
+    let matrix = on.transpose(&rows, &[1, 0])?;
     // Halves hold no weight of 8 bits exactly.
     let wide = math::common(a.dtype(), DataType::F32);
     let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
