@@ -54,14 +54,7 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
         ValueType::Unknown => "?".to_owned(),
         ValueType::Tensor { dtype, shape: None } => format!("{dtype}[..]"),
         ValueType::Tensor { dtype, shape: Some(dims) } => {
-            let dims: Vec<String> = dims
-                .iter()
-                .map(|dim| match dim {
-                    Dim::Known(extent) => extent.to_string(),
-                    Dim::Symbol(name) => name.clone(),
-                    Dim::Unknown => "?".to_owned(),
-                })
-                .collect();
+            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
             format!("{dtype}[{}]", dims.join(", "))
         }
         ValueType::Sequence(of) => format!("sequence of {}", self::ty(of)),

@@ -11,6 +11,7 @@ mod constant;
 mod control;
 mod function;
 mod model;
+mod names;
 mod order;
 mod schema;
 mod types;

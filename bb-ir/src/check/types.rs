@@ -87,8 +87,9 @@ pub(crate) fn merge(a: &ValueType, b: &ValueType) -> Option<ValueType> {
 fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     Some(match (a, b) {
         (Dim::Known(x), Dim::Known(y)) if x != y => return None,
-        (Dim::Known(_), _) | (Dim::Symbol(_), Dim::Symbol(_) | Dim::Unknown) => a.clone(),
-        (_, other) => other.clone(),
+        (Dim::Known(_), _) | (_, Dim::Unknown) => a.clone(),
+        (Dim::Unknown, other) | (_, other @ Dim::Known(_)) => other.clone(),
+        (Dim::Symbol(_) | Dim::Computed(_), Dim::Symbol(_) | Dim::Computed(_)) => a.clone(),
     })
 }
 
@@ -100,6 +101,7 @@ pub(crate) fn weight(ty: &ValueType) -> usize {
             .iter()
             .map(|d| match d {
                 Dim::Symbol(name) => 32 + name.len(),
+                Dim::Computed(formula) => 32 + formula.weight(),
                 Dim::Known(_) | Dim::Unknown => 32,
             })
             .sum(),
@@ -115,14 +117,7 @@ pub(crate) fn describe(ty: &ValueType) -> String {
         ValueType::Unknown => "anything".to_owned(),
         ValueType::Tensor { dtype, shape: None } => dtype.to_string(),
         ValueType::Tensor { dtype, shape: Some(dims) } => {
-            let dims: Vec<String> = dims
-                .iter()
-                .map(|d| match d {
-                    Dim::Known(n) => n.to_string(),
-                    Dim::Symbol(s) => s.clone(),
-                    Dim::Unknown => "?".to_owned(),
-                })
-                .collect();
+            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
             format!("{dtype}[{}]", dims.join(", "))
         }
         ValueType::Sequence(t) => format!("sequence of {}", describe(t)),

@@ -132,6 +132,12 @@ impl Attributes {
             .transpose()
     }
 
+    /// Returns the attribute called `name`, which may be changed.
+    pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Attribute> {
+        let at = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
+        self.0.get_mut(at).map(|(_, a)| a)
+    }
+
     /// Iterates over values that may be changed, by name.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
         self.0.iter_mut().map(|(_, a)| a)

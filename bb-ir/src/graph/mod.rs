@@ -6,9 +6,11 @@
 //! outer values are its [`captures`](Graph::captures).
 
 mod attribute;
+mod formula;
 mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
+pub use formula::Formula;
 pub use to_proto::entry;
 
 use crate::{DataType, TensorData};
@@ -31,8 +33,43 @@ pub enum Dim {
     Known(usize),
     /// An extent known by name only; equal names are equal extents.
     Symbol(String),
+    /// An extent computed from named ones, and neither a number nor only a name.
+    Computed(Box<Formula>),
     /// An unknown extent.
     Unknown,
+}
+
+impl Dim {
+    /// Returns what is known of the extent as a formula.
+    pub fn formula(&self) -> Option<Formula> {
+        match self {
+            Dim::Known(n) => i64::try_from(*n).ok().map(Formula::from),
+            Dim::Symbol(name) => Some(Formula::name(name)),
+            Dim::Computed(formula) => Some((**formula).clone()),
+            Dim::Unknown => None,
+        }
+    }
+}
+
+impl From<Formula> for Dim {
+    fn from(formula: Formula) -> Dim {
+        match (formula.constant(), formula.only_name()) {
+            (Some(n), _) => usize::try_from(n).map_or(Dim::Unknown, Dim::Known),
+            (None, Some(name)) => Dim::Symbol(name.to_owned()),
+            (None, None) => Dim::Computed(Box::new(formula)),
+        }
+    }
+}
+
+impl std::fmt::Display for Dim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Dim::Known(n) => n.fmt(f),
+            Dim::Symbol(name) => f.write_str(name),
+            Dim::Computed(formula) => formula.fmt(f),
+            Dim::Unknown => f.write_str("?"),
+        }
+    }
 }
 
 /// What is known of a value's type before anything runs.

@@ -210,7 +210,7 @@ fn dimension(dim: &Dim) -> tensor_shape_proto::Dimension {
     use tensor_shape_proto::dimension::Value;
     let value = match dim {
         Dim::Known(extent) => Some(Value::DimValue(*extent as i64)),
-        Dim::Symbol(name) => Some(Value::DimParam(name.clone())),
+        Dim::Symbol(_) | Dim::Computed(_) => Some(Value::DimParam(dim.to_string())),
         Dim::Unknown => None,
     };
     tensor_shape_proto::Dimension { value, ..Default::default() }

@@ -25,6 +25,7 @@ pub use movement::{Transposed, reshape, resolve_reshape, transpose};
 pub use primitive::{Outputs, primitive};
 pub use slice::{SliceDim, Sliced, slice};
 pub(crate) use symbolic::graph;
+pub use symbolic::has_rule;
 
 use crate::{Error, Shape, element_count};
 

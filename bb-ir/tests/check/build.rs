@@ -1,7 +1,7 @@
 //! Small models, in few words.
 
 use bb_ir::check::{CheckOptions, CheckedModel, check};
-use bb_ir::graph::{Dim, Graph, ValueType};
+use bb_ir::graph::{Graph, ValueType};
 use bb_ir::proto::attribute_proto::AttributeType as Kind;
 use bb_ir::proto::tensor_shape_proto::{Dimension, dimension::Value as DimValue};
 use bb_ir::proto::type_proto::{Tensor, Value};
@@ -45,6 +45,22 @@ pub(crate) fn int(name: &str, i: i64) -> AttributeProto {
 pub(crate) fn ints(name: &str, ints: &[i64]) -> AttributeProto {
     let kind = Some(Kind::Ints as i32);
     AttributeProto { name: Some(name.to_owned()), r#type: kind, ints: ints.to_vec(), ..Default::default() }
+}
+
+pub(crate) fn text(name: &str, s: &str) -> AttributeProto {
+    let kind = Some(Kind::String as i32);
+    let s = Some(s.as_bytes().to_vec());
+    AttributeProto { name: Some(name.to_owned()), r#type: kind, s, ..Default::default() }
+}
+
+pub(crate) fn floats(name: &str, floats: &[f32]) -> AttributeProto {
+    let kind = Some(Kind::Floats as i32);
+    AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: kind,
+        floats: floats.to_vec(),
+        ..Default::default()
+    }
 }
 
 pub(crate) fn subgraph(name: &str, g: GraphProto) -> AttributeProto {
@@ -162,14 +178,7 @@ pub(crate) fn ty(graph: &Graph, name: &str) -> String {
     let found = graph.values.iter().find(|v| v.name == name).map(|v| &v.ty);
     match found {
         Some(ValueType::Tensor { dtype, shape: Some(dims) }) => {
-            let dims: Vec<String> = dims
-                .iter()
-                .map(|d| match d {
-                    Dim::Known(n) => n.to_string(),
-                    Dim::Symbol(s) => s.clone(),
-                    Dim::Unknown => "?".to_owned(),
-                })
-                .collect();
+            let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
             format!("{dtype}[{}]", dims.join(", "))
         }
         other => format!("{other:?}"),

@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod build;
+mod contents;
 mod functions;
 mod graphs;
+mod operators;
+mod repeated;
 mod shapes;
 mod subgraphs;

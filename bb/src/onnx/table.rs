@@ -371,6 +371,12 @@ mod tests {
     }
 
     #[test]
+    fn types_are_inferred_for_every_operator() {
+        let without: Vec<_> = operators().filter(|o| !bb_ir::infer::has_rule(o.domain, o.name)).collect();
+        assert!(without.is_empty(), "{without:?}");
+    }
+
+    #[test]
     fn the_greatest_version_that_is_not_newer_serves_an_opset() {
         let since = |opset| lookup::<Tracer>("", "Add", opset).map(|(o, _)| o.since);
         assert_eq!(since(0), None);

@@ -1,11 +1,11 @@
-//! Rules of sequences and optionals, and of branches.
+//! Rules of sequences, optionals and maps.
 
-use super::operators::{At, Types, tensor};
+use super::operators::{At, Types, axis, tensor};
 use crate::DataType;
-use crate::graph::{Attribute, Dim, Graph, ValueType};
+use crate::graph::{Dim, ValueType};
 
 /// What is true of both types.
-fn either(a: &ValueType, b: &ValueType) -> ValueType {
+pub(super) fn either(a: &ValueType, b: &ValueType) -> ValueType {
     match (a, b) {
         (ValueType::Tensor { dtype, shape: left }, ValueType::Tensor { dtype: other, shape: right })
             if dtype == other =>
@@ -20,26 +20,15 @@ fn either(a: &ValueType, b: &ValueType) -> ValueType {
             tensor(Some(*dtype), shape)
         }
         (ValueType::Sequence(a), ValueType::Sequence(b)) => ValueType::Sequence(Box::new(either(a, b))),
+        (ValueType::Optional(a), ValueType::Optional(b)) => ValueType::Optional(Box::new(either(a, b))),
+        (ValueType::Map(k, a), ValueType::Map(l, b)) if k == l => ValueType::Map(*k, Box::new(either(a, b))),
         (a, b) if a == b => a.clone(),
         _ => ValueType::Unknown,
     }
 }
 
-/// `If`: what both branches give.
-pub(super) fn branches(at: At<'_>) -> Option<Types> {
-    let branch = |name| match at.node.attributes.get(name) {
-        Some(Attribute::Graph(graph)) => Some(graph),
-        _ => None,
-    };
-    let types = |graph: &Graph| -> Option<Types> {
-        graph.outputs.iter().map(|v| graph.values.get(v.index()).map(|v| without_names(&v.ty))).collect()
-    };
-    let (then, other) = (types(branch("then_branch")?)?, types(branch("else_branch")?)?);
-    Some(then.iter().zip(&other).map(|(a, b)| either(a, b)).collect())
-}
-
 /// The type without names of extents, which are a subgraph's own.
-fn without_names(ty: &ValueType) -> ValueType {
+pub(super) fn without_names(ty: &ValueType) -> ValueType {
     match ty {
         ValueType::Tensor { dtype, shape: Some(dims) } => {
             let known = |d: &Dim| if matches!(d, Dim::Known(_)) { d.clone() } else { Dim::Unknown };
@@ -47,39 +36,143 @@ fn without_names(ty: &ValueType) -> ValueType {
         }
         ValueType::Sequence(of) => ValueType::Sequence(Box::new(without_names(of))),
         ValueType::Optional(of) => ValueType::Optional(Box::new(without_names(of))),
+        ValueType::Map(key, of) => ValueType::Map(*key, Box::new(without_names(of))),
         other => other.clone(),
+    }
+}
+
+fn sequence(of: ValueType) -> Option<Types> {
+    Some(vec![ValueType::Sequence(Box::new(of))])
+}
+
+/// The type of an operand's elements, which may be a sequence in an optional.
+fn element(at: At<'_>, input: usize) -> Option<&ValueType> {
+    match at.facts.ty(at.node, input) {
+        ValueType::Sequence(of) => Some(of),
+        ValueType::Optional(inner) => match &**inner {
+            ValueType::Sequence(of) => Some(of),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
 pub(super) fn construct(at: At<'_>) -> Option<Types> {
     let mut types = (0..at.node.inputs.len()).map(|i| at.facts.ty(at.node, i));
     let first = types.next()?.clone();
-    Some(vec![ValueType::Sequence(Box::new(types.fold(first, |all, ty| either(&all, ty))))])
+    sequence(types.fold(first, |all, ty| either(&all, ty)))
 }
 
 pub(super) fn empty(at: At<'_>) -> Option<Types> {
-    let dtype = at.type_attribute("dtype", Some(DataType::F32));
-    Some(vec![ValueType::Sequence(Box::new(tensor(dtype, None)))])
+    sequence(tensor(at.type_attribute("dtype", Some(DataType::F32)), None))
+}
+
+pub(super) fn insert(at: At<'_>) -> Option<Types> {
+    sequence(either(element(at, 0)?, at.facts.ty(at.node, 1)))
 }
 
 pub(super) fn at(at: At<'_>) -> Option<Types> {
-    match at.facts.ty(at.node, 0) {
-        ValueType::Sequence(of) => Some(vec![(**of).clone()]),
-        _ => None,
-    }
+    Some(vec![element(at, 0)?.clone()])
 }
 
 pub(super) fn length(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
+/// `ConcatFromSequence`: along an axis of the elements, or a new one.
+pub(super) fn concat(at: At<'_>) -> Option<Types> {
+    let ValueType::Tensor { dtype, shape } = element(at, 0)? else { return None };
+    let new = at.int("new_axis", 0)? != 0;
+    let shape = shape.as_ref().and_then(|dims| {
+        let mut dims = dims.clone();
+        let axis = axis(at.int("axis", 0)?, dims.len() + usize::from(new))?;
+        if new {
+            dims.insert(axis, Dim::Unknown);
+        } else {
+            *dims.get_mut(axis)? = Dim::Unknown;
+        }
+        Some(dims)
+    });
+    at.one(Some(*dtype), shape)
+}
+
+/// `SplitToSequence`: what is true of all parts.
+pub(super) fn split(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let axis = axis(at.int("axis", 0)?, x.len())?;
+        let mut out = x.to_vec();
+        if !at.has(1) {
+            if at.int("keepdims", 1)? == 0 {
+                out.remove(axis);
+            } else {
+                *out.get_mut(axis)? = Dim::Known(1);
+            }
+            return Some(out);
+        }
+        let sizes = at.contents(1).map(|c| (c.ints(), c.shape.is_empty()));
+        *out.get_mut(axis)? = match (sizes, x.get(axis)?) {
+            // The last part may be smaller.
+            (Some((Some(sizes), true)), Dim::Known(whole)) => match sizes.first() {
+                Some(&size) if size > 0 && i64::try_from(*whole).is_ok_and(|n| n % size == 0) => {
+                    super::dims::extent(size)
+                }
+                _ => Dim::Unknown,
+            },
+            (Some((Some(sizes), false)), _) => match sizes.split_first() {
+                Some((first, rest)) if rest.iter().all(|s| s == first) => super::dims::extent(*first),
+                _ => Dim::Unknown,
+            },
+            _ => Dim::Unknown,
+        };
+        Some(out)
+    };
+    sequence(tensor(at.dtype(0), at.dims(0).and_then(shape)))
+}
+
 pub(super) fn optional(at: At<'_>) -> Option<Types> {
-    if !at.has(0) {
-        return None;
-    }
-    Some(vec![ValueType::Optional(Box::new(at.facts.ty(at.node, 0).clone()))])
+    let of = if at.has(0) { at.facts.ty(at.node, 0) } else { at.node.attributes.ty("type").ok()?? };
+    Some(vec![ValueType::Optional(Box::new(of.clone()))])
+}
+
+/// `OptionalGetElement`; what is no optional is its own element.
+pub(super) fn get_element(at: At<'_>) -> Option<Types> {
+    Some(vec![match at.facts.ty(at.node, 0) {
+        ValueType::Optional(of) => (**of).clone(),
+        other => other.clone(),
+    }])
 }
 
 pub(super) fn has_element(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::Bool), Some(Vec::new()))
+}
+
+/// `ZipMap`: a map for each row.
+pub(super) fn zip_map(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
+    let key = if texts { DataType::String } else { DataType::I64 };
+    let number = tensor(Some(DataType::F32), Some(Vec::new()));
+    sequence(ValueType::Map(key, Box::new(number)))
+}
+
+/// `CastMap`: a row of the values.
+pub(super) fn cast_map(at: At<'_>) -> Option<Types> {
+    let dtype = match at.text("cast_to", "TO_FLOAT")? {
+        "TO_INT64" => DataType::I64,
+        "TO_STRING" => DataType::String,
+        _ => DataType::F32,
+    };
+    let width = match at.text("map_form", "DENSE")? {
+        "SPARSE" => super::dims::extent(at.int("max_map", 1)?),
+        _ => Dim::Unknown,
+    };
+    at.one(Some(dtype), Some(vec![Dim::Known(1), width]))
+}
+
+/// `DictVectorizer`: a number for each word.
+pub(super) fn dict_vectorizer(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
+    let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
+    let ValueType::Map(_, of) = at.facts.ty(at.node, 0) else { return None };
+    let ValueType::Tensor { dtype, .. } = &**of else { return None };
+    at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
 }

@@ -1,51 +1,47 @@
 //! Rules of operators on elements and along axes: quantisation, random numbers, reductions, extremes.
 
-use super::dims::known;
+use super::dims::{extent, known};
 use super::operators::{At, Types, axis, tensor};
 use super::rules;
 use crate::DataType;
 use crate::graph::Dim;
 
-fn same_dims(at: At<'_>) -> Option<Vec<Dim>> {
-    at.dims(0).map(<[Dim]>::to_vec)
-}
-
 /// `dtype`, or else the operand's type.
 pub(super) fn cast_as_attribute(at: At<'_>) -> Option<Types> {
-    at.one(at.type_attribute("dtype", at.dtype(0)), same_dims(at))
+    at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
 pub(super) fn cast_like(at: At<'_>) -> Option<Types> {
-    at.one(at.dtype(1), same_dims(at))
+    at.one(at.dtype(1), at.same())
 }
 
 pub(super) fn dequantize(at: At<'_>) -> Option<Types> {
     // 0 is as good as left out.
     let given = at.type_attribute("output_dtype", None);
-    at.one(given.or(at.dtype(1)), same_dims(at))
+    at.one(given.or(at.dtype(1)), at.same())
 }
 
 pub(super) fn quantize(at: At<'_>) -> Option<Types> {
     // 0 is as good as left out.
     let given = at.type_attribute("output_dtype", None);
     let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
-    at.one(given.or(zero_point), same_dims(at))
+    at.one(given.or(zero_point), at.same())
 }
 
 /// The extents are the first operand's, the type is the second one's.
 pub(super) fn scaled(at: At<'_>) -> Option<Types> {
-    at.one(at.dtype(1), same_dims(at))
+    at.one(at.dtype(1), at.same())
 }
 
 pub(super) fn dynamic_quantize(at: At<'_>) -> Option<Types> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
-    Some(vec![tensor(Some(DataType::U8), same_dims(at)), scalar(DataType::F32), scalar(DataType::U8)])
+    Some(vec![tensor(Some(DataType::U8), at.same()), scalar(DataType::F32), scalar(DataType::U8)])
 }
 
 /// The mask is of the operand's type before version 10.
 pub(super) fn dropout(at: At<'_>) -> Option<Types> {
     let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
-    Some(vec![tensor(at.dtype(0), same_dims(at)), tensor(mask, same_dims(at))])
+    Some(vec![tensor(at.dtype(0), at.same()), tensor(mask, at.same())])
 }
 
 pub(super) fn random(at: At<'_>) -> Option<Types> {
@@ -60,8 +56,7 @@ pub(super) fn multinomial(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn window(at: At<'_>) -> Option<Types> {
-    let size = at.scalar(0).and_then(|n| usize::try_from(n).ok()).map_or(Dim::Unknown, Dim::Known);
-    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![size]))
+    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![at.extent(0)]))
 }
 
 /// The reductions that are no primitives.
@@ -85,11 +80,14 @@ pub(super) fn arg(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn top_k(at: At<'_>) -> Option<Types> {
-    let count = at.int("k", -1).filter(|k| *k >= 0).or_else(|| at.scalar(1));
+    let count = match at.int("k", -1) {
+        Some(k @ 0..) => extent(k),
+        _ => at.extent(1),
+    };
     let kept = |x: &[Dim]| {
         let axis = axis(at.int("axis", -1)?, x.len())?;
         let mut out = x.to_vec();
-        *out.get_mut(axis)? = count.and_then(|k| usize::try_from(k).ok()).map_or(Dim::Unknown, Dim::Known);
+        *out.get_mut(axis)? = count;
         Some(out)
     };
     let shape = at.dims(0).and_then(kept);

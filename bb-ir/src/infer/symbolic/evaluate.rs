@@ -1,225 +1,313 @@
-//! Follows the contents of small integer tensors, from which shapes are computed.
+//! Follows the contents of small tensors, from which shapes are computed, through the operators that compute them.
 
-use super::operators::product;
-use super::{Facts, shape_of};
-use crate::graph::{Attribute, Dim, Node};
-use crate::infer::slice;
-use crate::op::Primitive;
-use crate::{Axis, DataType, TensorData};
+use super::contents::{Contents, Entry, MOST};
+use super::dims::{concrete, product};
+use super::numbers;
+use super::operators::At;
+use crate::graph::{Attribute, Formula, ValueType};
+use crate::infer;
+use crate::{Axis, DataType, Shape};
 
-/// The most entries that are followed.
-const MOST: usize = 256;
-
-/// An integer of which something may be known.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Entry {
-    Known(i64),
-    /// The extent of that name.
-    Symbol(String),
-    Unknown,
+/// Returns the contents of a node's results, as far as they can be told; `types` are the results'.
+pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
+    if !at.node.domain.is_empty() {
+        return Vec::new();
+    }
+    if at.node.op_type == "Split" {
+        return split(at, types).unwrap_or_default();
+    }
+    vec![first(at, types)]
 }
 
-/// The contents of an integer tensor of rank 0 or 1.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Known {
-    pub(super) entries: Vec<Entry>,
-    pub(super) scalar: bool,
-}
-
-impl Known {
-    /// The contents of a constant, if they are few integers.
-    pub(super) fn of(data: &TensorData) -> Option<Known> {
-        if data.len() > MOST || data.shape().len() > 1 {
-            return None;
-        }
-        let entries = match data.dtype() {
-            DataType::I64 => data.as_slice::<i64>().ok()?.iter().map(|&v| Entry::Known(v)).collect(),
-            DataType::I32 => data.as_slice::<i32>().ok()?.iter().map(|&v| Entry::Known(v.into())).collect(),
-            _ => return None,
-        };
-        Some(Known { entries, scalar: data.shape().is_empty() })
-    }
-
-    /// The integers, if all are known.
-    pub(super) fn ints(&self) -> Option<Vec<i64>> {
-        self.entries
-            .iter()
-            .map(|e| match e {
-                Entry::Known(v) => Some(*v),
-                Entry::Symbol(_) | Entry::Unknown => None,
-            })
-            .collect()
-    }
-
-    /// The bytes that a copy takes, roughly.
-    pub(super) fn weight(&self) -> usize {
-        let text = |e: &Entry| if let Entry::Symbol(name) = e { name.len() } else { 0 };
-        self.entries.iter().map(|e| 32 + text(e)).sum()
-    }
-
-    fn list(entries: Vec<Entry>) -> Option<Known> {
-        (entries.len() <= MOST).then_some(Known { entries, scalar: false })
-    }
-}
-
-impl From<&Dim> for Entry {
-    fn from(dim: &Dim) -> Entry {
-        match dim {
-            Dim::Known(n) => i64::try_from(*n).map_or(Entry::Unknown, Entry::Known),
-            Dim::Symbol(s) => Entry::Symbol(s.clone()),
-            Dim::Unknown => Entry::Unknown,
-        }
-    }
-}
-
-/// A list of integers that an operator takes as an attribute or as an operand.
-pub(super) enum Given {
-    Absent,
-    Ints(Vec<i64>),
-    Unknown,
-}
-
-/// Reads a list that older versions of an operator take as an attribute and newer ones as an operand.
-pub(super) fn given(node: &Node, facts: &Facts, attribute: &str, input: usize) -> Given {
-    if let Ok(Some(ints)) = node.attributes.ints(attribute) {
-        return Given::Ints(ints.to_vec());
-    }
-    match (node.inputs.get(input), facts.contents(node, input).and_then(Known::ints)) {
-        (None | Some(None), _) => Given::Absent,
-        (_, Some(ints)) => Given::Ints(ints),
-        _ => Given::Unknown,
-    }
-}
-
-/// Returns the contents of a node's first result, if they can be told.
-pub(super) fn node(node: &Node, facts: &Facts) -> Option<Known> {
-    if !node.domain.is_empty() {
-        return None;
-    }
-    match node.op_type.as_str() {
+fn first(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
+    let (dtype, shape) = match types.first()? {
+        ValueType::Tensor { dtype, shape } => (*dtype, shape.as_deref().and_then(concrete)),
+        _ => return None,
+    };
+    match at.node.op_type.as_str() {
         "Shape" => {
-            let dims = shape_of(facts.ty(node, 0))?;
+            let dims = at.dims(0)?;
             let rank = dims.len() as i64;
             let bound = |name, default: i64| {
-                let at = node.attributes.int(name).ok().flatten().unwrap_or(default);
-                (if at < 0 { at + rank } else { at }).clamp(0, rank) as usize
+                let at = at.int(name, default)?;
+                usize::try_from((if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank)).ok()
             };
-            let (start, end) = (bound("start", 0), bound("end", rank));
-            Known::list(dims.get(start..end.max(start))?.iter().map(Entry::from).collect())
+            let (start, end) = (bound("start", 0)?, bound("end", rank)?);
+            Contents::list(dims.get(start..end.max(start))?.iter().map(Entry::from).collect())
         }
-        "Constant" => match node.attributes.iter().next()? {
-            ("value", Attribute::Tensor(data)) => Known::of(data),
-            ("value_ints", Attribute::Ints(v)) => Known::list(v.iter().map(|&v| Entry::Known(v)).collect()),
-            ("value_int", Attribute::Int(v)) => Some(Known { entries: vec![Entry::Known(*v)], scalar: true }),
-            _ => None,
-        },
-        "Size" => {
-            let dims = shape_of(facts.ty(node, 0))?;
-            Some(Known { entries: vec![Entry::from(&product(dims))], scalar: true })
-        }
-        "Range" => {
-            let int = |input| facts.contents(node, input)?.ints()?.first().copied();
-            let (start, limit, delta) = (int(0)?, int(1)?, int(2)?);
-            if delta == 0 {
-                return None;
-            }
-            let inside = |v: &i64| if delta > 0 { *v < limit } else { *v > limit };
-            let entries = std::iter::successors(Some(start), |v| v.checked_add(delta)).take_while(inside);
-            // One more than is followed, so that what is too long is seen.
-            Known::list(entries.take(MOST + 1).map(Entry::Known).collect())
-        }
+        "Size" => Some(Contents::scalar(Entry::from(&product(at.dims(0)?)))),
+        "Constant" => constant(at),
         "ConstantOfShape" => {
-            let length = match facts.contents(node, 0)?.ints()?.as_slice() {
-                [] => 1,
-                [length] => usize::try_from(*length).ok().filter(|n| *n <= MOST)?,
-                _ => return None,
+            let value = match at.node.attributes.tensor("value").ok()? {
+                Some(value) => Contents::of(value)?.entries.first()?.clone(),
+                None => Entry::Real(0.0),
             };
-            // The default is a float.
-            let value = Known::of(node.attributes.tensor("value").ok()??)?;
-            let scalar = facts.contents(node, 0)?.entries.is_empty();
-            Some(Known { entries: vec![value.entries.first()?.clone(); length], scalar })
+            fill(shape?, |_| Some(value.clone()))
         }
-        name => primitive(Primitive::from_name(name)?, node, facts),
-    }
-}
-
-fn primitive(op: Primitive, node: &Node, facts: &Facts) -> Option<Known> {
-    use Primitive as P;
-    let x = facts.contents(node, 0)?;
-    match op {
-        P::Identity => Some(x.clone()),
-        P::Cast => {
-            let to = node.attributes.int("to").ok()??;
-            matches!(DataType::from_onnx(to as i32)?, DataType::I64 | DataType::I32).then(|| x.clone())
+        "Range" => range(at),
+        "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten" => {
+            Contents::new(shape?, at.contents(0)?.entries.clone())
         }
-        P::Unsqueeze if x.scalar => Known::list(x.entries.clone()),
-        P::Squeeze if x.entries.len() == 1 => Some(Known { entries: x.entries.clone(), scalar: true }),
-        P::Reshape => match facts.contents(node, 1)?.ints()?.len() {
-            0 => Some(Known { entries: x.entries.clone(), scalar: true }),
-            1 => Known::list(x.entries.clone()),
-            _ => None,
-        },
-        P::Concat => {
-            let parts = (0..node.inputs.len()).map(|i| {
-                let part = facts.contents(node, i)?;
-                (!part.scalar).then_some(&part.entries)
-            });
-            Known::list(parts.collect::<Option<Vec<_>>>()?.into_iter().flatten().cloned().collect())
+        "Cast" | "CastLike" => {
+            let x = at.contents(0)?;
+            Contents::new(x.shape.clone(), x.entries.iter().map(|e| numbers::cast(e, dtype)).collect())
         }
-        P::Gather if !x.scalar => {
-            let indices = facts.contents(node, 1)?;
-            let entries = indices.ints()?.into_iter().map(|i| {
-                let at = Axis::new(i, x.entries.len()).ok()?.get();
-                x.entries.get(at).cloned()
-            });
-            Some(Known { entries: entries.collect::<Option<_>>()?, scalar: indices.scalar })
-        }
-        P::Slice if !x.scalar => {
-            let list = |name, at| match given(node, facts, name, at) {
-                Given::Ints(v) => Some(v),
-                Given::Absent => Some(Vec::new()),
-                Given::Unknown => None,
+        "Where" => {
+            let (condition, a, b) = (at.contents(0)?, at.contents(1), at.contents(2));
+            let shape = shape?;
+            let pick = |i| {
+                let chosen = match broadcast(condition, &shape, i)?.int() {
+                    Some(0) => b,
+                    Some(_) => a,
+                    None => {
+                        let both = (broadcast(a?, &shape, i)?, broadcast(b?, &shape, i)?);
+                        return Some(if both.0 == both.1 { both.0.clone() } else { Entry::Unknown });
+                    }
+                };
+                Some(chosen.and_then(|x| broadcast(x, &shape, i)).cloned().unwrap_or(Entry::Unknown))
             };
+            fill(shape.clone(), pick)
+        }
+        "Expand" => {
+            let (x, shape) = (at.contents(0)?, shape?);
+            fill(shape.clone(), |i| broadcast(x, &shape, i).cloned())
+        }
+        "Concat" => concat(at, &shape?),
+        "Gather" => gather(at, shape?),
+        "Slice" => {
+            let list = |name, input| at.list(name, input);
             let (starts, ends) = (list("starts", 1)?, list("ends", 2)?);
             let (axes, steps) = (list("axes", 3)?, list("steps", 4)?);
-            let taken = slice(&[x.entries.len()], &starts, &ends, &axes, &steps).ok()?;
-            let dim = taken.dims.first()?;
-            let at = |i: usize| dim.start.checked_add_signed(dim.step * i as isize);
-            let entries = (0..dim.count).map(|i| x.entries.get(at(i)?).cloned());
-            Known::list(entries.collect::<Option<_>>()?)
+            let x = at.contents(0)?;
+            let taken = infer::slice(&x.shape, &starts, &ends, &axes, &steps).ok()?;
+            fill(taken.shape.clone(), |i| {
+                let position = indices(&taken.shape, i);
+                let at = position.iter().zip(&taken.dims);
+                let at = at.map(|(&i, d)| d.start.checked_add_signed(d.step.checked_mul(i as isize)?));
+                x.entries.get(offset(&x.shape, &at.collect::<Option<Shape>>()?)?).cloned()
+            })
         }
-        P::Add | P::Sub | P::Mul | P::Div => {
-            let y = facts.contents(node, 1)?;
-            let len = match (x.entries.len(), y.entries.len()) {
-                (a, b) if a == b => a,
-                (1, n) | (n, 1) => n,
-                _ => return None,
+        "Tile" => {
+            let (x, shape) = (at.contents(0)?, shape?);
+            fill(shape.clone(), |i| {
+                let position = indices(&shape, i);
+                let at: Shape = position.iter().zip(&x.shape).map(|(i, n)| i % (*n).max(1)).collect();
+                x.entries.get(offset(&x.shape, &at)?).cloned()
+            })
+        }
+        "Transpose" => {
+            let x = at.contents(0)?;
+            let moved = infer::transpose(&x.shape, at.ints("perm").unwrap_or_default()).ok()?;
+            fill(moved.shape.clone(), |i| {
+                let position = indices(&moved.shape, i);
+                let mut from = Shape::from_elem(0, position.len());
+                for (&axis, &i) in moved.perm.iter().zip(&position) {
+                    *from.get_mut(axis)? = i;
+                }
+                x.entries.get(offset(&x.shape, &from)?).cloned()
+            })
+        }
+        "ReduceSum" | "ReduceProd" | "ReduceMin" | "ReduceMax" => reduce(at, dtype, shape?),
+        "NonZero" => {
+            let x = at.contents(0)?;
+            let set: Vec<usize> = match x.ints() {
+                Some(ints) => ints.iter().enumerate().filter(|(_, v)| **v != 0).map(|(i, _)| i).collect(),
+                None => return None,
             };
-            let pick = |k: &Known, i| k.entries.get(if k.entries.len() == 1 { 0 } else { i }).cloned();
-            let entries = (0..len).map(|i| Some(arithmetic(op, &pick(x, i)?, &pick(y, i)?)));
-            let entries = entries.collect::<Option<_>>()?;
-            Some(Known { entries, scalar: x.scalar && y.scalar })
+            let found = Shape::from_slice(&[x.shape.len(), set.len()]);
+            let axis =
+                |axis: usize, i: usize| Some(i64::try_from(*indices(&x.shape, i).get(axis)?).ok()?.into());
+            let entries = (0..x.shape.len()).flat_map(|d| set.iter().map(move |&i| (d, i)));
+            Contents::new(found, entries.map(|(d, i)| axis(d, i)).collect::<Option<_>>()?)
+        }
+        "Min" | "Max" | "Sum" => {
+            let shape = shape?;
+            let mut sum = at.contents(0)?.clone();
+            if at.node.inputs.len() == 1 {
+                return Some(sum);
+            }
+            for input in 1..at.node.inputs.len() {
+                sum = join(at, dtype, &sum, at.contents(input)?, &shape)?;
+            }
+            Some(sum)
+        }
+        _ if at.node.inputs.len() == 1 => {
+            let x = at.contents(0)?;
+            let signless = |f: &Formula| at.facts.is_extent(f);
+            let entries = x.entries.iter().map(|e| numbers::unary(&at.node.op_type, dtype, e, &signless));
+            Contents::new(x.shape.clone(), entries.collect::<Option<_>>()?)
+        }
+        // Before version 7 attributes say how operands are broadcast.
+        _ if at.node.inputs.len() == 2 && at.node.opset >= 7 => {
+            let operand = at.dtype(0)?;
+            let shape = shape?;
+            match (at.contents(0), at.contents(1)) {
+                (Some(a), Some(b)) => join(at, operand, a, b, &shape),
+                _ => None,
+            }
         }
         _ => None,
     }
 }
 
-/// Computes with two entries; in 64 bits, so that what wraps in 32 is not told.
-fn arithmetic(op: Primitive, a: &Entry, b: &Entry) -> Entry {
-    use Primitive as P;
-    let result = match (op, a, b) {
-        (P::Add, Entry::Known(0), other) | (P::Add | P::Sub, other, Entry::Known(0)) => {
-            return other.clone();
+/// The entry of `x` that comes to the position `i` of what it is broadcast to.
+fn broadcast<'x>(x: &'x Contents, to: &[usize], i: usize) -> Option<&'x Entry> {
+    let position = indices(to, i);
+    let skipped = position.len().checked_sub(x.shape.len())?;
+    let own = position.get(skipped..)?.iter().zip(&x.shape);
+    let own: Shape = own.map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
+    x.entries.get(offset(&x.shape, &own)?)
+}
+
+/// Computes with two operands that are broadcast.
+fn join(at: At<'_>, dtype: DataType, a: &Contents, b: &Contents, shape: &Shape) -> Option<Contents> {
+    let signless = |f: &Formula| at.facts.is_extent(f);
+    fill(shape.clone(), |i| {
+        let (a, b) = (broadcast(a, shape, i)?, broadcast(b, shape, i)?);
+        // Of two comparable types only the first is looked at.
+        numbers::binary(&at.node.op_type, dtype, a, b, &signless)
+    })
+}
+
+fn constant(at: At<'_>) -> Option<Contents> {
+    let ints = |v: &[i64]| v.iter().map(|&v| v.into()).collect();
+    match at.node.attributes.iter().find(|(name, _)| !name.starts_with("__"))? {
+        ("value", Attribute::Tensor(data)) => Contents::of(data),
+        ("value_ints", Attribute::Ints(v)) => Contents::list(ints(v)),
+        ("value_int", Attribute::Int(v)) => Some(Contents::scalar((*v).into())),
+        ("value_float", Attribute::Float(v)) => Some(Contents::scalar(Entry::real((*v).into()))),
+        ("value_floats", Attribute::Floats(v)) => {
+            Contents::list(v.iter().map(|&v| Entry::real(v.into())).collect())
         }
-        (P::Mul, Entry::Known(1), other) | (P::Mul | P::Div, other, Entry::Known(1)) => {
-            return other.clone();
-        }
-        (P::Add, Entry::Known(a), Entry::Known(b)) => a.checked_add(*b),
-        (P::Sub, Entry::Known(a), Entry::Known(b)) => a.checked_sub(*b),
-        (P::Mul, Entry::Known(a), Entry::Known(b)) => a.checked_mul(*b),
-        (P::Div, Entry::Known(a), Entry::Known(b)) => a.checked_div(*b),
         _ => None,
+    }
+}
+
+fn range(at: At<'_>) -> Option<Contents> {
+    let start = at.contents(0)?.only()?.formula()?.clone();
+    let (limit, delta) = (at.contents(1)?.only()?.formula()?, at.scalar(2)?);
+    let distance = limit.minus(&start)?.constant()?;
+    if delta == 0 {
+        return None;
+    }
+    let inside = |v: &i64| if delta > 0 { *v < distance } else { *v > distance };
+    let steps = std::iter::successors(Some(0i64), |v| v.checked_add(delta)).take_while(inside);
+    // One more than is followed, so that what is too long is seen.
+    let entries = steps.take(MOST + 1).map(|v| Some(Entry::Whole(start.plus(&v.into())?)));
+    Contents::list(entries.collect::<Option<_>>()?)
+}
+
+fn concat(at: At<'_>, shape: &Shape) -> Option<Contents> {
+    let axis = Axis::new(at.int("axis", 1)?, shape.len()).ok()?.get();
+    if shape.contains(&0) {
+        return Contents::new(shape.clone(), Vec::new());
+    }
+    let inner = crate::element_count(shape.get(axis + 1..)?)?;
+    let outer = crate::element_count(shape.get(..axis)?).filter(|n| *n <= MOST)?;
+    let parts: Vec<&Contents> = (0..at.node.inputs.len()).map(|i| at.contents(i)).collect::<Option<_>>()?;
+    let mut entries = Vec::new();
+    for row in 0..outer {
+        for part in &parts {
+            let length = part.shape.get(axis)?.checked_mul(inner)?;
+            let from = row.checked_mul(length)?;
+            entries.extend_from_slice(part.entries.get(from..from.checked_add(length)?)?);
+        }
+    }
+    Contents::new(shape.clone(), entries)
+}
+
+fn gather(at: At<'_>, shape: Shape) -> Option<Contents> {
+    let (x, picked) = (at.contents(0)?, at.contents(1)?);
+    let axis = Axis::new(at.int("axis", 0)?, x.shape.len()).ok()?.get();
+    let extent = *x.shape.get(axis)?;
+    fill(shape.clone(), |i| {
+        let position = indices(&shape, i);
+        let (before, rest) = position.split_at_checked(axis)?;
+        let (chosen, after) = rest.split_at_checked(picked.shape.len())?;
+        let Some(chosen) = picked.entries.get(offset(&picked.shape, chosen)?)?.int() else {
+            return Some(Entry::Unknown);
+        };
+        let chosen = Axis::new(chosen, extent).ok()?.get();
+        let from: Shape = before.iter().chain(&[chosen]).chain(after).copied().collect();
+        x.entries.get(offset(&x.shape, &from)?).cloned()
+    })
+}
+
+fn split(at: At<'_>, types: &[&ValueType]) -> Option<Vec<Option<Contents>>> {
+    let x = at.contents(0)?;
+    let axis = Axis::new(at.int("axis", 0)?, x.shape.len()).ok()?.get();
+    let mut start = 0usize;
+    let mut parts = Vec::with_capacity(types.len());
+    for ty in types {
+        let shape = super::shape_of(ty).and_then(concrete)?;
+        let from = start;
+        start = start.checked_add(*shape.get(axis)?)?;
+        parts.push(fill(shape.clone(), |i| {
+            let mut position = indices(&shape, i);
+            *position.get_mut(axis)? += from;
+            x.entries.get(offset(&x.shape, &position)?).cloned()
+        }));
+    }
+    Some(parts)
+}
+
+fn reduce(at: At<'_>, dtype: DataType, shape: Shape) -> Option<Contents> {
+    let x = at.contents(0)?;
+    let axes = at.list("axes", 1)?;
+    if axes.is_empty() && at.int("noop_with_empty_axes", 0)? == 1 {
+        return Some(x.clone());
+    }
+    let reduced = infer::reduce("reduce", &x.shape, &axes, true).ok()?;
+    let op = match at.node.op_type.as_str() {
+        "ReduceSum" => "Add",
+        "ReduceProd" => "Mul",
+        "ReduceMin" => "Min",
+        _ => "Max",
     };
-    let narrow = |v: &i64| i32::try_from(*v).is_ok();
-    result.filter(narrow).map_or(Entry::Unknown, Entry::Known)
+    let signless = |f: &Formula| at.facts.is_extent(f);
+    let count = crate::element_count(&reduced.kept).filter(|n| *n <= MOST)?;
+    let mut sums: Vec<Option<Entry>> = vec![None; count];
+    for (i, entry) in x.entries.iter().enumerate() {
+        let position = indices(&x.shape, i);
+        let kept: Shape =
+            position.iter().zip(&reduced.kept).map(|(&i, &n)| if n == 1 { 0 } else { i }).collect();
+        let slot = sums.get_mut(offset(&reduced.kept, &kept)?)?;
+        *slot = Some(match slot.take() {
+            None => entry.clone(),
+            Some(sum) => numbers::binary(op, dtype, &sum, entry, &signless)?,
+        });
+    }
+    let nothing = match (op, matches!(dtype, DataType::I32 | DataType::I64)) {
+        ("Add", true) => Entry::from(0),
+        ("Mul", true) => Entry::from(1),
+        _ => Entry::Unknown,
+    };
+    Contents::new(shape, sums.into_iter().map(|s| s.unwrap_or_else(|| nothing.clone())).collect())
+}
+
+/// Contents of that shape, made position by position.
+fn fill(shape: Shape, entry: impl Fn(usize) -> Option<Entry>) -> Option<Contents> {
+    let count = crate::element_count(&shape).filter(|n| *n <= MOST)?;
+    let entries = (0..count).map(entry).collect::<Option<_>>()?;
+    Contents::new(shape, entries)
+}
+
+/// The indices of the element at a position in row-major order.
+fn indices(shape: &[usize], position: usize) -> Shape {
+    let mut rest = position;
+    let mut out = Shape::from_elem(0, shape.len());
+    for (slot, &n) in out.iter_mut().zip(shape).rev() {
+        *slot = rest % n.max(1);
+        rest /= n.max(1);
+    }
+    out
+}
+
+/// The position of the element at these indices; none if there is no such element.
+fn offset(shape: &[usize], indices: &[usize]) -> Option<usize> {
+    let mut position = 0usize;
+    for (&n, &i) in shape.iter().zip(indices) {
+        position = position.checked_mul(n)?.checked_add(Some(i).filter(|i| *i < n)?)?;
+    }
+    (shape.len() == indices.len()).then_some(position)
 }

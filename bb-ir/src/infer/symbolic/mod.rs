@@ -5,41 +5,71 @@
 //! `Shape`. A node that the rules do not cover leaves its results as they were declared. In subgraphs
 //! nothing is refused: a branch that does not fit is usually one that never runs.
 
+mod attention;
 mod collections;
+mod contents;
+mod control;
 mod dims;
 mod elements;
 mod evaluate;
+mod learned;
 mod movement;
+mod numbers;
 mod operators;
 mod products;
 mod rules;
 mod windows;
 
+pub use operators::has_rule;
+
 use crate::check::{describe, merge, weight};
-use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
+use crate::graph::{Dim, Formula, Graph, Node, ValueId, ValueType};
 use crate::limits::Meter;
 use crate::{Error, Limits, element_count};
-use evaluate::Known;
+use contents::Contents;
+use control::Body;
+use operators::At;
 use std::collections::{HashMap, HashSet};
 
 /// What is known of a graph's values so far.
 pub(super) struct Facts {
     types: Vec<ValueType>,
-    contents: HashMap<ValueId, Known>,
+    contents: HashMap<ValueId, Contents>,
+    /// What is not negative for being an extent.
+    extents: HashSet<Formula>,
 }
 
 impl Facts {
     /// The type of an operand; `Unknown` if it is left out.
     fn ty(&self, node: &Node, input: usize) -> &ValueType {
-        static UNKNOWN: ValueType = ValueType::Unknown;
         let id = node.inputs.get(input).copied().flatten();
-        id.and_then(|id| self.types.get(id.index())).unwrap_or(&UNKNOWN)
+        id.map_or(&ValueType::Unknown, |id| self.of(id))
+    }
+
+    fn of(&self, id: ValueId) -> &ValueType {
+        self.types.get(id.index()).unwrap_or(&ValueType::Unknown)
     }
 
     /// The contents of an operand, as far as they are known.
-    fn contents(&self, node: &Node, input: usize) -> Option<&Known> {
+    fn contents(&self, node: &Node, input: usize) -> Option<&Contents> {
         self.contents.get(&node.inputs.get(input).copied().flatten()?)
     }
+
+    /// Tells whether a value has this extent, which then is not negative.
+    fn is_extent(&self, formula: &Formula) -> bool {
+        self.extents.contains(formula)
+    }
+}
+
+/// What a pass may take, and how it works.
+struct Work<'m, 'l> {
+    meter: &'m mut Meter<'l>,
+    /// How many nodes and values may be looked at more than once.
+    again: usize,
+    /// How many entries of contents may be computed with, those that are formulas counted by their parts.
+    follow: usize,
+    /// Whether what is found is written into the graphs; not while a loop's types are searched for.
+    keep: bool,
 }
 
 /// Fills in the types of a checked graph's values.
@@ -50,45 +80,74 @@ impl Facts {
 /// type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
 /// to take more bytes than one tensor may.
 pub(crate) fn graph(graph: &mut Graph, limits: &Limits) -> Result<(), Error> {
-    pass(graph, &mut Meter::new(limits), HashMap::new(), true)
+    let mut work = Work { meter: &mut Meter::new(limits), again: 500_000, follow: 2_000_000, keep: true };
+    let mut facts = Facts {
+        types: graph.values.iter().map(|v| v.ty.clone()).collect(),
+        contents: HashMap::new(),
+        extents: HashSet::new(),
+    };
+    let mut names = HashSet::new();
+    for id in &graph.inputs {
+        for dim in shape_of(facts.of(*id)).unwrap_or_default() {
+            if let Dim::Symbol(name) = dim {
+                names.insert(name.clone());
+            }
+        }
+    }
+    pass(graph, &mut facts, &mut work, Some(&names))?;
+    for (value, ty) in graph.values.iter_mut().zip(facts.types) {
+        value.ty = ty;
+    }
+    Ok(())
 }
 
+/// Infers what is known of a graph's values; `names`, those of the inputs' extents, are given for the outermost graph, in
+/// which what contradicts is refused.
 fn pass(
     graph: &mut Graph,
-    meter: &mut Meter<'_>,
-    captured: HashMap<ValueId, Known>,
-    strict: bool,
+    facts: &mut Facts,
+    work: &mut Work<'_, '_>,
+    names: Option<&HashSet<String>>,
 ) -> Result<(), Error> {
-    let mut facts = Facts { types: graph.values.iter().map(|v| v.ty.clone()).collect(), contents: captured };
     let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     for (id, data) in &graph.constants {
         // A caller may override an initializer that is also an input.
         if !inputs.contains(id)
-            && let Some(known) = Known::of(data)
+            && let Some(known) = Contents::of(data)
         {
             facts.contents.insert(*id, known);
         }
     }
+    for id in &graph.inputs {
+        if let Some(nothing) = Contents::nothing(facts.of(*id)) {
+            facts.contents.entry(*id).or_insert(nothing);
+        }
+    }
     for (at, node) in graph.nodes.iter_mut().enumerate() {
-        subgraphs(node, &facts, meter)?;
-        let results = rules::results(node, &facts).and_then(|types| {
-            types.iter().try_for_each(|ty| bounded(ty, meter.limits.tensor_bytes))?;
-            Ok(types)
+        if !work.keep {
+            work.again = work.again.saturating_sub(1);
+        }
+        let body = control::results(node, facts, work)?;
+        let results = match body {
+            Some(body) => Ok(body),
+            None => rules::results(node, facts).map(|types| Body { types, contents: Vec::new() }),
+        };
+        let results = results.and_then(|found| {
+            found.types.iter().try_for_each(|ty| bounded(ty, work.meter.limits.tensor_bytes))?;
+            Ok(found)
         });
-        let types = match results {
-            Ok(types) => types,
-            Err(_) if !strict => continue,
+        let mut found = match results {
+            Ok(found) => found,
+            Err(_) if names.is_none() => continue,
             Err(source) => return Err(at_node(node, at, source)),
         };
-        for (output, ty) in node.outputs.iter().zip(types) {
+        for (output, ty) in node.outputs.iter().zip(found.types) {
             let Some(id) = output else { continue };
-            meter.text(weight(&ty))?;
-            let Some(slot) = facts.types.get_mut(id.index()) else {
-                continue;
-            };
-            match merge(slot, &ty) {
+            work.meter.text(weight(&ty))?;
+            let Some(slot) = facts.types.get_mut(id.index()) else { continue };
+            match settled(slot, &ty, names) {
                 Some(both) => *slot = both,
-                None if !strict => {}
+                None if names.is_none() => {}
                 None => {
                     let value = graph.values.get(id.index()).map_or("", |v| &v.name);
                     return Err(Error::Type {
@@ -98,44 +157,49 @@ fn pass(
                     });
                 }
             }
+            for dim in shape_of(slot).unwrap_or_default() {
+                if let Dim::Computed(formula) = dim
+                    && !formula.at_least(0)
+                {
+                    facts.extents.insert((**formula).clone());
+                }
+            }
         }
-        if let (Some(known), Some(Some(id))) = (evaluate::node(node, &facts), node.outputs.first()) {
-            meter.text(known.weight())?;
-            facts.contents.insert(*id, known);
+        if found.contents.is_empty() {
+            let types: Vec<&ValueType> =
+                node.outputs.iter().map(|id| id.map_or(&ValueType::Unknown, |id| facts.of(id))).collect();
+            let operands = (0..node.inputs.len()).filter_map(|i| facts.contents(node, i));
+            let cost = operands.map(|c| c.weight() / 32).sum::<usize>();
+            if cost <= work.follow {
+                work.follow -= cost;
+                found.contents = evaluate::node(At { node, facts }, &types);
+            }
         }
-    }
-    for (value, ty) in graph.values.iter_mut().zip(&facts.types) {
-        value.ty.clone_from(ty);
+        for (known, output) in found.contents.into_iter().zip(&node.outputs) {
+            if let (Some(known), Some(id)) = (known, output) {
+                work.meter.text(known.weight())?;
+                facts.contents.insert(*id, known);
+            }
+        }
     }
     Ok(())
 }
 
-/// Infers the types in a node's subgraphs, and from branches those of the node.
-fn subgraphs(node: &mut Node, facts: &Facts, meter: &mut Meter<'_>) -> Result<(), Error> {
-    for attribute in node.attributes.values_mut() {
-        let graphs: &mut [Graph] = match attribute {
-            Attribute::Graph(g) => std::slice::from_mut(g),
-            Attribute::Graphs(g) => g,
-            _ => continue,
-        };
-        for graph in graphs {
-            let mut contents = HashMap::new();
-            for (outer, inner) in &graph.captures {
-                if let (Some(ty), Some(value)) =
-                    (facts.types.get(outer.index()), graph.values.get_mut(inner.index()))
-                {
-                    meter.text(weight(ty))?;
-                    value.ty.clone_from(ty);
-                }
-                if let Some(known) = facts.contents.get(outer) {
-                    meter.text(known.weight())?;
-                    contents.insert(*inner, known.clone());
-                }
-            }
-            pass(graph, meter, contents, false)?;
-        }
-    }
-    Ok(())
+/// What a declaration and a rule say together; `None` if they contradict.
+///
+/// Of two names for one extent that is kept which the graph's inputs have, else what the rule says.
+fn settled(declared: &ValueType, found: &ValueType, names: Option<&HashSet<String>>) -> Option<ValueType> {
+    let both = merge(declared, found)?;
+    let (ValueType::Tensor { dtype, shape: Some(both) }, Some(was), Some(is), Some(names)) =
+        (&both, shape_of(declared), shape_of(found), names)
+    else {
+        return Some(both);
+    };
+    let chosen = both.iter().zip(was).zip(is).map(|((both, was), is)| match (was, is) {
+        (Dim::Symbol(name), Dim::Symbol(_) | Dim::Computed(_)) if !names.contains(name) => is.clone(),
+        _ => both.clone(),
+    });
+    Some(ValueType::Tensor { dtype: *dtype, shape: Some(chosen.collect()) })
 }
 
 /// Refuses a value that is known to take more than `limit` bytes.

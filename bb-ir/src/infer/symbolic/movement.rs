@@ -1,8 +1,9 @@
 //! Rules of operators that move elements, and of those that tell shapes.
 
-use super::dims::broadcast;
-use super::operators::{At, Types, axis, product, tensor, with};
-use crate::graph::Dim;
+use super::contents::{Contents, Entry};
+use super::dims::{broadcast, divided, extent, map, map2, product, scaled, shifted};
+use super::operators::{At, Types, axis};
+use crate::graph::{Dim, Formula};
 use crate::{DataType, TensorData};
 
 pub(super) fn shape(at: At<'_>) -> Option<Types> {
@@ -25,11 +26,11 @@ pub(super) fn size(at: At<'_>) -> Option<Types> {
 
 pub(super) fn constant_of_shape(at: At<'_>) -> Option<Types> {
     let dtype = at.node.attributes.tensor("value").ok()?.map_or(DataType::F32, TensorData::dtype);
-    at.one(Some(dtype), at.extents(0))
+    at.one(Some(dtype), at.extents(0).or_else(|| at.open_extents(0)))
 }
 
 pub(super) fn expand(at: At<'_>) -> Option<Types> {
-    let shape = |x: &[Dim]| broadcast("expand", &[x, &at.extents(1)?]).ok();
+    let shape = |x: &[Dim]| broadcast("expand", &[x, &at.extents(1).or_else(|| at.open_extents(1))?]).ok();
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
@@ -44,16 +45,22 @@ pub(super) fn flatten(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn tile(at: At<'_>) -> Option<Types> {
-    // The first version took a count and an axis.
     if at.node.opset < 6 {
-        return at.one(at.dtype(0), None);
+        // The first version takes a count and an axis.
+        let shape = |x: &[Dim]| {
+            let Some(axis) = at.scalar(2) else { return Some(vec![Dim::Unknown; x.len()]) };
+            let mut out = x.to_vec();
+            let dim = out.get_mut(self::axis(axis, x.len())?)?;
+            *dim = map2(dim, &at.extent(1), Formula::times);
+            Some(out)
+        };
+        return at.one(at.dtype(0), at.dims(0).and_then(shape));
     }
     let shape = |x: &[Dim]| {
         let Some(repeats) = at.extents(1) else { return Some(vec![Dim::Unknown; x.len()]) };
         let times = |(dim, count): (&Dim, &Dim)| match (dim, count) {
             (dim, Dim::Known(1)) => dim.clone(),
-            (dim, Dim::Known(count)) => with(dim, |n| n.checked_mul(*count)),
-            _ => Dim::Unknown,
+            (dim, count) => map2(dim, count, Formula::times),
         };
         (repeats.len() == x.len()).then(|| x.iter().zip(&repeats).map(times).collect())
     };
@@ -77,7 +84,7 @@ pub(super) fn pad(at: At<'_>) -> Option<Types> {
             let by = before.checked_add(*after)?;
             let dim = out.get_mut(axis)?;
             if by != 0 {
-                *dim = with(dim, |n| n.checked_add_signed(isize::try_from(by).ok()?));
+                *dim = shifted(dim, by);
             }
         }
         Some(out)
@@ -103,7 +110,10 @@ pub(super) fn gather_nd(at: At<'_>) -> Option<Types> {
 pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = axis(at.int("axis", -1)?, x.len() + 1)?;
-        let depth = at.scalar(1).and_then(|d| usize::try_from(d).ok()).map_or(Dim::Unknown, Dim::Known);
+        let depth = match at.contents(1).and_then(Contents::only) {
+            Some(Entry::Real(depth)) if depth.abs() < f64::from(i32::MAX) => extent(depth.trunc() as i64),
+            _ => at.extent(1),
+        };
         let mut out = x.to_vec();
         out.insert(axis, depth);
         Some(out)
@@ -112,14 +122,27 @@ pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn range(at: At<'_>) -> Option<Types> {
+    let number = |input| at.contents(input)?.only()?.formula().cloned();
     let count = || {
-        let (start, limit, delta) = (at.scalar(0)?, at.scalar(1)?, at.scalar(2)?);
-        let (distance, delta) = (i128::from(limit) - i128::from(start), i128::from(delta));
-        let whole = distance.checked_div(delta)?;
-        let more = distance % delta != 0 && (distance < 0) == (delta < 0);
-        usize::try_from((whole + i128::from(more)).max(0)).ok()
+        let (start, limit, delta) = (number(0)?, number(1)?, at.scalar(2)?);
+        // Going down is going up the other way round.
+        let distance = if delta < 0 { start.minus(&limit)? } else { limit.minus(&start)? };
+        distance.ceil_div(delta.checked_abs()?)?.greater(&0.into())
     };
-    at.one(at.dtype(0), Some(vec![count().map_or(Dim::Unknown, Dim::Known)]))
+    let real = || {
+        let number = |input| match at.contents(input)?.only()? {
+            Entry::Real(value) => Some(*value),
+            Entry::Whole(_) | Entry::Unknown => None,
+        };
+        let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
+        let count = ((limit - start) / delta).ceil().max(0.0);
+        // In single precision the quotient may be rounded to the other side of an integer.
+        let single = ((limit as f32 - start as f32) / delta as f32).ceil().max(0.0);
+        let sure = f64::from(single) == count && count < f64::from(i32::MAX);
+        sure.then(|| Formula::from(count as i64))
+    };
+    let count = count().or_else(real);
+    at.one(at.dtype(0), Some(vec![count.map_or(Dim::Unknown, Dim::from)]))
 }
 
 pub(super) fn compress(at: At<'_>) -> Option<Types> {
@@ -140,19 +163,92 @@ pub(super) fn non_zero(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn depth_to_space(at: At<'_>) -> Option<Types> {
-    let block = usize::try_from(at.int("blocksize", 0)?).ok().filter(|b| *b > 0)?;
-    let [n, c, h, w] = at.dims(0)? else { return None };
-    let square = block.checked_mul(block)?;
-    let grown = |d: &Dim| with(d, |d| d.checked_mul(block));
-    let channels = with(c, |c| c.is_multiple_of(square).then(|| c / square));
-    Some(vec![tensor(at.dtype(0), Some(vec![n.clone(), channels, grown(h), grown(w)]))])
+    let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
+    let shape = |x: &[Dim]| {
+        let [n, c, h, w] = x else { return None };
+        let channels = divided(c, block.checked_mul(block)?);
+        Some(vec![n.clone(), channels, scaled(h, block), scaled(w, block)])
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 pub(super) fn space_to_depth(at: At<'_>) -> Option<Types> {
-    let block = usize::try_from(at.int("blocksize", 0)?).ok().filter(|b| *b > 0)?;
-    let [n, c, h, w] = at.dims(0)? else { return None };
-    let square = block.checked_mul(block)?;
-    let shrunk = |d: &Dim| with(d, |d| d.is_multiple_of(block).then(|| d / block));
-    let channels = with(c, |c| c.checked_mul(square));
-    Some(vec![tensor(at.dtype(0), Some(vec![n.clone(), channels, shrunk(h), shrunk(w)]))])
+    let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
+    let shape = |x: &[Dim]| {
+        let [n, c, h, w] = x else { return None };
+        let channels = scaled(c, block.checked_mul(block)?);
+        Some(vec![n.clone(), channels, divided(h, block), divided(w, block)])
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// `Resize` and `Upsample`: by sizes, or by scales.
+pub(super) fn resize(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| resized(at, x).unwrap_or_else(|| vec![Dim::Unknown; x.len()]);
+    at.one(at.dtype(0), at.dims(0).map(shape))
+}
+
+fn resized(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let all: Vec<i64> = (0..x.len() as i64).collect();
+    let axes = at.ints("axes").unwrap_or(&all);
+    let from: Vec<Dim> = axes.iter().map(|&a| x.get(axis(a, x.len())?).cloned()).collect::<Option<_>>()?;
+    let newer = at.node.op_type == "Resize" && at.node.opset >= 11;
+    // An empty list is as good as none.
+    if newer && at.has(3) && at.dims(3) != Some(&[Dim::Known(0)]) {
+        let sizes = at.extents(3).filter(|s| s.len() == axes.len());
+        let sizes = match (at.text("keep_aspect_ratio_policy", "stretch")?, sizes) {
+            ("stretch", Some(sizes)) => sizes,
+            (policy, Some(sizes)) => in_proportion(policy, &from, &sizes)?,
+            (_, None) => vec![Dim::Unknown; axes.len()],
+        };
+        return at.with_axes(x, axes, &sizes);
+    }
+    let scales: Vec<f64> = if let (Ok(Some(height)), Ok(Some(width))) =
+        (at.node.attributes.float("height_scale"), at.node.attributes.float("width_scale"))
+    {
+        vec![1.0, 1.0, height.into(), width.into()]
+    } else if let Ok(Some(scales)) = at.node.attributes.floats("scales") {
+        scales.iter().map(|&s| s.into()).collect()
+    } else {
+        let real = |e: &Entry| if let Entry::Real(v) = e { Some(*v) } else { None };
+        match at.contents(if newer { 2 } else { 1 }) {
+            Some(scales) => scales.entries.iter().map(real).collect::<Option<_>>()?,
+            None => return at.with_axes(x, axes, &vec![Dim::Unknown; axes.len()]),
+        }
+    };
+    let sizes: Vec<Dim> = from.iter().zip(&scales).map(|(dim, scale)| stretched(dim, *scale)).collect();
+    at.with_axes(x, axes, &sizes)
+}
+
+/// The extent times a scale, rounded down. Of one that is not known it is told where the scale is a fraction of small
+/// numbers, so that no rounding hides in it.
+fn stretched(dim: &Dim, scale: f64) -> Dim {
+    const PARTS: f64 = 64.0;
+    if !(scale > 0.0 && scale < 1e6) {
+        return Dim::Unknown;
+    }
+    match dim {
+        // ONNX multiplies in single precision.
+        Dim::Known(n) => Dim::Known((*n as f32 * scale as f32).floor() as usize),
+        other if (scale * PARTS).fract() == 0.0 => {
+            map(other, |n| n.scaled((scale * PARTS) as i64)?.floor_div(PARTS as i64))
+        }
+        _ => Dim::Unknown,
+    }
+}
+
+/// Known sizes, in the operand's proportions.
+fn in_proportion(policy: &str, from: &[Dim], sizes: &[Dim]) -> Option<Vec<Dim>> {
+    let known = |d: &Dim| if let Dim::Known(n) = d { Some(*n as f64) } else { None };
+    let pairs: Option<Vec<(f64, f64)>> =
+        from.iter().zip(sizes).map(|(f, s)| Some((known(f)?, known(s)?))).collect();
+    let Some(pairs) = pairs else { return Some(vec![Dim::Unknown; from.len()]) };
+    let scales = pairs.iter().map(|(from, size)| size / from);
+    let scale = match policy {
+        "not_larger" => scales.reduce(f64::min)?,
+        "not_smaller" => scales.reduce(f64::max)?,
+        _ => return None,
+    };
+    let whole = |v: f64| if v.is_finite() && v < 1e15 { Dim::Known(v as usize) } else { Dim::Unknown };
+    Some(pairs.iter().map(|(from, _)| whole((scale * from + 0.5).floor())).collect())
 }

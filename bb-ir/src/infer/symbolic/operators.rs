@@ -3,11 +3,12 @@
 //! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to whoever runs
 //! the node.
 
-use super::dims::{broadcast, concrete, quotient};
-use super::evaluate::{Entry, Given, given};
+use super::contents::{Contents, Given, given};
+use super::dims::broadcast;
 use super::{Facts, shape_of};
-use super::{collections, elements, movement, products, windows};
+use super::{attention, collections, elements, learned, movement, products, windows};
 use crate::graph::{Dim, Node, ValueType};
+use crate::op::Primitive;
 use crate::{Axis, DataType};
 
 /// A node and what is known of its operands.
@@ -41,76 +42,152 @@ use Rule::{As, Broadcast, By, Same, Truth};
 #[rustfmt::skip]
 const RULES: &[(&str, Rule)] = &[
     ("Acos", Same), ("Acosh", Same), ("AffineGrid", By(windows::affine_grid)), ("And", Truth),
-    ("ArgMax", By(elements::arg)), ("ArgMin", By(elements::arg)),
-    ("Asin", Same), ("Asinh", Same), ("Atan", Same), ("Atanh", Same),
-    ("AveragePool", By(windows::pool)), ("BatchNormalization", Same), ("Bernoulli", By(elements::cast_as_attribute)),
+    ("ArgMax", By(elements::arg)), ("ArgMin", By(elements::arg)), ("Asin", Same), ("Asinh", Same),
+    ("Atan", Same), ("Atanh", Same), ("Attention", By(attention::attention)),
+    ("AveragePool", By(windows::pool)), ("BatchNormalization", By(learned::batch_normalization)),
+    ("Bernoulli", By(elements::cast_as_attribute)), ("BitCast", By(learned::bit_cast)),
     ("BitShift", Broadcast), ("BitwiseAnd", Broadcast), ("BitwiseNot", Same), ("BitwiseOr", Broadcast),
-    ("BitwiseXor", Broadcast), ("BlackmanWindow", By(elements::window)), ("CastLike", By(elements::cast_like)),
-    ("Ceil", Same), ("Celu", Same), ("Clip", Same), ("Compress", By(movement::compress)),
-    ("ConstantOfShape", By(movement::constant_of_shape)), ("Conv", By(windows::conv)),
-    ("ConvInteger", By(windows::conv_integer)), ("ConvTranspose", By(windows::conv_transpose)),
-    ("Cos", Same), ("Cosh", Same), ("CumProd", Same), ("CumSum", Same), ("DepthToSpace", By(movement::depth_to_space)),
-    ("DequantizeLinear", By(elements::dequantize)), ("Det", By(products::det)), ("Dropout", By(elements::dropout)),
-    ("DynamicQuantizeLinear", By(elements::dynamic_quantize)), ("Einsum", By(products::einsum)), ("Elu", Same),
-    ("Erf", Same), ("Expand", By(movement::expand)), ("EyeLike", By(elements::cast_as_attribute)),
-    ("Flatten", By(movement::flatten)), ("Floor", Same), ("GRU", By(products::recurrent)),
-    ("GatherElements", By(movement::gather_elements)), ("GatherND", By(movement::gather_nd)), ("Gelu", Same),
-    ("Gemm", By(products::gemm)), ("GlobalAveragePool", By(windows::global_pool)),
-    ("GlobalLpPool", By(windows::global_pool)), ("GlobalMaxPool", By(windows::global_pool)),
-    ("GreaterOrEqual", Truth), ("GridSample", By(windows::grid_sample)), ("GroupNormalization", Same),
+    ("BitwiseXor", Broadcast), ("BlackmanWindow", By(elements::window)),
+    ("CastLike", By(elements::cast_like)), ("CausalConvWithState", By(attention::causal_conv)),
+    ("Ceil", Same), ("Celu", Same), ("CenterCropPad", By(windows::center_crop_pad)), ("Clip", Same),
+    ("Col2Im", By(windows::col2im)), ("Compress", By(movement::compress)),
+    ("ConcatFromSequence", By(collections::concat)), ("ConstantOfShape", By(movement::constant_of_shape)),
+    ("Conv", By(windows::conv)), ("ConvInteger", By(windows::conv_integer)),
+    ("ConvTranspose", By(windows::conv_transpose)), ("Cos", Same), ("Cosh", Same), ("CumProd", Same),
+    ("CumSum", Same), ("DFT", By(windows::dft)), ("DeformConv", By(windows::deform_conv)),
+    ("DepthToSpace", By(movement::depth_to_space)), ("DequantizeLinear", By(elements::dequantize)),
+    ("Det", By(products::det)), ("Dropout", By(elements::dropout)),
+    ("DynamicQuantizeLinear", By(elements::dynamic_quantize)), ("Einsum", By(products::einsum)),
+    ("Elu", Same), ("Erf", Same), ("Expand", By(movement::expand)),
+    ("EyeLike", By(elements::cast_as_attribute)), ("Flatten", By(movement::flatten)), ("Floor", Same),
+    ("GRU", By(products::recurrent)), ("GatherElements", By(movement::gather_elements)),
+    ("GatherND", By(movement::gather_nd)), ("Gelu", Same), ("Gemm", By(products::gemm)),
+    ("GlobalAveragePool", By(windows::global_pool)), ("GlobalLpPool", By(windows::global_pool)),
+    ("GlobalMaxPool", By(windows::global_pool)), ("GreaterOrEqual", Truth),
+    ("GridSample", By(windows::grid_sample)), ("GroupNormalization", Same),
     ("HammingWindow", By(elements::window)), ("HannWindow", By(elements::window)), ("HardSigmoid", Same),
-    ("HardSwish", Same), ("Hardmax", Same), ("If", By(collections::branches)),
-    ("InstanceNormalization", Same), ("IsInf", As(DataType::Bool)), ("IsNaN", As(DataType::Bool)), ("LRN", Same),
-    ("LSTM", By(products::recurrent)), ("LayerNormalization", Same), ("LeakyRelu", Same), ("LessOrEqual", Truth),
+    ("HardSwish", Same), ("Hardmax", Same), ("ImageDecoder", By(windows::image_decoder)),
+    ("InstanceNormalization", Same), ("IsInf", As(DataType::Bool)), ("IsNaN", As(DataType::Bool)),
+    ("LRN", Same), ("LSTM", By(products::recurrent)), ("LayerNormalization", By(attention::normalization)),
+    ("LeakyRelu", Same), ("LessOrEqual", Truth), ("LinearAttention", By(attention::linear)),
     ("LogSoftmax", Same), ("LpNormalization", Same), ("LpPool", By(windows::pool)),
     ("MatMulInteger", By(products::matmul_integer)), ("Max", Broadcast), ("MaxPool", By(windows::pool)),
-    ("MaxRoiPool", By(windows::max_roi_pool)), ("Mean", Broadcast), ("MeanVarianceNormalization", Same),
-    ("Min", Broadcast), ("Mish", Same), ("Mod", Broadcast), ("Multinomial", By(elements::multinomial)),
-    ("NegativeLogLikelihoodLoss", By(products::loss)), ("NonZero", By(movement::non_zero)), ("Not", Same),
-    ("OneHot", By(movement::one_hot)), ("Optional", By(collections::optional)),
-    ("OptionalHasElement", By(collections::has_element)), ("Or", Truth), ("PRelu", Same), ("Pad", By(movement::pad)),
-    ("QLinearConv", By(windows::qlinear_conv)), ("QLinearMatMul", By(products::qlinear_matmul)),
-    ("QuantizeLinear", By(elements::quantize)), ("RMSNormalization", By(elements::scaled)), ("RNN", By(products::recurrent)),
-    ("RandomNormal", By(elements::random)), ("RandomNormalLike", By(elements::cast_as_attribute)),
-    ("RandomUniform", By(elements::random)), ("RandomUniformLike", By(elements::cast_as_attribute)),
-    ("Range", By(movement::range)), ("Reciprocal", Same), ("ReduceL1", By(elements::reduce)),
-    ("ReduceL2", By(elements::reduce)), ("ReduceLogSum", By(elements::reduce)),
-    ("ReduceLogSumExp", By(elements::reduce)), ("ReduceProd", By(elements::reduce)),
-    ("ReduceSumSquare", By(elements::reduce)), ("Relu", Same), ("Resize", By(windows::resize)),
-    ("ReverseSequence", Same), ("RoiAlign", By(windows::roi_align)), ("RotaryEmbedding", Same), ("Round", Same),
-    ("Scatter", Same), ("ScatterElements", Same), ("ScatterND", Same), ("Selu", Same),
-    ("SequenceAt", By(collections::at)), ("SequenceConstruct", By(collections::construct)),
-    ("SequenceEmpty", By(collections::empty)), ("SequenceErase", Same), ("SequenceLength", By(collections::length)),
-    ("Shape", By(movement::shape)), ("Shrink", Same), ("Sigmoid", Same), ("Sign", Same), ("Sin", Same),
-    ("Sinh", Same), ("Size", By(movement::size)), ("Softmax", Same), ("SoftmaxCrossEntropyLoss", By(products::loss)),
-    ("Softplus", Same), ("Softsign", Same), ("SpaceToDepth", By(movement::space_to_depth)), ("Sum", Broadcast),
-    ("Swish", Same), ("Tan", Same), ("Tanh", Same), ("TensorScatter", Same), ("ThresholdedRelu", Same),
-    ("Tile", By(movement::tile)), ("TopK", By(elements::top_k)), ("Trilu", Same), ("Upsample", By(windows::resize)),
-    ("Xor", Truth),
+    ("MaxRoiPool", By(windows::max_roi_pool)), ("MaxUnpool", By(windows::max_unpool)), ("Mean", Broadcast),
+    ("MeanVarianceNormalization", Same), ("MelWeightMatrix", By(windows::mel_weights)), ("Min", Broadcast),
+    ("Mish", Same), ("Mod", Broadcast), ("Multinomial", By(elements::multinomial)),
+    ("NegativeLogLikelihoodLoss", By(products::loss)), ("NonMaxSuppression", By(learned::suppression)),
+    ("NonZero", By(movement::non_zero)), ("Not", Same), ("OneHot", By(movement::one_hot)),
+    ("Optional", By(collections::optional)), ("OptionalGetElement", By(collections::get_element)),
+    ("OptionalHasElement", By(collections::has_element)), ("Or", Truth), ("PRelu", Same),
+    ("Pad", By(movement::pad)), ("QLinearConv", By(windows::qlinear_conv)),
+    ("QLinearMatMul", By(products::qlinear_matmul)), ("QuantizeLinear", By(elements::quantize)),
+    ("RMSNormalization", By(elements::scaled)), ("RNN", By(products::recurrent)), ("RandomNormal", By(elements::random)),
+    ("RandomNormalLike", By(elements::cast_as_attribute)), ("RandomUniform", By(elements::random)),
+    ("RandomUniformLike", By(elements::cast_as_attribute)), ("Range", By(movement::range)),
+    ("Reciprocal", Same), ("ReduceL1", By(elements::reduce)), ("ReduceL2", By(elements::reduce)),
+    ("ReduceLogSum", By(elements::reduce)), ("ReduceLogSumExp", By(elements::reduce)),
+    ("ReduceProd", By(elements::reduce)), ("ReduceSumSquare", By(elements::reduce)),
+    ("RegexFullMatch", As(DataType::Bool)), ("Relu", Same), ("Resize", By(movement::resize)),
+    ("ReverseSequence", Same), ("RoiAlign", By(windows::roi_align)), ("RotaryEmbedding", Same),
+    ("Round", Same), ("STFT", By(windows::stft)), ("Scatter", Same), ("ScatterElements", Same),
+    ("ScatterND", Same), ("Selu", Same), ("SequenceAt", By(collections::at)),
+    ("SequenceConstruct", By(collections::construct)), ("SequenceEmpty", By(collections::empty)),
+    ("SequenceErase", Same), ("SequenceInsert", By(collections::insert)),
+    ("SequenceLength", By(collections::length)), ("Shape", By(movement::shape)), ("Shrink", Same),
+    ("Sigmoid", Same), ("Sign", Same), ("Sin", Same), ("Sinh", Same), ("Size", By(movement::size)),
+    ("Softmax", Same), ("SoftmaxCrossEntropyLoss", By(products::loss)), ("Softplus", Same),
+    ("Softsign", Same), ("SpaceToDepth", By(movement::space_to_depth)),
+    ("SplitToSequence", By(collections::split)), ("StringConcat", By(learned::joined_texts)),
+    ("StringNormalizer", By(learned::normalized_texts)), ("StringSplit", By(learned::split_texts)),
+    ("Sum", Broadcast), ("SwiGLU", Same), ("Swish", Same), ("Tan", Same), ("Tanh", Same),
+    ("TensorScatter", Same), ("TfIdfVectorizer", By(learned::tf_idf)), ("ThresholdedRelu", Same),
+    ("Tile", By(movement::tile)), ("TopK", By(elements::top_k)), ("Trilu", Same),
+    ("Unique", By(learned::unique)), ("Upsample", By(movement::resize)), ("Xor", Truth),
 ];
 
 /// The operators of `ai.onnx.ml`, sorted by name.
 #[rustfmt::skip]
 const ML: &[(&str, Rule)] = &[
-    ("Binarizer", Same), ("Imputer", Same), ("LinearRegressor", By(products::regressor)),
-    ("Normalizer", As(DataType::F32)), ("OneHotEncoder", By(products::one_hot_encoder)),
-    ("SVMRegressor", By(products::regressor)), ("Scaler", As(DataType::F32)),
-    ("TreeEnsembleRegressor", By(products::regressor)),
+    ("ArrayFeatureExtractor", By(learned::feature_extractor)), ("Binarizer", Same),
+    ("CastMap", By(collections::cast_map)), ("CategoryMapper", By(learned::labels)),
+    ("DictVectorizer", By(collections::dict_vectorizer)),
+    ("FeatureVectorizer", By(learned::feature_vectorizer)), ("Imputer", Same),
+    ("LabelEncoder", By(learned::labels)), ("LinearClassifier", By(learned::classifier)),
+    ("LinearRegressor", By(learned::regressor)), ("Normalizer", As(DataType::F32)),
+    ("OneHotEncoder", By(learned::one_hot_encoder)), ("SVMClassifier", By(learned::classifier)),
+    ("SVMRegressor", By(learned::regressor)), ("Scaler", As(DataType::F32)),
+    ("TreeEnsemble", By(learned::regressor)), ("TreeEnsembleClassifier", By(learned::classifier)),
+    ("TreeEnsembleRegressor", By(learned::regressor)), ("ZipMap", By(collections::zip_map)),
 ];
+
+/// The operators of `ai.onnx.preview`, sorted by name.
+#[rustfmt::skip]
+const PREVIEW: &[(&str, Rule)] = &[
+    ("FlexAttention", By(attention::flex)),
+];
+
+/// The operators of `ai.onnx.preview.training`, sorted by name.
+#[rustfmt::skip]
+const TRAINING: &[(&str, Rule)] = &[
+    ("Adagrad", By(learned::optimizer)), ("Adam", By(learned::optimizer)),
+    ("Gradient", By(learned::gradient)), ("Momentum", By(learned::optimizer)),
+];
+
+/// The operators of `com.microsoft`, sorted by name.
+#[rustfmt::skip]
+const MICROSOFT: &[(&str, Rule)] = &[
+    ("Attention", By(attention::merged)), ("BiasGelu", Broadcast),
+    ("DequantizeLinear", By(learned::numbers_of)), ("DynamicQuantizeLSTM", By(products::recurrent)),
+    ("DynamicQuantizeMatMul", By(learned::scaled_product)),
+    ("EmbedLayerNormalization", By(attention::embedding)), ("FastGelu", Broadcast),
+    ("FusedMatMul", By(learned::fused_matmul)), ("Gelu", Same),
+    ("GroupQueryAttention", By(attention::group_query)), ("LayerNormalization", By(attention::normalization)),
+    ("MatMulIntegerToFloat", By(learned::scaled_product)), ("MatMulNBits", By(learned::matmul_n_bits)),
+    ("MultiHeadAttention", By(attention::multi_head)), ("QAttention", By(attention::merged)),
+    ("QLinearAdd", By(products::qlinear_elements)), ("QLinearAveragePool", By(windows::qlinear_pool)),
+    ("QLinearConcat", By(learned::qlinear_concat)),
+    ("QLinearGlobalAveragePool", By(windows::qlinear_global_pool)), ("QLinearLeakyRelu", Same),
+    ("QLinearMul", By(products::qlinear_elements)), ("QLinearSigmoid", Same), ("QLinearSoftmax", Same),
+    ("QuantizeLinear", By(elements::quantize)), ("QuickGelu", Same), ("RotaryEmbedding", Same),
+    ("SimplifiedLayerNormalization", By(attention::simplified_normalization)),
+    ("SkipLayerNormalization", By(attention::skip_normalization)),
+    ("SkipSimplifiedLayerNormalization", By(attention::skip_normalization)),
+];
+
+fn rule(domain: &str, op_type: &str) -> Option<&'static Rule> {
+    let rules = match domain {
+        "" => RULES,
+        "ai.onnx.ml" => ML,
+        "ai.onnx.preview" => PREVIEW,
+        "ai.onnx.preview.training" => TRAINING,
+        "com.microsoft" => MICROSOFT,
+        _ => return None,
+    };
+    let found = rules.binary_search_by_key(&op_type, |(name, _)| name).ok()?;
+    rules.get(found).map(|(_, rule)| rule)
+}
+
+/// Tells whether the types of an operator's results are inferred, as far as they can be told.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::infer::has_rule;
+/// assert!(has_rule("", "Loop") && has_rule("com.microsoft", "Gelu") && !has_rule("com.example", "Gelu"));
+/// ```
+pub fn has_rule(domain: &str, op_type: &str) -> bool {
+    let in_place = domain.is_empty()
+        && (Primitive::from_name(op_type).is_some() || super::control::NAMES.contains(&op_type));
+    in_place || rule(domain, op_type).is_some()
+}
 
 /// Returns the types of a node's results as far as they are sure; fewer where they are not.
 pub(super) fn results(node: &Node, facts: &Facts) -> Types {
     let at = At { node, facts };
-    let rules = match node.domain.as_str() {
-        "" => RULES,
-        "ai.onnx.ml" => ML,
-        _ => return Types::new(),
-    };
-    let found = rules.binary_search_by_key(&node.op_type.as_str(), |(name, _)| name);
-    let Some((_, rule)) = found.ok().and_then(|i| rules.get(i)) else { return Types::new() };
+    let Some(rule) = rule(&node.domain, &node.op_type) else { return Types::new() };
     let types = match rule {
         Same => Some(vec![facts.ty(node, 0).clone()]),
-        As(dtype) => at.one(Some(*dtype), at.dims(0).map(<[Dim]>::to_vec)),
+        As(dtype) => at.one(Some(*dtype), at.same()),
         Broadcast => at.one(at.dtype(0), at.broadcast()),
         Truth => at.one(Some(DataType::Bool), at.broadcast()),
         By(rule) => rule(at),
@@ -171,21 +248,48 @@ impl<'a> At<'a> {
 
     /// An integer that is an operand of one element.
     pub(super) fn scalar(self, input: usize) -> Option<i64> {
-        match self.facts.contents(self.node, input)?.entries.as_slice() {
-            [Entry::Known(v)] => Some(*v),
-            _ => None,
-        }
+        self.contents(input)?.only()?.int()
+    }
+
+    /// The extent that is an operand of one element.
+    pub(super) fn extent(self, input: usize) -> Dim {
+        let entry = self.contents(input).and_then(Contents::only);
+        entry.and_then(|e| e.formula().cloned()).map_or(Dim::Unknown, Dim::from)
+    }
+
+    /// The integer that is an operand of one element, or 0 if that is more.
+    pub(super) fn extent_or_less(self, input: usize) -> Dim {
+        let entry = self.contents(input).and_then(Contents::only);
+        entry.and_then(|e| e.formula()?.greater(&0.into())).map_or(Dim::Unknown, Dim::from)
+    }
+
+    /// The contents of an operand, as far as they are known.
+    pub(super) fn contents(self, input: usize) -> Option<&'a Contents> {
+        self.facts.contents(self.node, input)
     }
 
     /// Extents that are an operand; not more of them than are followed.
     pub(super) fn extents(self, input: usize) -> Option<Vec<Dim>> {
-        let entries = &self.facts.contents(self.node, input)?.entries;
-        let extent = |e: &Entry| match e {
-            Entry::Known(n) => usize::try_from(*n).ok().map(Dim::Known),
-            Entry::Symbol(name) => Some(Dim::Symbol(name.clone())),
-            Entry::Unknown => Some(Dim::Unknown),
-        };
-        entries.iter().map(extent).collect()
+        let entries = self.contents(input)?.entries.iter();
+        Some(entries.map(|e| e.formula().map_or(Dim::Unknown, |f| Dim::from(f.clone()))).collect())
+    }
+
+    /// As many unknown extents as an operand that lists them has elements.
+    pub(super) fn open_extents(self, input: usize) -> Option<Vec<Dim>> {
+        match self.dims(input)? {
+            [Dim::Known(rank)] if *rank <= 64 => Some(vec![Dim::Unknown; *rank]),
+            _ => None,
+        }
+    }
+
+    /// `x` with other extents for the axes that are named; none if the lists do not fit.
+    #[expect(clippy::unused_self, reason = "it reads as what a rule of this node says")]
+    pub(super) fn with_axes(self, x: &[Dim], axes: &[i64], to: &[Dim]) -> Option<Vec<Dim>> {
+        let mut out = x.to_vec();
+        for (&named, dim) in axes.iter().zip(to) {
+            *out.get_mut(axis(named, x.len())?)? = dim.clone();
+        }
+        (axes.len() == to.len()).then_some(out)
     }
 
     /// The only result, of this type.
@@ -194,13 +298,24 @@ impl<'a> At<'a> {
         Some(vec![tensor(dtype, shape)])
     }
 
+    /// The extents of the first operand.
+    pub(super) fn same(self) -> Option<Vec<Dim>> {
+        self.dims(0).map(<[Dim]>::to_vec)
+    }
+
     /// The extents that all operands broadcast to.
     fn broadcast(self) -> Option<Vec<Dim>> {
         // Before, attributes said how, and the first operand was not extended.
-        if self.node.opset < 7 {
-            return self.dims(0).map(<[Dim]>::to_vec);
+        if self.node.opset < 7 && self.node.domain.is_empty() {
+            return self.same();
         }
-        let shapes = (0..self.node.inputs.len()).map(|i| self.dims(i)).collect::<Option<Vec<_>>>()?;
+        let given: Vec<usize> = (0..self.node.inputs.len()).filter(|i| self.has(*i)).collect();
+        self.broadcast_of(&given)
+    }
+
+    /// The extents that these operands broadcast to.
+    pub(super) fn broadcast_of(self, inputs: &[usize]) -> Option<Vec<Dim>> {
+        let shapes = inputs.iter().map(|i| self.dims(*i)).collect::<Option<Vec<_>>>()?;
         broadcast("broadcast", &shapes).ok()
     }
 }
@@ -215,29 +330,13 @@ pub(super) fn axis(axis: i64, rank: usize) -> Option<usize> {
     Axis::new(axis, rank).ok().map(Axis::get)
 }
 
-/// The number of elements, as far as it is an extent.
-pub(super) fn product(dims: &[Dim]) -> Dim {
-    match concrete(dims) {
-        Some(all) if all.contains(&0) => Dim::Known(0),
-        _ => quotient(dims, &[]),
-    }
-}
-
-/// `f` of an extent that is known.
-pub(super) fn with(dim: &Dim, f: impl FnOnce(usize) -> Option<usize>) -> Dim {
-    match dim {
-        Dim::Known(n) => f(*n).map_or(Dim::Unknown, Dim::Known),
-        Dim::Symbol(_) | Dim::Unknown => Dim::Unknown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn rules_are_sorted() {
-        for rules in [RULES, ML] {
+        for rules in [RULES, ML, PREVIEW, TRAINING, MICROSOFT] {
             assert!(rules.is_sorted_by(|a, b| a.0 < b.0));
         }
     }

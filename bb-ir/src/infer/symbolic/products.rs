@@ -1,6 +1,6 @@
-//! Rules of products, recurrent networks, losses and the models of `ai.onnx.ml`.
+//! Rules of products, recurrent networks and losses.
 
-use super::operators::{At, Types, tensor, with};
+use super::operators::{At, Types, tensor};
 use super::rules;
 use crate::DataType;
 use crate::graph::Dim;
@@ -27,41 +27,74 @@ pub(super) fn qlinear_matmul(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), product(at, 3))
 }
 
+/// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
+pub(super) fn qlinear_elements(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
+}
+
 pub(super) fn det(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| x.get(..x.len().checked_sub(2)?).map(<[Dim]>::to_vec);
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// Of equations that say what the result is, without an ellipsis.
-pub(super) fn einsum(at: At<'_>) -> Option<Types> {
-    let shape = || {
-        let equation: String = at.text("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-        let (operands, result) = equation.split_once("->").filter(|_| !equation.contains('.'))?;
-        let mut extents: Vec<(char, Dim)> = Vec::new();
-        for (i, letters) in operands.split(',').enumerate() {
-            let dims = at.dims(i)?;
-            if dims.len() != letters.chars().count() {
-                return None;
-            }
-            for (letter, dim) in letters.chars().zip(dims) {
-                match extents.iter_mut().find(|(known, _)| *known == letter) {
-                    None => extents.push((letter, dim.clone())),
-                    // An extent of 1 is repeated.
-                    Some((_, known)) if matches!(known, Dim::Known(1)) => *known = dim.clone(),
-                    Some((_, known))
-                        if !matches!(known, Dim::Known(_)) && matches!(dim, Dim::Known(n) if *n > 1) =>
-                    {
-                        *known = dim.clone();
-                    }
-                    Some((_, known)) if known == dim || matches!(known, Dim::Known(_)) => {}
-                    Some((_, known)) => *known = Dim::Unknown,
+/// The extents that letters stand for, and those that an ellipsis does.
+#[derive(Default)]
+struct Letters {
+    extents: Vec<(char, Dim)>,
+    between: Vec<Dim>,
+}
+
+impl Letters {
+    /// Reads one operand's term.
+    fn read(&mut self, term: &str, dims: &[Dim]) -> Option<()> {
+        let (before, after) = term.split_once("...").unwrap_or((term, ""));
+        let (head, rest) = dims.split_at_checked(before.chars().count())?;
+        let (middle, tail) = rest.split_at_checked(rest.len().checked_sub(after.chars().count())?)?;
+        if !middle.is_empty() && !term.contains('.') {
+            return None;
+        }
+        self.between = super::dims::broadcast("einsum", &[&self.between, middle]).ok()?;
+        for (letter, dim) in before.chars().zip(head).chain(after.chars().zip(tail)) {
+            match self.extents.iter_mut().find(|(known, _)| *known == letter) {
+                None => self.extents.push((letter, dim.clone())),
+                // An extent of 1 is repeated.
+                Some((_, known)) => {
+                    let both = [std::slice::from_ref(known), std::slice::from_ref(dim)];
+                    let both = super::dims::broadcast("einsum", &both).ok()?;
+                    *known = both.first()?.clone();
                 }
             }
         }
-        result
-            .chars()
-            .map(|c| extents.iter().find(|(known, _)| *known == c).map(|(_, d)| d.clone()))
-            .collect()
+        Some(())
+    }
+}
+
+pub(super) fn einsum(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let equation: String = at.text("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
+        let (operands, result) = match equation.split_once("->") {
+            Some((operands, result)) => (operands, result.to_owned()),
+            None => {
+                // What an ellipsis stands for, then letters that are there once, in the alphabet's order.
+                let mut once: Vec<char> = equation.chars().filter(|c| c.is_alphabetic()).collect();
+                once.sort_unstable();
+                let times = |c: char| equation.chars().filter(|other| *other == c).count();
+                let once: String = once.into_iter().filter(|c| times(*c) == 1).collect();
+                (equation.as_str(), format!("{}{once}", if equation.contains('.') { "..." } else { "" }))
+            }
+        };
+        let mut letters = Letters::default();
+        for (i, term) in operands.split(',').enumerate() {
+            letters.read(term, at.dims(i)?)?;
+        }
+        let (before, after) = result.split_once("...").unwrap_or((result.as_str(), ""));
+        let extent = |c: char| letters.extents.iter().find(|(l, _)| *l == c).map(|(_, d)| d.clone());
+        let mut out: Vec<Dim> = before.chars().map(extent).collect::<Option<_>>()?;
+        if result.contains('.') {
+            out.extend_from_slice(&letters.between);
+        }
+        out.extend(after.chars().map(extent).collect::<Option<Vec<_>>>()?);
+        Some(out)
     };
     at.one(at.dtype(0), shape())
 }
@@ -71,7 +104,11 @@ pub(super) fn recurrent(at: At<'_>) -> Option<Types> {
     let shapes = || {
         let [first, second, _] = at.dims(0)? else { return None };
         let hidden = match at.int("hidden_size", 0)? {
-            0 => at.dims(2)?.get(2).cloned()?,
+            // The weights of the last state; those that are quantised are stored the other way round.
+            0 => {
+                let at_end = if at.node.domain.is_empty() { 2 } else { 1 };
+                at.dims(2).and_then(|r| r.get(at_end)).cloned().unwrap_or(Dim::Unknown)
+            }
             size => Dim::Known(usize::try_from(size).ok()?),
         };
         let directions = Dim::Known(if at.text("direction", "forward")? == "bidirectional" { 2 } else { 1 });
@@ -97,23 +134,4 @@ pub(super) fn loss(at: At<'_>) -> Option<Types> {
         _ => Some(Vec::new()),
     };
     Some(vec![tensor(at.dtype(0), shape), at.facts.ty(at.node, 0).clone()])
-}
-
-/// A regressor's rows, a column for each target.
-pub(super) fn regressor(at: At<'_>) -> Option<Types> {
-    let [rows, _] = at.dims(0)? else { return None };
-    let name = if at.node.op_type == "TreeEnsembleRegressor" { "n_targets" } else { "targets" };
-    let columns = match at.int(name, -1)? {
-        n if n > 0 => Dim::Known(usize::try_from(n).ok()?),
-        _ => Dim::Unknown,
-    };
-    at.one(Some(DataType::F32), Some(vec![rows.clone(), columns]))
-}
-
-pub(super) fn one_hot_encoder(at: At<'_>) -> Option<Types> {
-    let texts = at.node.attributes.texts("cats_strings").ok()?.map_or(0, <[_]>::len);
-    let count = at.ints("cats_int64s").map_or(texts, <[i64]>::len);
-    let count = with(&Dim::Known(count), |n| (n > 0).then_some(n));
-    let shape = at.dims(0).map(|x| [x, &[count]].concat());
-    at.one(Some(DataType::F32), shape)
 }

@@ -1,9 +1,9 @@
 //! The rule of each primitive over extents that may not be known.
 
-use super::dims::{broadcast, concrete, known, mismatch, quotient, same, sum};
-use super::evaluate::{Entry, Given, given};
+use super::contents::{Entry, Given, given};
+use super::dims::{broadcast, concrete, known, map, mismatch, quotient, same, sum};
 use super::{Facts, operators, shape_of};
-use crate::graph::{Attribute, Dim, Node, ValueType};
+use crate::graph::{Attribute, Dim, Formula, Node, ValueType};
 use crate::infer;
 use crate::op::{Param, Primitive};
 use crate::{Axis, DataType, Error};
@@ -152,7 +152,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
 fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     let nothing = x.contains(&Dim::Known(0));
     match facts.contents(node, 1) {
-        Some(y) if !nothing && y.entries.contains(&Entry::Known(0)) => {
+        Some(y) if !nothing && y.entries.contains(&Entry::from(0)) => {
             Err(Error::DivisionByZero { op: "div" })
         }
         _ => Ok(()),
@@ -213,7 +213,7 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
         return infer::resolve_reshape(&from, &to, zero).map(|s| Some(known(&s)));
     }
     let entries: Vec<Entry> = match given(node, facts, "shape", 1) {
-        Given::Ints(to) => to.into_iter().map(Entry::Known).collect(),
+        Given::Ints(to) => to.into_iter().map(Entry::from).collect(),
         Given::Absent | Given::Unknown => match facts.contents(node, 1) {
             Some(contents) => contents.entries.clone(),
             None => {
@@ -227,15 +227,15 @@ fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Erro
     let mut open = None;
     let mut out = Vec::with_capacity(entries.len());
     for (i, entry) in entries.iter().enumerate() {
-        out.push(match entry {
-            Entry::Known(0) if !zero => x.and_then(|x| x.get(i)).cloned().unwrap_or(Dim::Unknown),
-            Entry::Known(-1) => {
+        out.push(match (entry.int(), entry.formula()) {
+            (Some(0), _) if !zero => x.and_then(|x| x.get(i)).cloned().unwrap_or(Dim::Unknown),
+            (Some(-1), _) => {
                 open = Some(i);
                 Dim::Unknown
             }
-            Entry::Known(n) => Dim::Known(usize::try_from(*n).map_err(|_| Error::Extent { extent: *n })?),
-            Entry::Symbol(name) => Dim::Symbol(name.clone()),
-            Entry::Unknown => Dim::Unknown,
+            (Some(n), _) => Dim::Known(usize::try_from(n).map_err(|_| Error::Extent { extent: n })?),
+            (None, Some(formula)) => Dim::from(formula.clone()),
+            (None, None) => Dim::Unknown,
         });
     }
     if let (Some(open), Some(x)) = (open, x) {
@@ -273,43 +273,75 @@ fn concat(node: &Node, facts: &Facts) -> Result<Shaped, Error> {
     Ok(Some(out))
 }
 
+/// The bounds of a slice, as far as they are known.
+type Bounds = Vec<Option<Formula>>;
+
 fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
     let list = |name, at| match given(node, facts, name, at) {
         Given::Ints(v) => Some(v),
         Given::Absent => Some(Vec::new()),
         Given::Unknown => None,
     };
-    let axes = list("axes", 3);
-    let (Some(starts), Some(ends), Some(axes), Some(steps)) =
-        (list("starts", 1), list("ends", 2), axes.clone(), list("steps", 4))
-    else {
-        // Only the axes named change.
-        let named = |i: usize| match &axes {
-            Some(axes) if !axes.is_empty() => {
-                axes.iter().any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
-            }
-            _ => true,
+    let (axes, steps) = (list("axes", 3), list("steps", 4));
+    if let (Some(starts), Some(ends), Some(axes), Some(steps), Some(extents)) =
+        (list("starts", 1), list("ends", 2), &axes, &steps, concrete(x))
+    {
+        return infer::slice(&extents, &starts, &ends, axes, steps).map(|s| Some(known(&s.shape)));
+    }
+    let bounds = |name, at| match (given(node, facts, name, at), facts.contents(node, at)) {
+        (Given::Ints(v), _) => Some(v.into_iter().map(|v| Some(Formula::from(v))).collect()),
+        (_, Some(contents)) => Some(contents.entries.iter().map(|e| e.formula().cloned()).collect()),
+        _ => None,
+    };
+    let count = shape_of(facts.ty(node, 1)).and_then(concrete).and_then(|s| s.first().copied());
+    let (starts, ends): (Option<Bounds>, Option<Bounds>) = (bounds("starts", 1), bounds("ends", 2));
+    let bound = |list: &Option<Bounds>, i: usize| list.as_ref()?.get(i)?.clone();
+    let mut out = x.to_vec();
+    let named: Vec<i64> = match (axes, starts.as_ref().map(Vec::len).or(count)) {
+        (Some(axes), _) if !axes.is_empty() => axes,
+        (Some(_), Some(count)) => (0..count as i64).collect(),
+        // Any axis may change.
+        _ => return Ok(Some(vec![Dim::Unknown; x.len()])),
+    };
+    for (i, axis) in named.into_iter().enumerate() {
+        let Some(dim) = out.get_mut(Axis::new(axis, x.len())?.get()) else { continue };
+        let step = steps.as_ref().map(|steps| steps.get(i).copied().unwrap_or(1));
+        *dim = match (bound(&starts, i), bound(&ends, i), step) {
+            (Some(start), Some(end), Some(step)) => sliced(facts, dim, &start, &end, step),
+            _ => Dim::Unknown,
         };
-        let dims = x.iter().enumerate();
-        return Ok(Some(dims.map(|(i, d)| if named(i) { Dim::Unknown } else { d.clone() }).collect()));
+    }
+    Ok(Some(out))
+}
+
+/// How many elements a slice takes of an extent.
+fn sliced(facts: &Facts, extent: &Dim, start: &Formula, end: &Formula, step: i64) -> Dim {
+    // What no extent reaches is beyond the end, or before the start.
+    const FAR: i64 = i32::MAX as i64;
+    // An extent counts from the start; what may be negative might count from the end.
+    let forwards = |at: &Formula| at.at_least(0) || facts.is_extent(at);
+    let first = |n: &Formula| match start.constant() {
+        Some(FAR..) => Some(n.clone()),
+        Some(at) if at <= -FAR => Some(0.into()),
+        Some(..0) => n.plus(start)?.greater(&0.into()),
+        _ => forwards(start).then(|| start.clone()),
     };
-    // The rule runs once as if what is not known were huge and once as if it were nothing; an extent
-    // that is sliced from its start to beyond any end stays what it is.
-    let with = |stand_in: usize| -> Vec<usize> {
-        x.iter().map(|d| if let Dim::Known(n) = d { *n } else { stand_in }).collect()
+    let last = |n: &Formula| match end.constant() {
+        Some(FAR..) => Some(n.clone()),
+        Some(at) if at <= -FAR => Some(0.into()),
+        Some(..0) => n.plus(end),
+        _ => forwards(end).then(|| n.lesser(end))?,
     };
-    let huge = 1 << 30;
-    let most = infer::slice(&with(huge), &starts, &ends, &axes, &steps)?;
-    Ok(Some(
-        x.iter()
-            .zip(&most.dims)
-            .map(|(dim, taken)| match dim {
-                Dim::Known(_) => Dim::Known(taken.count),
-                other if taken.count == huge && (taken.start == 0 || taken.step == -1) => other.clone(),
-                _ => Dim::Unknown,
-            })
-            .collect(),
-    ))
+    let backwards = start.constant().is_some_and(|s| s == -1 || s >= FAR);
+    match step {
+        1.. => {
+            let count = map(extent, |n| last(n)?.minus(&first(n)?)?.greater(&0.into()));
+            map(&count, |n| n.ceil_div(step))
+        }
+        // Backwards it is followed from end to end only.
+        -1 if backwards && end.constant().is_some_and(|e| e <= -FAR) => extent.clone(),
+        _ => Dim::Unknown,
+    }
 }
 
 fn gather(
@@ -322,8 +354,8 @@ fn gather(
     let axis = Axis::new(node.attributes.int("axis")?.unwrap_or(0), data.len())?.get();
     if let (Some(Dim::Known(extent)), Some(contents)) = (data.get(axis), facts.contents(node, 1)) {
         for entry in &contents.entries {
-            if let Entry::Known(index) = entry {
-                let (index, extent) = (*index, *extent);
+            if let Some(index) = entry.int() {
+                let extent = *extent;
                 Axis::new(index, extent).map_err(|_| Error::Index { op: "gather", index, extent })?;
             }
         }
@@ -340,6 +372,15 @@ fn gather(
         }
     }
     Ok(Some(out))
+}
+
+/// The extent of one of the parts that an extent is split into evenly; the last ones may be less.
+fn share(extent: &Dim, parts: usize, part: usize) -> Dim {
+    let (Ok(parts), Ok(part)) = (i64::try_from(parts), i64::try_from(part)) else { return Dim::Unknown };
+    map(extent, |n| {
+        let size = n.ceil_div(parts)?;
+        n.minus(&size.scaled(part)?)?.greater(&0.into())?.lesser(&size)
+    })
 }
 
 fn split(node: &Node, facts: &Facts) -> Result<Vec<Shaped>, Error> {
@@ -370,8 +411,14 @@ fn split(node: &Node, facts: &Facts) -> Result<Vec<Shaped>, Error> {
             sizes.into_iter().map(Dim::Known).collect()
         }
         (Given::Absent, Dim::Known(extent)) => known(&infer::split_evenly(extent, parts)),
-        (Given::Absent, extent) if parts == 1 => vec![extent],
-        _ => vec![Dim::Unknown; parts],
+        (Given::Absent, extent) => (0..parts).map(|part| share(&extent, parts, part)).collect(),
+        (Given::Unknown, _) => match facts.contents(node, 1) {
+            Some(sizes) if sizes.entries.len() == parts => {
+                let size = |e: &Entry| e.formula().map_or(Dim::Unknown, |f| Dim::from(f.clone()));
+                sizes.entries.iter().map(size).collect()
+            }
+            _ => vec![Dim::Unknown; parts],
+        },
     };
     Ok(sizes
         .into_iter()

@@ -1,101 +1,137 @@
-//! Rules of operators that move windows over images: convolution, pooling, regions, grids, resizing.
+//! Rules of operators that move windows over images: convolution, pooling, regions, grids.
 
-use super::operators::{At, Types, tensor, with};
+use super::dims::{divided, extent, map, map2, product, scaled, shifted};
+use super::operators::{At, Types, tensor};
 use crate::DataType;
-use crate::graph::Dim;
+use crate::graph::{Dim, Formula};
 
 /// How a window moves along one dimension.
 struct Step {
     kernel: Dim,
-    stride: usize,
-    dilation: usize,
-    pads: usize,
+    stride: i64,
+    dilation: i64,
+    before: i64,
+    after: i64,
 }
 
-/// Reads how a window of these extents moves; none where a list has another length.
+impl Step {
+    /// How many positions a window spans.
+    fn span(&self) -> Dim {
+        map(&self.kernel, |k| k.plus(&(-1).into())?.scaled(self.dilation)?.plus(&1.into()))
+    }
+
+    /// The sum of the paddings.
+    fn pads(&self) -> Option<i64> {
+        self.before.checked_add(self.after)
+    }
+}
+
+/// Reads how a window of these extents moves; none where a list has another length, or a window would not move.
 fn steps(at: At<'_>, kernel: &[Dim]) -> Option<Vec<Step>> {
     let rank = kernel.len();
-    let list = |name, default: i64, count: usize| -> Option<Vec<usize>> {
+    let list = |name, default: i64, count: usize| {
         let given = at.ints(name).filter(|v| !v.is_empty());
         let list = given.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        let sizes = list.iter().map(|&v| usize::try_from(v).ok()).collect::<Option<Vec<_>>>()?;
-        (sizes.len() == count).then_some(sizes)
+        (list.len() == count).then_some(list)
     };
     let (strides, dilations) = (list("strides", 1, rank)?, list("dilations", 1, rank)?);
+    if strides.iter().chain(&dilations).any(|&v| v < 1) {
+        return None;
+    }
     let pads = list("pads", 0, rank.checked_mul(2)?)?;
     let (before, after) = pads.split_at_checked(rank)?;
-    let pads = before.iter().zip(after).map(|(a, b)| a.checked_add(*b)).collect::<Option<Vec<_>>>()?;
-    let lists = strides.into_iter().zip(dilations).zip(pads);
-    Some(
-        kernel
-            .iter()
-            .zip(lists)
-            .map(|(kernel, ((stride, dilation), pads))| Step {
-                kernel: kernel.clone(),
-                stride,
-                dilation,
-                pads,
-            })
-            .collect(),
-    )
+    let lists = strides.into_iter().zip(dilations).zip(before.iter().zip(after));
+    let step = |(kernel, ((stride, dilation), (&before, &after))): (&Dim, _)| Step {
+        kernel: kernel.clone(),
+        stride,
+        dilation,
+        before,
+        after,
+    };
+    Some(kernel.iter().zip(lists).map(step).collect())
 }
 
 /// How many windows there are along one dimension.
-fn count(at: At<'_>, extent: &Dim, step: &Step) -> Option<Dim> {
-    let stride = step.stride;
-    Some(match at.text("auto_pad", "NOTSET")? {
-        "SAME_UPPER" | "SAME_LOWER" => with(extent, |n| (stride > 0).then(|| n.div_ceil(stride))),
-        word => {
-            let Dim::Known(kernel) = step.kernel else { return Some(Dim::Unknown) };
-            let pads = if word == "VALID" { 0 } else { step.pads };
-            with(extent, |n| {
-                let span = kernel.checked_sub(1)?.checked_mul(step.dilation)?.checked_add(1)?;
-                let room = n.checked_add(pads)?.checked_sub(span)?;
-                room.checked_div(stride)?.checked_add(1)
-            })
+fn count(at: At<'_>, extent: &Dim, step: &Step, ceil: bool) -> Option<Dim> {
+    let (before, pads) = match at.text("auto_pad", "NOTSET")? {
+        "SAME_UPPER" | "SAME_LOWER" => return Some(map(extent, |n| n.ceil_div(step.stride))),
+        "VALID" => (0, 0),
+        _ => (step.before, step.pads()?),
+    };
+    Some(map2(extent, &step.span(), |n, span| {
+        let room = n.plus(&pads.into())?.minus(span)?;
+        if room.constant().is_some_and(|room| room < 0) {
+            return None;
         }
-    })
+        if !ceil {
+            return room.floor_div(step.stride)?.plus(&1.into());
+        }
+        // A window must begin in the operand or the padding before it.
+        let most = n.plus(&before.into())?.ceil_div(step.stride)?;
+        room.ceil_div(step.stride)?.plus(&1.into())?.lesser(&most)
+    }))
 }
 
-fn windows(at: At<'_>, spatial: &[Dim], kernel: &[Dim]) -> Option<Vec<Dim>> {
+fn windows(at: At<'_>, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
     if spatial.len() != kernel.len() {
         return None;
     }
     let steps = steps(at, kernel)?;
-    spatial.iter().zip(&steps).map(|(extent, step)| count(at, extent, step)).collect()
+    spatial.iter().zip(&steps).map(|(extent, step)| count(at, extent, step, ceil)).collect()
 }
 
 fn kernel(at: At<'_>) -> Option<Vec<Dim>> {
-    at.ints("kernel_shape")?.iter().map(|&k| usize::try_from(k).ok().map(Dim::Known)).collect()
+    Some(at.ints("kernel_shape")?.iter().map(|&k| extent(k)).collect())
 }
 
-/// Pooling; a mode that rounds up is left to whoever runs it, as it depends on the padding where the last window begins.
+/// What pooling makes of these extents, the channels second.
+fn pooled(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let [n, c, spatial @ ..] = x else { return None };
+    let pooled = windows(at, spatial, &kernel(at)?, at.int("ceil_mode", 0)? != 0)?;
+    Some([&[n.clone(), c.clone()], pooled.as_slice()].concat())
+}
+
 pub(super) fn pool(at: At<'_>) -> Option<Types> {
-    let shape = || {
-        let [n, c, spatial @ ..] = at.dims(0)? else { return None };
-        let pooled = match at.int("ceil_mode", 0)? {
-            0 => windows(at, spatial, &kernel(at)?)?,
-            _ => vec![Dim::Unknown; spatial.len()],
-        };
-        Some([&[n.clone(), c.clone()], pooled.as_slice()].concat())
-    };
-    let shape = shape();
+    let shape = at.dims(0).and_then(|x| pooled(at, x));
     Some(vec![tensor(at.dtype(0), shape.clone()), tensor(Some(DataType::I64), shape)])
 }
 
+fn whole(x: &[Dim]) -> Option<Vec<Dim>> {
+    let [n, c, spatial @ ..] = x else { return None };
+    Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
+}
+
 pub(super) fn global_pool(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(whole))
+}
+
+/// Pooling that may have the channels last.
+fn last_or_second(at: At<'_>, pool: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Types> {
     let shape = |x: &[Dim]| {
-        let [n, c, spatial @ ..] = x else { return None };
-        Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
+        if at.int("channels_last", 0)? == 0 {
+            return pool(x);
+        }
+        let [n, spatial @ .., c] = x else { return None };
+        let y = pool(&[&[n.clone(), c.clone()], spatial].concat())?;
+        let [n, c, spatial @ ..] = y.as_slice() else { return None };
+        Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
     };
     at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+pub(super) fn qlinear_pool(at: At<'_>) -> Option<Types> {
+    last_or_second(at, |x| pooled(at, x))
+}
+
+pub(super) fn qlinear_global_pool(at: At<'_>) -> Option<Types> {
+    last_or_second(at, whole)
 }
 
 /// The extents of the convolution of the operand 0 with the kernels that are the operand `weights`.
 fn convolved(at: At<'_>, weights: usize) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = at.dims(0)? else { return None };
     let [channels, _, kernel @ ..] = at.dims(weights)? else { return None };
-    Some([&[n.clone(), channels.clone()], windows(at, spatial, kernel)?.as_slice()].concat())
+    Some([&[n.clone(), channels.clone()], windows(at, spatial, kernel, false)?.as_slice()].concat())
 }
 
 pub(super) fn conv(at: At<'_>) -> Option<Types> {
@@ -110,41 +146,88 @@ pub(super) fn qlinear_conv(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), convolved(at, 3))
 }
 
+/// What a transposed convolution makes of an extent.
+fn grown(at: At<'_>, extent: &Dim, step: &Step, more: i64) -> Option<Dim> {
+    Some(match at.text("auto_pad", "NOTSET")? {
+        "SAME_UPPER" | "SAME_LOWER" => scaled(extent, step.stride),
+        word => {
+            let pads = if word == "VALID" { 0 } else { step.pads()? };
+            map2(extent, &step.span(), |n, span| {
+                let whole = n.plus(&(-1).into())?.scaled(step.stride)?.plus(span)?;
+                whole.plus(&more.checked_sub(pads)?.into())
+            })
+        }
+    })
+}
+
 pub(super) fn conv_transpose(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, spatial @ ..] = at.dims(0)? else { return None };
         let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
-        let group = usize::try_from(at.int("group", 1)?).ok()?;
-        let channels = with(channels, |c| c.checked_mul(group));
-        let plain = at.text("auto_pad", "NOTSET") == Some("NOTSET") && at.ints("output_shape").is_none();
-        if !plain || spatial.len() != kernel.len() {
-            return Some([&[n.clone(), channels], vec![Dim::Unknown; spatial.len()].as_slice()].concat());
+        if spatial.len() != kernel.len() {
+            return None;
         }
-        let more = at.ints("output_padding").map_or_else(|| vec![0; kernel.len()], <[i64]>::to_vec);
-        let grown = |((extent, step), more): ((&Dim, &Step), &i64)| {
-            let Dim::Known(kernel) = step.kernel else { return Dim::Unknown };
-            with(extent, |n| {
-                let span = kernel.checked_sub(1)?.checked_mul(step.dilation)?.checked_add(1)?;
-                let whole = n.checked_sub(1)?.checked_mul(step.stride)?.checked_add(span)?;
-                whole.checked_add(usize::try_from(*more).ok()?)?.checked_sub(step.pads)
-            })
+        let channels = scaled(channels, at.int("group", 1)?);
+        let spatial: Vec<Dim> = if let Some(given) = at.ints("output_shape").filter(|s| !s.is_empty()) {
+            // Some list the extents of all dimensions.
+            let from = given.len().checked_sub(kernel.len())?;
+            given.get(from..)?.iter().map(|&d| extent(d)).collect()
+        } else {
+            let more = at.ints("output_padding").filter(|v| !v.is_empty());
+            let more = more.map_or_else(|| vec![0; kernel.len()], <[i64]>::to_vec);
+            if more.len() != kernel.len() {
+                return None;
+            }
+            let steps = steps(at, kernel)?;
+            let lists = spatial.iter().zip(&steps).zip(more);
+            lists.map(|((extent, step), more)| grown(at, extent, step, more)).collect::<Option<_>>()?
         };
-        let steps = steps(at, kernel)?;
-        let spatial: Vec<Dim> = spatial.iter().zip(&steps).zip(&more).map(grown).collect();
-        (spatial.len() == kernel.len()).then(|| [&[n.clone(), channels], spatial.as_slice()].concat())
+        Some([&[n.clone(), channels], spatial.as_slice()].concat())
     };
     at.one(at.dtype(0), shape())
 }
 
-/// The extents that `sizes` sets, where they are set for all dimensions as they are; otherwise the rank alone.
-pub(super) fn resize(at: At<'_>) -> Option<Types> {
-    let shape = |x: &[Dim]| {
-        let plain = at.node.attributes.get("axes").is_none()
-            && at.text("keep_aspect_ratio_policy", "stretch") == Some("stretch");
-        let sizes = if plain { at.extents(3).filter(|s| s.len() == x.len()) } else { None };
-        sizes.unwrap_or_else(|| vec![Dim::Unknown; x.len()])
+pub(super) fn deform_conv(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), convolved(at, 1))
+}
+
+/// `MaxUnpool`: the extents that are an operand, or those of which pooling makes the operand's.
+pub(super) fn max_unpool(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let x = at.dims(0)?;
+        if at.has(2) {
+            let given = at.extents(2).filter(|given| given.len() == x.len());
+            return Some(given.unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
+        }
+        let [n, c, spatial @ ..] = x else { return None };
+        let steps = steps(at, &kernel(at)?)?;
+        if steps.len() != spatial.len() {
+            return None;
+        }
+        let grown = |(extent, step): (&Dim, &Step)| {
+            map2(extent, &step.kernel, |n, kernel| {
+                n.plus(&(-1).into())?.scaled(step.stride)?.plus(kernel)?.minus(&step.pads()?.into())
+            })
+        };
+        let spatial: Vec<Dim> = spatial.iter().zip(&steps).map(grown).collect();
+        Some([&[n.clone(), c.clone()], spatial.as_slice()].concat())
     };
-    at.one(at.dtype(0), at.dims(0).map(shape))
+    at.one(at.dtype(0), shape())
+}
+
+/// `Col2Im`: blocks of the operand 2 make an image of the operand 1.
+pub(super) fn col2im(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, depth, _] = at.dims(0)? else { return None };
+        // As many as there are strides, where their number is not their operand's.
+        let listed = |name| at.ints(name).map(<[i64]>::len);
+        let rank = listed("strides").or(listed("dilations")).or(listed("pads").map(|n| n / 2));
+        let image = at.extents(1).or_else(|| at.open_extents(1)).or(rank.map(|n| vec![Dim::Unknown; n]))?;
+        let block = at.extents(2).map_or(Dim::Unknown, |block| product(&block));
+        let channels = map2(depth, &block, Formula::exact_div);
+        Some([&[n.clone(), channels], image.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 fn regions(at: At<'_>, spatial: [Dim; 2]) -> Option<Types> {
@@ -157,14 +240,12 @@ fn regions(at: At<'_>, spatial: [Dim; 2]) -> Option<Types> {
 }
 
 pub(super) fn roi_align(at: At<'_>) -> Option<Types> {
-    let extent = |name| usize::try_from(at.int(name, 1)?).ok().map(Dim::Known);
-    regions(at, [extent("output_height")?, extent("output_width")?])
+    regions(at, [extent(at.int("output_height", 1)?), extent(at.int("output_width", 1)?)])
 }
 
 pub(super) fn max_roi_pool(at: At<'_>) -> Option<Types> {
     let [height, width] = at.ints("pooled_shape")? else { return None };
-    let extent = |v: &i64| usize::try_from(*v).ok().map(Dim::Known);
-    regions(at, [extent(height)?, extent(width)?])
+    regions(at, [extent(*height), extent(*width)])
 }
 
 pub(super) fn grid_sample(at: At<'_>) -> Option<Types> {
@@ -177,9 +258,89 @@ pub(super) fn grid_sample(at: At<'_>) -> Option<Types> {
 
 pub(super) fn affine_grid(at: At<'_>) -> Option<Types> {
     let shape = || {
-        let size = at.extents(1)?;
+        let size = at.extents(1).or_else(|| at.open_extents(1))?;
         let [n, _, spatial @ ..] = size.as_slice() else { return None };
+        let n = if *n == Dim::Unknown { at.dims(0)?.first()? } else { n };
         Some([std::slice::from_ref(n), spatial, &[Dim::Known(spatial.len())]].concat())
     };
     at.one(at.dtype(0), shape())
+}
+
+/// `CenterCropPad`: the extents that are an operand, for the axes that are named.
+pub(super) fn center_crop_pad(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let Some(axes) = at.ints("axes") else {
+            return Some(at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
+        };
+        let wanted = at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; axes.len()]);
+        at.with_axes(x, axes, &wanted)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// Three channels, or one where the pixels are grey, of an image whose extents its bytes tell.
+pub(super) fn image_decoder(at: At<'_>) -> Option<Types> {
+    let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
+    at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
+}
+
+/// `STFT`: a transform of each frame of a signal.
+pub(super) fn stft(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [batch, samples, _] = at.dims(0)? else { return None };
+        let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, product) };
+        let frames = match at.scalar(1) {
+            Some(step @ 1..) => {
+                map2(samples, &length, |n, length| n.minus(length)?.floor_div(step)?.plus(&1.into()))
+            }
+            _ => Dim::Unknown,
+        };
+        let bins = if at.int("onesided", 1)? == 0 { length } else { shifted(&divided(&length, 2), 1) };
+        Some(vec![batch.clone(), frames, bins, Dim::Known(2)])
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `DFT`: of as many frequencies as it is long, or half of them, or back.
+pub(super) fn dft(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let axis = if at.node.opset < 20 {
+            at.int("axis", 1)?
+        } else if at.has(2) {
+            match at.scalar(2) {
+                Some(axis) => axis,
+                None => return of_some_axis(at, x),
+            }
+        } else {
+            -2
+        };
+        let axis = super::operators::axis(axis, x.len())?;
+        let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
+        let own = x.get(axis)?;
+        let length = match (at.has(1), inverse && onesided) {
+            (true, _) => at.extent(1),
+            (false, true) => scaled(&shifted(own, -1), 2),
+            (false, false) => own.clone(),
+        };
+        let mut out = x.to_vec();
+        *out.get_mut(axis)? = if onesided && !inverse { shifted(&divided(&length, 2), 1) } else { length };
+        // Of half the frequencies a real signal comes back.
+        *out.last_mut()? = Dim::Known(if inverse && onesided { 1 } else { 2 });
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// What is known of a transform although its axis is not.
+fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
+    let keeps = !at.has(1) && !onesided;
+    let mut out = if keeps { x.to_vec() } else { vec![Dim::Unknown; x.len()] };
+    *out.last_mut()? = Dim::Known(if inverse && onesided { 1 } else { 2 });
+    Some(out)
+}
+
+pub(super) fn mel_weights(at: At<'_>) -> Option<Types> {
+    let bins = shifted(&divided(&at.extent(1), 2), 1);
+    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![bins, at.extent(0)]))
 }

@@ -1,0 +1,446 @@
+//! Integers computed from named extents.
+//!
+//! A [`Formula`] is kept in one normal form, so that two computed in different ways are usually equal where they
+//! mean the same; where it would grow beyond a few terms it is given up. What it says is exact for every value of the
+//! names: nothing is rounded, and nothing is assumed but that an extent is not negative.
+
+use std::fmt;
+
+/// The most names and parts of one formula.
+const MOST: usize = 24;
+
+/// An integer computed from named extents, which are not negative: a sum of products, in normal form.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::graph::Formula;
+/// let (past, new) = (Formula::name("past"), Formula::name("new"));
+/// let total = past.plus(&new).unwrap();
+/// assert_eq!(total.to_string(), "new + past");
+/// assert_eq!(total.minus(&past), Some(new));
+/// assert_eq!(total.value(&|name| (name == "past").then_some(3).or(Some(1))), Some(4));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Formula {
+    /// Ascending, no two of the same factors, none of them 0 times.
+    terms: Vec<Term>,
+    constant: i64,
+}
+
+/// A product of factors, so many times.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Term {
+    /// Ascending, at least one.
+    factors: Vec<Factor>,
+    times: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Factor {
+    Name(String),
+    /// The quotient by a positive number, rounded down.
+    Quotient(Box<Formula>, i64),
+    /// The greater of two.
+    Greater(Box<Formula>, Box<Formula>),
+    /// The lesser of two.
+    Lesser(Box<Formula>, Box<Formula>),
+}
+
+impl From<i64> for Formula {
+    fn from(constant: i64) -> Formula {
+        Formula { terms: Vec::new(), constant }
+    }
+}
+
+impl Formula {
+    /// The extent of that name.
+    pub fn name(name: &str) -> Formula {
+        Formula::of(Factor::Name(name.to_owned()))
+    }
+
+    fn of(factor: Factor) -> Formula {
+        Formula { terms: vec![Term { factors: vec![factor], times: 1 }], constant: 0 }
+    }
+
+    /// Returns the number, if it depends on no name.
+    pub fn constant(&self) -> Option<i64> {
+        self.terms.is_empty().then_some(self.constant)
+    }
+
+    /// Returns the name, if it is nothing but a named extent.
+    pub fn only_name(&self) -> Option<&str> {
+        match (self.terms.as_slice(), self.constant) {
+            ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
+                [Factor::Name(name)] => Some(name),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns the sum; `None` if it overflows or has too many parts, as for all that compute.
+    pub fn plus(&self, other: &Formula) -> Option<Formula> {
+        let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
+        let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) => a.factors.cmp(&b.factors),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (None, None) => break,
+            };
+            terms.extend(match order {
+                std::cmp::Ordering::Less => left.next().cloned(),
+                std::cmp::Ordering::Greater => right.next().cloned(),
+                std::cmp::Ordering::Equal => {
+                    let (a, b) = (left.next()?, right.next()?);
+                    let times = a.times.checked_add(b.times)?;
+                    (times != 0).then(|| Term { factors: a.factors.clone(), times })
+                }
+            });
+        }
+        Formula { terms, constant: self.constant.checked_add(other.constant)? }.bounded()
+    }
+
+    /// Returns the difference.
+    pub fn minus(&self, other: &Formula) -> Option<Formula> {
+        self.plus(&other.scaled(-1)?)
+    }
+
+    /// Returns it so many times.
+    pub fn scaled(&self, by: i64) -> Option<Formula> {
+        if by == 0 {
+            return Some(Formula::from(0));
+        }
+        let scale = |t: &Term| Some(Term { factors: t.factors.clone(), times: t.times.checked_mul(by)? });
+        let terms = self.terms.iter().map(scale).collect::<Option<_>>()?;
+        Some(Formula { terms, constant: self.constant.checked_mul(by)? })
+    }
+
+    /// Returns the product.
+    pub fn times(&self, other: &Formula) -> Option<Formula> {
+        if self.terms.len() * other.terms.len() > MOST {
+            return None;
+        }
+        let mut sum = self.scaled(other.constant)?;
+        for b in &other.terms {
+            let mut part = Formula { terms: vec![b.clone()], constant: 0 }.scaled(self.constant)?;
+            for a in &self.terms {
+                let mut factors = [a.factors.as_slice(), &b.factors].concat();
+                factors.sort_unstable();
+                let term = Term { factors, times: a.times.checked_mul(b.times)? };
+                part = part.plus(&Formula { terms: vec![term], constant: 0 })?;
+            }
+            sum = sum.plus(&part)?;
+        }
+        Some(sum)
+    }
+
+    /// Returns the quotient by a number greater than 0, rounded down.
+    pub fn floor_div(&self, by: i64) -> Option<Formula> {
+        if by <= 1 {
+            return (by == 1).then(|| self.clone());
+        }
+        // What is divided without a remainder needs no rounding.
+        let (even, odd): (Vec<&Term>, Vec<&Term>) = self.terms.iter().partition(|t| t.times % by == 0);
+        let even = even.into_iter().map(|t| Term { factors: t.factors.clone(), times: t.times / by });
+        let whole = Formula { terms: even.collect(), constant: self.constant.div_euclid(by) };
+        let rest =
+            Formula { terms: odd.into_iter().cloned().collect(), constant: self.constant.rem_euclid(by) };
+        if rest.terms.is_empty() {
+            return Some(whole);
+        }
+        let divided = match rest.terms.as_slice() {
+            // Rounding twice is rounding once.
+            [Term { factors, times: 1 }] if let [Factor::Quotient(inner, first)] = factors.as_slice() => {
+                let more = rest.constant.checked_mul(*first)?;
+                return inner.plus(&more.into())?.floor_div(first.checked_mul(by)?)?.plus(&whole);
+            }
+            _ => {
+                // What all terms have in common is divided first.
+                let common = rest.terms.iter().fold(by, |common, t| divisor(common, t.times));
+                let shrunk = |t: &Term| Term { factors: t.factors.clone(), times: t.times / common };
+                let terms = rest.terms.iter().map(shrunk).collect();
+                let inner = Formula { terms, constant: rest.constant.div_euclid(common) };
+                if common > 1 {
+                    return inner.floor_div(by / common)?.plus(&whole);
+                }
+                Formula::of(Factor::Quotient(Box::new(inner), by))
+            }
+        };
+        divided.plus(&whole)
+    }
+
+    /// Returns the quotient by a number greater than 0, rounded up.
+    pub fn ceil_div(&self, by: i64) -> Option<Formula> {
+        self.plus(&by.checked_sub(1)?.into())?.floor_div(by)
+    }
+
+    /// Returns the quotient, if there is no remainder whatever the names stand for.
+    pub fn exact_div(&self, by: &Formula) -> Option<Formula> {
+        if self == by {
+            return Some(Formula::from(1));
+        }
+        if let Some(by) = by.constant() {
+            let even = by > 0 && self.constant % by == 0 && self.terms.iter().all(|t| t.times % by == 0);
+            return even.then(|| self.floor_div(by)).flatten();
+        }
+        // A quotient of one term: the first terms' quotient is the only candidate.
+        let lead = |f: &Formula| f.terms.first().cloned();
+        let (top, bottom) = (lead(self)?, lead(by)?);
+        let mut factors = top.factors;
+        for factor in &bottom.factors {
+            let at = factors.iter().position(|f| f == factor)?;
+            factors.remove(at);
+        }
+        let even = top.times.checked_rem(bottom.times) == Some(0);
+        let times = top.times.checked_div(bottom.times).filter(|_| even)?;
+        let candidate = if factors.is_empty() {
+            Formula::from(times)
+        } else {
+            Formula { terms: vec![Term { factors, times }], constant: 0 }
+        };
+        if candidate.times(by)? == *self {
+            return Some(candidate);
+        }
+        // A divisor of one term divides each term.
+        let ([_], 0, 0) = (by.terms.as_slice(), by.constant, self.constant) else { return None };
+        let mut sum = Formula::from(0);
+        for term in &self.terms {
+            let part = Formula { terms: vec![term.clone()], constant: 0 };
+            if self.terms.len() == 1 {
+                return None;
+            }
+            sum = sum.plus(&part.exact_div(by)?)?;
+        }
+        Some(sum)
+    }
+
+    /// Returns the greater of the two.
+    pub fn greater(&self, other: &Formula) -> Option<Formula> {
+        if other.minus(self).is_some_and(|d| d.at_least(0)) {
+            return Some(other.clone());
+        }
+        if self.minus(other).is_some_and(|d| d.at_least(0)) {
+            return Some(self.clone());
+        }
+        let (a, b) = if self < other { (self, other) } else { (other, self) };
+        Formula::of(Factor::Greater(Box::new(a.clone()), Box::new(b.clone()))).bounded()
+    }
+
+    /// Returns the lesser of the two.
+    pub fn lesser(&self, other: &Formula) -> Option<Formula> {
+        if other.minus(self).is_some_and(|d| d.at_least(0)) {
+            return Some(self.clone());
+        }
+        if self.minus(other).is_some_and(|d| d.at_least(0)) {
+            return Some(other.clone());
+        }
+        let (a, b) = if self < other { (self, other) } else { (other, self) };
+        Formula::of(Factor::Lesser(Box::new(a.clone()), Box::new(b.clone()))).bounded()
+    }
+
+    /// Returns what this is the lesser of, with the other one.
+    pub(crate) fn as_lesser(&self) -> Option<(&Formula, &Formula)> {
+        match (self.terms.as_slice(), self.constant) {
+            ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
+                [Factor::Lesser(a, b)] => Some((a, b)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Tells whether it is `least` or more whatever the names stand for; `false` where that is not seen.
+    pub fn at_least(&self, least: i64) -> bool {
+        self.constant >= least
+            && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
+    }
+
+    /// Returns the number that it is where each name stands for what `named` says; `None` if a name stands for
+    /// nothing, or on overflow.
+    pub fn value(&self, named: &impl Fn(&str) -> Option<i64>) -> Option<i64> {
+        self.terms.iter().try_fold(self.constant, |sum, term| {
+            let product = term.factors.iter().try_fold(term.times, |product, factor| {
+                let value = match factor {
+                    Factor::Name(name) => named(name),
+                    Factor::Quotient(a, by) => Some(a.value(named)?.div_euclid(*by)),
+                    Factor::Greater(a, b) => Some(a.value(named)?.max(b.value(named)?)),
+                    Factor::Lesser(a, b) => Some(a.value(named)?.min(b.value(named)?)),
+                };
+                product.checked_mul(value?)
+            });
+            sum.checked_add(product?)
+        })
+    }
+
+    /// The bytes that a copy takes, roughly.
+    pub(crate) fn weight(&self) -> usize {
+        self.terms.iter().flat_map(|t| &t.factors).map(|f| 64 + f.weight()).sum::<usize>() + 32
+    }
+
+    /// How many names and parts there are.
+    fn parts(&self) -> usize {
+        self.terms.iter().flat_map(|t| &t.factors).map(Factor::parts).sum()
+    }
+
+    fn bounded(self) -> Option<Formula> {
+        (self.parts() <= MOST).then_some(self)
+    }
+}
+
+/// The greatest common divisor of a number greater than 0 and another.
+fn divisor(mut a: i64, b: i64) -> i64 {
+    let mut b = b.checked_abs().unwrap_or(1);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+impl Factor {
+    fn not_negative(&self) -> bool {
+        match self {
+            Factor::Name(_) => true,
+            Factor::Quotient(a, _) => a.at_least(0),
+            Factor::Greater(a, b) => a.at_least(0) || b.at_least(0),
+            Factor::Lesser(a, b) => a.at_least(0) && b.at_least(0),
+        }
+    }
+
+    fn parts(&self) -> usize {
+        match self {
+            Factor::Name(_) => 1,
+            Factor::Quotient(a, _) => 1 + a.parts(),
+            Factor::Greater(a, b) | Factor::Lesser(a, b) => 1 + a.parts() + b.parts(),
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Factor::Name(name) => name.len(),
+            Factor::Quotient(a, _) => a.weight(),
+            Factor::Greater(a, b) | Factor::Lesser(a, b) => a.weight() + b.weight(),
+        }
+    }
+}
+
+impl fmt::Display for Formula {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, term) in self.terms.iter().enumerate() {
+            let sign = if term.times < 0 { "-" } else { "+" };
+            match i {
+                0 if term.times < 0 => f.write_str("-")?,
+                0 => {}
+                _ => write!(f, " {sign} ")?,
+            }
+            let times = term.times.unsigned_abs();
+            if times != 1 {
+                write!(f, "{times}*")?;
+            }
+            for (j, factor) in term.factors.iter().enumerate() {
+                if j > 0 {
+                    f.write_str("*")?;
+                }
+                write!(f, "{factor}")?;
+            }
+        }
+        match (self.terms.is_empty(), self.constant) {
+            (true, c) => write!(f, "{c}"),
+            (false, 0) => Ok(()),
+            (false, c) if c < 0 => write!(f, " - {}", c.unsigned_abs()),
+            (false, c) => write!(f, " + {c}"),
+        }
+    }
+}
+
+impl fmt::Display for Factor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // What is no word is told from the formula around it.
+            Factor::Name(name) if name.chars().all(|c| c.is_alphanumeric() || "_.:/".contains(c)) => {
+                f.write_str(name)
+            }
+            Factor::Name(name) => write!(f, "({name})"),
+            Factor::Quotient(a, by) if a.only_name().is_some() => write!(f, "floor({a}/{by})"),
+            Factor::Quotient(a, by) => write!(f, "floor(({a})/{by})"),
+            Factor::Greater(a, b) => write!(f, "max({a}, {b})"),
+            Factor::Lesser(a, b) => write!(f, "min({a}, {b})"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn n() -> Formula {
+        Formula::name("n")
+    }
+
+    fn m() -> Formula {
+        Formula::name("m")
+    }
+
+    fn plus(f: &Formula, by: i64) -> Formula {
+        f.plus(&by.into()).unwrap()
+    }
+
+    #[test]
+    fn sums_and_products_have_one_form() {
+        let square = plus(&n(), 1).times(&plus(&n(), -1)).unwrap();
+        assert_eq!(square, plus(&n().times(&n()).unwrap(), -1));
+        assert_eq!(square.to_string(), "n*n - 1");
+        assert_eq!(n().plus(&m()), m().plus(&n()));
+        assert_eq!(n().minus(&n()), Some(Formula::from(0)));
+        assert_eq!(n().scaled(-2).unwrap().to_string(), "-2*n");
+    }
+
+    #[test]
+    fn quotients_round_down_once() {
+        // floor((floor((n - 1) / 2) - 1) / 2), as two convolutions with strides have it.
+        let once = plus(&n(), -1).floor_div(2).unwrap();
+        let twice = plus(&once, -1).floor_div(2).unwrap();
+        for value in 0..40 {
+            let expected = ((value - 1i64).div_euclid(2) - 1).div_euclid(2);
+            assert_eq!(twice.value(&|_| Some(value)), Some(expected), "{twice} at {value}");
+        }
+        assert_eq!(plus(&n().scaled(4).unwrap(), 6).floor_div(2), Some(plus(&n().scaled(2).unwrap(), 3)));
+        assert_eq!(
+            n().scaled(6).and_then(|f| plus(&f, 3).floor_div(4)).unwrap().to_string(),
+            "floor((3*n + 1)/2)"
+        );
+        assert_eq!(n().floor_div(0), None);
+        assert_eq!(n().ceil_div(3).unwrap().value(&|_| Some(7)), Some(3));
+    }
+
+    #[test]
+    fn exact_quotients_have_no_remainder() {
+        let total = n().plus(&m()).unwrap();
+        let whole = total.scaled(512).unwrap().times(&n()).unwrap();
+        assert_eq!(whole.exact_div(&total), Some(n().scaled(512).unwrap()));
+        assert_eq!(whole.exact_div(&n().scaled(64).unwrap()), total.scaled(8));
+        assert_eq!(total.exact_div(&n()), None);
+        assert_eq!(n().scaled(3).unwrap().exact_div(&2.into()), None);
+        assert_eq!(n().exact_div(&0.into()), None);
+    }
+
+    #[test]
+    fn the_greater_and_the_lesser_are_told_where_they_are_sure() {
+        assert_eq!(n().greater(&0.into()), Some(n()));
+        assert_eq!(plus(&n(), 2).lesser(&n()), Some(n()));
+        let open = n().lesser(&512.into()).unwrap();
+        assert_eq!(open.to_string(), "min(512, n)");
+        assert_eq!([3, 600].map(|v| open.value(&|_| Some(v))), [Some(3), Some(512)]);
+        assert!(open.at_least(0) && !open.at_least(1));
+    }
+
+    #[test]
+    fn what_grows_is_given_up() {
+        let grow = |f: Formula, i: usize| f.plus(&Formula::name(&format!("d{i}")));
+        assert_eq!((0..MOST + 1).try_fold(Formula::from(0), grow), None);
+        assert_eq!(Formula::from(i64::MAX).plus(&1.into()), None);
+    }
+}

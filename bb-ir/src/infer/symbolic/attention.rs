@@ -1,0 +1,215 @@
+//! Rules of attention, its caches and the convolution that goes before it, as ONNX and ONNX Runtime have them.
+
+use super::dims::{divided, extent, map2, product, scaled, sum};
+use super::operators::{At, Types, axis, tensor};
+use crate::DataType;
+use crate::graph::{Dim, Formula};
+
+/// An operand by heads: `[batch, heads, length, size]`.
+type Heads = [Dim; 4];
+
+/// Reads `[batch, length, heads * size]`, or heads as they are.
+fn heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
+    match x {
+        [batch, heads, length, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
+        [batch, length, width] => {
+            let (heads, size) = match count.filter(|n| *n > 0) {
+                Some(count) => (extent(count), divided(width, count)),
+                None => (Dim::Unknown, Dim::Unknown),
+            };
+            Some([batch.clone(), heads, length.clone(), size])
+        }
+        _ => None,
+    }
+}
+
+/// What is cached already and what is new; `past` where nothing is cached.
+fn longer([batch, heads, new, size]: &Heads, past: Option<&Dim>) -> Vec<Dim> {
+    let length = past.map_or_else(|| new.clone(), |past| sum(past, new));
+    vec![batch.clone(), heads.clone(), length, size.clone()]
+}
+
+/// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
+pub(super) fn attention(at: At<'_>) -> Option<Types> {
+    let count = |name| at.int(name, 0);
+    let by_heads = |input, name| heads(at.dims(input)?, count(name));
+    let (q, k, v) = (by_heads(0, "q_num_heads"), by_heads(1, "kv_num_heads"), by_heads(2, "kv_num_heads"));
+    let past = |input: usize| if at.has(input) { Some(at.dims(input)?.get(2).cloned()) } else { Some(None) };
+    let joined = |new: &Option<Heads>, cache| Some(longer(new.as_ref()?, past(cache)?.as_ref()));
+    let (keys, values) = (joined(&k, 4), joined(&v, 5));
+    let y = match (&q, &v, at.dims(0).map(<[Dim]>::len)) {
+        (Some([batch, heads, length, _]), Some([.., size]), Some(4)) => {
+            Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
+        }
+        (Some([batch, heads, length, _]), Some([.., size]), Some(3)) => {
+            Some(vec![batch.clone(), length.clone(), product(&[heads.clone(), size.clone()])])
+        }
+        _ => None,
+    };
+    let products = match (&q, keys.as_deref()) {
+        (Some([batch, heads, length, _]), Some([_, _, total, _])) => {
+            Some(vec![batch.clone(), heads.clone(), length.clone(), total.clone()])
+        }
+        _ => None,
+    };
+    let dtype = at.dtype(0);
+    Some(vec![tensor(dtype, y), tensor(dtype, keys), tensor(at.dtype(2), values), tensor(dtype, products)])
+}
+
+/// `FlexAttention`: as long as the queries, as wide as the values.
+pub(super) fn flex(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([batch, heads, length, _], [.., size]) = (at.dims(0)?, at.dims(2)?) else { return None };
+        Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
+    };
+    at.one(at.dtype(2), shape())
+}
+
+/// `LinearAttention`: a step for each position, and the state after the last.
+pub(super) fn linear(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let value = at.dims(2).and_then(<[Dim]>::last).map_or(Dim::Unknown, |width| divided(width, shared));
+    let y = || {
+        let [batch, steps, _] = at.dims(0)? else { return None };
+        Some(vec![batch.clone(), steps.clone(), scaled(&value, queries)])
+    };
+    let state = || {
+        let [batch, _, width] = at.dims(0)? else { return None };
+        Some(vec![batch.clone(), extent(shared), divided(width, queries), value.clone()])
+    };
+    let kept = if at.has(3) { at.dtype(3) } else { at.dtype(0) };
+    Some(vec![tensor(at.dtype(0), y()), tensor(kept, state())])
+}
+
+/// `CausalConvWithState`: as long as the operand, and as much of its end as the next call needs.
+pub(super) fn causal_conv(at: At<'_>) -> Option<Types> {
+    let state = || {
+        let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), channels.clone(), super::dims::shifted(width, -1)])
+    };
+    Some(vec![at.facts.ty(at.node, 0).clone(), tensor(at.dtype(0), state())])
+}
+
+/// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
+pub(super) fn merged(at: At<'_>) -> Option<Types> {
+    let quantised = at.node.op_type == "QAttention";
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let width = at.dims(1).and_then(|w| w.get(1)).cloned().unwrap_or(Dim::Unknown);
+    let sizes = match at.ints("qkv_hidden_sizes") {
+        Some([_, keys, values]) => [extent(*keys), extent(*values)],
+        Some(_) => return None,
+        None => [divided(&width, 3), divided(&width, 3)],
+    };
+    let [keys, values] = &sizes;
+    let dtype = if quantised { at.dtype(3) } else { at.dtype(0) };
+    let past = if quantised { 8 } else { 4 };
+    let y = at.dims(0).and_then(|x| match x {
+        [batch, length, _] => Some(vec![batch.clone(), length.clone(), values.clone()]),
+        _ => None,
+    });
+    let present = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let total = if at.has(past) { sum(at.dims(past)?.get(3)?, length) } else { length.clone() };
+        Some(vec![Dim::Known(2), batch.clone(), extent(count), total, divided(keys, count)])
+    };
+    Some(vec![tensor(dtype, y), tensor(dtype, present())])
+}
+
+/// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
+pub(super) fn multi_head(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    // `[batch, length, heads, parts, size]` where they are packed.
+    let part = |x: &[Dim]| match x {
+        [batch, length, heads, _, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
+        _ => heads(x, Some(count)),
+    };
+    let q = at.dims(0).and_then(part);
+    let k = if at.has(1) { at.dims(1).and_then(part) } else { q.clone() };
+    let v = match (at.has(2), at.has(1)) {
+        (true, _) => at.dims(2).and_then(part),
+        (false, true) => k.clone(),
+        (false, false) => q.clone(),
+    };
+    let past = |input: usize| if at.has(input) { Some(at.dims(input)?.get(2).cloned()) } else { Some(None) };
+    let joined = |new: &Option<Heads>, cache| Some(longer(new.as_ref()?, past(cache)?.as_ref()));
+    let y = match (&q, &v) {
+        (Some([batch, _, length, _]), Some([.., size])) => {
+            Some(vec![batch.clone(), length.clone(), scaled(size, count)])
+        }
+        _ => None,
+    };
+    let dtype = at.dtype(0);
+    Some(vec![tensor(dtype, y), tensor(dtype, joined(&k, 6)), tensor(dtype, joined(&v, 7))])
+}
+
+/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
+pub(super) fn group_query(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let packed = !at.has(1);
+    let size = |input: usize, count: i64| {
+        let [_, _, width] = at.dims(input)? else { return None };
+        Some(divided(width, count))
+    };
+    let all = queries.checked_add(shared.checked_mul(2)?)?;
+    let keys = if packed { size(0, all) } else { size(1, shared) };
+    let values = if packed { size(0, all) } else { size(2, shared) };
+    let [batch, length, _] = at.dims(0)? else { return None };
+    let y = values.as_ref().map(|size| vec![batch.clone(), length.clone(), scaled(size, queries)]);
+    let total = if at.has(3) {
+        let room = at.dims(3).and_then(|past| past.get(2)).cloned().unwrap_or(Dim::Unknown);
+        map2(&room, &at.extent(6), Formula::greater)
+    } else {
+        length.clone()
+    };
+    let cache = |size: Option<Dim>| Some(vec![batch.clone(), extent(shared), total.clone(), size?]);
+    let dtype = at.dtype(0);
+    Some(vec![tensor(dtype, y), tensor(dtype, cache(keys)), tensor(dtype, cache(values))])
+}
+
+/// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
+pub(super) fn normalization(at: At<'_>) -> Option<Types> {
+    let moments = |x: &[Dim]| {
+        let from = axis(at.int("axis", -1)?, x.len())?;
+        let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
+        Some(x.iter().enumerate().map(one).collect::<Vec<_>>())
+    };
+    let moments = tensor(at.type_attribute("stash_type", Some(DataType::F32)), at.dims(0).and_then(moments));
+    Some(vec![at.facts.ty(at.node, 0).clone(), moments.clone(), moments])
+}
+
+/// Normalisation by the mean square: what is normal, and one over its root.
+pub(super) fn simplified_normalization(at: At<'_>) -> Option<Types> {
+    let [_, moments, _] = <[_; 3]>::try_from(normalization(at)?).ok()?;
+    let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
+    let shape = super::shape_of(&moments).map(<[Dim]>::to_vec);
+    Some(vec![tensor(at.dtype(1), at.same()), tensor(Some(wide), shape)])
+}
+
+/// Normalisation of a sum over the last dimension: what is normal, the mean, one over the deviation, and the sum.
+pub(super) fn skip_normalization(at: At<'_>) -> Option<Types> {
+    let shape = at.broadcast_of(&[0, 1]);
+    let moments = shape.clone().and_then(|mut dims| {
+        *dims.last_mut()? = Dim::Known(1);
+        Some(dims)
+    });
+    let (sum, moments) = (tensor(at.dtype(0), shape), tensor(Some(DataType::F32), moments));
+    Some(vec![sum.clone(), moments.clone(), moments, sum])
+}
+
+/// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.
+pub(super) fn embedding(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
+        Some(vec![batch.clone(), length.clone(), width.clone()])
+    };
+    let y = tensor(at.dtype(2), shape());
+    let counts = at.dims(0).and_then(|ids| Some(vec![ids.first()?.clone()]));
+    let lengths = tensor(if at.has(7) { at.dtype(7) } else { at.dtype(0) }, counts);
+    Some(vec![y.clone(), lengths, y])
+}

@@ -1,0 +1,347 @@
+//! Results of nodes that have subgraphs, from what is inferred in those.
+//!
+//! What a subgraph declares holds for it, but for its names of extents, which are its own; those that are known to the
+//! graph around it come in with the operands and the captured values.
+
+use super::collections::{either, without_names};
+use super::contents::{Contents, Entry};
+use super::dims::{concrete, map};
+use super::operators::{At, Types, axis, tensor};
+use super::{Facts, Work, pass, shape_of};
+use crate::check::{merge, weight};
+use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
+use crate::{DataType, Error};
+use std::collections::{HashMap, HashSet};
+
+/// What is known of results.
+pub(super) struct Body {
+    pub(super) types: Types,
+    pub(super) contents: Vec<Option<Contents>>,
+}
+
+impl Body {
+    fn of(types: Types) -> Option<Body> {
+        Some(Body { types, contents: Vec::new() })
+    }
+}
+
+/// The operators whose subgraphs say what they give.
+pub(super) const NAMES: [&str; 4] = ["If", "Loop", "Scan", "SequenceMap"];
+
+/// How often a loop's body is looked at before what still changes is given up.
+const ROUNDS: usize = 3;
+
+/// Returns what a node's subgraphs say of its results; none if it has no subgraphs, or others than control flow has.
+pub(super) fn results(
+    node: &mut Node,
+    facts: &Facts,
+    work: &mut Work<'_, '_>,
+) -> Result<Option<Body>, Error> {
+    if !node.attributes.iter().any(|(_, a)| matches!(a, Attribute::Graph(_) | Attribute::Graphs(_))) {
+        return Ok(None);
+    }
+    match (node.domain.as_str(), node.op_type.as_str()) {
+        ("", "If") => branches(node, facts, work),
+        ("", "Loop") => repeated(node, facts, work),
+        ("", "Scan") => scanned(node, facts, work),
+        ("", "SequenceMap") => mapped(node, facts, work),
+        _ => {
+            for attribute in node.attributes.values_mut() {
+                let graphs: &mut [Graph] = match attribute {
+                    Attribute::Graph(g) => std::slice::from_mut(g),
+                    Attribute::Graphs(g) => g,
+                    _ => continue,
+                };
+                for graph in graphs {
+                    infer(graph, facts, work, &[], &[])?;
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Infers a subgraph whose inputs have these types and, where known, contents; returns what its outputs are.
+fn infer(
+    graph: &mut Graph,
+    outer: &Facts,
+    work: &mut Work<'_, '_>,
+    given: &[ValueType],
+    known: &[(usize, Contents)],
+) -> Result<Body, Error> {
+    if !work.keep {
+        work.again = work.again.saturating_sub(graph.values.len());
+    }
+    let mut facts = Facts {
+        types: graph.values.iter().map(|v| without_names(&v.ty)).collect(),
+        contents: HashMap::new(),
+        extents: HashSet::new(),
+    };
+    for (from, to) in &graph.captures {
+        let ty = outer.of(*from);
+        work.meter.text(weight(ty))?;
+        if let Some(slot) = facts.types.get_mut(to.index()) {
+            slot.clone_from(ty);
+        }
+        if let Some(contents) = outer.contents.get(from) {
+            work.meter.text(contents.weight())?;
+            facts.contents.insert(*to, contents.clone());
+        }
+        for dim in shape_of(ty).unwrap_or_default() {
+            if let Dim::Computed(formula) = dim
+                && outer.is_extent(formula)
+            {
+                facts.extents.insert((**formula).clone());
+            }
+        }
+    }
+    for (id, ty) in graph.inputs.iter().zip(given) {
+        work.meter.text(weight(ty))?;
+        if let Some(slot) = facts.types.get_mut(id.index())
+            && let Some(both) = merge(slot, ty)
+        {
+            *slot = both;
+        }
+    }
+    for (input, contents) in known {
+        if let Some(id) = graph.inputs.get(*input) {
+            facts.contents.insert(*id, contents.clone());
+        }
+    }
+    pass(graph, &mut facts, work, None)?;
+    if work.keep {
+        for (value, ty) in graph.values.iter_mut().zip(&facts.types) {
+            if let Some(both) = merge(ty, &value.ty) {
+                value.ty = both;
+            }
+        }
+    }
+    Ok(Body {
+        types: graph.outputs.iter().map(|id| facts.of(*id).clone()).collect(),
+        contents: graph.outputs.iter().map(|id| facts.contents.get(id).cloned()).collect(),
+    })
+}
+
+/// Infers a subgraph of a node, if it is there.
+fn named(
+    node: &mut Node,
+    name: &str,
+    facts: &Facts,
+    work: &mut Work<'_, '_>,
+    given: &[ValueType],
+    known: &[(usize, Contents)],
+) -> Result<Option<Body>, Error> {
+    match node.attributes.get_mut(name) {
+        Some(Attribute::Graph(graph)) => infer(graph, facts, work, given, known).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// `If`: what both branches give, or the one that is taken.
+fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
+    let condition = facts.contents(node, 0).and_then(Contents::only).and_then(Entry::int);
+    let then = named(node, "then_branch", facts, work, &[], &[])?;
+    let other = named(node, "else_branch", facts, work, &[], &[])?;
+    let (Some(then), Some(other)) = (then, other) else { return Ok(None) };
+    Ok(match condition {
+        Some(0) => Some(other),
+        Some(_) => Some(then),
+        None => Body::of(then.types.iter().zip(&other.types).map(|(a, b)| either(a, b)).collect()),
+    })
+}
+
+/// Types of values that a body carries from one round to the next: what holds in every round. The body's outputs from
+/// `first` on are the next round's values, and its inputs after `before` are these values, then `after`.
+struct Carried<'a> {
+    first: usize,
+    before: &'a [ValueType],
+    after: &'a [ValueType],
+    known: &'a [(usize, Contents)],
+    /// Whether extents are required to be the same in every round.
+    constant: bool,
+}
+
+impl Carried<'_> {
+    /// What holds before a round and after it.
+    fn joined(&self, was: &ValueType, is: &ValueType) -> ValueType {
+        let same = if self.constant { merge(was, is) } else { None };
+        same.unwrap_or_else(|| either(was, is))
+    }
+
+    /// What the body declares of the values that are carried.
+    fn declared(&self, node: &Node) -> Vec<ValueType> {
+        let Some(Attribute::Graph(graph)) = node.attributes.get("body") else { return Vec::new() };
+        let inputs = graph.inputs.iter().skip(self.before.len());
+        let ty = |id: &ValueId| graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
+        inputs.map(ty).collect()
+    }
+
+    /// Returns the types that hold in every round, and what a round gives.
+    fn settle(
+        &self,
+        node: &mut Node,
+        facts: &Facts,
+        work: &mut Work<'_, '_>,
+        mut state: Vec<ValueType>,
+    ) -> Result<Option<(Vec<ValueType>, Body)>, Error> {
+        let count = state.len();
+        // What the body declares of what comes in holds of what goes in first.
+        for (state, declared) in state.iter_mut().zip(self.declared(node)) {
+            if let Some(both) = merge(state, &without_names(&declared)) {
+                *state = both;
+            }
+        }
+        let keep = std::mem::replace(&mut work.keep, false);
+        let mut settled = count == 0;
+        for round in 0..=2 * ROUNDS {
+            if settled || work.again == 0 {
+                break;
+            }
+            work.again -= 1;
+            let given = [self.before, &state, self.after].concat();
+            let Some(body) = named(node, "body", facts, work, &given, self.known)? else { break };
+            let next = body.types.iter().skip(self.first).take(count);
+            let next: Vec<ValueType> = state
+                .iter()
+                .zip(next)
+                .map(|(was, is)| match self.joined(was, is) {
+                    both if both == *was => both,
+                    both if round < ROUNDS => both,
+                    ValueType::Tensor { dtype, .. } if round < 2 * ROUNDS => tensor(Some(dtype), None),
+                    _ => ValueType::Unknown,
+                })
+                .collect();
+            settled = next == state;
+            state = next;
+        }
+        work.keep = keep;
+        if !settled {
+            state = vec![ValueType::Unknown; count];
+        }
+        let given = [self.before, &state, self.after].concat();
+        let body = named(node, "body", facts, work, &given, self.known)?;
+        Ok(body.map(|body| (state, body)))
+    }
+}
+
+/// The type with another extent before the dimension `at` of the result.
+fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
+    match ty {
+        ValueType::Tensor { dtype, shape } => {
+            let shape = shape.as_ref().and_then(|dims| {
+                let mut dims = dims.clone();
+                dims.insert(axis(at, dims.len() + 1)?, extent.clone());
+                Some(dims)
+            });
+            tensor(Some(*dtype), shape)
+        }
+        _ => ValueType::Unknown,
+    }
+}
+
+/// `Loop`: values that are carried, then those of all rounds.
+fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
+    let operands: Vec<ValueType> =
+        (2..node.inputs.len()).map(|input| facts.ty(node, input).clone()).collect();
+    let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
+    let count = operands.len();
+    // A round that is entered is one whose condition holds.
+    let holds = Contents { shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
+    let carried = Carried {
+        first: 1,
+        before: &[scalar(DataType::I64), ValueType::Unknown],
+        after: &[],
+        known: &[(1, holds)],
+        constant: false,
+    };
+    let Some((state, body)) = carried.settle(node, facts, work, operands)? else { return Ok(None) };
+    let at = At { node, facts };
+    let condition = |contents: Option<&Contents>| contents.and_then(Contents::only).and_then(Entry::int);
+    let begins = if at.has(1) { condition(at.contents(1)) } else { Some(1) };
+    let goes_on = condition(body.contents.first().and_then(Option::as_ref));
+    let limit = at.has(0).then(|| at.extent_or_less(0));
+    let rounds = match (begins, goes_on, limit) {
+        (Some(0), _, _) => Dim::Known(0),
+        (Some(1), Some(1), Some(limit)) => limit,
+        (Some(1), Some(0), Some(limit)) => map(&limit, |n| n.lesser(&1.into())),
+        (Some(1), Some(0), None) => Dim::Known(1),
+        _ => Dim::Unknown,
+    };
+    let collected = body.types.iter().skip(1 + count).map(|ty| stacked(ty, &rounds, 0));
+    Ok(Body::of(state.into_iter().chain(collected).collect()))
+}
+
+/// The extents of a condition, which is one element of rank 0 or 1.
+fn shape_of_scalar(facts: &Facts, node: &Node) -> crate::Shape {
+    shape_of(facts.ty(node, 1)).and_then(concrete).filter(|s| s.len() <= 1).unwrap_or_default()
+}
+
+/// `Scan`: states, then results of all steps.
+fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
+    let at = At { node, facts };
+    let Some(scans) = at.int("num_scan_inputs", 0).and_then(|n| usize::try_from(n).ok()) else {
+        return Ok(None);
+    };
+    // The first version has lengths before the operands, and a batch before the steps.
+    let batched = at.node.opset < 9;
+    let operands = at.node.inputs.get(usize::from(batched)..).unwrap_or_default();
+    let Some(states) = operands.len().checked_sub(scans) else { return Ok(None) };
+    let mut batch = Dim::Unknown;
+    let mut unbatched = |ty: &ValueType| match ty {
+        ValueType::Tensor { dtype, shape } if batched => {
+            let rest = shape.as_deref().and_then(|dims| dims.split_first()).map(|(n, rest)| {
+                batch = super::dims::same(&batch, n).unwrap_or(Dim::Unknown);
+                rest.to_vec()
+            });
+            tensor(Some(*dtype), rest)
+        }
+        other => other.clone(),
+    };
+    let types: Vec<ValueType> =
+        operands.iter().map(|id| unbatched(id.map_or(&ValueType::Unknown, |id| facts.of(id)))).collect();
+    let (state, scanned) = types.split_at(states.min(types.len()));
+    let axes = |name: &str, i: usize| at.ints(name).and_then(|axes| axes.get(i).copied()).unwrap_or(0);
+    let mut steps = Dim::Unknown;
+    let elements: Vec<ValueType> = scanned
+        .iter()
+        .enumerate()
+        .map(|(i, ty)| match ty {
+            ValueType::Tensor { dtype, shape } => {
+                let shape = shape.as_ref().and_then(|dims| {
+                    let mut dims = dims.clone();
+                    let axis = axis(axes("scan_input_axes", i), dims.len())?;
+                    steps = super::dims::same(&steps, &dims.remove(axis)).unwrap_or(Dim::Unknown);
+                    Some(dims)
+                });
+                tensor(Some(*dtype), shape)
+            }
+            _ => ValueType::Unknown,
+        })
+        .collect();
+    let state = state.to_vec();
+    let carried = Carried { first: 0, before: &[], after: &elements, known: &[], constant: true };
+    let Some((state, body)) = carried.settle(node, facts, work, state)? else { return Ok(None) };
+    let at = At { node, facts };
+    let axes = |i: usize| at.ints("scan_output_axes").and_then(|axes| axes.get(i).copied()).unwrap_or(0);
+    let collected = body.types.iter().skip(state.len()).enumerate();
+    let collected: Vec<ValueType> = collected.map(|(i, ty)| stacked(ty, &steps, axes(i))).collect();
+    let all = state.iter().chain(&collected);
+    Ok(Body::of(if batched {
+        all.map(|ty| stacked(ty, &batch, 0)).collect()
+    } else {
+        all.cloned().collect()
+    }))
+}
+
+/// `SequenceMap`: sequences of what the body makes of their elements.
+fn mapped(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
+    let given: Vec<ValueType> = (0..node.inputs.len())
+        .map(|input| match facts.ty(node, input) {
+            ValueType::Sequence(of) => (**of).clone(),
+            other => other.clone(),
+        })
+        .collect();
+    let body = named(node, "body", facts, work, &given, &[])?;
+    let sequence = |ty| ValueType::Sequence(Box::new(ty));
+    Ok(body.and_then(|body| Body::of(body.types.into_iter().map(sequence).collect())))
+}

@@ -1,0 +1,249 @@
+//! Rules of models and features of `ai.onnx.ml`, of texts, and of optimizers.
+
+use super::dims::{extent, product};
+use super::operators::{At, Types, axis, tensor};
+use crate::DataType;
+use crate::graph::{Dim, ValueType};
+
+/// The number of rows of features; a vector is one row.
+fn rows(at: At<'_>) -> Option<Dim> {
+    match at.dims(0)? {
+        [_] => Some(Dim::Known(1)),
+        [rows, _] => Some(rows.clone()),
+        _ => None,
+    }
+}
+
+/// A regressor's rows, a column for each target.
+pub(super) fn regressor(at: At<'_>) -> Option<Types> {
+    let columns = match at.node.op_type.as_str() {
+        "LinearRegressor" => at.int("targets", 1)?,
+        "SVMRegressor" => 1,
+        _ => at.int("n_targets", 0)?,
+    };
+    let dtype = if at.node.op_type == "TreeEnsemble" { at.dtype(0) } else { Some(DataType::F32) };
+    let columns = if columns > 0 { extent(columns) } else { Dim::Unknown };
+    at.one(dtype, rows(at).map(|rows| vec![rows, columns]))
+}
+
+/// A classifier's labels, and scores: a column for each class, but for machines that vote.
+pub(super) fn classifier(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("classlabels_strings").ok()?.unwrap_or_default().len();
+    let ints = at.ints("classlabels_ints").or(at.ints("classlabels_int64s")).unwrap_or_default().len();
+    let (dtype, classes) = if texts > 0 { (DataType::String, texts) } else { (DataType::I64, ints) };
+    let columns = match at.node.op_type.as_str() {
+        "SVMClassifier" if at.ints("vectors_per_class").is_some_and(|v| v.iter().any(|n| *n != 0)) => {
+            match (at.node.attributes.floats("prob_a").ok()?, classes) {
+                (None | Some([]), 3..) => product_of_pairs(classes),
+                _ => Dim::Known(classes),
+            }
+        }
+        // Labels that are left out are counted by the votes.
+        _ if classes == 0 => Dim::Unknown,
+        _ => Dim::Known(classes),
+    };
+    let rows = rows(at);
+    let labels = rows.clone().map(|rows| vec![rows]);
+    Some(vec![tensor(Some(dtype), labels), tensor(Some(DataType::F32), rows.map(|rows| vec![rows, columns]))])
+}
+
+/// How many pairs there are.
+fn product_of_pairs(of: usize) -> Dim {
+    of.checked_mul(of - 1).map_or(Dim::Unknown, |n| Dim::Known(n / 2))
+}
+
+pub(super) fn one_hot_encoder(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("cats_strings").ok()?.map_or(0, <[_]>::len);
+    let ints = at.ints("cats_int64s").map_or(0, <[i64]>::len);
+    let count = match at.dtype(0)? {
+        DataType::String => texts,
+        _ => ints,
+    };
+    let count = if count > 0 { Dim::Known(count) } else { Dim::Unknown };
+    at.one(Some(DataType::F32), at.dims(0).map(|x| [x, &[count]].concat()))
+}
+
+pub(super) fn feature_extractor(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let count = product(at.dims(1)?);
+        match x {
+            [_] => Some(vec![Dim::Known(1), count]),
+            [outer @ .., _] => Some([outer, &[count]].concat()),
+            [] => None,
+        }
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+pub(super) fn feature_vectorizer(at: At<'_>) -> Option<Types> {
+    let widths = at.ints("inputdimensions")?.iter().try_fold(0i64, |sum, &w| sum.checked_add(w.max(0)));
+    let mut rows = Dim::Unknown;
+    for input in 0..at.node.inputs.len() {
+        let own = match at.dims(input) {
+            Some([_]) => Dim::Known(1),
+            Some([n, _]) => n.clone(),
+            _ => continue,
+        };
+        rows = super::dims::same(&rows, &own)?;
+    }
+    at.one(Some(DataType::F32), Some(vec![rows, widths.map_or(Dim::Unknown, extent)]))
+}
+
+/// `LabelEncoder` and `CategoryMapper`: labels of the type that the values have.
+pub(super) fn labels(at: At<'_>) -> Option<Types> {
+    let attributes = &at.node.attributes;
+    let dtype = if let Ok(Some(values)) = attributes.tensor("values_tensor") {
+        Some(values.dtype())
+    } else if attributes.get("values_strings").is_some() {
+        Some(DataType::String)
+    } else if attributes.get("values_int64s").is_some() {
+        Some(DataType::I64)
+    } else if attributes.get("values_floats").is_some() {
+        Some(DataType::F32)
+    } else {
+        // Texts to numbers, and back.
+        at.dtype(0).map(|from| if from == DataType::String { DataType::I64 } else { DataType::String })
+    };
+    at.one(dtype, at.same())
+}
+
+/// `StringNormalizer`: some of the words.
+pub(super) fn normalized_texts(at: At<'_>) -> Option<Types> {
+    let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
+    let shape = |x: &[Dim]| {
+        let mut out = x.to_vec();
+        if !kept {
+            *out.last_mut()? = Dim::Unknown;
+        } else if out.last() == Some(&Dim::Known(0)) {
+            // Of no words one empty one is made.
+            *out.last_mut()? = Dim::Unknown;
+        }
+        Some(out)
+    };
+    at.one(Some(DataType::String), at.dims(0).and_then(shape))
+}
+
+/// `StringSplit`: as many parts as the text with the most has, and how many each has.
+pub(super) fn split_texts(at: At<'_>) -> Option<Types> {
+    let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
+    Some(vec![tensor(Some(DataType::String), parts), tensor(Some(DataType::I64), at.same())])
+}
+
+pub(super) fn joined_texts(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
+}
+
+/// `TfIdfVectorizer`: a number for each place that an n-gram has.
+pub(super) fn tf_idf(at: At<'_>) -> Option<Types> {
+    let most = at.ints("ngram_indexes")?.iter().max()?;
+    let width = most.checked_add(1).map_or(Dim::Unknown, extent);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[width]].concat());
+    at.one(Some(DataType::F32), at.dims(0).and_then(shape))
+}
+
+/// `NonMaxSuppression`: batch, class and box of what is kept.
+pub(super) fn suppression(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
+}
+
+/// `Unique`: what there is, where it is first, what each element is, and how often each is there.
+pub(super) fn unique(at: At<'_>) -> Option<Types> {
+    let (along, all) = if at.node.attributes.get("axis").is_some() {
+        let axis = at.dims(0).and_then(|x| axis(at.int("axis", 0)?, x.len()));
+        let found = at.dims(0).zip(axis).and_then(|(x, axis)| {
+            let mut out = x.to_vec();
+            *out.get_mut(axis)? = Dim::Unknown;
+            Some(out)
+        });
+        let extent = at.dims(0).zip(axis).and_then(|(x, axis)| x.get(axis).cloned());
+        (found, extent.unwrap_or(Dim::Unknown))
+    } else {
+        (Some(vec![Dim::Unknown]), at.dims(0).map_or(Dim::Unknown, product))
+    };
+    let counts = |extent| tensor(Some(DataType::I64), Some(vec![extent]));
+    Some(vec![tensor(at.dtype(0), along), counts(Dim::Unknown), counts(all), counts(Dim::Unknown)])
+}
+
+/// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
+pub(super) fn optimizer(at: At<'_>) -> Option<Types> {
+    let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
+    let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
+    let moved = (0..count).map(|i| 2 + i);
+    let states = (0..count * kept).map(|i| 2 + 2 * count + i);
+    Some(moved.chain(states).map(|input| at.facts.ty(at.node, input).clone()).collect())
+}
+
+/// `Gradient`: of the type of what it is by.
+pub(super) fn gradient(at: At<'_>) -> Option<Types> {
+    let count = at.node.attributes.texts("xs").ok()??.len();
+    Some((0..count).map(|input| at.facts.ty(at.node, input).clone()).collect())
+}
+
+/// `BitCast`: the same bits, of a type as wide.
+pub(super) fn bit_cast(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("to", None), at.same())
+}
+
+/// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
+pub(super) fn batch_normalization(at: At<'_>) -> Option<Types> {
+    let moment = |input| at.facts.ty(at.node, input).clone();
+    let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
+    Some(vec![at.facts.ty(at.node, 0).clone(), mean.clone(), variance.clone(), mean, variance])
+}
+
+/// The product of a matrix of few bits: as wide as the attribute `N` says.
+pub(super) fn matmul_n_bits(at: At<'_>) -> Option<Types> {
+    let columns = extent(at.int("N", -1)?);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
+pub(super) fn qlinear_concat(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let mut shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
+        let mut out = shapes.next()??.to_vec();
+        let axis = axis(at.int("axis", 0)?, out.len())?;
+        for x in shapes {
+            let x = x.filter(|x| x.len() == out.len())?;
+            for (i, (slot, dim)) in out.iter_mut().zip(x).enumerate() {
+                let joined =
+                    if i == axis { Some(super::dims::sum(slot, dim)) } else { super::dims::same(slot, dim) };
+                *slot = joined?;
+            }
+        }
+        Some(out)
+    };
+    at.one(at.dtype(1), shape())
+}
+
+/// The type of the scale of quantised numbers, and their extents.
+pub(super) fn numbers_of(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
+}
+
+/// A matrix product of quantised numbers, as the numbers that the scale's type holds.
+pub(super) fn scaled_product(at: At<'_>) -> Option<Types> {
+    let product = || super::rules::matmul(at.dims(0)?, at.dims(1)?).ok();
+    at.one(at.dtype(2), product())
+}
+
+/// `FusedMatMul`: of operands whose dimensions trade places first.
+pub(super) fn fused_matmul(at: At<'_>) -> Option<Types> {
+    let side = |input: usize, swapped: &str, batched: &str| {
+        let mut x = at.dims(input)?.to_vec();
+        if at.int(batched, 0)? != 0 && x.len() > 2 {
+            let last = x.len() - 1;
+            x.get_mut(..last)?.rotate_left(1);
+        }
+        if let (true, [.., row, column]) = (at.int(swapped, 0)? != 0, x.as_mut_slice()) {
+            std::mem::swap(row, column);
+        }
+        Some(x)
+    };
+    let product = || {
+        let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
+        super::rules::matmul(&a, &b).ok()
+    };
+    at.one(at.dtype(0), product())
+}
