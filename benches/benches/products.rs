@@ -1,7 +1,7 @@
 //! Matrix products against the crates `gemm` and `faer`, called directly.
 #![expect(unsafe_code, reason = "kernels are called on raw memory")]
 
-use bb_benches::{compare, subject};
+use bb_benches::{asked, compare, subject};
 use bb_cpu::gemm::{Dims, Strided};
 
 fn numbers(n: usize) -> Vec<f32> {
@@ -10,9 +10,7 @@ fn numbers(n: usize) -> Vec<f32> {
 
 fn product(m: usize, k: usize, n: usize, transposed: bool) {
     let title = format!("{m}x{k}x{n}{} {}t", if transposed { "T" } else { "" }, rayon::current_num_threads());
-    // `cargo bench … -- 256x256x256` runs what has the text in its title.
-    let mut asked = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
-    if asked.peek().is_some() && !asked.any(|text| title.contains(&text)) {
+    if !asked(&title) {
         return;
     }
     let (a, b) = (numbers(m * k), numbers(k * n));

@@ -1,25 +1,41 @@
 //! Measuring things side by side.
 //!
 //! Machines are noisy, so what is compared runs in turns within one process, and the least time of many turns is
-//! what counts: noise only ever adds.
+//! what counts: noise only ever adds. What another process measures takes its turns too.
 
+mod numpy;
+
+pub use numpy::NumPy;
 use std::hint::black_box;
 use std::time::Instant;
 
 /// Something to measure, and its name.
 pub struct Subject<'a> {
     name: &'a str,
-    run: Box<dyn FnMut() + 'a>,
+    /// Runs it some number of times and returns the seconds.
+    time: Box<dyn FnMut(usize) -> f64 + 'a>,
 }
 
 /// Names something to measure. Its result is kept from the optimiser and dropped within the time measured.
 pub fn subject<'a, R>(name: &'a str, mut run: impl FnMut() -> R + 'a) -> Subject<'a> {
-    Subject {
-        name,
-        run: Box::new(move || {
+    timed(name, move |runs| {
+        let start = Instant::now();
+        for _ in 0..runs {
             black_box(run());
-        }),
-    }
+        }
+        start.elapsed().as_secs_f64()
+    })
+}
+
+/// Names something that measures itself: it runs as often as it is told and returns the seconds.
+pub fn timed<'a>(name: &'a str, time: impl FnMut(usize) -> f64 + 'a) -> Subject<'a> {
+    Subject { name, time: Box::new(time) }
+}
+
+/// Returns whether a title has one of the texts that `cargo bench … -- TEXT` asks for, or none was asked for.
+pub fn asked(title: &str) -> bool {
+    let mut texts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
+    texts.peek().is_none() || texts.any(|text| title.contains(&text))
 }
 
 /// Turns per subject.
@@ -35,7 +51,7 @@ pub fn compare(title: &str, mut subjects: Vec<Subject<'_>>) -> Vec<f64> {
     let mut runs: Vec<usize> = Vec::with_capacity(subjects.len());
     for subject in &mut subjects {
         let mut n = 1;
-        while time(subject, n) < TURN && n < 1 << 24 {
+        while (subject.time)(n) < TURN && n < 1 << 24 {
             n *= 2;
         }
         runs.push(n);
@@ -43,7 +59,7 @@ pub fn compare(title: &str, mut subjects: Vec<Subject<'_>>) -> Vec<f64> {
     let mut best = vec![f64::INFINITY; subjects.len()];
     for _ in 0..TURNS {
         for ((subject, &n), best) in subjects.iter_mut().zip(&runs).zip(&mut best) {
-            *best = best.min(time(subject, n) / n as f64);
+            *best = best.min((subject.time)(n) / n as f64);
         }
     }
     println!("{title}");
@@ -52,14 +68,6 @@ pub fn compare(title: &str, mut subjects: Vec<Subject<'_>>) -> Vec<f64> {
         println!("  {:38} {:>12} {:>8.2}x", subject.name, pretty(seconds), seconds / first);
     }
     best
-}
-
-fn time(subject: &mut Subject<'_>, runs: usize) -> f64 {
-    let start = Instant::now();
-    for _ in 0..runs {
-        (subject.run)();
-    }
-    start.elapsed().as_secs_f64()
 }
 
 fn pretty(seconds: f64) -> String {
