@@ -10,13 +10,13 @@ use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Element, Strided};
 use crate::simd::Shared;
 
-/// Rows of a right panel: a left panel of that depth stays in the first cache, and the result is read
-/// and written seldom.
-const DEPTH: usize = 512;
+/// The most rows of a right panel. Many: each further pass reads and writes the result again, whose rows tend to fall
+/// upon each other's lines of the first cache.
+const DEPTH: usize = 1024;
 /// Rows of the left operand that stay in the second cache.
 const ROWS: usize = 96;
 /// Columns of the right operand that are packed at once: with the depth above, about a second cache.
-const COLUMNS: usize = 512;
+const COLUMNS: usize = 256;
 /// Elements of a right operand with contiguous rows up to which tiles read it where it lies.
 const UNPACKED: usize = 256 * 512;
 /// Multiplications below which a second thread costs more than it brings.
@@ -37,8 +37,7 @@ pub(crate) unsafe fn blocked<T: Element>(
 ) where
     T::Acc: Compute,
 {
-    let width = 2 * kernels.lanes;
-    let height = kernels.wide.len();
+    let width = kernels.large * kernels.lanes;
     // Types as wide as their sums are their sums' bits.
     let same = size_of::<T>() == size_of::<T::Acc>();
     let unpacked = same && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
@@ -46,13 +45,23 @@ pub(crate) unsafe fn blocked<T: Element>(
     for left in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - left);
         let panels = columns.div_ceil(width);
-        for from in (0..k).step_by(DEPTH) {
-            let depth = DEPTH.min(k - from);
+        // Passes of nearly equal depth.
+        let passes = k.div_ceil(DEPTH);
+        for pass in 0..passes {
+            let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
+            let depth = end - from;
+            // Low blocks of nearly equal height when threads share them, or one thread would wait for the other's last;
+            // else of whole slices.
+            let (most, step) = if threads > 1 { (ROWS / 2, 1) } else { (ROWS, kernels.wide.len().max(1)) };
+            let blocks = m.div_ceil(most);
+            let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
+            // Where they are few, each is shared by panels.
+            let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
             scratch(Slot::Right, |right| {
                 let room = if unpacked { 0 } else { panels };
                 let right = Shared(right.room::<T::Acc>(room * width * depth));
                 let operands = Shared((a, b, c));
-                each(room, if panels * width * depth < 1 << 16 { 1 } else { threads }, |j| {
+                let pack = |j: usize| {
                     let (_, b, _) = operands.get();
                     let first = left + j * width;
                     // SAFETY: the panel's columns lie in `b`, and each panel has its own room.
@@ -61,27 +70,35 @@ pub(crate) unsafe fn blocked<T: Element>(
                         let x = Strided { ptr: from, ..b };
                         panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
                     }
-                });
-                // Low blocks when threads share them, or one thread would wait for the other's last.
-                let rows = (if threads > 1 { ROWS / 2 } else { ROWS }).next_multiple_of(height);
-                each(m.div_ceil(rows), threads, |i| {
+                };
+                let multiply = |i: usize| {
                     let (a, b, c) = operands.get();
-                    let top = i * rows;
-                    let block =
-                        Block { kernels, rows: rows.min(m - top), depth, columns, accumulate: from > 0 };
-                    // SAFETY: the block's rows lie in `a` and `c`, and no other block writes them; the columns lie in `b`.
+                    let (block, group) = (i / groups, i % groups);
+                    let (top, bottom) = (edge(block), edge(block + 1));
+                    let (panel, last) = (panels * group / groups, panels * (group + 1) / groups);
+                    let first = panel * width;
+                    let block = Block {
+                        kernels,
+                        rows: bottom - top,
+                        depth,
+                        columns: columns.min(last * width) - first,
+                        accumulate: from > 0,
+                    };
+                    // SAFETY: the block's rows and columns lie in `a`, `b` and `c`, and no other block writes them.
                     unsafe {
                         let x =
                             Strided { ptr: a.ptr.offset(top as isize * a.row + from as isize * a.col), ..a };
                         let right = if unpacked {
-                            let from = b.ptr.offset(from as isize * b.row).add(left);
-                            Right { ptr: from.cast::<T::Acc>(), row: b.row, panel: width }
+                            let from = b.ptr.offset(from as isize * b.row).add(left + first);
+                            Right { ptr: from.cast::<T::Acc>(), row: b.row, width, panel: width }
                         } else {
-                            Right { ptr: right.get().cast_const(), row: width as isize, panel: width * depth }
+                            let ptr = right.get().add(panel * width * depth).cast_const();
+                            Right { ptr, row: width as isize, width, panel: width * depth }
                         };
-                        block.compute(x, right, c.add(top * c_row + left), c_row);
+                        block.compute(x, right, c.add(top * c_row + left + first), c_row);
                     }
-                });
+                };
+                share(threads, room, pack, blocks * groups, multiply);
             });
         }
     }
@@ -93,7 +110,9 @@ struct Right<T> {
     ptr: *const T,
     /// From a row to the next.
     row: isize,
-    /// From the columns of a tile to those of the next.
+    /// Columns of a panel.
+    width: usize,
+    /// From a panel to the next.
     panel: usize,
 }
 
@@ -107,100 +126,131 @@ struct Block<'a, T: 'static> {
 }
 
 impl<T: Compute> Block<'_, T> {
+    /// How many slices the rows are cut into: of nearly equal height, so that none is too low to hide the latency of
+    /// its sums.
+    fn slices(&self) -> usize {
+        self.rows.div_ceil(self.kernels.wide.len())
+    }
+
+    /// The first row of a slice.
+    fn edge(&self, slice: usize) -> usize {
+        self.rows * slice / self.slices()
+    }
+
     /// # Safety
     ///
     /// `a` covers the block's rows and depth, `right` its columns, `c` its rows and columns.
     unsafe fn compute<S: Element<Acc = T>>(&self, a: Strided<S>, right: Right<T>, c: *mut T, c_row: usize) {
-        let height = self.kernels.wide.len();
-        let blocks = self.rows.div_ceil(height);
-        let edge = |block: usize| self.rows * block / blocks;
         if a.col == 1 && size_of::<S>() == size_of::<T>() {
             // SAFETY: this function's contract; types as wide as their sums are their sums' bits.
             return unsafe {
-                self.sweep(|top| (a.ptr.offset(top as isize * a.row).cast(), a.row, 1), right, c, c_row)
+                let left = |slice| Strided { ptr: a.at_row(self.edge(slice)).ptr.cast(), row: a.row, col: 1 };
+                self.sweep(left, right, c, c_row)
             };
         }
-        scratch(Slot::Left, |left| {
-            let left = left.room::<T>(blocks * height * self.depth);
-            for block in 0..blocks {
-                let rows = edge(block + 1) - edge(block);
+        let height = self.kernels.wide.len();
+        scratch(Slot::Left, |room| {
+            let room = room.room::<T>(self.slices() * height * self.depth);
+            for slice in 0..self.slices() {
+                let (top, end) = (self.edge(slice), self.edge(slice + 1));
                 // SAFETY: the rows lie in `a`, and each panel has its own room.
                 unsafe {
-                    let x = Strided { ptr: a.ptr.offset(edge(block) as isize * a.row), ..a }.transposed();
-                    panel(self.depth, rows, height, x, left.add(block * height * self.depth));
+                    let to = room.add(slice * height * self.depth);
+                    panel(self.depth, end - top, height, a.at_row(top).transposed(), to);
                 }
             }
-            // Panels begin at the edges, in order.
-            let packed = |top: usize| {
-                let block = (top * blocks).div_ceil(self.rows);
-                (left.wrapping_add(block * height * self.depth).cast_const(), 1, height as isize)
+            let left = |slice| Strided {
+                ptr: room.wrapping_add(slice * height * self.depth).cast_const(),
+                row: 1,
+                col: height as isize,
             };
             // SAFETY: the panels were packed above.
-            unsafe { self.sweep(packed, right, c, c_row) }
+            unsafe { self.sweep(left, right, c, c_row) }
         });
     }
 
-    /// Covers the block's part of the result with tiles. `left` says where the rows from one on lie, and how far apart
-    /// their rows and columns are.
+    /// Covers the block's part of the result with tiles. `left` says where the rows of a slice lie.
     ///
     /// # Safety
     ///
     /// As for [`compute`](Self::compute).
     #[inline(always)]
-    unsafe fn sweep(
-        &self,
-        left: impl Fn(usize) -> (*const T, isize, isize),
-        right: Right<T>,
-        c: *mut T,
-        c_row: usize,
-    ) {
-        let (lanes, height) = (self.kernels.lanes, self.kernels.wide.len());
-        let blocks = self.rows.div_ceil(height);
-        let edge = |block: usize| self.rows * block / blocks;
-        for (at, first) in (0..self.columns).step_by(2 * lanes).enumerate() {
-            let width = (2 * lanes).min(self.columns - first);
-            let (tiles, whole) =
-                if width > lanes { (self.kernels.wide, lanes) } else { (self.kernels.narrow, 0) };
-            for block in 0..blocks {
-                let (top, end) = (edge(block), edge(block + 1));
-                let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
-                let (a, a_row, a_col) = left(top);
-                // SAFETY: the operands cover the tile, which lies in `c`.
-                unsafe {
-                    tile(&Args {
-                        k: self.depth,
-                        a,
-                        a_row,
-                        a_col,
-                        b: right.ptr.add(at * right.panel),
-                        b_row: right.row,
-                        last: width - whole,
-                        c: c.add(top * c_row + first),
-                        c_row,
-                        accumulate: self.accumulate,
-                    });
+    unsafe fn sweep(&self, left: impl Fn(usize) -> Strided<T>, right: Right<T>, c: *mut T, c_row: usize) {
+        let Kernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
+        let mut first = 0;
+        while first < self.columns {
+            let (tiles, vectors) = match (self.columns - first).div_ceil(lanes) {
+                1 => (narrow, 1),
+                vectors if large == 4 && vectors >= 4 => (flat, 4),
+                _ => (wide, 2),
+            };
+            let width = (vectors * lanes).min(self.columns - first);
+            for slice in 0..self.slices() {
+                let (from, a) = (self.edge(slice), left(slice));
+                let rows = self.edge(slice + 1) - from;
+                let parts = rows.div_ceil(tiles.len().max(1));
+                for part in 0..parts {
+                    let (top, end) = (rows * part / parts, rows * (part + 1) / parts);
+                    let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
+                    // SAFETY: the operands cover the tile, which lies in `c`.
+                    unsafe {
+                        tile(&Args {
+                            k: self.depth,
+                            a: a.at_row(top).ptr,
+                            a_row: a.row,
+                            a_col: a.col,
+                            b: right.ptr.add(first / right.width * right.panel + first % right.width),
+                            b_row: right.row,
+                            last: width - (vectors - 1) * lanes,
+                            c: c.add((from + top) * c_row + first),
+                            c_row,
+                            accumulate: self.accumulate,
+                        });
+                    }
                 }
             }
+            first += width;
         }
     }
 }
 
-/// Calls `f` for each of `n` units on up to `threads` threads, which take the next unit when free.
-fn each(n: usize, threads: usize, f: impl Fn(usize) + Sync) {
-    if threads < 2 || n < 2 {
-        return (0..n).for_each(f);
+/// Calls `first` for each of `m` units, and when all are done `second` for each of `n`, on up to `threads` threads, which
+/// take the next unit when free.
+fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, second: impl Fn(usize) + Sync) {
+    if threads < 2 {
+        (0..m).for_each(first);
+        return (0..n).for_each(second);
     }
-    let next = AtomicUsize::new(0);
+    let [begun, done, next] = [const { AtomicUsize::new(0) }; 3];
     let work = || {
+        loop {
+            let i = begun.fetch_add(1, Ordering::Relaxed);
+            if i >= m {
+                break;
+            }
+            first(i);
+            // Whoever sees all of them done sees what they wrote.
+            done.fetch_add(1, Ordering::Release);
+        }
+        // What is not done yet, a running thread has begun: this cannot wait for one that waits for this.
+        let mut waited = 0;
+        while done.load(Ordering::Acquire) < m {
+            waited += 1;
+            if waited < 1000 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
+            }
+        }
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             if i >= n {
                 break;
             }
-            f(i);
+            second(i);
         }
     };
-    fork(threads.min(n), &work);
+    fork(threads.min(m.max(n)), &work);
 }
 
 fn fork(threads: usize, work: &(impl Fn() + Sync)) {

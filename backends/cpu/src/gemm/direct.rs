@@ -1,15 +1,18 @@
 //! Products that read their operands where they are: small, flat, and narrow ones.
 
 use super::tile::{Args, Compute, Kernels};
-use super::{Dims, Strided};
+use super::{Dims, Strided, dot, stream};
 
 /// Rows of the right operand walked at once where its rows are long: few enough that each is read as
 /// one stream.
 const DEPTH: usize = 64;
 
-/// The same for one row of the left operand, where memory is the limit: each row of the right one is a stream of its
-/// own, of which the processor follows about so many.
-const STREAMS: usize = 8;
+/// Columns of a single row that are summed before the next ones are, so that their sums stay in the first cache.
+const COLUMNS: usize = 4096;
+
+/// Columns whose dot products with all rows are computed before the next ones are read: a multiple of what any kernel
+/// takes at once.
+const GROUP: usize = 8;
 
 /// Computes the product from a right operand with contiguous rows.
 ///
@@ -25,12 +28,13 @@ pub(crate) unsafe fn direct<T: Compute>(
     b: Strided<T>,
 ) {
     let Dims { m, k, n } = dims;
+    let wide = n * size_of::<T>() > 1024;
+    if m == 1 && wide {
+        // SAFETY: this function's contract.
+        return unsafe { single(kernels, k, n, c, a, b) };
+    }
     // A tall walk down a wide matrix would touch a new page at each step.
-    let depth = match n * size_of::<T>() {
-        ..=1024 => k,
-        _ if m == 1 => STREAMS,
-        _ => DEPTH,
-    };
+    let depth = if wide { DEPTH } else { k };
     for from in (0..k).step_by(depth.max(1)) {
         let part = Dims { m, k: depth.min(k - from), n };
         // SAFETY: the part lies in the operands.
@@ -38,6 +42,39 @@ pub(crate) unsafe fn direct<T: Compute>(
             let a = Strided { ptr: a.ptr.offset(from as isize * a.col), ..a };
             let b = Strided { ptr: b.ptr.offset(from as isize * b.row), ..b };
             sweep(kernels, part, c, c_row, a, b, from > 0);
+        }
+    }
+}
+
+/// Computes the product of a single row, one block of columns after the other.
+///
+/// # Safety
+///
+/// As for [`direct`], with one row.
+unsafe fn single<T: Compute>(
+    kernels: &Kernels<T>,
+    k: usize,
+    n: usize,
+    c: *mut T,
+    a: Strided<T>,
+    b: Strided<T>,
+) {
+    let [one, two] = kernels.streams;
+    for left in (0..n).step_by(COLUMNS) {
+        for from in (0..k).step_by(2) {
+            let stream = if k - from == 1 { one } else { two };
+            // SAFETY: the columns and the one or two rows lie in the operands.
+            unsafe {
+                stream(&stream::Args {
+                    n: COLUMNS.min(n - left),
+                    a: a.ptr.offset(from as isize * a.col),
+                    a_col: a.col,
+                    b: b.ptr.offset(from as isize * b.row).add(left),
+                    b_row: b.row,
+                    c: c.add(left),
+                    accumulate: from > 0,
+                });
+            }
         }
     }
 }
@@ -134,24 +171,25 @@ pub(crate) unsafe fn dots<T: Compute>(
     a: Strided<T>,
     b: Strided<T>,
 ) {
-    for left in (0..n).step_by(4) {
-        let width = 4.min(n - left);
-        for i in 0..m {
-            // SAFETY: row `i` and four columns, or the last one repeated, lie in the operands.
+    let blocks = m.div_ceil(kernels.dots.len().max(1));
+    let columns = if blocks == 1 { n } else { GROUP };
+    for left in (0..n).step_by(columns.max(1)) {
+        for block in 0..blocks {
+            let (top, end) = (m * block / blocks, m * (block + 1) / blocks);
+            let Some(dots) = (end - top).checked_sub(1).and_then(|i| kernels.dots.get(i)) else { continue };
+            // SAFETY: the rows and the columns lie in the operands.
             unsafe {
-                let row = a.ptr.offset(i as isize * a.row);
-                let column = |j: usize| b.ptr.offset((left + j) as isize * b.col);
-                if width == 4 {
-                    let sums = (kernels.dots)(k, row, column(0), b.col);
-                    for (j, sum) in sums.into_iter().enumerate() {
-                        c.add(i * c_row + (left + j) * c_col).write(sum);
-                    }
-                } else {
-                    for j in 0..width {
-                        let [sum, ..] = (kernels.dots)(k, row, column(j), 0);
-                        c.add(i * c_row + (left + j) * c_col).write(sum);
-                    }
-                }
+                dots(&dot::Args {
+                    k,
+                    n: columns.min(n - left),
+                    a: a.at_row(top).ptr,
+                    a_row: a.row,
+                    b: b.ptr.offset(left as isize * b.col),
+                    b_col: b.col,
+                    c: c.add(top * c_row + left * c_col),
+                    c_row,
+                    c_col,
+                });
             }
         }
     }

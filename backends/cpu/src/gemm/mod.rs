@@ -5,7 +5,9 @@
 
 mod blocked;
 mod direct;
+mod dot;
 mod pack;
+mod stream;
 mod tile;
 mod vector;
 
@@ -126,7 +128,8 @@ unsafe fn plain<T: Element<Acc = T> + Compute>(
     // SAFETY: this function's contract; the second form computes the transposed product, whose
     // single row is contiguous because `c` has one column.
     unsafe {
-        if a.col == 1 && b.row == 1 && (m <= 2 || n <= 2) {
+        let thin = m.min(n);
+        if a.col == 1 && b.row == 1 && (thin <= 2 || (thin <= few && k >= 8 * thin) || m * n <= 16) {
             if n < m {
                 let dims = Dims { m: n, k, n: m };
                 return skinny(dims, c, [1, c_row], kernels, b.transposed(), a.transposed(), direct::dots);
@@ -171,7 +174,7 @@ unsafe fn small<T: Compute>(
             // SAFETY: this function's contract; the copy has room for `k` rows of `n` elements.
             unsafe {
                 if b.row == 1 && b.col >= 0 && k >= 4 {
-                    transpose::transpose(n, k, to, n, b.ptr, b.col as usize);
+                    transpose::block::<T, true>(n, k, to, n, b.ptr, b.col as usize);
                 } else {
                     for p in 0..k {
                         let from = b.ptr.offset(p as isize * b.row);

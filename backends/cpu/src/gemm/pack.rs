@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::{Element, Strided};
 use crate::simd::dispatch::{Kernel, dispatch};
-use crate::simd::{Level, level};
+use crate::simd::{level, transpose};
 
 /// A 64-byte aligned buffer that only grows.
 #[derive(Debug)]
@@ -88,21 +88,11 @@ pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
 /// `x` covers `k` rows and `width` columns; `to` has room for `k * panel` elements.
 pub(crate) unsafe fn panel<T: Element>(k: usize, width: usize, panel: usize, x: Strided<T>, to: *mut T::Acc) {
     let mut done = 0;
-    #[cfg(target_arch = "x86_64")]
-    if x.row == 1 && k >= 4 && size_of::<T>() == size_of::<T::Acc>() && level() >= Level::Avx2 {
-        // Types as wide as their sums are their sums' bits.
-        while done + 4 <= width {
-            // SAFETY: four columns lie in `x`, and the processor has AVX2.
-            unsafe {
-                let from = x.ptr.offset(done as isize * x.col);
-                match size_of::<T>() {
-                    4 => x86::four(k, panel, from.cast(), x.col, to.add(done).cast()),
-                    8 => x86::eight(k, panel, from.cast(), x.col, to.add(done).cast()),
-                    _ => break,
-                }
-            }
-            done += 4;
-        }
+    // Types as wide as their sums are their sums' bits.
+    if x.row == 1 && x.col >= 0 && k >= 4 && size_of::<T>() == size_of::<T::Acc>() {
+        // SAFETY: this function's contract.
+        unsafe { transpose::block::<T, true>(width, k, to.cast::<T>(), panel, x.ptr, x.col as usize) };
+        done = width;
     }
     // SAFETY: this function's contract, for the columns that are left.
     unsafe {
@@ -185,77 +175,6 @@ impl<T: Element> Copy<T> {
                 for j in width..room {
                     to.add(j).write(Default::default());
                 }
-            }
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
-    /// Interleaves four contiguous columns of `k` elements into rows `panel` apart.
-    ///
-    /// # Safety
-    ///
-    /// The columns lie `step` apart; `to` has room; the processor has AVX2.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn four(k: usize, panel: usize, from: *const f32, step: isize, to: *mut f32) {
-        let mut p = 0;
-        // SAFETY: this function's contract.
-        unsafe {
-            while p + 8 <= k {
-                let column = |j: isize| _mm256_loadu_ps(from.offset(j * step).add(p));
-                let (c0, c1, c2, c3) = (column(0), column(1), column(2), column(3));
-                let (a, b) = (_mm256_unpacklo_ps(c0, c1), _mm256_unpackhi_ps(c0, c1));
-                let (c, d) = (_mm256_unpacklo_ps(c2, c3), _mm256_unpackhi_ps(c2, c3));
-                let rows = [
-                    _mm256_shuffle_ps::<0x44>(a, c),
-                    _mm256_shuffle_ps::<0xee>(a, c),
-                    _mm256_shuffle_ps::<0x44>(b, d),
-                    _mm256_shuffle_ps::<0xee>(b, d),
-                ];
-                for (i, row) in rows.into_iter().enumerate() {
-                    _mm_storeu_ps(to.add((p + i) * panel), _mm256_castps256_ps128(row));
-                    _mm_storeu_ps(to.add((p + i + 4) * panel), _mm256_extractf128_ps::<1>(row));
-                }
-                p += 8;
-            }
-            while p < k {
-                for j in 0..4 {
-                    to.add(p * panel + j).write(*from.offset(j as isize * step).add(p));
-                }
-                p += 1;
-            }
-        }
-    }
-
-    /// As [`four`], for elements of eight bytes.
-    ///
-    /// # Safety
-    ///
-    /// As for [`four`].
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn eight(k: usize, panel: usize, from: *const f64, step: isize, to: *mut f64) {
-        let mut p = 0;
-        // SAFETY: this function's contract.
-        unsafe {
-            while p + 4 <= k {
-                let column = |j: isize| _mm256_loadu_pd(from.offset(j * step).add(p));
-                let (c0, c1, c2, c3) = (column(0), column(1), column(2), column(3));
-                let (a, b) = (_mm256_unpacklo_pd(c0, c1), _mm256_unpackhi_pd(c0, c1));
-                let (c, d) = (_mm256_unpacklo_pd(c2, c3), _mm256_unpackhi_pd(c2, c3));
-                _mm256_storeu_pd(to.add(p * panel), _mm256_permute2f128_pd::<0x20>(a, c));
-                _mm256_storeu_pd(to.add((p + 1) * panel), _mm256_permute2f128_pd::<0x20>(b, d));
-                _mm256_storeu_pd(to.add((p + 2) * panel), _mm256_permute2f128_pd::<0x31>(a, c));
-                _mm256_storeu_pd(to.add((p + 3) * panel), _mm256_permute2f128_pd::<0x31>(b, d));
-                p += 4;
-            }
-            while p < k {
-                for j in 0..4 {
-                    to.add(p * panel + j).write(*from.offset(j as isize * step).add(p));
-                }
-                p += 1;
             }
         }
     }

@@ -1,5 +1,10 @@
 //! The innermost product: a tile of the result, kept in registers over the whole inner dimension.
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+use super::dot::{self, Dots};
+use super::stream::{self, Stream};
 use super::vector::{Portable, Vector};
 use crate::simd::Level;
 use crate::simd::element::Number;
@@ -24,14 +29,13 @@ pub(crate) struct Args<T> {
 /// Computes a tile of a fixed number of rows and vectors.
 pub(crate) type Tile<T> = unsafe fn(&Args<T>);
 
-/// Computes dot products of one contiguous row and four contiguous columns `step` elements apart.
-pub(crate) type Dots<T> = unsafe fn(k: usize, a: *const T, b: *const T, step: isize) -> [T; 4];
-
 /// The kernels of one element type at one level.
 #[derive(Debug)]
 pub(crate) struct Kernels<T: 'static> {
     /// Elements of a vector.
     pub(crate) lanes: usize,
+    /// Vectors of the tiles that large products take: 4, or 2 where registers are few.
+    pub(crate) large: usize,
     /// Tiles one vector wide, by rows less one.
     pub(crate) narrow: &'static [Tile<T>],
     /// Tiles two vectors wide.
@@ -40,8 +44,10 @@ pub(crate) struct Kernels<T: 'static> {
     pub(crate) flat: &'static [Tile<T>],
     /// Tiles eight vectors wide.
     pub(crate) broad: &'static [Tile<T>],
-    /// Dot products.
-    pub(crate) dots: Dots<T>,
+    /// Dot products of rows, by their number less one, with [`columns`](dot::columns) columns.
+    pub(crate) dots: &'static [Dots<T>],
+    /// Multiples of one row, and sums of multiples of two.
+    pub(crate) streams: [Stream<T>; 2],
 }
 
 /// # Safety
@@ -54,12 +60,12 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     unsafe {
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
-        if k >= 128 {
+        if accumulate && k >= 128 {
             // The result's lines come from a far cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
                     let line = c.wrapping_add(i * c_row + v * V::LANES);
-                    std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+                    _mm_prefetch::<_MM_HINT_T0>(line.cast());
                 }
             }
         }
@@ -94,63 +100,10 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     }
 }
 
-/// # Safety
-///
-/// `a` has `k` elements, and so has each of the four columns.
-#[inline(always)]
-unsafe fn dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: isize) -> [V::Item; 4] {
-    // SAFETY: the caller's promise; the last, partial vector is masked.
-    unsafe {
-        let mut sums = [[V::zero(); 2]; 4];
-        // A short first vector keeps the others from straddling lines.
-        let mut p = b.align_offset(64).min(V::LANES - 1).min(k);
-        if p > 0 {
-            let mask = V::mask(p);
-            let left = V::load_some(a, mask);
-            for (j, [sum, _]) in sums.iter_mut().enumerate() {
-                *sum = sum.mul_add(left, V::load_some(b.offset(j as isize * step), mask));
-            }
-        }
-        while p + 2 * V::LANES <= k {
-            let left = [V::load(a.add(p)), V::load(a.add(p + V::LANES))];
-            for (j, sums) in sums.iter_mut().enumerate() {
-                let column = b.offset(j as isize * step).add(p);
-                for (h, (sum, left)) in sums.iter_mut().zip(left).enumerate() {
-                    *sum = sum.mul_add(left, V::load(column.add(h * V::LANES)));
-                }
-            }
-            p += 2 * V::LANES;
-        }
-        while p < k {
-            let mask = V::mask(V::LANES.min(k - p));
-            let left = V::load_some(a.add(p), mask);
-            for (j, [sum, _]) in sums.iter_mut().enumerate() {
-                *sum = sum.mul_add(left, V::load_some(b.offset(j as isize * step).add(p), mask));
-            }
-            p += V::LANES;
-        }
-        sums.map(|[x, y]| {
-            let mut lanes = [V::Item::default(); 16];
-            x.add(y).store(lanes.as_mut_ptr());
-            let mut width = V::LANES;
-            while width > 1 {
-                width /= 2;
-                for i in 0..width {
-                    let (low, high) = lanes.split_at_mut(width);
-                    if let (Some(x), Some(&y)) = (low.get_mut(i), high.get(i)) {
-                        *x = x.add(y);
-                    }
-                }
-            }
-            let [sum, ..] = lanes;
-            sum
-        })
-    }
-}
-
 macro_rules! levels {
-    ($($name:ident, $dots:ident, $table:ident, $(#[$feature:meta])?
-       [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*];)*) => {$(
+    ($($name:ident, $dots:ident, $stream:ident, $table:ident, $(#[$feature:meta])? $large:literal
+       [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*],
+       [$($more:literal)*];)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
             // SAFETY: the caller's promise.
@@ -158,34 +111,48 @@ macro_rules! levels {
         }
 
         $(#[$feature])?
-        unsafe fn $dots<V: Vector>(k: usize, a: *const V::Item, b: *const V::Item, step: isize) -> [V::Item; 4] {
+        unsafe fn $dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
+            args: &dot::Args<V::Item>,
+        ) {
             // SAFETY: the caller's promise.
-            unsafe { dots::<V>(k, a, b, step) }
+            unsafe { dot::dots::<V, ROWS, COLUMNS, RUN>(args) }
+        }
+
+        $(#[$feature])?
+        unsafe fn $stream<V: Vector, const ROWS: usize>(args: &stream::Args<V::Item>) {
+            // SAFETY: the caller's promise.
+            unsafe { stream::stream::<V, ROWS>(args) }
         }
 
         const fn $table<V: Vector>() -> Kernels<V::Item> {
             Kernels {
                 lanes: V::LANES,
+                large: $large,
                 narrow: &[$($name::<V, $narrow, 1>,)*],
                 wide: &[$($name::<V, $wide, 2>,)*],
                 flat: &[$($name::<V, $flat, 4>,)*],
                 broad: &[$($name::<V, $broad, 8>,)*],
-                dots: $dots::<V>,
+                dots: &[
+                    $dots::<V, 1, { dot::columns(1) }, 4>,
+                    $dots::<V, 2, { dot::columns(2) }, 2>,
+                    $($dots::<V, $more, { dot::columns($more) }, 1>,)*
+                ],
+                streams: [$stream::<V, 1>, $stream::<V, 2>],
             }
         }
     )*};
 }
 
 levels! {
-    tile_portable, dots_portable, portable, [1 2 3 4], [1 2 3 4], [1], [];
+    tile_portable, dots_portable, stream_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [];
 }
 
 #[cfg(target_arch = "x86_64")]
 levels! {
-    tile_avx2, dots_avx2, avx2, #[target_feature(enable = "avx2,fma")]
-        [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1];
-    tile_avx512, dots_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3];
+    tile_avx2, dots_avx2, stream_avx2, avx2, #[target_feature(enable = "avx2,fma")]
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
+    tile_avx512, dots_avx512, stream_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
 }
 
 /// A type that tiles compute with.

@@ -2,6 +2,9 @@
 
 use crate::simd::element::Number;
 
+/// The most lanes of a vector.
+const MOST: usize = 16;
+
 /// A vector register.
 ///
 /// # Safety
@@ -33,6 +36,26 @@ pub(crate) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Returns `self + a * b`.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+
+    /// Returns the sum of the lanes, halves added to halves.
+    #[inline(always)]
+    unsafe fn total(self) -> Self::Item {
+        let mut lanes = [Self::Item::default(); MOST];
+        // SAFETY: there is room for a vector.
+        unsafe { self.store(lanes.as_mut_ptr()) };
+        let mut width = Self::LANES;
+        while width > 1 {
+            width /= 2;
+            for i in 0..width {
+                let (low, high) = lanes.split_at_mut(width);
+                if let (Some(x), Some(&y)) = (low.get_mut(i), high.get(i)) {
+                    *x = x.add(y);
+                }
+            }
+        }
+        let [sum, ..] = lanes;
+        sum
+    }
 }
 
 /// Lanes that the compiler maps to what the target has.
@@ -109,7 +132,7 @@ mod x86 {
         ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
          $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
          |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
-         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr) => {
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)?) => {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name($register);
 
@@ -169,6 +192,11 @@ mod x86 {
                     // SAFETY: as above.
                     Self(unsafe { $mul_add })
                 }
+                $(#[inline(always)]
+                unsafe fn total(self) -> $item {
+                    // SAFETY: as above.
+                    unsafe { $total(self.0) }
+                })?
             }
         };
     }
@@ -197,7 +225,8 @@ mod x86 {
         |p, m| _mm512_maskz_loadu_ps(m, p),
         |q, k, v| _mm512_mask_storeu_ps(q, k, v),
         _mm512_add_ps,
-        |s, a, b| _mm512_fmadd_ps(a, b, s)
+        |s, a, b| _mm512_fmadd_ps(a, b, s),
+        _mm512_reduce_add_ps
     );
     vector!(
         F64x8,
@@ -214,7 +243,8 @@ mod x86 {
         |p, m| _mm512_maskz_loadu_pd(m, p),
         |q, k, v| _mm512_mask_storeu_pd(q, k, v),
         _mm512_add_pd,
-        |s, a, b| _mm512_fmadd_pd(a, b, s)
+        |s, a, b| _mm512_fmadd_pd(a, b, s),
+        _mm512_reduce_add_pd
     );
     vector!(
         I32x16,
@@ -231,7 +261,8 @@ mod x86 {
         |p, m| _mm512_maskz_loadu_epi32(m, p),
         |q, k, v| _mm512_mask_storeu_epi32(q, k, v),
         _mm512_add_epi32,
-        |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b))
+        |s, a, b| _mm512_add_epi32(s, _mm512_mullo_epi32(a, b)),
+        _mm512_reduce_add_epi32
     );
     vector!(
         I64x8,
@@ -248,7 +279,8 @@ mod x86 {
         |p, m| _mm512_maskz_loadu_epi64(m, p),
         |q, k, v| _mm512_mask_storeu_epi64(q, k, v),
         _mm512_add_epi64,
-        |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b))
+        |s, a, b| _mm512_add_epi64(s, _mm512_mullo_epi64(a, b)),
+        _mm512_reduce_add_epi64
     );
     vector!(
         F32x8,

@@ -182,7 +182,7 @@ macro_rules! integers {
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::by_columns(op, len, width, x, row, out, |sum: $t| sum.div(super::cast::Cast::cast(len as i64))) }
+                unsafe { super::columns::by_columns(op, len, width, x, row, out, |sum: $t| sum.div(super::cast::Cast::cast(len as i64))) }
             }
         }
     )*};
@@ -274,7 +274,7 @@ macro_rules! floats {
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::by_columns(op, len, width, x, row, out, |sum: $t| sum / len as $t) }
+                unsafe { super::columns::by_columns(op, len, width, x, row, out, |sum: $t| sum / len as $t) }
             }
         }
 
@@ -356,7 +356,7 @@ macro_rules! halves {
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::by_column(op, len, width, x, row, out) }
+                unsafe { super::columns::by_column(op, len, width, x, row, out) }
             }
         }
 

@@ -8,6 +8,7 @@
 //! Outputs are written, never read, so they may be uninitialised. Where a function says so, the
 //! output may be one of the inputs.
 
+pub(crate) mod columns;
 pub(crate) mod dispatch;
 mod level;
 pub(crate) mod loops;

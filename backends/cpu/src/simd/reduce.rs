@@ -1,6 +1,7 @@
 //! Sums, means and extremes along one of three collapsed dimensions.
 
 use super::cast::Cast;
+use super::columns::COLUMNS;
 use super::dispatch::{Kernel, dispatch};
 use super::element::{Float, Number};
 use super::{Shared, level, walk};
@@ -69,9 +70,6 @@ pub unsafe fn reduce<T: Number>(
 const RUN: usize = 8192;
 /// Independent partial results.
 const LANES: usize = 64;
-/// Columns folded side by side.
-pub(crate) const COLUMNS: usize = 256;
-
 struct Fold<'a, T, F> {
     x: &'a [T],
     start: T,
@@ -83,27 +81,64 @@ impl<T: Copy, F: Fn(T, T) -> T> Kernel for Fold<'_, T, F> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> T {
-        let mut lanes = [self.start; LANES];
         let (blocks, rest) = self.x.as_chunks::<LANES>();
+        let mut lanes = [self.start; LANES];
         for block in blocks {
-            for (lane, &v) in lanes.iter_mut().zip(block) {
-                *lane = (self.f)(*lane, v);
-            }
+            prefetch(block);
+            lanes = pairs(&lanes, block, &self.f);
         }
-        for (lane, &v) in lanes.iter_mut().zip(rest) {
+        if rest.is_empty() {
+            return total(lanes, self.f);
+        }
+        // A copy: lanes that are reached by a number which the compiler does not know would leave the registers.
+        let mut partial = lanes;
+        for (lane, &v) in partial.iter_mut().zip(rest) {
             *lane = (self.f)(*lane, v);
         }
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            let (low, high) = lanes.split_at_mut(width);
-            for (x, &y) in low.iter_mut().zip(high.iter()) {
-                *x = (self.f)(*x, y);
-            }
-        }
-        let [result, ..] = lanes;
-        result
+        total(partial, self.f)
     }
+}
+
+/// Asks for what lies some blocks further on: where memory is the limit, the processor alone asks too late.
+#[inline(always)]
+fn prefetch<T>(block: &[T; LANES]) {
+    let _ = block;
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..size_of::<[T; LANES]>() / 64 {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at = block.as_ptr().cast::<i8>().wrapping_add(2048 + 64 * line);
+        // SAFETY: every processor of the target has the instruction, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
+    }
+}
+
+/// Folds two arrays into one.
+///
+/// A new array instead of one that changes: only so does the compiler keep it in registers.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "both have `N` elements")]
+fn pairs<T: Copy, const N: usize>(x: &[T; N], y: &[T; N], f: impl Fn(T, T) -> T) -> [T; N] {
+    std::array::from_fn(|i| f(x[i], y[i]))
+}
+
+/// Folds all lanes, halves onto halves.
+#[inline(always)]
+fn total<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    let lanes: [T; LANES / 2] = halved(lanes, &f);
+    let lanes: [T; LANES / 4] = halved(lanes, &f);
+    let lanes: [T; LANES / 8] = halved(lanes, &f);
+    let [a, b, c, d] = halved(lanes, &f);
+    f(f(a, c), f(b, d))
+}
+
+#[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "`x` has twice as many elements as the result, or it does not compile"
+)]
+fn halved<T: Copy, const N: usize, const HALF: usize>(x: [T; N], f: impl Fn(T, T) -> T) -> [T; HALF] {
+    const { assert!(N == 2 * HALF) };
+    std::array::from_fn(|i| f(x[i], x[i + HALF]))
 }
 
 /// Folds contiguous elements in an order that depends on their number alone.
@@ -172,104 +207,6 @@ unsafe fn extreme<T: Number>(op: Reduce, n: usize, x: *const T, stride: isize) -
             Reduce::Max => strided(n, x, stride, *x, T::max),
             _ => strided(n, x, stride, *x, T::min),
         }
-    }
-}
-
-struct Columns<'a, T, F> {
-    sums: &'a mut [T],
-    row: &'a [T],
-    f: F,
-}
-
-impl<T: Copy, F: Fn(T, T) -> T> Kernel for Columns<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        for (sum, &v) in self.sums.iter_mut().zip(self.row) {
-            *sum = (self.f)(*sum, v);
-        }
-    }
-}
-
-/// Folds `len` rows of `width` columns into `sums`, pairwise where they are many.
-///
-/// # Safety
-///
-/// `x` covers the rows, `row` elements apart; `width <= COLUMNS`; `sums` holds `width` elements.
-unsafe fn columns<T: Number>(
-    len: usize,
-    width: usize,
-    x: *const T,
-    row: isize,
-    sums: *mut T,
-    f: impl Fn(T, T) -> T + Copy,
-) {
-    // SAFETY: this function's contract; the other half has room of its own.
-    unsafe {
-        if len > 128 {
-            let half = len / 2;
-            let mut other = [T::default(); COLUMNS];
-            columns(half, width, x, row, sums, f);
-            columns(len - half, width, x.offset(half as isize * row), row, other.as_mut_ptr(), f);
-            let sums = std::slice::from_raw_parts_mut(sums, width);
-            return dispatch(level(), Columns { sums, row: other.split_at(width).0, f });
-        }
-        std::ptr::copy_nonoverlapping(x, sums, width);
-        let sums = std::slice::from_raw_parts_mut(sums, width);
-        for l in 1..len {
-            let row = std::slice::from_raw_parts(x.offset(l as isize * row), width);
-            dispatch(level(), Columns { sums, row, f });
-        }
-    }
-}
-
-/// Reduces columns of a type whose sums are of that type; `mean` divides a sum.
-///
-/// # Safety
-///
-/// As for [`columns`], with `out` for the sums.
-pub(crate) unsafe fn by_columns<T: Number>(
-    op: Reduce,
-    len: usize,
-    width: usize,
-    x: *const T,
-    row: isize,
-    out: *mut T,
-    mean: impl Fn(T) -> T,
-) {
-    // SAFETY: this function's contract.
-    unsafe {
-        match op {
-            Reduce::Max => columns(len, width, x, row, out, T::max),
-            Reduce::Min => columns(len, width, x, row, out, T::min),
-            Reduce::Sum => columns(len, width, x, row, out, T::add),
-            Reduce::Mean => {
-                columns(len, width, x, row, out, T::add);
-                for sum in std::slice::from_raw_parts_mut(out, width) {
-                    *sum = mean(*sum);
-                }
-            }
-        }
-    }
-}
-
-/// Reduces 16-bit columns one by one, with sums in `f32`.
-///
-/// # Safety
-///
-/// As for [`by_columns`].
-pub(crate) unsafe fn by_column<T: Number>(
-    op: Reduce,
-    len: usize,
-    width: usize,
-    x: *const T,
-    row: isize,
-    out: *mut T,
-) {
-    for j in 0..width {
-        // SAFETY: column `j` has `len` elements.
-        unsafe { out.add(j).write(T::reduce(op, len, x.add(j), row)) };
     }
 }
 

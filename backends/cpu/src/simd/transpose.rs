@@ -22,92 +22,117 @@ pub unsafe fn transpose<T: Copy>(
     src: *const T,
     src_row: usize,
 ) {
-    let square = Square::<T>::of(level());
     let shared = Shared((dst, src));
     walk::split(cols.div_ceil(BLOCK), rows * BLOCK, 1 << 17, |from, to| {
         let (dst, src) = shared.get();
-        for block in from..to {
-            let (left, right) = (block * BLOCK, cols.min(block * BLOCK + BLOCK));
+        for at in from..to {
+            let (left, right) = (at * BLOCK, cols.min(at * BLOCK + BLOCK));
             for top in (0..rows).step_by(BLOCK) {
                 let end = rows.min(top + BLOCK);
                 // SAFETY: this function's contract; the block lies in the matrix.
                 unsafe {
                     let (dst, src) = (dst.add(left * dst_row + top), src.add(top * src_row + left));
-                    square.block(end - top, right - left, dst, dst_row, src, src_row);
+                    block::<T, false>(end - top, right - left, dst, dst_row, src, src_row);
                 }
             }
         }
     });
 }
 
-/// Transposes one square of registers: `dst`, `dst_row`, `src`, `src_row`.
-type Registers<T> = unsafe fn(*mut T, usize, *const T, usize);
-
-/// How the inside of a block is transposed.
-struct Square<T> {
-    side: usize,
-    registers: Option<Registers<T>>,
+/// Does what [`transpose`] does on this thread, along the rows of the source or else of the destination: best along
+/// those that are far apart.
+///
+/// # Safety
+///
+/// As for [`transpose`].
+pub(crate) unsafe fn block<T: Copy, const SOURCE: bool>(
+    rows: usize,
+    cols: usize,
+    dst: *mut T,
+    dst_row: usize,
+    src: *const T,
+    src_row: usize,
+) {
+    // SAFETY: this function's contract.
+    unsafe { squares::<T, SOURCE>(forms(size_of::<T>(), level()), rows, cols, dst, dst_row, src, src_row) }
 }
 
-impl<T: Copy> Square<T> {
-    fn of(level: Level) -> Self {
-        let _ = level;
-        #[cfg(target_arch = "x86_64")]
-        if level >= Level::Avx2 {
-            // The forms move bits, whatever type has that size.
-            if size_of::<T>() == 4 {
-                // SAFETY: the level says that the processor has AVX2, and whoever calls a form names a whole square of
-                // 8 by 8 elements at both ends, which are as wide as those it moves.
-                let f: Registers<T> = |dst, dst_row, src, src_row| unsafe {
-                    x86::four(dst.cast(), dst_row, src.cast(), src_row)
-                };
-                return Self { side: 8, registers: Some(f) };
-            }
-            if size_of::<T>() == 8 {
-                // SAFETY: the level says that the processor has AVX2, and whoever calls a form names a whole square of
-                // 4 by 4 elements at both ends, which are as wide as those it moves.
-                let f: Registers<T> = |dst, dst_row, src, src_row| unsafe {
-                    x86::eight(dst.cast(), dst_row, src.cast(), src_row)
-                };
-                return Self { side: 4, registers: Some(f) };
-            }
-        }
-        Self { side: 0, registers: None }
-    }
+/// Transposes a square that registers hold.
+struct Form {
+    side: usize,
+    /// Takes `dst`, `dst_row`, `src`, `src_row`; distances in elements.
+    run: unsafe fn(*mut u8, usize, *const u8, usize),
+}
 
-    /// # Safety
-    ///
-    /// `src` holds `rows` rows of `cols` elements, `dst` the reverse.
-    unsafe fn block(
-        &self,
-        rows: usize,
-        cols: usize,
-        dst: *mut T,
-        dst_row: usize,
-        src: *const T,
-        src_row: usize,
-    ) {
-        let (mut whole_rows, mut whole_cols) = (0, 0);
-        if let Some(registers) = self.registers {
-            (whole_rows, whole_cols) = (rows / self.side * self.side, cols / self.side * self.side);
-            for j in (0..whole_cols).step_by(self.side) {
-                for i in (0..whole_rows).step_by(self.side) {
-                    // SAFETY: the square lies in the block.
-                    unsafe {
-                        registers(dst.add(j * dst_row + i), dst_row, src.add(i * src_row + j), src_row)
-                    };
-                }
+/// Returns the forms for elements of `size` bytes, whatever their type, those of larger squares first.
+fn forms(size: usize, level: Level) -> &'static [Form] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY of each: the level says that the processor has the instructions, and whoever calls a form names a whole
+        // square at both ends, of elements as wide as those it moves.
+        const SIXTEEN: Form = Form {
+            side: 16,
+            run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
+        };
+        const EIGHT: Form = Form {
+            side: 8,
+            run: |to, to_row, x, row| unsafe { x86::eight(to.cast(), to_row, x.cast(), row) },
+        };
+        const FOUR: Form = Form {
+            side: 4,
+            run: |to, to_row, x, row| unsafe { x86::four(to.cast(), to_row, x.cast(), row) },
+        };
+        match (size, level) {
+            (4, Level::Avx512) => return &[SIXTEEN, EIGHT],
+            (4, Level::Avx2) => return &[EIGHT],
+            (8, Level::Avx512 | Level::Avx2) => return &[FOUR],
+            _ => {}
+        }
+    }
+    let _ = (size, level);
+    &[]
+}
+
+/// Transposes by squares of the first form, and what is left by those of the others, at last one by one.
+///
+/// # Safety
+///
+/// As for [`transpose`]; the processor has what the forms need.
+unsafe fn squares<T: Copy, const SOURCE: bool>(
+    forms: &[Form],
+    rows: usize,
+    cols: usize,
+    dst: *mut T,
+    dst_row: usize,
+    src: *const T,
+    src_row: usize,
+) {
+    let Some((&Form { side, run }, others)) = forms.split_first() else {
+        for j in 0..cols {
+            for i in 0..rows {
+                // SAFETY: the element lies in the matrix.
+                unsafe { dst.add(j * dst_row + i).write(*src.add(i * src_row + j)) };
             }
         }
-        let one = |i: usize, j: usize| {
-            // SAFETY: the element lies in the block.
-            unsafe { dst.add(j * dst_row + i).write(*src.add(i * src_row + j)) }
-        };
-        for j in 0..whole_cols {
-            (whole_rows..rows).for_each(|i| one(i, j));
+        return;
+    };
+    let (whole_rows, whole_cols) = (rows / side * side, cols / side * side);
+    // SAFETY: the squares, the rows below them and the columns beside all of these lie in the matrix.
+    unsafe {
+        let (outer, inner) = if SOURCE { (whole_rows, whole_cols) } else { (whole_cols, whole_rows) };
+        for x in (0..outer).step_by(side) {
+            for y in (0..inner).step_by(side) {
+                let (i, j) = if SOURCE { (x, y) } else { (y, x) };
+                run(dst.add(j * dst_row + i).cast(), dst_row, src.add(i * src_row + j).cast(), src_row);
+            }
         }
-        for j in whole_cols..cols {
-            (0..rows).for_each(|i| one(i, j));
+        if whole_rows < rows {
+            let (dst, src) = (dst.add(whole_rows), src.add(whole_rows * src_row));
+            squares::<T, SOURCE>(others, rows - whole_rows, whole_cols, dst, dst_row, src, src_row);
+        }
+        if whole_cols < cols {
+            let (dst, src) = (dst.add(whole_cols * dst_row), src.add(whole_cols));
+            squares::<T, SOURCE>(others, rows, cols - whole_cols, dst, dst_row, src, src_row);
         }
     }
 }
@@ -118,9 +143,45 @@ mod x86 {
 
     /// # Safety
     ///
+    /// Sixteen rows of sixteen elements on both sides; the processor has AVX-512 F.
+    #[target_feature(enable = "avx512f")]
+    pub(super) unsafe fn sixteen(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
+        // SAFETY: this function's contract.
+        let row = |i: usize| unsafe { _mm512_loadu_ps(src.add(i * src_row)) };
+        // Four rows, transposed within each 16 bytes: column `4 * l + v` lies in 16 bytes `l` of register `v`.
+        let four = |i: usize| {
+            let (r0, r1, r2, r3) = (row(i), row(i + 1), row(i + 2), row(i + 3));
+            let (a, b) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));
+            let (c, d) = (_mm512_unpacklo_ps(r2, r3), _mm512_unpackhi_ps(r2, r3));
+            [
+                _mm512_shuffle_ps::<0x44>(a, c),
+                _mm512_shuffle_ps::<0xee>(a, c),
+                _mm512_shuffle_ps::<0x44>(b, d),
+                _mm512_shuffle_ps::<0xee>(b, d),
+            ]
+        };
+        let (top, upper, lower, bottom) = (four(0), four(4), four(8), four(12));
+        for (v, (((a, b), c), d)) in top.into_iter().zip(upper).zip(lower).zip(bottom).enumerate() {
+            let (ab, cd) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0x44>(c, d));
+            let (ef, gh) = (_mm512_shuffle_f32x4::<0xee>(a, b), _mm512_shuffle_f32x4::<0xee>(c, d));
+            let columns = [
+                _mm512_shuffle_f32x4::<0x88>(ab, cd),
+                _mm512_shuffle_f32x4::<0xdd>(ab, cd),
+                _mm512_shuffle_f32x4::<0x88>(ef, gh),
+                _mm512_shuffle_f32x4::<0xdd>(ef, gh),
+            ];
+            for (l, column) in columns.into_iter().enumerate() {
+                // SAFETY: as above.
+                unsafe { _mm512_storeu_ps(dst.add((4 * l + v) * dst_row), column) };
+            }
+        }
+    }
+
+    /// # Safety
+    ///
     /// Eight rows of eight elements on both sides; the processor has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn four(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
+    pub(super) unsafe fn eight(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
         // SAFETY: this function's contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_ps(src.add(i * src_row + j)) };
         // Rows i and i + 4 share a register, so that only neighbours within 16 bytes need to move.
@@ -146,7 +207,7 @@ mod x86 {
     ///
     /// Four rows of four elements on both sides; the processor has AVX2.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn eight(dst: *mut f64, dst_row: usize, src: *const f64, src_row: usize) {
+    pub(super) unsafe fn four(dst: *mut f64, dst_row: usize, src: *const f64, src_row: usize) {
         // SAFETY: this function's contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_pd(src.add(i * src_row + j)) };
         let pair = |i: usize, j: usize| _mm256_set_m128d(half(i + 2, j), half(i, j));

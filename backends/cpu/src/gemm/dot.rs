@@ -1,0 +1,146 @@
+//! The other innermost product: rows times columns that are both contiguous, kept as sums of vectors and added up last.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+#[cfg(target_arch = "x86_64")]
+use super::stream::AHEAD;
+use super::vector::Vector;
+
+/// The operands of the dot products of some rows with `n` columns: `k` elements each, and where the results go; distances
+/// in elements.
+#[derive(Debug)]
+pub(crate) struct Args<T> {
+    pub(crate) k: usize,
+    pub(crate) n: usize,
+    pub(crate) a: *const T,
+    pub(crate) a_row: isize,
+    pub(crate) b: *const T,
+    pub(crate) b_col: isize,
+    pub(crate) c: *mut T,
+    pub(crate) c_row: usize,
+    pub(crate) c_col: usize,
+}
+
+/// Computes the dot products of a fixed number of rows with all columns.
+pub(crate) type Dots<T> = unsafe fn(&Args<T>);
+
+/// How many columns are taken at once with that many rows. One row is limited by memory, of which two streams are followed best.
+pub(crate) const fn columns(rows: usize) -> usize {
+    if rows == 1 { 2 } else { 4 }
+}
+
+/// # Safety
+///
+/// The operands cover `ROWS` rows and the columns, and so many results.
+#[inline(always)]
+pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
+    args: &Args<V::Item>,
+) {
+    let mut j = 0;
+    while j < args.n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if args.n - j >= COLUMNS {
+                group::<V, ROWS, COLUMNS, RUN>(args, j);
+                j += COLUMNS;
+            } else {
+                group::<V, ROWS, 1, RUN>(args, j);
+                j += 1;
+            }
+        }
+    }
+}
+
+/// Does some columns from `first` on.
+///
+/// # Safety
+///
+/// As for [`dots`]; there are so many columns.
+#[inline(always)]
+unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
+    args: &Args<V::Item>,
+    first: usize,
+) {
+    let &Args { k, a, a_row, b_col, c_row, c_col, .. } = args;
+    let lanes = V::LANES;
+    // SAFETY: the caller's promise covers each access: the last, partial vector is masked, and prefetching reads
+    // nothing.
+    unsafe {
+        let (b, c) = (args.b.offset(first as isize * b_col), args.c.add(first * c_col));
+        let mut sums = [[[V::zero(); RUN]; COLUMNS]; ROWS];
+        // A short first vector keeps the others from straddling lines.
+        let mut p = if ROWS == 1 { b.align_offset(64).min(lanes - 1).min(k) } else { 0 };
+        if p > 0 {
+            part(args, b, &mut sums, 0, p);
+        }
+        while p + RUN * lanes <= k {
+            for h in 0..RUN {
+                let at = p + h * lanes;
+                let mut right = [V::zero(); COLUMNS];
+                for (j, right) in right.iter_mut().enumerate() {
+                    let from = b.offset(j as isize * b_col).add(at);
+                    #[cfg(target_arch = "x86_64")]
+                    if ROWS == 1 {
+                        _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
+                    }
+                    *right = V::load(from);
+                }
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let left = V::load(a.offset(i as isize * a_row).add(at));
+                    for (runs, right) in sums.iter_mut().zip(right) {
+                        if let Some(sum) = runs.get_mut(h) {
+                            *sum = sum.mul_add(left, right);
+                        }
+                    }
+                }
+            }
+            p += RUN * lanes;
+        }
+        while p < k {
+            let n = lanes.min(k - p);
+            part(args, b, &mut sums, p, n);
+            p += n;
+        }
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (j, runs) in sums.into_iter().enumerate() {
+                let mut sum = V::zero();
+                for run in runs {
+                    sum = sum.add(run);
+                }
+                c.add(i * c_row + j * c_col).write(sum.total());
+            }
+        }
+    }
+}
+
+/// Adds the products of the elements from `p` to `p + n`, at most a vector of them, with the columns from `b` on.
+///
+/// # Safety
+///
+/// As for [`group`]; `p + n <= k`.
+#[inline(always)]
+unsafe fn part<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
+    args: &Args<V::Item>,
+    b: *const V::Item,
+    sums: &mut [[[V; RUN]; COLUMNS]; ROWS],
+    p: usize,
+    n: usize,
+) {
+    // SAFETY: the caller's promise; what lies beyond is masked.
+    unsafe {
+        let mask = V::mask(n);
+        let mut right = [V::zero(); COLUMNS];
+        for (j, right) in right.iter_mut().enumerate() {
+            *right = V::load_some(b.offset(j as isize * args.b_col).add(p), mask);
+        }
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let left = V::load_some(args.a.offset(i as isize * args.a_row).add(p), mask);
+            for (runs, right) in sums.iter_mut().zip(right) {
+                if let Some(sum) = runs.first_mut() {
+                    *sum = sum.mul_add(left, right);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Reductions across rows: neighbours in memory belong to different results, which are folded side by side.
+
+use super::dispatch::{Kernel, dispatch};
+use super::element::Number;
+use super::level;
+use super::reduce::Reduce;
+
+/// Columns folded side by side.
+pub(crate) const COLUMNS: usize = 512;
+/// Rows that are folded into columns at once.
+const ROWS: usize = 4;
+
+struct Columns<'a, T, F, const N: usize> {
+    sums: &'a mut [T],
+    rows: [&'a [T]; N],
+    f: F,
+}
+
+impl<T: Copy, F: Fn(T, T) -> T, const N: usize> Kernel for Columns<'_, T, F, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let n = self.sums.len();
+        // Slices of one length need no checks in the loop.
+        let rows = self.rows.map(|row| row.split_at(n.min(row.len())).0);
+        if rows.iter().any(|row| row.len() < n) {
+            return;
+        }
+        for (j, sum) in self.sums.iter_mut().enumerate() {
+            *sum = rows.iter().fold(*sum, |sum, row| row.get(j).map_or(sum, |&v| (self.f)(sum, v)));
+        }
+    }
+}
+
+/// Folds `len` rows of `width` columns into `sums`, pairwise where they are many.
+///
+/// # Safety
+///
+/// `x` covers the rows, `row` elements apart; `width <= COLUMNS`; `sums` holds `width` elements.
+unsafe fn columns<T: Number>(
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    sums: *mut T,
+    f: impl Fn(T, T) -> T + Copy,
+) {
+    // SAFETY: this function's contract; the other half has room of its own.
+    unsafe {
+        if len > 128 {
+            let half = len / 2;
+            let mut other = [T::default(); COLUMNS];
+            columns(half, width, x, row, sums, f);
+            columns(len - half, width, x.offset(half as isize * row), row, other.as_mut_ptr(), f);
+            let sums = std::slice::from_raw_parts_mut(sums, width);
+            return dispatch(level(), Columns { sums, rows: [other.split_at(width).0], f });
+        }
+        std::ptr::copy_nonoverlapping(x, sums, width);
+        let sums = std::slice::from_raw_parts_mut(sums, width);
+        let row = |l: usize| std::slice::from_raw_parts(x.offset(l as isize * row), width);
+        let mut l = 1;
+        while l + ROWS <= len {
+            dispatch(
+                level(),
+                Columns::<_, _, ROWS> { sums: &mut *sums, rows: std::array::from_fn(|i| row(l + i)), f },
+            );
+            l += ROWS;
+        }
+        while l < len {
+            dispatch(level(), Columns { sums: &mut *sums, rows: [row(l)], f });
+            l += 1;
+        }
+    }
+}
+
+/// Reduces columns of a type whose sums are of that type; `mean` divides a sum.
+///
+/// # Safety
+///
+/// As for [`columns`], with `out` for the sums.
+pub(crate) unsafe fn by_columns<T: Number>(
+    op: Reduce,
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    out: *mut T,
+    mean: impl Fn(T) -> T,
+) {
+    // SAFETY: this function's contract.
+    unsafe {
+        match op {
+            Reduce::Max => columns(len, width, x, row, out, T::max),
+            Reduce::Min => columns(len, width, x, row, out, T::min),
+            Reduce::Sum => columns(len, width, x, row, out, T::add),
+            Reduce::Mean => {
+                columns(len, width, x, row, out, T::add);
+                for sum in std::slice::from_raw_parts_mut(out, width) {
+                    *sum = mean(*sum);
+                }
+            }
+        }
+    }
+}
+
+/// Reduces 16-bit columns one by one, with sums in `f32`.
+///
+/// # Safety
+///
+/// As for [`by_columns`].
+pub(crate) unsafe fn by_column<T: Number>(
+    op: Reduce,
+    len: usize,
+    width: usize,
+    x: *const T,
+    row: isize,
+    out: *mut T,
+) {
+    for j in 0..width {
+        // SAFETY: column `j` has `len` elements.
+        unsafe { out.add(j).write(T::reduce(op, len, x.add(j), row)) };
+    }
+}
