@@ -259,7 +259,9 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let condition = |contents: Option<&Contents>| contents.and_then(Contents::only).and_then(Entry::int);
     let begins = if at.has(1) { condition(at.contents(1)) } else { Some(1) };
     let goes_on = condition(body.contents.first().and_then(Option::as_ref));
-    let limit = at.has(0).then(|| at.extent_or_less(0));
+    // A number of rounds that nobody takes stands for one that is not known.
+    let taken = |n: Dim| if matches!(n, Dim::Known(n) if n > i32::MAX as usize) { Dim::Unknown } else { n };
+    let limit = at.has(0).then(|| taken(at.extent_or_less(0)));
     let rounds = match (begins, goes_on, limit) {
         (Some(0), _, _) => Dim::Known(0),
         (Some(1), Some(1), Some(limit)) => limit,

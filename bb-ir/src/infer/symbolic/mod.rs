@@ -16,6 +16,7 @@ mod learned;
 mod movement;
 mod numbers;
 mod operators;
+mod parts;
 mod products;
 mod rules;
 mod windows;

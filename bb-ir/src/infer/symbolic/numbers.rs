@@ -75,7 +75,7 @@ pub(super) fn binary(
                 told(compare(op, &order)?)
             }
         },
-        // Both of a comparison by order with nothing known, but also of an operator that is not followed.
+        // One is not known, or they are of two kinds.
         _ => match op {
             "Add" | "Sum" | "Sub" | "Mul" | "Div" | "Mod" | "Min" | "Max" | "Pow" | "And" | "Or" | "Xor" => {
                 either_way(op, a, b)

@@ -4,7 +4,7 @@
 //! mean the same; where it would grow beyond a few terms it is given up. What it says is exact for every value of the
 //! names: nothing is rounded, and nothing is assumed but that an extent is not negative.
 
-use std::fmt;
+mod text;
 
 /// The most names and parts of one formula.
 const MOST: usize = 24;
@@ -326,51 +326,6 @@ impl Factor {
     }
 }
 
-impl fmt::Display for Formula {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, term) in self.terms.iter().enumerate() {
-            let sign = if term.times < 0 { "-" } else { "+" };
-            match i {
-                0 if term.times < 0 => f.write_str("-")?,
-                0 => {}
-                _ => write!(f, " {sign} ")?,
-            }
-            let times = term.times.unsigned_abs();
-            if times != 1 {
-                write!(f, "{times}*")?;
-            }
-            for (j, factor) in term.factors.iter().enumerate() {
-                if j > 0 {
-                    f.write_str("*")?;
-                }
-                write!(f, "{factor}")?;
-            }
-        }
-        match (self.terms.is_empty(), self.constant) {
-            (true, c) => write!(f, "{c}"),
-            (false, 0) => Ok(()),
-            (false, c) if c < 0 => write!(f, " - {}", c.unsigned_abs()),
-            (false, c) => write!(f, " + {c}"),
-        }
-    }
-}
-
-impl fmt::Display for Factor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // What is no word is told from the formula around it.
-            Factor::Name(name) if name.chars().all(|c| c.is_alphanumeric() || "_.:/".contains(c)) => {
-                f.write_str(name)
-            }
-            Factor::Name(name) => write!(f, "({name})"),
-            Factor::Quotient(a, by) if a.only_name().is_some() => write!(f, "floor({a}/{by})"),
-            Factor::Quotient(a, by) => write!(f, "floor(({a})/{by})"),
-            Factor::Greater(a, b) => write!(f, "max({a}, {b})"),
-            Factor::Lesser(a, b) => write!(f, "min({a}, {b})"),
-        }
-    }
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -378,10 +333,6 @@ mod tests {
 
     fn n() -> Formula {
         Formula::name("n")
-    }
-
-    fn m() -> Formula {
-        Formula::name("m")
     }
 
     fn plus(f: &Formula, by: i64) -> Formula {
@@ -393,7 +344,8 @@ mod tests {
         let square = plus(&n(), 1).times(&plus(&n(), -1)).unwrap();
         assert_eq!(square, plus(&n().times(&n()).unwrap(), -1));
         assert_eq!(square.to_string(), "n*n - 1");
-        assert_eq!(n().plus(&m()), m().plus(&n()));
+        let m = Formula::name("m");
+        assert_eq!(n().plus(&m), m.plus(&n()));
         assert_eq!(n().minus(&n()), Some(Formula::from(0)));
         assert_eq!(n().scaled(-2).unwrap().to_string(), "-2*n");
     }
@@ -418,7 +370,7 @@ mod tests {
 
     #[test]
     fn exact_quotients_have_no_remainder() {
-        let total = n().plus(&m()).unwrap();
+        let total = n().plus(&Formula::name("m")).unwrap();
         let whole = total.scaled(512).unwrap().times(&n()).unwrap();
         assert_eq!(whole.exact_div(&total), Some(n().scaled(512).unwrap()));
         assert_eq!(whole.exact_div(&n().scaled(64).unwrap()), total.scaled(8));
