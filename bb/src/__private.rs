@@ -1,6 +1,5 @@
 //! What the macros of `bb` expand to; no promise of stability.
 
-pub use crate::call::primitive as call_primitive;
 pub use crate::contract::one_node;
 pub use crate::plan::compile_whole_graph;
 pub use bb_ir as ir;

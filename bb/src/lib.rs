@@ -27,6 +27,7 @@ pub use bb_ir::{
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
+pub use call::primitive as call;
 pub use contract::{
     Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity, Later,
     Outputs, Port, SlotValue, Tensor,

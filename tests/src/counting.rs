@@ -1,6 +1,5 @@
 //! A backend that counts the tensors alive and the operations run; the reference backend computes.
 
-use bb::__private::{operand, operands, outputs};
 use bb::{Backend, DataType, Outputs, Primitive, TensorData, ir::op::Param};
 use bb_reference::Reference;
 use std::sync::Arc;
@@ -82,34 +81,16 @@ impl Counting {
     ) -> Result<Outputs<Counted>, bb_reference::Error> {
         self.0.operations.fetch_add(1, Ordering::SeqCst);
         let inputs: Vec<Option<&Inner>> = inputs.iter().map(|x| x.map(|x| &x.0.tensor)).collect();
-        let results = bb::__private::call_primitive(&Reference, op, &inputs, params)?;
+        let results = bb::call(&Reference, op, &inputs, params)?;
         Ok(results.into_iter().map(|x| self.count(x)).collect())
     }
-}
-
-/// Writes the primitives: each counts, and asks the reference.
-macro_rules! forward {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => { $(
-        fn $method(&self $(, $input: bb::__input_type!($kind))* $($(, $param: bb::ir::param_type!($pkind))+)?)
-            -> Result<bb::__output_type!($output), bb_reference::Error> {
-            let outputs = self.apply(
-                Primitive::$name,
-                &operands(&[$( operand::$kind($input) ),*]),
-                &[$($( bb::ir::param_value!($pkind, $param) ),+)?],
-            )?;
-            outputs::$output::<Self>(outputs)
-        }
-    )* };
 }
 
 impl Backend for Counting {
     type Tensor = Counted;
     type Error = bb_reference::Error;
 
-    bb::ir::for_each_primitive!(forward);
+    bb::forward_to_call!(Self::apply);
 
     fn to_host(&self, x: &Counted) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(&x.0.tensor)

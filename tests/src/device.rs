@@ -4,7 +4,6 @@
 //! host, the backend has neither `Default` nor serde, and a whole graph is answered later. The worker
 //! computes by the reference backend.
 
-use bb::__private::{operand, operands, outputs};
 use bb::{
     Backend, BackendAttrs, BoxError, CompletionHandle, ContractResponse, DataType, GraphProto, Outputs,
     Primitive, Shape, TensorData, ir::op::Param,
@@ -142,7 +141,7 @@ impl Device {
             let operands: Vec<Option<Inner>> =
                 ids.into_iter().map(|id| load(memory, id)).collect::<Result<_, _>>()?;
             let operands: Vec<Option<&Inner>> = operands.iter().map(Option::as_ref).collect();
-            let results = bb::__private::call_primitive(on, op, &operands, &params).map_err(operation)?;
+            let results = bb::call(on, op, &operands, &params).map_err(operation)?;
             Ok(store(memory, first, results))
         })?;
         Ok(made.into_iter().map(|made| self.handle(made)).collect())
@@ -176,29 +175,11 @@ fn operation(source: impl Into<BoxError>) -> DeviceError {
     DeviceError::Operation(source.into())
 }
 
-/// Writes the primitives: each is one job of the worker.
-macro_rules! forward {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => { $(
-        fn $method(&self $(, $input: bb::__input_type!($kind))* $($(, $param: bb::ir::param_type!($pkind))+)?)
-            -> Result<bb::__output_type!($output), DeviceError> {
-            let outputs = self.apply(
-                Primitive::$name,
-                &operands(&[$( operand::$kind($input) ),*]),
-                &[$($( bb::ir::param_value!($pkind, $param) ),+)?],
-            )?;
-            outputs::$output::<Self>(outputs)
-        }
-    )* };
-}
-
 impl Backend for Device {
     type Tensor = Handle;
     type Error = DeviceError;
 
-    bb::ir::for_each_primitive!(forward);
+    bb::forward_to_call!(Self::apply);
 
     fn to_host(&self, x: &Handle) -> Result<TensorData, DeviceError> {
         let id = x.0.id;

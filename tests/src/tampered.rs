@@ -1,6 +1,5 @@
 //! A backend of which a test takes a part away, or makes a part wrong; the reference backend computes the rest.
 
-use bb::__private::{operand, operands, outputs};
 use bb::{Backend, DataType, Outputs, Primitive, Tensor as _, TensorData, ir::op::Param};
 use bb_reference::{Error, Reference, Tensor};
 
@@ -20,7 +19,7 @@ impl Tampered {
     ) -> Result<Outputs<Tensor>, Error> {
         match (self.0)(op, inputs, params) {
             Some(result) => result,
-            None => bb::__private::call_primitive(&Reference, op, inputs, params),
+            None => bb::call(&Reference, op, inputs, params),
         }
     }
 }
@@ -42,29 +41,11 @@ pub fn refuse_others(
     Some(Err(Error::from(bb::Error::from(bb::ir::Error::Unsupported { op: op.spec().method, dtype: other }))))
 }
 
-/// Writes the primitives: each asks the hook first.
-macro_rules! forward {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => { $(
-        fn $method(&self $(, $input: bb::__input_type!($kind))* $($(, $param: bb::ir::param_type!($pkind))+)?)
-            -> Result<bb::__output_type!($output), Error> {
-            let outputs = self.apply(
-                Primitive::$name,
-                &operands(&[$( operand::$kind($input) ),*]),
-                &[$($( bb::ir::param_value!($pkind, $param) ),+)?],
-            )?;
-            outputs::$output::<Self>(outputs)
-        }
-    )* };
-}
-
 impl Backend for Tampered {
     type Tensor = Tensor;
     type Error = Error;
 
-    bb::ir::for_each_primitive!(forward);
+    bb::forward_to_call!(Self::apply);
 
     fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
         Reference.to_host(x)

@@ -3,7 +3,7 @@
 
 use bb::{
     Backend, BackendAttrs, BackendHandle, Backends, BoxError, CompletionHandle, ContractResponse, Error,
-    GraphProto, Registration, Registry, Runtime, TensorData, Value,
+    GraphProto, Outputs, Primitive, Registration, Registry, Runtime, TensorData, Value, ir::op::Param,
 };
 use bb_reference::Reference;
 use bb_tests::device::{Device, DeviceError};
@@ -101,24 +101,23 @@ fn a_kernel_error_keeps_its_source() {
 /// A backend whose `dispatch` loses the completer, and whose `exp` panics.
 struct Faulty;
 
-macro_rules! delegate {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => { $(
-        fn $method(&self $(, $input: bb::__input_type!($kind))* $($(, $param: bb::ir::param_type!($pkind))+)?)
-            -> Result<bb::__output_type!($output), bb_reference::Error> {
-            assert!(stringify!($method) != "exp", "exp is broken");
-            Reference.$method($($input,)* $($($param,)+)?)
-        }
-    )* };
+impl Faulty {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        assert!(op != Primitive::Exp, "exp is broken");
+        bb::call(&Reference, op, inputs, params)
+    }
 }
 
 impl Backend for Faulty {
     type Tensor = bb_reference::Tensor;
     type Error = bb_reference::Error;
 
-    bb::ir::for_each_primitive!(delegate);
+    bb::forward_to_call!(Self::call);
 
     fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
         Reference.to_host(x)

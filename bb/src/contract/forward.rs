@@ -46,7 +46,7 @@ pub fn one_node<B: Backend + ?Sized>(
 #[macro_export]
 macro_rules! forward_to_execute {
     ($run:path) => {
-        $crate::__private::for_each_primitive!($crate::__forward_all);
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
         $crate::__forward_execute!($run);
 
         fn compile(
@@ -67,7 +67,63 @@ macro_rules! forward_to_execute {
              operations that have no kernel"
         );
         // Else rustc would list every operation as missing, too.
-        $crate::__private::for_each_primitive!($crate::__forward_all);
+        $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
+    };
+}
+
+/// Writes the operations of a backend to which each of them is a call of one function, with the operation as a value.
+///
+/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty: for backends that send
+/// operations elsewhere, that wrap another backend, or that choose their kernels themselves. The function has the
+/// signature
+///
+/// ```text
+/// fn call(&self, op: bb::Primitive, inputs: &[Option<&Self::Tensor>], params: &[bb::ir::op::Param<'_>])
+///     -> Result<bb::Outputs<Self::Tensor>, Self::Error>
+/// ```
+///
+/// with operands and parameters in the order of the method's arguments, `None` where one is left out.
+///
+/// # Examples
+///
+/// A backend that counts the operations which another computes:
+///
+/// ```
+/// use bb::{Backend, Outputs, Primitive, TensorData, ir::op::Param};
+/// use std::sync::atomic::{AtomicUsize, Ordering};
+///
+/// struct Counting<B> {
+///     on: B,
+///     operations: AtomicUsize,
+/// }
+///
+/// impl<B: Backend> Counting<B> {
+///     fn call(
+///         &self,
+///         op: Primitive,
+///         inputs: &[Option<&B::Tensor>],
+///         params: &[Param<'_>],
+///     ) -> Result<Outputs<B::Tensor>, B::Error> {
+///         self.operations.fetch_add(1, Ordering::Relaxed);
+///         bb::call(&self.on, op, inputs, params)
+///     }
+/// }
+///
+/// impl<B: Backend> Backend for Counting<B> {
+///     type Tensor = B::Tensor;
+///     type Error = B::Error;
+///
+///     bb::forward_to_call!(Self::call);
+///
+///     fn to_host(&self, x: &B::Tensor) -> Result<TensorData, B::Error> {
+///         self.on.to_host(x)
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! forward_to_call {
+    ($call:path) => {
+        $crate::__private::for_each_primitive!($crate::__forward_all, $call);
     };
 }
 
@@ -92,21 +148,21 @@ macro_rules! __forward_execute {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_all {
-    ($( $(#[$doc:meta])*
+    ([$call:path] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
-        $( $crate::__forward_one!($name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output); )*
+        $( $crate::__forward_one!([$call] $name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output); )*
     };
 }
 
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forward_one {
-    ($name:ident $method:ident ($($input:ident : $kind:ident),*) ($($param:ident : $pkind:ident),*) $output:ident) => {
+    ([$call:path] $name:ident $method:ident ($($input:ident : $kind:ident),*) ($($param:ident : $pkind:ident),*) $output:ident) => {
         fn $method(&self $(, $input: $crate::__input_type!($kind))* $(, $param: $crate::__private::ir::param_type!($pkind))*)
             -> ::core::result::Result<$crate::__output_type!($output), Self::Error> {
-            let outputs = $crate::__private::one_node(
+            let outputs = $call(
                 self,
                 $crate::Primitive::$name,
                 &$crate::__private::operands(&[$( $crate::__private::operand::$kind($input) ),*]),
@@ -127,7 +183,7 @@ macro_rules! forward_method {
         #[macro_export]
         macro_rules! __forward_method {
             $( ($method) => {
-                $crate::__forward_one!($name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output);
+                $crate::__forward_one!([$crate::__private::one_node] $name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output);
             }; )*
             ($dollar other:ident) => {
                 ::core::compile_error!(::core::concat!(

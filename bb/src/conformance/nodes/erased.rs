@@ -44,33 +44,13 @@ impl Erased<'_> {
     }
 }
 
-/// Writes the primitives.
-macro_rules! erased {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
-        impl Backend for Erased<'_> {
-            type Tensor = Held;
-            type Error = Error;
+impl Backend for Erased<'_> {
+    type Tensor = Held;
+    type Error = Error;
 
-            $(
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
-                    -> Result<crate::__output_type!($output), Error> {
-                    let outputs = self.apply(
-                        Primitive::$name,
-                        &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
-                    )?;
-                    crate::call::unwrap_output!($output, stringify!($method), outputs)
-                }
-            )*
+    crate::forward_to_call!(Self::apply);
 
-            fn to_host(&self, x: &Held) -> Result<TensorData, Error> {
-                self.0.to_host(&x.0)
-            }
-        }
-    };
+    fn to_host(&self, x: &Held) -> Result<TensorData, Error> {
+        self.0.to_host(&x.0)
+    }
 }
-
-bb_ir::for_each_primitive!(erased);

@@ -72,33 +72,13 @@ impl<B: Backend> Guard<B> {
     }
 }
 
-/// Writes the primitives.
-macro_rules! guard {
-    ($( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
-        impl<B: Backend> Backend for Guard<B> {
-            type Tensor = B::Tensor;
-            type Error = GuardError;
+impl<B: Backend> Backend for Guard<B> {
+    type Tensor = B::Tensor;
+    type Error = GuardError;
 
-            $(
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
-                    -> Result<crate::__output_type!($output), Self::Error> {
-                    let outputs = self.apply(
-                        Primitive::$name,
-                        &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
-                    )?;
-                    crate::call::unwrap_output!($output, stringify!($method), outputs)
-                }
-            )*
+    crate::forward_to_call!(Self::apply);
 
-            fn to_host(&self, x: &B::Tensor) -> Result<TensorData, GuardError> {
-                self.backend.to_host(x).map_err(|error| GuardError::Backend(error.into()))
-            }
-        }
-    };
+    fn to_host(&self, x: &B::Tensor) -> Result<TensorData, GuardError> {
+        self.backend.to_host(x).map_err(|error| GuardError::Backend(error.into()))
+    }
 }
-
-bb_ir::for_each_primitive!(guard);
