@@ -3,12 +3,12 @@
 use crate::error::Result;
 use crate::{args, render};
 use bb::DataType;
-use bb::coverage::{Matrix, Row};
+use bb::coverage::{How, Matrix, Row};
 use std::process::ExitCode;
 
 pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
     let handle = bb::backend(&options.common.backend)?;
-    let matrix = Matrix::of(&**handle.runtime());
+    let matrix = Matrix::of(handle.runtime());
     if options.common.json {
         println!("{}", serde_json::to_string_pretty(&json(&matrix))?);
     } else if options.markdown {
@@ -55,28 +55,47 @@ fn markdown(matrix: &Matrix) -> String {
             out +=
                 &format!("{gap}| `{domain}` | since | on `{backend}` | element types |\n|---|---|---|---|\n");
         }
-        let (mut since, mut how, mut types) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut since, mut types) = (Vec::new(), Vec::new());
         for same in rows.chunk_by(alike) {
             let Some(first) = same.first() else { continue };
             let versions: Vec<String> = same.iter().map(|r| r.since.to_string()).collect();
             since.push(versions.join(", "));
-            how.push(first.how.to_string());
             types.push(match (&*first.served, &*first.refused) {
                 ([], []) => "as its function".to_owned(),
                 ([], _) => "none".to_owned(),
                 (served, _) => words(served),
             });
         }
-        how.dedup();
-        let [since, how, types] = [since, how, types].map(|cells| cells.join(" · "));
-        out += &format!("| {} | {since} | {how} | {types} |\n", row.name);
+        let [since, types] = [since, types].map(|cells| cells.join(" · "));
+        out += &format!("| {} | {since} | {} | {types} |\n", row.name, hows(rows));
     }
     out
 }
 
-/// Whether two versions of an operator are served alike.
+/// Whether two versions of an operator are served alike, in whatever number of operations.
 fn alike(a: &Row, b: &Row) -> bool {
-    (a.how, &a.served, &a.refused) == (b.how, &b.served, &b.refused)
+    same_way(a, b) && (&a.served, &a.refused) == (&b.served, &b.refused)
+}
+
+fn same_way(a: &Row, b: &Row) -> bool {
+    matches!((a.how, b.how), (How::Lowered(_), How::Lowered(_))) || a.how == b.how
+}
+
+/// Writes what runs the versions of an operator; for those that are lowered, to how many operations.
+fn hows(rows: &[Row]) -> String {
+    let cell = |same: &[Row]| {
+        let counts =
+            same.iter().filter_map(|row| if let How::Lowered(steps) = row.how { steps } else { None });
+        let (least, most) = counts.fold((usize::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+        match same.first().map(|row| row.how) {
+            Some(How::Lowered(_)) if least < most => format!("lowered ({least}–{most})"),
+            Some(How::Lowered(_)) if least == most => format!("lowered ({least})"),
+            Some(How::Lowered(_)) => "lowered".to_owned(),
+            Some(how) => how.to_string(),
+            None => String::new(),
+        }
+    };
+    rows.chunk_by(same_way).map(cell).collect::<Vec<_>>().join(" · ")
 }
 
 fn domain(name: &'static str) -> &'static str {

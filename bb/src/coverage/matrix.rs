@@ -1,12 +1,13 @@
 //! Every operator, in every version, on every element type: what runs it on a backend.
 
-use super::probe::Probe;
+use super::samples::Samples;
 use super::{How, how_version};
 use crate::BackendRuntime;
 use crate::ext::OpSet;
 use bb_ir::DataType;
-use bb_ir::op::{Family, Primitive};
+use bb_ir::op::Family;
 use bb_ir::opset;
+use std::sync::Arc;
 
 /// One version of an operator on a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,9 +18,10 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that brought this version.
     pub since: i64,
-    /// What runs it.
+    /// What runs it; how many operations it is lowered to are those of the call that was tried.
     pub how: How,
-    /// The element types that ONNX allows and the backend serves; empty where ONNX has no schema.
+    /// The element types that ONNX allows and the backend serves; empty where nothing is known: where ONNX has no schema,
+    /// and for operators that take maps.
     pub served: Vec<DataType>,
     /// The element types that ONNX allows and the backend does not serve.
     pub refused: Vec<DataType>,
@@ -27,9 +29,9 @@ pub struct Row {
 
 /// What runs every version of every operator on a backend.
 ///
-/// Element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The backend's own answer decides which it
-/// serves: a primitive is served on the types on which a call of it succeeds; what is made of primitives on the types
-/// on which every primitive that takes the type succeeds, and on the storage types that it can hold, move and cast.
+/// Element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The backend's own answer
+/// decides which it serves: for each version and type a small call of the operator runs on it, from the operands to the
+/// results on the host, with the natives of the backend and with all that the operator is lowered to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     /// The backend's name.
@@ -40,22 +42,33 @@ pub struct Matrix {
 
 impl Matrix {
     /// Asks a backend.
-    pub fn of(on: &dyn BackendRuntime) -> Matrix {
+    pub fn of(on: &Arc<dyn BackendRuntime>) -> Matrix {
         let natives = on.capabilities().families;
-        let probe = Probe::of(on);
+        let samples = Samples::read();
         let mut rows: Vec<Row> = opset::versions()
             .filter_map(|version| {
-                let allowed = version.types?;
-                let how = how(version.domain, version.name, version.since, &natives);
-                let primitive = Primitive::from_name(version.name).filter(|_| version.domain.is_empty());
-                let serves = |dtype: &DataType| match (how, primitive) {
-                    (How::Unsupported, _) => false,
-                    (_, Some(op)) => probe.takes(op, *dtype),
-                    (_, None) => probe.serves(*dtype),
-                };
-                let (served, refused) = allowed.into_iter().partition(serves);
                 let (domain, name, since) = (version.domain, version.name, version.since);
-                Some(Row { domain, name, since, how, served, refused })
+                let mut row = Row {
+                    domain,
+                    name,
+                    since,
+                    how: how(domain, name, since, &natives),
+                    served: Vec::new(),
+                    refused: Vec::new(),
+                };
+                for dtype in version.types? {
+                    let Some(sample) = samples.of(domain, name, since, dtype) else { continue };
+                    match sample.run(on, &natives, name) {
+                        Ok(steps) if row.how != How::Unsupported => {
+                            row.served.push(dtype);
+                            if let (How::Lowered(counted @ None), Some(1..)) = (&mut row.how, steps) {
+                                *counted = steps;
+                            }
+                        }
+                        _ => row.refused.push(dtype),
+                    }
+                }
+                Some(row)
             })
             .collect();
         rows.extend(

@@ -1,7 +1,7 @@
 //! What runs each node of a graph on a backend: known before anything runs.
 
 mod matrix;
-mod probe;
+mod samples;
 
 pub use matrix::{Matrix, Row};
 

@@ -19,7 +19,7 @@ fn every_version_of_every_operator_is_listed() {
         assert!(listed.contains_key(&(version.domain, version.name, version.since)), "{version:?}");
     }
     assert_eq!(listed[&("", "Add", 14)]["runs"], "native");
-    assert_eq!(listed[&("", "HardSwish", 14)]["runs"], "lowered");
+    assert!(listed[&("", "HardSwish", 14)]["runs"].as_str().unwrap().starts_with("lowered to "));
     assert_eq!(listed[&("", "NonZero", 13)]["runs"], "host");
     let types = |name: &str, since| listed[&("", name, since)]["types"].as_array().unwrap().len();
     assert_eq!((types("Sqrt", 6), types("Sqrt", 13), types("Add", 14)), (3, 4, 12));
