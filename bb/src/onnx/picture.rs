@@ -41,9 +41,9 @@ fn decoded(call: &Call<'_, TensorData>, _file: &[u8], pixels: Pixels) -> Result<
 }
 
 #[cfg(feature = "image")]
-fn decoded(_call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<Results<TensorData>, Error> {
+fn decoded(call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<Results<TensorData>, Error> {
     let channels = pixels.channels();
-    let Some(rgb) = rgb_of(file) else {
+    let Some(rgb) = rgb_of(file).map_err(|problem| call.wrong("operand 0", problem))? else {
         return Ok(super::call::one(TensorData::new::<u8>(&[0, 0, channels], &[])?));
     };
     let shape = [rgb.height() as usize, rgb.width() as usize, channels];
@@ -55,50 +55,105 @@ fn decoded(_call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<
     Ok(super::call::one(TensorData::new(&shape, &bytes)?))
 }
 
-/// Decodes a picture of any known format.
+/// Decodes a picture of any known format; `None` for what is no such picture.
 #[cfg(feature = "image")]
-fn rgb_of(file: &[u8]) -> Option<image::RgbImage> {
+fn rgb_of(file: &[u8]) -> Result<Option<image::RgbImage>, String> {
     // The crate's own limits bound what a forged header makes it allocate.
     let reader = image::ImageReader::new(std::io::Cursor::new(file)).with_guessed_format();
     match reader.ok().and_then(|reader| reader.decode().ok()) {
-        Some(picture) => Some(picture.to_rgb8()),
+        Some(picture) => Ok(Some(picture.to_rgb8())),
         None => jpeg2000(file),
     }
 }
 
+/// The samples, of all channels, that a picture in JPEG 2000 may have, for a header may promise any extents.
+#[cfg(feature = "image")]
+const MOST_SAMPLES: u64 = 1 << 27;
+
 /// Decodes JPEG 2000, of which `image` knows nothing.
 #[cfg(feature = "image")]
-fn jpeg2000(file: &[u8]) -> Option<image::RgbImage> {
+fn jpeg2000(file: &[u8]) -> Result<Option<image::RgbImage>, String> {
     use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
-    let picture = Image::new(file, &DecodeSettings::default()).ok()?;
+    let Ok(picture) = Image::new(file, &DecodeSettings::default()) else { return Ok(None) };
     let (width, height) = (picture.width(), picture.height());
-    // As the limits of `image`, for a header may promise any extents.
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
-        return None;
+    let planes = planes_of(file).unwrap_or(u16::MAX);
+    let samples = u64::from(width).saturating_mul(u64::from(height)).saturating_mul(u64::from(planes));
+    if samples > MOST_SAMPLES {
+        return Err(format!("is a picture of {samples} samples, more than {MOST_SAMPLES}"));
     }
     let colours = match picture.color_space() {
         ColorSpace::Icc { num_channels, .. } => *num_channels,
         ColorSpace::Gray => 1,
         ColorSpace::RGB => 3,
-        ColorSpace::CMYK | ColorSpace::Unknown { .. } => return None,
+        ColorSpace::CMYK | ColorSpace::Unknown { .. } => return Ok(None),
     };
     let channels = usize::from(colours) + usize::from(picture.has_alpha());
-    let bytes = picture.decode(&mut DecoderContext::default()).ok()?.data_u8();
+    let mut context = DecoderContext::default();
+    let Ok(decoded) = picture.decode(&mut context) else { return Ok(None) };
+    let bytes = decoded.data_u8();
     let rgb: Vec<u8> = match colours {
         1 => bytes.chunks_exact(channels).filter_map(<[u8]>::first).flat_map(|&v| [v; 3]).collect(),
         3 => bytes.chunks_exact(channels).flat_map(|pixel| pixel.iter().take(3)).copied().collect(),
-        _ => return None,
+        _ => return Ok(None),
     };
-    image::RgbImage::from_raw(width, height, rgb)
+    Ok(image::RgbImage::from_raw(width, height, rgb))
 }
 
-/// The pixels that a picture in JPEG 2000 may have.
+/// How many planes the codestream has, which need not be as many as there are colours.
+///
+/// Source: ISO/IEC 15444-1, annex A.5.1: the count is 36 bytes behind the marker of the sizes.
 #[cfg(feature = "image")]
-const MOST_PIXELS: u64 = 1 << 27;
+fn planes_of(file: &[u8]) -> Option<u16> {
+    let start = file.windows(4).position(|bytes| bytes == [0xff, 0x4f, 0xff, 0x51])?;
+    let count = file.get(start + 4 + 36..)?.first_chunk::<2>()?;
+    Some(u16::from_be_bytes(*count))
+}
 
 /// The luma of ITU-R 601: `0.299 r + 0.587 g + 0.114 b`, to the nearest.
 #[cfg(feature = "image")]
 fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = 19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b);
     ((sum + 0x8000) >> 16).min(255) as u8
+}
+
+#[cfg(all(test, feature = "image"))]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// The head of a codestream: start, sizes, and a plane of 8 bits for each count.
+    fn head(extent: u32, planes: u16) -> Vec<u8> {
+        let mut file = vec![0xff, 0x4f, 0xff, 0x51];
+        file.extend((38 + 3 * planes).to_be_bytes());
+        file.extend([0, 0]);
+        for size in [extent, extent, 0, 0, extent, extent, 0, 0] {
+            file.extend(u32::to_be_bytes(size));
+        }
+        file.extend(planes.to_be_bytes());
+        file.extend([7, 1, 1].repeat(usize::from(planes)));
+        file
+    }
+
+    #[test]
+    fn planes_are_counted_where_the_standard_puts_them() {
+        assert_eq!(planes_of(&head(5, 3)), Some(3));
+        assert_eq!(planes_of(&head(5, 3)[..30]), None);
+        assert_eq!(planes_of(b"no picture"), None);
+    }
+
+    #[test]
+    fn a_header_that_promises_too_much_is_refused() {
+        let mut file = head(1 << 16, 3);
+        // Coding and quantisation, each in its least form, and a tile of nothing.
+        file.extend([0xff, 0x52, 0, 12, 0, 0, 0, 1, 0, 0, 4, 4, 0, 1]);
+        file.extend([0xff, 0x5c, 0, 4, 0x40, 0x40]);
+        file.extend([0xff, 0x90, 0, 10, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x93, 0xff, 0xd9]);
+        assert!(rgb_of(&file).unwrap_err().contains("samples"));
+    }
+
+    #[test]
+    fn what_is_no_picture_has_none() {
+        assert_eq!(rgb_of(b"no picture").unwrap(), None);
+        assert_eq!(rgb_of(&head(5, 3)).unwrap(), None);
+    }
 }
