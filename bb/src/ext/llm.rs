@@ -115,7 +115,7 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (q.shape(), k.shape(), v.shape()) else {
         return crate::ext::fail::<B, _>(wrong());
     };
-    if *g == 0 || !h.is_multiple_of(*g) {
+    if h != g && (*g == 0 || !h.is_multiple_of(*g)) {
         return crate::ext::fail::<B, _>(wrong());
     }
     // Half of the factor on each side keeps the products in the range of halves.

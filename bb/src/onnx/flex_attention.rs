@@ -11,7 +11,8 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
         return Err(call.wrong("operands", "of rank 4 are expected").into());
     };
-    let Some(repeat) = heads.checked_div(shared).filter(|r| r * shared == heads) else {
+    let shares = if heads == shared { Some(1) } else { heads.checked_div(shared) };
+    let Some(repeat) = shares.filter(|r| r * shared == heads) else {
         let problem = format!("has {shared} heads, of which {heads} are no multiple");
         return Err(call.wrong("operand 1", problem).into());
     };

@@ -156,14 +156,26 @@ pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 /// `Shrink`: 0 within `lambd`, `bias` nearer to it beyond.
 pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
-    let (lambda, bias) = (call.float_or("lambd", 0.5)?, on.scalar_like(x, call.float_or("bias", 0.0)?)?);
+    let (lambda, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
+    let dtype = x.dtype();
+    let exact =
+        lambda.fract() == 0.0 && bias.fract() == 0.0 && (lambda >= 0.0 || !dtype.is_unsigned_integer());
+    if dtype.is_float() || exact {
+        return Ok(one(shrunk(on, x, lambda, bias)?));
+    }
+    Ok(one(math::widened(on, x, DataType::F64, |x| shrunk(on, x, lambda, bias))?))
+}
+
+fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Result<B::Tensor, B::Error> {
+    let bias = on.scalar_like(x, bias)?;
     let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
     let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
-    if x.dtype().is_unsigned_integer() && lambda >= 0.0 {
-        return Ok(one(inner));
+    // No unsigned number is below what is not positive, and none of them is that.
+    if x.dtype().is_unsigned_integer() {
+        return Ok(inner);
     }
     let lower = on.less(x, &on.scalar_like(x, -lambda)?)?;
-    Ok(one(on.r#where(&lower, &on.add(x, &bias)?, &inner)?))
+    on.r#where(&lower, &on.add(x, &bias)?, &inner)
 }
 
 /// `Softsign`: `x / (1 + |x|)`.

@@ -263,30 +263,36 @@ pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
     let ceil = call.flag("ceil_mode", false)?;
     let mean = on.average_pool(&powers, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, false)?;
     // The mean counts what lies in the operand; that count times the mean is the sum.
-    let counts = window_counts(on, call, x, &s)?;
-    Ok(one(on.pow(&on.mul(&mean, &counts)?, &on.scalar_like(x, 1.0 / p)?)?))
+    let (counts, filled) = window_counts(on, call, x, &s)?;
+    let mut sum = on.mul(&mean, &counts)?;
+    if !filled {
+        let zero = on.scalar_like(x, 0.0)?;
+        sum = on.r#where(&on.equal(&counts, &zero)?, &zero, &sum)?;
+    }
+    Ok(one(on.pow(&sum, &on.scalar_like(x, 1.0 / p)?)?))
 }
 
-/// How many places of each window lie in the operand.
+/// How many places of each window lie in the operand, and whether all have one there.
 fn window_counts<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
     s: &Sliding,
-) -> Result<B::Tensor, B::Error> {
+) -> Result<(B::Tensor, bool), B::Error> {
     let all = resolved(call, x, s, call.flag("ceil_mode", false)?)?;
-    let mut product = on.scalar_like(x, 1.0)?;
+    let (mut product, mut filled) = (on.scalar_like(x, 1.0)?, true);
     for (i, w) in all.iter().enumerate() {
         let inside =
             |o: usize| (0..w.kernel).filter(|&k| (0..w.extent as i64).contains(&w.position(k, o))).count();
         let counts: Vec<f64> = (0..w.out).map(|o| inside(o) as f64).collect();
+        filled &= !counts.contains(&0.0);
         let mut shape = vec![1; all.len() - i];
         if let Some(first) = shape.first_mut() {
             *first = w.out;
         }
         product = on.mul(&product, &math::to(on, &on.host(&shape, &counts)?, x.dtype())?)?;
     }
-    Ok(product)
+    Ok((product, filled))
 }
 
 /// Reads `p`, which opset 1 has as a float.

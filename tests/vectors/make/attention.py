@@ -59,6 +59,10 @@ attention("window_causal", K, K, K, {"left_window_size": 2, "is_causal": 1}, ops
 for t in [np.float16, np.float64]:
     attention(f"of_{short(t)}", Q, K, V, {"is_causal": 1}, t=t)
 attention("f16_softmax_in_f32", Q, K, V, {"softmax_precision": TensorProto.FLOAT}, t=np.float16)
+for name, op in [("attention", "Attention"), ("flex", "ai.onnx.preview::FlexAttention")]:
+    for what, q, k in [("heads", (2, 0, 3, 4), (2, 0, 5, 4)), ("batch", (0, 2, 3, 4), (0, 2, 5, 4)), ("query", (1, 2, 0, 4), (1, 2, 5, 4))]:
+        f.add(f"{name}_of_no_{what}", op, {"q": np.zeros(q, np.float32), "k": np.zeros(k, np.float32), "v": np.zeros(k, np.float32)},
+              expected=np.zeros(q, np.float32), **({"opsets": {"ai.onnx.preview": 1}} if name == "flex" else {}))
 f.add("attention_heads_do_not_divide", "Attention", {"q": random(1, 3, 2, 4), "k": random(1, 2, 2, 4), "v": random(1, 2, 2, 4)}, fails=True)
 f.add("attention_widths_differ", "Attention", {"q": random(1, 2, 2, 4), "k": random(1, 2, 2, 3), "v": random(1, 2, 2, 4)}, fails=True)
 

@@ -117,6 +117,14 @@ with np.errstate(all="ignore"):
         x = np.array([info.min, info.min + 1, 0, 1, 5, info.max], t)
         f.add(f"abs_{short(t)}", "Abs", {"x": x}, expected=np.abs(x))
         f.add(f"sign_{short(t)}", "Sign", {"x": x}, expected=np.sign(x))
+        # By the formula in numbers, then truncated; ONNX's definition by other operators would truncate the bias first, and has
+        # none for unsigned integers.
+        x = np.array([-5 if info.min else 5, 0, 1, 2, 3, 100], t)
+        for name, bias, lambd in [("soft", 1.5, 1.5), ("below", 0.25, -1.5), ("whole", 2.0, 2.0)]:
+            wide = x.astype(np.float64)
+            y = np.where(wide < -lambd, wide + bias, np.where(wide > lambd, wide - bias, 0))
+            f.add(f"shrink_{name}_{short(t)}", "Shrink", {"x": x}, attributes={"bias": bias, "lambd": lambd}, expected=np.trunc(y).astype(np.int64).astype(t))
+        x = np.array([info.min, info.min + 1, 0, 1, 5, info.max], t)
         if info.min:
             f.add(f"neg_{short(t)}", "Neg", {"x": x}, expected=-x)
             f.add(f"relu_{short(t)}", "Relu", {"x": x}, expected=np.maximum(x, 0))

@@ -117,6 +117,9 @@ pool("AveragePool", "average_counting_padding_dilated", (6, 7), (2, 3), dilation
 pool("AveragePool", "average_counting_padding_line", (5,), (3,), pads=[1, 1], count=1)
 for p in [1, 3]:
     pool("LpPool", f"lp_{p}", (5, 4), (2, 3), p=p, pads=[0, 1, 1, 1])
+    pool("LpPool", f"lp_{p}_of_padding_alone", (2, 3), (2, 2), p=p, pads=[2, 0, 3, 2])
+    pool("LpPool", f"lp_{p}_of_nothing_with_padding", (0, 2), (2, 2), p=p, pads=[1, 1, 1, 1])
+pool("MaxPool", "max_of_padding_alone", (2, 3), (2, 2), pads=[2, 0, 3, 2])
 pool("MaxPool", "max_of_opset_1", (4, 4), (2, 2), opset=1, strides=[2, 2])
 pool("AveragePool", "average_of_opset_1", (4, 4), (3, 3), opset=1, pads=[1, 1, 1, 1])
 pool("AveragePool", "average_of_opset_7", (4, 4), (3, 3), opset=7, pads=[1, 1, 1, 1], count=1)
