@@ -158,8 +158,9 @@ pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     let x = call.input(0)?;
     let (lambda, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
     let dtype = x.dtype();
-    let exact =
-        lambda.fract() == 0.0 && bias.fract() == 0.0 && (lambda >= 0.0 || !dtype.is_unsigned_integer());
+    // An integer is above 1.5 if it is above 1.
+    let bounded = lambda >= 0.0 || (lambda.fract() == 0.0 && !dtype.is_unsigned_integer());
+    let exact = bounded && bias.fract() == 0.0;
     if dtype.is_float() || exact {
         return Ok(one(shrunk(on, x, lambda, bias)?));
     }
