@@ -100,7 +100,7 @@ f.add("loop_body_depends_on_data", [node('a = Loop(m, "", a0)', body=finds)],
       {"m": np.int64(3), "a0": np.array([0, 2, 0, -1], f32)}, outputs=["a"], **LOOP)
 
 # Sequences through loops.
-collects = body("""g (int64 i, bool c, seq(float[N]) a) => (bool k, seq(float[N]) b)
+collects = body("""g (int64 i, bool c, seq(float[N, M]) a) => (bool k, seq(float[N, M]) b)
     { k = Identity(c)  f = Cast<to = 1>(i)  p = Mul(x, f)  b = SequenceInsert(a, p) }""")
 f.add("loop_collects_a_sequence",
       [node("e = SequenceEmpty()"), node('q = Loop(m, "", e)', body=collects),
