@@ -74,8 +74,18 @@ fn f32_equals_the_definition_at_every_size_and_layout() {
 }
 
 #[test]
-fn depth_beyond_a_block_accumulates() {
-    for [m, k, n] in [[3, 700, 70], [100, 600, 100], [13, 513, 1], [1, 1025, 9], [200, 300, 190]] {
+fn extents_beyond_a_block_accumulate() {
+    for [m, k, n] in [
+        [3, 700, 70],
+        [100, 1100, 100],
+        [20, 2500, 70],
+        [13, 513, 1],
+        [1, 1025, 9],
+        [1, 5, 4500],
+        [9, 130, 7],
+        [14, 80, 600],
+        [200, 300, 190],
+    ] {
         check(|v| v as f32, [m, k, n]);
         check(|v| v as f64, [m, k, n]);
         check(|v| v as i32, [m, k, n]);
