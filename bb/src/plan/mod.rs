@@ -5,6 +5,7 @@
 //! the steps, the other hands them over as a graph.
 
 mod constants;
+mod end;
 mod execute;
 mod interpreter;
 mod lir;

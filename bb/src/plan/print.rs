@@ -1,9 +1,10 @@
 //! Stages of a module as text, for people: one line per node, step or instruction.
 
 use super::Module;
+use super::end::End;
 use super::lir::{Operand, Plan};
 use super::resolve::Resolved;
-use super::stage::{Arriving, End, Outcome, Settings, StageTrace, Start, trace};
+use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, trace};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::trace::{Operation, Source};

@@ -5,11 +5,10 @@
 //! nothing keeps one plan, and a decoder whose cache grows makes one per step, of which the latest are kept.
 
 use super::constants::{Natives, NoNatives, Pool, fold};
+use super::end::{Between, End, What};
 use super::interpreter::{Failure, Prepared};
 use super::resolve::Resolved;
-use super::stage::{
-    Arriving, Between, End, Outcome, Settings, StageTrace, Start, Structure, What, in_node, trace,
-};
+use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, in_node, trace};
 use super::whole::Whole;
 use super::{CompileOptions, Module};
 use crate::{Backend, Error, Executable, Port, Tensor};

@@ -3,9 +3,10 @@
 //! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
 
 use super::constants::Natives;
+use super::end::{Place, What};
 use super::program::{BetweenStages, Next, Program, Stage, Variant};
 use super::repetition::Repetition;
-use super::stage::{Place, Structure, What, filled, in_node};
+use super::stage::{Structure, filled, in_node};
 use crate::onnx::{Call, Item};
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::TensorData;

@@ -6,13 +6,14 @@
 //!   read back from the backend;
 //! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two stages.
 
-use super::resolve::{Code, Repeat, Resolved};
+use super::end::{Cut, End, Outputs, end};
+use super::resolve::{Code, Resolved};
 use super::splice::splice;
 use super::unroll::{Ran, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::onnx::{HostFunction, Item};
-use crate::trace::{Recorded, Traced, Tracer, ValueNo};
+use crate::onnx::Item;
+use crate::trace::{Recorded, Tracer, ValueNo};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
@@ -91,63 +92,6 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// What follows a stage.
-#[derive(Debug)]
-pub(crate) enum End {
-    /// Nothing; the outputs are the graph's.
-    Done,
-    /// A stage that needs to know the outputs at these positions.
-    Read {
-        /// Where it starts; its live values are the outputs.
-        start: Start,
-        /// The position of the output to read.
-        wanted: Option<usize>,
-    },
-    /// A node that runs between stages.
-    Between(Box<Between>),
-}
-
-/// A node that runs between stages, on the outputs of the one before.
-#[derive(Debug)]
-pub(crate) struct Between {
-    pub(crate) node: usize,
-    pub(crate) operands: Vec<Place>,
-    /// The positions of the outputs that the next stage takes.
-    pub(crate) kept: Vec<usize>,
-    /// The positions of the node's results that the next stage takes after those.
-    pub(crate) results: Vec<usize>,
-    /// Where the next stage starts.
-    pub(crate) after: Start,
-    pub(crate) what: What,
-}
-
-/// What runs between stages.
-#[derive(Debug)]
-pub(crate) enum What {
-    /// A function on host tensors.
-    Host(HostFunction),
-    /// A body, any number of times.
-    Repeat {
-        repeat: Repeat,
-        body: Arc<Resolved>,
-        /// Where the body starts: its inputs, and what it captures that is not known.
-        start: Start,
-        /// The positions of the outputs that it captures.
-        captures: Vec<usize>,
-    },
-}
-
-/// Where a node that runs between stages finds an operand.
-#[derive(Debug, Clone)]
-pub(crate) enum Place {
-    /// The output at this position.
-    Live(usize),
-    /// Here.
-    Known(TensorData),
-    /// Nowhere: it is left out.
-    Absent,
-}
-
 /// How tracing a stage ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -162,15 +106,6 @@ pub(crate) enum Outcome {
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
-}
-
-/// Why a stage ends before a node.
-enum Cut {
-    /// Some operand must be known.
-    Read(ValueNo),
-    /// The node runs between stages.
-    Host(HostFunction),
-    Repeat(Repeat),
 }
 
 /// Traces from `start` as far as values allow.
@@ -274,101 +209,9 @@ pub(crate) fn trace(
     })))
 }
 
-/// The outputs of a stage, tensor by tensor.
-#[derive(Default)]
-struct Outputs {
-    tensors: Vec<ValueNo>,
-    items: Vec<Item<()>>,
-    /// Whether one of them is no tensor.
-    structured: bool,
-}
-
-impl Outputs {
-    fn push(&mut self, item: &Item<Traced>) {
-        self.structured |= !matches!(item, Item::Tensor(_));
-        self.items.push(item.map(&mut |x: &Traced| self.tensors.push(x.no())));
-    }
-}
-
 /// Gives a structure its tensors.
 pub(crate) fn filled<T>(structure: &Item<()>, tensors: &mut impl Iterator<Item = T>) -> Option<Item<T>> {
     structure.try_map(&mut |()| tensors.next().ok_or(())).ok()
-}
-
-/// Ends a stage before the node at `at`.
-fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Outputs) -> Result<End, Error> {
-    let resolved = &tracing.resolved;
-    let mut start = Start { node: at, ..Start::default() };
-    for (value, item) in tracing.values() {
-        if !resolved.is_read_from(value, at) || resolved.weight(value).is_some() {
-            continue;
-        }
-        match item.tensor().and_then(Traced::known) {
-            Some(data) => start.known.push((value, data.clone())),
-            None => {
-                start.live.push(value);
-                outputs.push(item);
-            }
-        }
-    }
-    let wanted = match *cut {
-        Cut::Read(no) => Some(no),
-        Cut::Host(_) | Cut::Repeat(_) => None,
-    };
-    if let Some(no) = wanted {
-        return Ok(End::Read { wanted: outputs.tensors.iter().position(|x| *x == no), start });
-    }
-    let graph = &resolved.graph;
-    let Some(node) = graph.nodes.get(at) else { return Ok(End::Done) };
-    let place = |value: ValueId| -> Result<Place, Error> {
-        if let Some(position) = start.live.iter().position(|v| *v == value) {
-            return Ok(Place::Live(position));
-        }
-        if let Some((_, data)) = start.known.iter().find(|(v, _)| *v == value) {
-            return Ok(Place::Known(data.clone()));
-        }
-        let weight = resolved.weight(value).and_then(|i| graph.constants.get(i as usize));
-        weight.map(|(_, data)| Place::Known(data.clone())).ok_or_else(|| missing(graph, value))
-    };
-    let operands =
-        node.inputs.iter().map(|v| v.map_or(Ok(Place::Absent), place)).collect::<Result<_, Error>>()?;
-    let read_later = |v: &ValueId| resolved.is_read_from(*v, at + 1);
-    let kept: Vec<usize> =
-        (0..start.live.len()).filter(|&i| start.live.get(i).is_some_and(read_later)).collect();
-    let mut after = Start { node: at + 1, live: Vec::new(), known: Vec::new() };
-    after.live.extend(start.live.iter().filter(|v| read_later(v)));
-    after.known.extend(start.known.iter().filter(|(v, _)| read_later(v)).cloned());
-    let mut results = Vec::new();
-    for (position, output) in node.outputs.iter().enumerate() {
-        if let Some(value) = output.filter(read_later) {
-            results.push(position);
-            after.live.push(value);
-        }
-    }
-    let what = match *cut {
-        Cut::Read(_) => return Ok(End::Done),
-        Cut::Host(function) => What::Host(function),
-        Cut::Repeat(repeat) => {
-            let inner = resolved.inner(at, "body")?;
-            let inputs = &inner.resolved.graph.inputs;
-            let own = inputs.len().saturating_sub(inner.captures.len());
-            let mut begin = Start::default();
-            begin.live.extend(inputs.iter().take(own));
-            let mut captures = Vec::new();
-            for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
-                match place(outer)? {
-                    Place::Live(position) => {
-                        captures.push(position);
-                        begin.live.push(value);
-                    }
-                    Place::Known(data) => begin.known.push((value, data)),
-                    Place::Absent => {}
-                }
-            }
-            What::Repeat { repeat, body: inner.resolved.clone(), start: begin, captures }
-        }
-    };
-    Ok(End::Between(Box::new(Between { node: at, operands, kept, results, after, what })))
 }
 
 /// Says that a value has no source.

@@ -1,0 +1,89 @@
+//! The batch of a `Scan` of opset 8: its rounds run for one element after another.
+
+use super::{Collected, Repetition, empty, join};
+use crate::onnx::Item;
+use crate::{Backend, Tensor};
+
+/// The batch of a `Scan` of opset 8.
+#[derive(Debug)]
+pub(super) struct Batch<T> {
+    pub(super) lengths: Vec<usize>,
+    pub(super) extent: usize,
+    /// The element under way, and its round.
+    pub(super) at: usize,
+    pub(super) round: usize,
+    pub(super) initial: Vec<Item<T>>,
+    pub(super) done: Vec<Row<T>>,
+}
+
+/// What became of an element of the batch: its last state, and the parts of each result.
+#[derive(Debug)]
+pub(super) struct Row<T> {
+    state: Vec<Item<T>>,
+    parts: Vec<Vec<Item<T>>>,
+}
+
+impl<T: Tensor> Repetition<T> {
+    /// Goes on to the next element of the batch whose sequence is not over.
+    pub(super) fn next_in_batch<B: Backend<Tensor = T> + ?Sized>(&mut self, on: &B) -> Result<(), B::Error> {
+        let Some(batch) = &mut self.batch else { return Ok(()) };
+        loop {
+            let Some(&length) = batch.lengths.get(batch.at) else { return Ok(()) };
+            if batch.round == 0 {
+                let row = batch.at as i64;
+                self.state = batch
+                    .initial
+                    .iter()
+                    .map(|item| {
+                        item.try_map(&mut |x: &T| {
+                            on.squeeze(&on.slice(x, &[row], &[row + 1], &[0], &[])?, &[0])
+                        })
+                    })
+                    .collect::<Result<_, B::Error>>()?;
+            }
+            if batch.round < length {
+                batch.round += 1;
+                return Ok(());
+            }
+            let parts = self.collected.iter_mut().map(|c| std::mem::take(&mut c.parts)).collect();
+            batch.done.push(Row { state: std::mem::take(&mut self.state), parts });
+            batch.at += 1;
+            batch.round = 0;
+        }
+    }
+
+    /// Gives each state and each result the dimension of the batch; what shorter sequences lack is zeros.
+    pub(super) fn finish_batch<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        batch: Batch<T>,
+    ) -> Result<Vec<Item<T>>, B::Error> {
+        let mut results = Vec::new();
+        let nothing = || self.wrong("the batch", "is empty; its results have no extents");
+        let states = batch.done.first().ok_or_else(nothing)?.state.len();
+        for i in 0..states {
+            let rows = batch.done.iter().filter_map(|row| row.state.get(i)?.tensor());
+            let rows = rows.map(|x| on.unsqueeze(x, &[0])).collect::<Result<Vec<_>, _>>()?;
+            results.push(Item::Tensor(join(on, &rows, 0)?));
+        }
+        for (i, collected) in self.collected.iter().enumerate() {
+            let mut rows = Vec::new();
+            for row in &batch.done {
+                let parts = row.parts.get(i).cloned().unwrap_or_default();
+                let missing = batch.extent - parts.len();
+                let made = Collected { parts, declared: collected.declared.clone(), ..*collected };
+                let Item::Tensor(mut row) = self.stacked(on, made)? else { continue };
+                if missing > 0 {
+                    let mut extents = row.shape().to_vec();
+                    if let Some(first) = extents.first_mut() {
+                        *first = missing;
+                    }
+                    row = on.concat(&[&row, &empty(on, row.dtype(), &extents)?], 0)?;
+                }
+                rows.push(on.unsqueeze(&row, &[0])?);
+            }
+            results.push(Item::Tensor(join(on, &rows, 0)?));
+        }
+        Ok(results)
+    }
+}
