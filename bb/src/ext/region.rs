@@ -85,7 +85,8 @@ fn bins(
         let (first, last) = if size > 0.0 { (first as i64, last as i64) } else { (0, samples as i64) };
         (first..=last.min(samples as i64 - 1))
             .map(|i| place(i as f64))
-            .filter(|&p| (-1.0..=extent as f64).contains(&p))
+            // Nothing lies on a map without elements.
+            .filter(|&p| extent > 0 && (-1.0..=extent as f64).contains(&p))
             .map(|p| {
                 let p = p.max(0.0);
                 let low = p as usize;
