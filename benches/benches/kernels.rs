@@ -137,9 +137,11 @@ const OPERATIONS: &[Operation] = &[
 impl<'a> Squares<'a> {
     fn new(cpu: &'a Cpu, side: usize) -> Self {
         let numbers: Vec<f32> = (0..side * side).map(|i| ((i * 7919) % 2003) as f32 / 1001.5 - 1.0).collect();
+        // What an operation made, as operands are mostly and as NumPy's are: on pages that the backend chose.
         let bb = || {
-            let host = TensorData::new(&[side, side], &numbers).expect("a square");
-            cpu.constant(&host).expect("memory")
+            let negative: Vec<f32> = numbers.iter().map(|x| -x).collect();
+            let host = TensorData::new(&[side, side], &negative).expect("a square");
+            cpu.neg(&cpu.constant(&host).expect("memory")).expect("numbers")
         };
         let ndarray = || Array2::from_shape_vec((side, side), numbers.clone()).expect("a square");
         let candle = || Tensor::from_vec(numbers.clone(), (side, side), &Device::Cpu).expect("a square");

@@ -29,7 +29,6 @@ const KEPT: usize = 1 << 30;
 #[bb(name = "cpu", extensions(Create, Scalar, Nn, Llm, Index, Bits, Image))]
 pub struct Cpu {
     pool: Arc<Pool>,
-    threads: Option<Arc<rayon::ThreadPool>>,
 }
 
 /// Makes a [`Cpu`] that differs from [`Cpu::new`].
@@ -65,7 +64,7 @@ impl CpuBuilder {
                 Some(Arc::new(pool.map_err(|source| CpuError::Threads { threads, source })?))
             }
         };
-        Ok(Cpu { pool: Pool::new(self.kept), threads })
+        Ok(Cpu { pool: Pool::new(self.kept, threads) })
     }
 }
 
@@ -78,7 +77,7 @@ impl Default for Cpu {
 impl Cpu {
     /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of free buffers.
     pub fn new() -> Cpu {
-        Cpu { pool: Pool::new(KEPT), threads: None }
+        Cpu { pool: Pool::new(KEPT, None) }
     }
 
     /// Starts a builder with the settings of [`new`](Self::new).
@@ -90,15 +89,6 @@ impl Cpu {
     #[inline]
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
-    }
-
-    /// Runs `f` where kernels find their threads.
-    #[inline]
-    fn run<T: Send>(&self, f: impl FnOnce(&Arc<Pool>) -> T + Send) -> T {
-        match &self.threads {
-            None => f(&self.pool),
-            Some(threads) => threads.install(|| f(&self.pool)),
-        }
     }
 }
 
@@ -147,7 +137,7 @@ impl bb::Backend for Cpu {
     }
 
     fn matmul(&self, a: &Array, b: &Array) -> Result<Array> {
-        self.run(|pool| matmul::matmul(pool, a, b))
+        matmul::matmul(&self.pool, a, b)
     }
 
     fn reduce_sum(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
@@ -240,6 +230,6 @@ impl Cpu {
         axes: &[i64],
         keepdims: bool,
     ) -> Result<Array> {
-        self.run(|pool| crate::ops::reduce::reduce(pool, op, kind, x, axes, keepdims))
+        crate::ops::reduce::reduce(&self.pool, op, kind, x, axes, keepdims)
     }
 }

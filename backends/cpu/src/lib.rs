@@ -28,6 +28,8 @@ mod pool;
 )]
 pub mod simd;
 mod storage;
+#[expect(unsafe_code, reason = "threads call what outlives their calls, not their names for it")]
+mod threads;
 
 pub use array::Array;
 pub use backend::{Cpu, CpuBuilder};

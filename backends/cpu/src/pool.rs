@@ -7,6 +7,8 @@
 //! taking a kept block allocates nothing.
 
 use crate::error::{CpuError, Result};
+use crate::threads;
+use rayon::ThreadPool;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -18,10 +20,12 @@ pub(crate) const ALIGNMENT: usize = 64;
 /// Four sizes per doubling, from 64 bytes to what an address space holds.
 const CLASSES: usize = 4 * 58;
 
-/// Where blocks come from and return to.
+/// Where blocks come from and return to, and the threads that fill them.
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: [Mutex<Vec<Kept>>; CLASSES],
+    /// Threads of the backend's own; rayon's if there are none.
+    threads: Option<Arc<ThreadPool>>,
     /// Bytes in `kept`.
     idle: AtomicUsize,
     /// The most bytes to keep.
@@ -60,8 +64,18 @@ fn class(bytes: usize) -> (usize, usize) {
 
 impl Pool {
     /// Makes a pool that keeps at most `limit` bytes that nobody uses.
-    pub(crate) fn new(limit: usize) -> Arc<Pool> {
-        Arc::new(Pool { kept: std::array::from_fn(|_| Mutex::default()), idle: AtomicUsize::new(0), limit })
+    pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
+        let kept = std::array::from_fn(|_| Mutex::default());
+        Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), limit })
+    }
+
+    /// Runs `f`, which fills a block, where kernels find their threads.
+    #[inline]
+    pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        match &self.threads {
+            None => f(),
+            Some(threads) => threads::within(threads, f),
+        }
     }
 
     /// Returns a block of at least `bytes` bytes, whatever they hold.
@@ -84,8 +98,9 @@ impl Pool {
             None => {
                 let layout = block_layout(size).ok_or(CpuError::Memory { bytes })?;
                 // SAFETY: the layout has a header's size at least.
-                let raw = unsafe { alloc(layout) };
-                NonNull::new(raw.cast::<Header>()).ok_or(CpuError::Memory { bytes })?
+                let raw = NonNull::new(unsafe { alloc(layout) }).ok_or(CpuError::Memory { bytes })?;
+                ask_for_large_pages(raw, size);
+                raw.cast::<Header>()
             }
         };
         // SAFETY: the memory is a header's, aligned, and nobody else's; a kept header holds no pool.
@@ -119,8 +134,31 @@ fn class_size(class: usize) -> usize {
 }
 
 fn block_layout(size: usize) -> Option<Layout> {
-    Layout::from_size_align(size.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
+    let alignment = if size < LARGE_PAGE { ALIGNMENT } else { LARGE_PAGE };
+    Layout::from_size_align(size.checked_add(ALIGNMENT)?, alignment).ok()
 }
+
+/// Bytes of the pages that large blocks lie on, where the system has such: of them a block needs few, so that touching
+/// them first, and finding them again, costs little.
+const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
+
+/// Asks for large pages for the whole ones among `size` bytes.
+#[cfg(target_os = "linux")]
+fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
+    use std::ffi::{c_int, c_void};
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, size: usize, advice: c_int) -> c_int;
+    }
+    const HUGEPAGE: c_int = 14;
+    if size >= LARGE_PAGE {
+        // SAFETY: the pages are the block's alone, and this advice does not change what they hold. It is no promise: a
+        // system without large pages refuses, and nothing is lost.
+        unsafe { madvise(start.as_ptr().cast(), size - size % LARGE_PAGE, HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ask_for_large_pages(_: NonNull<u8>, _: usize) {}
 
 fn free(header: NonNull<Header>, size: usize) {
     if let Some(layout) = block_layout(size) {
@@ -199,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_returned_block_is_the_next_one_taken() {
-        let pool = Pool::new(1 << 20);
+        let pool = Pool::new(1 << 20, None);
         let first = pool.take(1000).map(|b| b.ptr());
         let second = pool.take(1020).map(|b| b.ptr());
         assert_eq!(first.ok(), second.ok());
@@ -207,7 +245,7 @@ mod tests {
 
     #[test]
     fn shared_blocks_stay_taken_and_full_pools_free() {
-        let pool = Pool::new(100);
+        let pool = Pool::new(100, None);
         let block = pool.take(64).expect("memory");
         let share = block.clone();
         drop(block);

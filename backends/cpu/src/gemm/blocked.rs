@@ -9,6 +9,7 @@ use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Element, Strided};
 use crate::simd::Shared;
+use crate::threads;
 
 /// The most rows of a right panel. Many: each further pass reads and writes the result again, whose rows tend to fall
 /// upon each other's lines of the first cache.
@@ -41,7 +42,7 @@ pub(crate) unsafe fn blocked<T: Element>(
     // Types as wide as their sums are their sums' bits.
     let same = size_of::<T>() == size_of::<T::Acc>();
     let unpacked = same && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
-    let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(rayon::current_num_threads()).max(1);
+    let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
     for left in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - left);
         let panels = columns.div_ceil(width);
@@ -250,12 +251,5 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
             second(i);
         }
     };
-    fork(threads.min(m.max(n)), &work);
-}
-
-fn fork(threads: usize, work: &(impl Fn() + Sync)) {
-    if threads < 2 {
-        return work();
-    }
-    rayon::join(|| fork(threads / 2, work), || fork(threads - threads / 2, work));
+    threads::share(threads.min(m.max(n)), &work);
 }

@@ -218,7 +218,9 @@ unsafe fn skinny<T: Compute>(
     f: Skinny<T>,
 ) {
     let shared = Shared((c, a, b));
-    walk::split(dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, |from, to| {
+    // Parts of contiguous rows had better be wide.
+    let each = if b.col == 1 { 1 } else { walk::PARTS };
+    walk::split_into(each, dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, |from, to| {
         let (c, a, b) = shared.get();
         // SAFETY: the columns lie in the operands, and no other call writes them.
         let (c, b) =

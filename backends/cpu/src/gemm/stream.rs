@@ -9,6 +9,11 @@ use super::vector::Vector;
 #[cfg(target_arch = "x86_64")]
 pub(crate) const AHEAD: usize = 256;
 
+/// Columns below which the rows that come next are prefetched, at the same columns: of shorter rows, and of those that
+/// threads share, too little lies ahead.
+#[cfg(target_arch = "x86_64")]
+const NARROW: usize = 2048;
+
 /// The operands of sums of multiples of rows; distances in elements.
 #[derive(Debug)]
 pub(crate) struct Args<T> {
@@ -38,6 +43,8 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
         for (p, left) in left.iter_mut().enumerate() {
             *left = V::splat(a.offset(p as isize * a_col));
         }
+        #[cfg(target_arch = "x86_64")]
+        let ahead = if n < NARROW { b_row * ROWS as isize } else { AHEAD as isize };
         // A short first vector keeps the others from straddling lines.
         let head = b.align_offset(64).min(V::LANES - 1).min(n);
         if head > 0 {
@@ -49,7 +56,7 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
             for (p, &left) in left.iter().enumerate() {
                 let from = b.offset(p as isize * b_row).add(j);
                 #[cfg(target_arch = "x86_64")]
-                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T0>(from.wrapping_offset(ahead).cast());
                 sum = sum.mul_add(left, V::load(from));
             }
             sum.store(c.add(j));

@@ -46,7 +46,8 @@ pub(crate) fn made(
     let len = shape.iter().product();
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
-        fill(storage.room());
+        let room = storage.room();
+        pool.run(|| fill(room));
     }
     Ok(Array::dense(dtype, shape, len, storage))
 }
@@ -83,4 +84,20 @@ pub(crate) fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
 /// Returns copied elements with the text that they are ranges of, if they are strings.
 pub(crate) fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
     if text.is_some() { x.with_text(text) } else { x }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::threads;
+
+    #[test]
+    fn results_are_made_on_the_backends_own_threads() {
+        let own = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads");
+        let pool = Pool::new(0, Some(Arc::new(own)));
+        let mut count = 0;
+        let made = made(&pool, DataType::U8, Shape::from_slice(&[1]), |_| count = threads::count());
+        assert!(made.is_ok());
+        assert_eq!(count, 3);
+    }
 }

@@ -3,16 +3,20 @@
 use super::dispatch::{Kernel, dispatch};
 use super::element::Number;
 use super::level;
-use super::reduce::Reduce;
+use super::reduce::{Reduce, pairs, prefetch};
 
-/// Columns folded side by side.
-pub(crate) const COLUMNS: usize = 512;
+/// The most columns folded side by side: their sums stay in the first cache.
+pub(crate) const COLUMNS: usize = 1024;
 /// Rows that are folded into columns at once.
 const ROWS: usize = 4;
+/// Columns whose sums stay in registers meanwhile.
+const LANES: usize = 64;
 
 struct Columns<'a, T, F, const N: usize> {
     sums: &'a mut [T],
     rows: [&'a [T]; N],
+    /// The distance of what is folded next, in elements.
+    ahead: isize,
     f: F,
 }
 
@@ -21,14 +25,19 @@ impl<T: Copy, F: Fn(T, T) -> T, const N: usize> Kernel for Columns<'_, T, F, N> 
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let n = self.sums.len();
-        // Slices of one length need no checks in the loop.
-        let rows = self.rows.map(|row| row.split_at(n.min(row.len())).0);
-        if rows.iter().any(|row| row.len() < n) {
-            return;
+        let rows = self.rows.map(|row| row.as_chunks::<LANES>());
+        let (sums, rest) = self.sums.as_chunks_mut::<LANES>();
+        for (at, sums) in sums.iter_mut().enumerate() {
+            let mut folded = *sums;
+            for (blocks, _) in &rows {
+                let Some(block) = blocks.get(at) else { return };
+                prefetch(block, self.ahead * size_of::<T>() as isize);
+                folded = pairs(&folded, block, &self.f);
+            }
+            *sums = folded;
         }
-        for (j, sum) in self.sums.iter_mut().enumerate() {
-            *sum = rows.iter().fold(*sum, |sum, row| row.get(j).map_or(sum, |&v| (self.f)(sum, v)));
+        for (j, sum) in rest.iter_mut().enumerate() {
+            *sum = rows.iter().fold(*sum, |sum, (_, rest)| rest.get(j).map_or(sum, |&v| (self.f)(sum, v)));
         }
     }
 }
@@ -54,21 +63,27 @@ unsafe fn columns<T: Number>(
             columns(half, width, x, row, sums, f);
             columns(len - half, width, x.offset(half as isize * row), row, other.as_mut_ptr(), f);
             let sums = std::slice::from_raw_parts_mut(sums, width);
-            return dispatch(level(), Columns { sums, rows: [other.split_at(width).0], f });
+            return dispatch(level(), Columns { sums, rows: [other.split_at(width).0], ahead: 0, f });
         }
         std::ptr::copy_nonoverlapping(x, sums, width);
         let sums = std::slice::from_raw_parts_mut(sums, width);
+        let ahead = row.saturating_mul(ROWS as isize);
         let row = |l: usize| std::slice::from_raw_parts(x.offset(l as isize * row), width);
         let mut l = 1;
         while l + ROWS <= len {
             dispatch(
                 level(),
-                Columns::<_, _, ROWS> { sums: &mut *sums, rows: std::array::from_fn(|i| row(l + i)), f },
+                Columns::<_, _, ROWS> {
+                    sums: &mut *sums,
+                    rows: std::array::from_fn(|i| row(l + i)),
+                    ahead,
+                    f,
+                },
             );
             l += ROWS;
         }
         while l < len {
-            dispatch(level(), Columns { sums: &mut *sums, rows: [row(l)], f });
+            dispatch(level(), Columns { sums: &mut *sums, rows: [row(l)], ahead, f });
             l += 1;
         }
     }
@@ -101,24 +116,5 @@ pub(crate) unsafe fn by_columns<T: Number>(
                 }
             }
         }
-    }
-}
-
-/// Reduces 16-bit columns one by one, with sums in `f32`.
-///
-/// # Safety
-///
-/// As for [`by_columns`].
-pub(crate) unsafe fn by_column<T: Number>(
-    op: Reduce,
-    len: usize,
-    width: usize,
-    x: *const T,
-    row: isize,
-    out: *mut T,
-) {
-    for j in 0..width {
-        // SAFETY: column `j` has `len` elements.
-        unsafe { out.add(j).write(T::reduce(op, len, x.add(j), row)) };
     }
 }

@@ -92,12 +92,12 @@ pub trait Number: Copy + Send + Sync + Default + PartialEq + PartialOrd + 'stati
     fn binary(op: Binary) -> BinaryLoop<Self>;
     /// Returns the loop of an operation.
     fn sign(op: Sign) -> UnaryLoop<Self>;
-    /// Reduces `n` elements that lie `stride` apart.
+    /// Reduces each row to one element; `dims` are the number of rows and their length, `strides` in the same order.
     ///
     /// # Safety
     ///
-    /// `x` points to `n` elements at this distance.
-    unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self;
+    /// `x` covers the rows, and `out` has room for their results.
+    unsafe fn reduce(op: Reduce, dims: [usize; 2], x: *const Self, strides: [isize; 2], out: *mut Self);
     /// Reduces `len` rows, `row` elements apart, to one of `width` columns.
     ///
     /// # Safety
@@ -176,9 +176,9 @@ macro_rules! integers {
             fn sign(op: Sign) -> UnaryLoop<Self> {
                 loops::sign::<$t>(op)
             }
-            unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self {
+            unsafe fn reduce(op: Reduce, [rows, len]: [usize; 2], x: *const Self, strides: [isize; 2], out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::integers(op, n, x, stride) }
+                unsafe { super::reduce::by_rows(op, [rows, len], x, strides, out, |sum: $t| sum.div(super::cast::Cast::cast(len as i64))) }
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
@@ -268,9 +268,9 @@ macro_rules! floats {
             fn sign(op: Sign) -> UnaryLoop<Self> {
                 loops::sign::<$t>(op)
             }
-            unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self {
+            unsafe fn reduce(op: Reduce, [rows, len]: [usize; 2], x: *const Self, strides: [isize; 2], out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::floats(op, n, x, stride) }
+                unsafe { super::reduce::by_rows(op, [rows, len], x, strides, out, |sum: $t| sum / len as $t) }
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
@@ -350,13 +350,13 @@ macro_rules! halves {
             fn sign(op: Sign) -> UnaryLoop<Self> {
                 loops::half::sign::<$t>(op)
             }
-            unsafe fn reduce(op: Reduce, n: usize, x: *const Self, stride: isize) -> Self {
+            unsafe fn reduce(op: Reduce, dims: [usize; 2], x: *const Self, strides: [isize; 2], out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::reduce::halves(op, n, x, stride) }
+                unsafe { super::reduce::halves(op, dims, x, strides, out) }
             }
             unsafe fn reduce_columns(op: Reduce, len: usize, width: usize, x: *const Self, row: isize, out: *mut Self) {
                 // SAFETY: the caller's promise.
-                unsafe { super::columns::by_column(op, len, width, x, row, out) }
+                unsafe { super::reduce::halves(op, [width, len], x, [1, row], out) }
             }
         }
 

@@ -5,6 +5,7 @@ use super::columns::COLUMNS;
 use super::dispatch::{Kernel, dispatch};
 use super::element::{Float, Number};
 use super::{Shared, level, walk};
+use crate::threads;
 
 /// What to reduce to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,28 +41,35 @@ pub unsafe fn reduce<T: Number>(
 ) {
     let shared = Shared((out, x));
     if inner > 1 && si == 1 && len > 0 {
-        let blocks = inner.div_ceil(COLUMNS);
-        return walk::split(outer * blocks, len.saturating_mul(COLUMNS), GRAIN, |from, to| {
+        // Each thread has a block at least, as wide as memory is read best.
+        let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
+        let blocks = inner.div_ceil(width);
+        return walk::split(outer * blocks, len.saturating_mul(width), GRAIN, |from, to| {
             let (out, x) = shared.get();
             for at in from..to {
-                let (o, first) = (at / blocks, at % blocks * COLUMNS);
+                let (o, first) = (at / blocks, at % blocks * width);
                 // SAFETY: this function's contract; the columns are below `inner`.
                 unsafe {
                     let x = x.offset(o as isize * so).add(first);
-                    T::reduce_columns(op, len, COLUMNS.min(inner - first), x, sl, out.add(o * inner + first));
+                    T::reduce_columns(op, len, width.min(inner - first), x, sl, out.add(o * inner + first));
                 }
             }
         });
     }
+    // Rows that lie one way apart are reduced together.
+    let (rows, row) = if inner == 1 { (outer, so) } else { (inner, si) };
     walk::split(outer * inner, len.max(1), GRAIN, |from, to| {
         let (out, x) = shared.get();
-        for at in from..to {
-            let (o, i) = ((at / inner) as isize, (at % inner) as isize);
+        let mut at = from;
+        while at < to {
+            let (run, first) = (at / rows, at % rows);
+            let count = (rows - first).min(to - at);
             // SAFETY: this function's contract.
             unsafe {
-                let x = x.offset(o * so + i * si);
-                out.add(at).write(T::reduce(op, len, x, sl));
+                let x = x.offset(run as isize * so + first as isize * row);
+                T::reduce(op, [count, len], x, [row, sl], out.add(at));
             }
+            at += count;
         }
     });
 }
@@ -70,6 +78,9 @@ pub unsafe fn reduce<T: Number>(
 const RUN: usize = 8192;
 /// Independent partial results.
 const LANES: usize = 64;
+/// How many bytes further on lies what is asked for.
+const AHEAD: isize = 2048;
+
 struct Fold<'a, T, F> {
     x: &'a [T],
     start: T,
@@ -84,7 +95,7 @@ impl<T: Copy, F: Fn(T, T) -> T> Kernel for Fold<'_, T, F> {
         let (blocks, rest) = self.x.as_chunks::<LANES>();
         let mut lanes = [self.start; LANES];
         for block in blocks {
-            prefetch(block);
+            prefetch(block, AHEAD);
             lanes = pairs(&lanes, block, &self.f);
         }
         if rest.is_empty() {
@@ -99,14 +110,14 @@ impl<T: Copy, F: Fn(T, T) -> T> Kernel for Fold<'_, T, F> {
     }
 }
 
-/// Asks for what lies some blocks further on: where memory is the limit, the processor alone asks too late.
+/// Asks for what lies so many bytes after a block: where memory is the limit, the processor alone asks too late.
 #[inline(always)]
-fn prefetch<T>(block: &[T; LANES]) {
-    let _ = block;
+pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
+    let _ = (block, ahead);
     #[cfg(target_arch = "x86_64")]
-    for line in 0..size_of::<[T; LANES]>() / 64 {
+    for line in 0..size_of::<[T; N]>() / 64 {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at = block.as_ptr().cast::<i8>().wrapping_add(2048 + 64 * line);
+        let at = block.as_ptr().cast::<i8>().wrapping_offset(ahead).wrapping_add(64 * line);
         // SAFETY: every processor of the target has the instruction, which reads nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
     }
@@ -117,7 +128,7 @@ fn prefetch<T>(block: &[T; LANES]) {
 /// A new array instead of one that changes: only so does the compiler keep it in registers.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "both have `N` elements")]
-fn pairs<T: Copy, const N: usize>(x: &[T; N], y: &[T; N], f: impl Fn(T, T) -> T) -> [T; N] {
+pub(super) fn pairs<T: Copy, const N: usize>(x: &[T; N], y: &[T; N], f: impl Fn(T, T) -> T) -> [T; N] {
     std::array::from_fn(|i| f(x[i], y[i]))
 }
 
@@ -143,16 +154,39 @@ fn halved<T: Copy, const N: usize, const HALF: usize>(x: [T; N], f: impl Fn(T, T
 
 /// Folds contiguous elements in an order that depends on their number alone.
 fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T {
+    if x.len() < 2 * GRAIN {
+        return halving(x, start, f);
+    }
+    // A power of two, so that the parts' results are folded in pairs.
+    let parts = (x.len() / GRAIN).min(MOST_PARTS).next_power_of_two();
+    let length = x.len().div_ceil(parts).next_multiple_of(LANES);
+    let mut folded = [start; MOST_PARTS];
+    let to = Shared(folded.as_mut_ptr());
+    walk::split(parts, length, GRAIN, |from, end| {
+        for (part, x) in x.chunks(length).enumerate().take(end).skip(from) {
+            // SAFETY: each part has a place of its own.
+            unsafe { to.get().add(part).write(halving(x, start, f)) };
+        }
+    });
+    let mut left = parts;
+    while left > 1 {
+        left /= 2;
+        let (low, high) = folded.split_at_mut(left);
+        low.iter_mut().zip(high).for_each(|(low, high)| *low = f(*low, *high));
+    }
+    folded.first().copied().unwrap_or(start)
+}
+
+/// The most parts of one sum.
+const MOST_PARTS: usize = 64;
+
+/// Folds contiguous elements, in halves where they are many.
+fn halving<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy) -> T {
     if x.len() <= RUN {
         return dispatch(level(), Fold { x, start, f });
     }
     let (low, high) = x.split_at((x.len() / 2).next_multiple_of(LANES));
-    let (low, high) = if x.len() >= 2 * GRAIN {
-        rayon::join(|| fold(low, start, f), || fold(high, start, f))
-    } else {
-        (fold(low, start, f), fold(high, start, f))
-    };
-    f(low, high)
+    f(halving(low, start, f), halving(high, start, f))
 }
 
 /// Folds `n` elements that lie `stride` apart.
@@ -192,79 +226,137 @@ unsafe fn strided<T: Number>(
     f(f(a, b), f(c, d))
 }
 
-/// Folds `n` elements, at least one, without a neutral element.
-///
-/// # Safety
-///
-/// As for [`strided`].
-unsafe fn extreme<T: Number>(op: Reduce, n: usize, x: *const T, stride: isize) -> T {
-    if n == 0 {
-        return T::default();
-    }
-    // SAFETY: there is a first element; it is its own extreme, so it may start every lane.
-    unsafe {
-        match op {
-            Reduce::Max => strided(n, x, stride, *x, T::max),
-            _ => strided(n, x, stride, *x, T::min),
+/// Contiguous rows, each folded to one element.
+struct Rows<T, S, F, G> {
+    rows: usize,
+    len: usize,
+    x: *const T,
+    row: isize,
+    out: *mut T,
+    start: S,
+    f: F,
+    finish: G,
+}
+
+impl<T: Copy, S: Fn(&[T]) -> T, F: Fn(T, T) -> T, G: Fn(T) -> T> Kernel for Rows<T, S, F, G> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for i in 0..self.rows {
+            // SAFETY: who makes this answers for the rows and for room for their results.
+            unsafe {
+                let x = std::slice::from_raw_parts(self.x.offset(i as isize * self.row), self.len);
+                let folded = Fold { x, start: (self.start)(x), f: &self.f }.run::<FMA>();
+                self.out.add(i).write((self.finish)(folded));
+            }
         }
     }
 }
 
+/// Folds rows, from what `start` says of each.
+///
 /// # Safety
 ///
 /// As for [`Number::reduce`].
-pub(crate) unsafe fn integers<T: Number>(op: Reduce, n: usize, x: *const T, stride: isize) -> T
-where
-    i64: Cast<T>,
-{
+unsafe fn rows<T: Number>(
+    [rows, len]: [usize; 2],
+    x: *const T,
+    [row, step]: [isize; 2],
+    out: *mut T,
+    start: impl Fn(&[T]) -> T,
+    f: impl Fn(T, T) -> T + Copy + Sync,
+    finish: impl Fn(T) -> T,
+) {
+    if step == 1 && len <= RUN {
+        return dispatch(level(), Rows { rows, len, x, row, out, start, f, finish });
+    }
+    for i in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let x = x.offset(i as isize * row);
+            let first = std::slice::from_raw_parts(x, len.min(1));
+            out.add(i).write(finish(strided(len, x, step, start(first), f)));
+        }
+    }
+}
+
+/// Finds the extremes of rows; zero of nothing, which callers exclude.
+///
+/// # Safety
+///
+/// As for [`Number::reduce`].
+unsafe fn extremes<T: Number>(op: Reduce, dims: [usize; 2], x: *const T, strides: [isize; 2], out: *mut T) {
+    // The first element is its own extreme, so it may start every lane.
+    let first = |x: &[T]| x.first().copied().unwrap_or_default();
     // SAFETY: the caller's promise.
     unsafe {
         match op {
-            Reduce::Max | Reduce::Min => extreme(op, n, x, stride),
-            Reduce::Sum => strided(n, x, stride, T::default(), T::add),
-            Reduce::Mean => strided(n, x, stride, T::default(), T::add).div((n as i64).cast()),
+            Reduce::Max => rows(dims, x, strides, out, first, T::max, |v| v),
+            _ => rows(dims, x, strides, out, first, T::min, |v| v),
         }
     }
 }
 
+/// Reduces rows of a type whose sums are of that type; `mean` divides a sum.
+///
 /// # Safety
 ///
 /// As for [`Number::reduce`].
-pub(crate) unsafe fn floats<T: Float>(op: Reduce, n: usize, x: *const T, stride: isize) -> T {
+pub(crate) unsafe fn by_rows<T: Number>(
+    op: Reduce,
+    dims: [usize; 2],
+    x: *const T,
+    strides: [isize; 2],
+    out: *mut T,
+    mean: impl Fn(T) -> T,
+) {
+    let zero = |_: &[T]| T::default();
     // SAFETY: the caller's promise.
     unsafe {
         match op {
-            Reduce::Max | Reduce::Min => extreme(op, n, x, stride),
-            Reduce::Sum => strided(n, x, stride, T::default(), T::add),
-            Reduce::Mean => strided(n, x, stride, T::default(), T::add).div(T::from_f64(n as f64)),
+            Reduce::Max | Reduce::Min => extremes(op, dims, x, strides, out),
+            Reduce::Sum => rows(dims, x, strides, out, zero, T::add, |sum| sum),
+            Reduce::Mean => rows(dims, x, strides, out, zero, T::add, mean),
         }
     }
 }
 
+/// Reduces rows of 16-bit floats, with sums in `f32`.
+///
 /// # Safety
 ///
 /// As for [`Number::reduce`].
-pub(crate) unsafe fn halves<T: Float + Cast<f32>>(op: Reduce, n: usize, x: *const T, stride: isize) -> T
-where
+pub(crate) unsafe fn halves<T: Float + Cast<f32>>(
+    op: Reduce,
+    [rows, len]: [usize; 2],
+    x: *const T,
+    [row, step]: [isize; 2],
+    out: *mut T,
+) where
     f32: Cast<T>,
 {
     if matches!(op, Reduce::Max | Reduce::Min) {
         // SAFETY: the caller's promise.
-        return unsafe { extreme(op, n, x, stride) };
+        return unsafe { extremes(op, [rows, len], x, [row, step], out) };
     }
-    let (mut sum, mut block) = (0.0, [0f32; LANES]);
-    let mut at = 0;
-    while at < n {
-        let len = LANES.min(n - at);
-        for (j, slot) in block.iter_mut().enumerate().take(len) {
-            // SAFETY: `at + j < n`.
-            *slot = unsafe { *x.offset((at + j) as isize * stride) }.cast();
+    for i in 0..rows {
+        let (mut sum, mut block) = (0.0, [0f32; LANES]);
+        let mut at = 0;
+        while at < len {
+            let n = LANES.min(len - at);
+            for (j, slot) in block.iter_mut().enumerate().take(n) {
+                // SAFETY: `at + j < len`.
+                *slot = unsafe { *x.offset(i as isize * row + (at + j) as isize * step) }.cast();
+            }
+            // The blocks' sums are added in double precision, so that their number costs nothing.
+            sum += f64::from(halving(block.split_at(n).0, 0.0, |a, b| a + b));
+            at += n;
         }
-        // The blocks' sums are added in double precision, so that their number costs nothing.
-        sum += f64::from(fold(block.split_at(len).0, 0.0, |a, b| a + b));
-        at += len;
+        let result = if op == Reduce::Sum { sum } else { sum / len as f64 };
+        // SAFETY: there is room for a result of each row.
+        unsafe { out.add(i).write(T::from_f64(result)) };
     }
-    T::from_f64(if op == Reduce::Sum { sum } else { sum / n as f64 })
 }
 
 #[cfg(test)]

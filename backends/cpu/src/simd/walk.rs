@@ -3,9 +3,10 @@
 //! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is
 //! compiled once, for contiguous memory. The copy stays in the first cache.
 
-use std::mem::MaybeUninit;
-
 use super::{Shared, Strided};
+use crate::threads;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Elements of a buffer on the stack.
 const CHUNK: usize = 512;
@@ -16,30 +17,59 @@ const fn chunk<T: Copy>() -> Chunk<T> {
     [const { MaybeUninit::uninit() }; CHUNK]
 }
 
-/// Splits `n` units over the threads of the pool if the whole costs at least `grain` times two.
+/// Parts for each thread: one that comes late takes fewer.
+pub(crate) const PARTS: usize = 4;
+
+/// How much less work is worth sharing with threads that are awake.
+const AWAKE: usize = 4;
+/// How much more work is worth waking threads for.
+const ASLEEP: usize = 4;
+
+/// Shares `n` units among threads if the whole costs at least `grain` times two.
 ///
-/// `weight` is the cost of one unit in the same measure as `grain`. `f` gets half-open ranges.
+/// `weight` is the cost of one unit in the same measure as `grain`, of which less is enough where threads are awake, and
+/// more is needed where they sleep. `f` gets half-open ranges, each once.
 pub(crate) fn split(n: usize, weight: usize, grain: usize, f: impl Fn(usize, usize) + Sync) {
-    let most = n.saturating_mul(weight) / grain.max(1);
-    if most < 2 || n < 2 {
-        return f(0, n);
-    }
-    let parts = most.min(rayon::current_num_threads()).min(n);
-    halve(0, n, parts, &f);
+    split_into(PARTS, n, weight, grain, f);
 }
 
-fn halve(start: usize, end: usize, parts: usize, f: &(impl Fn(usize, usize) + Sync)) {
-    if parts < 2 {
-        return f(start, end);
+/// As [`split`], with so many parts for each thread.
+pub(crate) fn split_into(
+    each: usize,
+    n: usize,
+    weight: usize,
+    grain: usize,
+    f: impl Fn(usize, usize) + Sync,
+) {
+    let total = n.saturating_mul(weight);
+    let least = (grain / AWAKE).max(1);
+    if total / 2 < least {
+        return f(0, n);
     }
-    let left = parts / 2;
-    // Boundaries on multiples of 64 keep threads out of each other's cache lines.
-    let mut middle = start + (end - start) * left / parts;
-    if middle - start > 256 {
-        middle &= !63;
+    let most = n.min(total / if threads::warm() { least } else { grain.saturating_mul(ASLEEP) });
+    let count = if most < 2 { 1 } else { threads::count().min(most) };
+    if count < 2 {
+        f(0, n);
+        return threads::worked();
     }
-    let middle = middle.max(start);
-    rayon::join(|| halve(start, middle, left, f), || halve(middle, end, parts - left, f));
+    let parts = most.min(count * each);
+    let (whole, rest) = (n / parts, n % parts);
+    let start = |part: usize| match whole * part + rest * part / parts {
+        // Boundaries on multiples of 64 keep threads out of each other's cache lines.
+        at if whole > 256 && part < parts => at & !63,
+        at => at,
+    };
+    let next = AtomicUsize::new(0);
+    threads::share(count, &|| {
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts {
+                return;
+            }
+            f(start(part), start(part + 1));
+        }
+    });
+    threads::worked();
 }
 
 /// One operand of a walk, with the buffer that makes it contiguous.

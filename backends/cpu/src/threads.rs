@@ -1,0 +1,216 @@
+//! Threads that kernels share their work with.
+//!
+//! The thread that calls a kernel works too, and others join it as they become free. Nobody waits for one that still
+//! sleeps: on common cloud machines it takes as long to wake as a kernel takes.
+
+use rayon::ThreadPool;
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+thread_local! {
+    /// The threads of the backend that this thread computes for, where it has some of its own.
+    static OWN: Cell<Option<Arc<ThreadPool>>> = const { Cell::new(None) };
+
+    /// When work was done last, and how much of it in a row; enough of it if others took part.
+    static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
+}
+
+/// Runs `f`, whose kernels share their work with these threads.
+pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
+    /// Restores what was before, after a panic too.
+    struct Before(Option<Arc<ThreadPool>>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            OWN.set(self.0.take());
+        }
+    }
+    let _before = Before(OWN.replace(Some(threads.clone())));
+    f()
+}
+
+/// The threads that kernels called here share their work with; rayon's where the backend has none of its own.
+fn own() -> Option<Arc<ThreadPool>> {
+    let threads = OWN.take();
+    OWN.set(threads.clone());
+    threads
+}
+
+/// Returns how many threads a kernel may run on.
+pub(crate) fn count() -> usize {
+    own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
+}
+
+/// How long after their last work other threads are mostly awake, and how soon work must follow work to be expected again.
+const SOON: Duration = Duration::from_micros(20);
+
+/// How much work in a row makes more of it likely.
+const ROW: u32 = 4;
+
+/// Tells whether other threads are awake, or worth waking as work keeps coming.
+///
+/// Waking one takes as long as adding some hundred thousand numbers.
+pub(crate) fn warm() -> bool {
+    let (last, row) = RECENT.get();
+    let soon = last.is_some_and(|last| last.elapsed() < SOON);
+    RECENT.set((None, if soon { row } else { 0 }));
+    soon && row >= ROW
+}
+
+/// Takes note that work is done that was worth sharing with threads that are awake.
+pub(crate) fn worked() {
+    let (_, row) = RECENT.get();
+    RECENT.set((Some(Instant::now()), row.saturating_add(1)));
+}
+
+/// Calls `work` here, and on other threads, at most `threads` in all, that become free before it is done here.
+///
+/// Each call takes what is left to do until nothing is left; when this returns, no call is under way.
+pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
+    if threads < 2 {
+        return work();
+    }
+    let gate = Arc::new(Gate {
+        // SAFETY: only the lifetime changes, of which a pointer promises nothing.
+        work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
+        inside: AtomicUsize::new(0),
+        panic: Mutex::new(None),
+        owner: std::thread::current(),
+    });
+    let own = own();
+    for _ in 1..threads {
+        let gate = gate.clone();
+        let call = move || gate.enter();
+        match &own {
+            Some(own) => own.spawn(call),
+            None => rayon::spawn(call),
+        }
+    }
+    let closed = Closed(&gate);
+    work();
+    drop(closed);
+    RECENT.set((None, ROW));
+    if let Some(panic) = gate.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        resume_unwind(panic);
+    }
+}
+
+/// Set once nobody may go in any more.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// What lets threads work until the one that shares its work is done.
+struct Gate {
+    /// Gone when the gate is closed and nobody is inside.
+    work: *const (dyn Fn() + Sync),
+    /// How many threads are inside, and [`CLOSED`].
+    inside: AtomicUsize,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    owner: Thread,
+}
+
+// SAFETY: what the pointer leads to is called from any thread, as `Sync` lets it be; the other fields are safe to send.
+unsafe impl Send for Gate {}
+// SAFETY: as above.
+unsafe impl Sync for Gate {}
+
+impl Gate {
+    /// Works, unless the gate is closed.
+    fn enter(&self) {
+        let open = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
+        if self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_err() {
+            return;
+        }
+        // SAFETY: this thread is inside: `share` has not returned, nor unwound, and will not before it has left.
+        let work = unsafe { &*self.work };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+        }
+        // Whoever sees this thread outside sees what it wrote.
+        if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
+            self.owner.unpark();
+        }
+    }
+}
+
+/// Closes a gate and waits for those inside, after a panic too.
+struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_or(CLOSED, Ordering::Relaxed);
+        let mut waited = 0;
+        while self.0.inside.load(Ordering::Acquire) != CLOSED {
+            waited += 1;
+            // They are about to finish: work is shared in small parts.
+            if waited < 10_000 {
+                std::hint::spin_loop();
+            } else {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn others_join_and_what_they_wrote_is_seen() {
+        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads"));
+        within(&threads, || {
+            assert_eq!(count(), 3);
+            for _ in 0..100 {
+                let (met, sum) = (Barrier::new(3), AtomicUsize::new(0));
+                share(3, &|| {
+                    // Three have to come.
+                    met.wait();
+                    sum.fetch_add(1, Ordering::Relaxed);
+                });
+                assert_eq!(sum.into_inner(), 3);
+            }
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_threads_that_are_busy() {
+        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread"));
+        let (busy, done) = (Arc::new(Barrier::new(2)), AtomicUsize::new(0));
+        let held = busy.clone();
+        threads.spawn(move || {
+            held.wait();
+        });
+        within(&threads, || {
+            share(2, &|| {
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert_eq!(done.into_inner(), 1);
+        // Only now the thread is free; it finds the gate closed.
+        busy.wait();
+        threads.install(|| ());
+    }
+
+    #[test]
+    fn a_panic_elsewhere_comes_here_and_threads_go_on() {
+        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads"));
+        let here = std::thread::current().id();
+        let met = Barrier::new(2);
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            within(&threads, || {
+                share(2, &|| {
+                    met.wait();
+                    assert_eq!(std::thread::current().id(), here, "elsewhere");
+                });
+            });
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(threads.install(|| 1), 1);
+        assert!(own().is_none());
+    }
+}
