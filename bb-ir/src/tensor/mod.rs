@@ -211,12 +211,16 @@ impl std::fmt::Debug for TensorData {
 
 /// Returns the product of the extents, `None` if it overflows.
 ///
-/// A zero extent makes it 0, but the product of the others must not overflow either: strides are made
-/// of it.
+/// A zero extent makes it 0, but the product of the others must not exceed 2^28 then: strides are made of it, and
+/// operators walk along axes whether there are elements or not.
 pub fn element_count(shape: &[usize]) -> Option<usize> {
+    const MOST_BESIDE_NONE: usize = 1 << 28;
     let others = shape.iter().filter(|&&d| d != 0).try_fold(1usize, |n, &d| n.checked_mul(d))?;
+    if shape.contains(&0) {
+        return (others <= MOST_BESIDE_NONE).then_some(0);
+    }
     isize::try_from(others).ok()?;
-    Some(if shape.contains(&0) { 0 } else { others })
+    Some(others)
 }
 
 /// Copies `bytes` into a buffer aligned to [`ALIGNMENT`].

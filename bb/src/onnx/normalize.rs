@@ -172,20 +172,52 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
     }
     let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
     let bias = call.float_or("bias", 1.0)?;
-    let channels = x.shape().get(1).copied().unwrap_or(0) as i64;
-    // A band matrix sums the squares of the neighbours.
-    let (before, after) = ((size - 1) / 2, size / 2);
-    let band: Vec<f64> = (0..channels)
-        .flat_map(|i| (0..channels).map(move |j| f64::from(u8::from(j >= i - before && j <= i + after))))
-        .collect();
-    let band = math::to(on, &on.host(&[channels as usize, channels as usize], &band)?, x.dtype())?;
-    let shape = x.shape();
-    let inner: usize = shape.iter().skip(2).product();
-    let flat = [shape.first().copied().unwrap_or(1), channels as usize, inner];
-    let sums = on.reshape(&on.matmul(&band, &on.reshape(&on.mul(x, x)?, &flat)?)?, shape)?;
+    let half = matches!(x.dtype(), DataType::F16 | DataType::BF16);
+    let wide = if half { math::to(on, x, DataType::F32)? } else { x.clone() };
+    let sums = neighbours(on, &on.mul(&wide, &wide)?, size)?;
     let base =
-        on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
-    Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
+        on.add(&on.mul(&sums, &on.scalar_like(&wide, alpha / size as f64)?)?, &on.scalar_like(&wide, bias)?)?;
+    let y = on.div(&wide, &on.pow(&base, &on.scalar_like(&wide, beta)?)?)?;
+    Ok(one(math::to(on, &y, x.dtype())?))
+}
+
+/// Sums each channel and its neighbours, `size` in all, as far as there are so many.
+///
+/// Sums of 1, 2, 4, ... channels are made of one another; those that `size` consists of make the whole.
+fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Tensor, B::Error> {
+    let at = Axis::new(1, x.rank()).map_err(Error::from)?.get();
+    let channels = x.shape().get(at).copied().unwrap_or(0) as i64;
+    if x.shape().contains(&0) {
+        return Ok(x.clone());
+    }
+    let before = ((size - 1) / 2).min(channels - 1);
+    let after = (size / 2).min(channels - 1);
+    let size = before + 1 + after;
+    let zeros = |count: i64| {
+        let mut shape = x.shape().to_vec();
+        if let Some(extent) = shape.get_mut(at) {
+            *extent = count as usize;
+        }
+        on.full(&shape, 0.0, x.dtype())
+    };
+    let part = |x: &B::Tensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[at as i64], &[]);
+    let mut sums = on.concat(&[&zeros(before)?, x, &zeros(after)?], at as i64)?;
+    let (mut many, mut extent) = (1, channels + size - 1);
+    let mut covered = 0;
+    let mut total: Option<B::Tensor> = None;
+    loop {
+        if size & many != 0 {
+            let more = part(&sums, covered, covered + channels)?;
+            total = Some(total.map_or_else(|| Ok(more.clone()), |total| on.add(&total, &more))?);
+            covered += many;
+        }
+        if covered == size {
+            return Ok(total.unwrap_or(sums));
+        }
+        extent -= many;
+        sums = on.add(&part(&sums, 0, extent)?, &part(&sums, many, many + extent)?)?;
+        many *= 2;
+    }
 }
 
 /// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed.

@@ -181,12 +181,11 @@ pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
         on.unsqueeze(v, &(1..=trailing as i64).collect::<Vec<_>>())
     };
     let wide = |x: &B::Tensor| math::to(on, x, DataType::I32);
-    let (w, rank) = (call.input(3)?, x.rank());
+    let spatial = x.rank().saturating_sub(2);
     let a = on.sub(&wide(x)?, &per_filter(&wide(call.input(2)?)?, 0)?)?;
-    let b = on.sub(&wide(w)?, &per_filter(&wide(call.input(5)?)?, rank - 1)?)?;
+    let b = on.sub(&wide(call.input(3)?)?, &per_filter(&wide(call.input(5)?)?, spatial + 1)?)?;
     let product = super::window::plain_conv(on, call, &a, &b, call.optional(8))?;
-    let scale =
-        on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, rank.saturating_sub(2))?)?;
+    let scale = on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, spatial)?)?;
     let (y_scale, y_zero) = (per_filter(call.input(6)?, 0)?, per_filter(call.input(7)?, 0)?);
     Ok(one(requantized(on, &product, &scale, &y_scale, &y_zero)?))
 }

@@ -23,10 +23,11 @@ fn heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
     }
 }
 
-/// What is cached already and what is new; `past` where nothing is cached.
-fn longer([batch, heads, new, size]: &Heads, past: Option<&Dim>) -> Vec<Dim> {
-    let length = past.map_or_else(|| new.clone(), |past| sum(past, new));
-    vec![batch.clone(), heads.clone(), length, size.clone()]
+/// What is new after what the operand `cache` holds already, if it is given.
+fn joined(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
+    let [batch, heads, length, size] = new?;
+    let total = if at.has(cache) { sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
+    Some(vec![batch.clone(), heads.clone(), total, size.clone()])
 }
 
 /// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
@@ -34,9 +35,7 @@ pub(super) fn attention(at: At<'_>) -> Option<Types> {
     let count = |name| at.int(name, 0);
     let by_heads = |input, name| heads(at.dims(input)?, count(name));
     let (q, k, v) = (by_heads(0, "q_num_heads"), by_heads(1, "kv_num_heads"), by_heads(2, "kv_num_heads"));
-    let past = |input: usize| if at.has(input) { Some(at.dims(input)?.get(2).cloned()) } else { Some(None) };
-    let joined = |new: &Option<Heads>, cache| Some(longer(new.as_ref()?, past(cache)?.as_ref()));
-    let (keys, values) = (joined(&k, 4), joined(&v, 5));
+    let (keys, values) = (joined(at, k.as_ref(), 4), joined(at, v.as_ref(), 5));
     let y = match (&q, &v, at.dims(0).map(<[Dim]>::len)) {
         (Some([batch, heads, length, _]), Some([.., size]), Some(4)) => {
             Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
@@ -133,8 +132,7 @@ pub(super) fn multi_head(at: At<'_>) -> Option<Types> {
         (false, true) => k.clone(),
         (false, false) => q.clone(),
     };
-    let past = |input: usize| if at.has(input) { Some(at.dims(input)?.get(2).cloned()) } else { Some(None) };
-    let joined = |new: &Option<Heads>, cache| Some(longer(new.as_ref()?, past(cache)?.as_ref()));
+    let (keys, values) = (joined(at, k.as_ref(), 6), joined(at, v.as_ref(), 7));
     let y = match (&q, &v) {
         (Some([batch, _, length, _]), Some([.., size])) => {
             Some(vec![batch.clone(), length.clone(), scaled(size, count)])
@@ -142,7 +140,7 @@ pub(super) fn multi_head(at: At<'_>) -> Option<Types> {
         _ => None,
     };
     let dtype = at.dtype(0);
-    Some(vec![tensor(dtype, y), tensor(dtype, joined(&k, 6)), tensor(dtype, joined(&v, 7))])
+    Some(vec![tensor(dtype, y), tensor(dtype, keys), tensor(dtype, values)])
 }
 
 /// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.

@@ -84,12 +84,7 @@ pub(super) fn top_k(at: At<'_>) -> Option<Types> {
         Some(k @ 0..) => extent(k),
         _ => at.extent(1),
     };
-    let kept = |x: &[Dim]| {
-        let axis = axis(at.int("axis", -1)?, x.len())?;
-        let mut out = x.to_vec();
-        *out.get_mut(axis)? = count;
-        Some(out)
-    };
+    let kept = |x: &[Dim]| at.with_axis(x, at.int("axis", -1)?, count);
     let shape = at.dims(0).and_then(kept);
     Some(vec![tensor(at.dtype(0), shape.clone()), tensor(Some(DataType::I64), shape)])
 }

@@ -2,8 +2,8 @@
 
 use super::contents::{Contents, Entry, MOST};
 use super::dims::{concrete, product};
-use super::numbers;
 use super::operators::At;
+use super::{movement, numbers};
 use crate::graph::{Attribute, Formula, ValueType};
 use crate::infer;
 use crate::{Axis, DataType, Shape};
@@ -25,16 +25,7 @@ fn first(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
         _ => return None,
     };
     match at.node.op_type.as_str() {
-        "Shape" => {
-            let dims = at.dims(0)?;
-            let rank = dims.len() as i64;
-            let bound = |name, default: i64| {
-                let at = at.int(name, default)?;
-                usize::try_from((if at < 0 { at.saturating_add(rank) } else { at }).clamp(0, rank)).ok()
-            };
-            let (start, end) = (bound("start", 0)?, bound("end", rank)?);
-            Contents::list(dims.get(start..end.max(start))?.iter().map(Entry::from).collect())
-        }
+        "Shape" => Contents::list(movement::told(at)?.iter().map(Entry::from).collect()),
         "Size" => Some(Contents::scalar(Entry::from(&product(at.dims(0)?)))),
         "Constant" => constant(at),
         "ConstantOfShape" => {

@@ -112,10 +112,8 @@ pub(super) fn normalized_texts(at: At<'_>) -> Option<Types> {
     let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
-        if !kept {
-            *out.last_mut()? = Dim::Unknown;
-        } else if out.last() == Some(&Dim::Known(0)) {
-            // Of no words one empty one is made.
+        // Of no words one empty one is made.
+        if !kept || out.last() == Some(&Dim::Known(0)) {
             *out.last_mut()? = Dim::Unknown;
         }
         Some(out)
@@ -149,13 +147,9 @@ pub(super) fn suppression(at: At<'_>) -> Option<Types> {
 /// `Unique`: what there is, where it is first, what each element is, and how often each is there.
 pub(super) fn unique(at: At<'_>) -> Option<Types> {
     let (along, all) = if at.node.attributes.get("axis").is_some() {
-        let axis = at.dims(0).and_then(|x| axis(at.int("axis", 0)?, x.len()));
-        let found = at.dims(0).zip(axis).and_then(|(x, axis)| {
-            let mut out = x.to_vec();
-            *out.get_mut(axis)? = Dim::Unknown;
-            Some(out)
-        });
-        let extent = at.dims(0).zip(axis).and_then(|(x, axis)| x.get(axis).cloned());
+        let along = at.int("axis", 0)?;
+        let found = at.dims(0).and_then(|x| at.with_axis(x, along, Dim::Unknown));
+        let extent = at.dims(0).and_then(|x| x.get(axis(along, x.len())?).cloned());
         (found, extent.unwrap_or(Dim::Unknown))
     } else {
         (Some(vec![Dim::Unknown]), at.dims(0).map_or(Dim::Unknown, product))
@@ -224,8 +218,7 @@ pub(super) fn numbers_of(at: At<'_>) -> Option<Types> {
 
 /// A matrix product of quantised numbers, as the numbers that the scale's type holds.
 pub(super) fn scaled_product(at: At<'_>) -> Option<Types> {
-    let product = || super::rules::matmul(at.dims(0)?, at.dims(1)?).ok();
-    at.one(at.dtype(2), product())
+    at.one(at.dtype(2), super::products::product(at, 1))
 }
 
 /// `FusedMatMul`: of operands whose dimensions trade places first.

@@ -7,17 +7,20 @@ use crate::graph::{Dim, Formula};
 use crate::{DataType, TensorData};
 
 pub(super) fn shape(at: At<'_>) -> Option<Types> {
-    let count = |x: &[Dim]| {
-        let rank = x.len() as i64;
-        let bound = |name, default| {
-            let v = at.int(name, default)?;
-            Some((if v < 0 { v.saturating_add(rank) } else { v }).clamp(0, rank))
-        };
-        let (start, end) = (bound("start", 0)?, bound("end", rank)?);
-        usize::try_from((end - start).max(0)).ok()
-    };
-    let count = at.dims(0).and_then(count).map_or(Dim::Unknown, Dim::Known);
+    let count = told(at).map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
     at.one(Some(DataType::I64), Some(vec![count]))
+}
+
+/// The extents that `Shape` tells: those from `start` to `end`.
+pub(super) fn told(at: At<'_>) -> Option<&[Dim]> {
+    let dims = at.dims(0)?;
+    let rank = dims.len() as i64;
+    let bound = |name, default| {
+        let bound = at.int(name, default)?;
+        usize::try_from((if bound < 0 { bound.saturating_add(rank) } else { bound }).clamp(0, rank)).ok()
+    };
+    let (start, end) = (bound("start", 0)?, bound("end", rank)?);
+    dims.get(start..end.max(start))
 }
 
 pub(super) fn size(at: At<'_>) -> Option<Types> {
@@ -149,11 +152,7 @@ pub(super) fn compress(at: At<'_>) -> Option<Types> {
     if at.node.attributes.get("axis").is_none() {
         return at.one(at.dtype(0), Some(vec![Dim::Unknown]));
     }
-    let shape = |x: &[Dim]| {
-        let mut out = x.to_vec();
-        *out.get_mut(axis(at.int("axis", 0)?, x.len())?)? = Dim::Unknown;
-        Some(out)
-    };
+    let shape = |x: &[Dim]| at.with_axis(x, at.int("axis", 0)?, Dim::Unknown);
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 

@@ -282,6 +282,11 @@ impl<'a> At<'a> {
         }
     }
 
+    /// `x` with another extent for the axis that is named; none if there is no such axis.
+    pub(super) fn with_axis(self, x: &[Dim], axis: i64, to: Dim) -> Option<Vec<Dim>> {
+        self.with_axes(x, &[axis], &[to])
+    }
+
     /// `x` with other extents for the axes that are named; none if the lists do not fit.
     #[expect(clippy::unused_self, reason = "it reads as what a rule of this node says")]
     pub(super) fn with_axes(self, x: &[Dim], axes: &[i64], to: &[Dim]) -> Option<Vec<Dim>> {

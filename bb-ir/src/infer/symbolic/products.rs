@@ -15,7 +15,8 @@ pub(super) fn gemm(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-fn product(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+/// The extents of the product of the operand 0 and another.
+pub(super) fn product(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     rules::matmul(at.dims(0)?, at.dims(right)?).ok()
 }
 
