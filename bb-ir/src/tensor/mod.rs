@@ -211,10 +211,10 @@ impl std::fmt::Debug for TensorData {
 
 /// Returns the product of the extents, `None` if it overflows.
 ///
-/// A zero extent makes it 0, but the product of the others must not exceed 2^28 then: strides are made of it, and
+/// A zero extent makes it 0, but the product of the others must not exceed 2^26 then: strides are made of it, and
 /// operators walk along axes whether there are elements or not.
 pub fn element_count(shape: &[usize]) -> Option<usize> {
-    const MOST_BESIDE_NONE: usize = 1 << 28;
+    const MOST_BESIDE_NONE: usize = 1 << 26;
     let others = shape.iter().filter(|&&d| d != 0).try_fold(1usize, |n, &d| n.checked_mul(d))?;
     if shape.contains(&0) {
         return (others <= MOST_BESIDE_NONE).then_some(0);

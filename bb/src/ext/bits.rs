@@ -141,6 +141,9 @@ fn joined(
 
 /// For each element of a broadcast result, the position of the operand's.
 pub(crate) fn positions(shape: &[usize], to: &[usize]) -> Vec<usize> {
+    if to.contains(&0) {
+        return Vec::new();
+    }
     let own = super::scatter::strides(shape);
     let steps = shape.iter().zip(&own).map(|(&d, &step)| if d == 1 { 0 } else { step });
     let steps = std::iter::repeat_n(0, to.len() - shape.len()).chain(steps);

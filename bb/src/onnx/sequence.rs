@@ -128,6 +128,9 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     Ok(one(Item::Tensor(on.concat(&parts, axis)?)))
 }
 
+/// The most parts of a tensor: each takes memory of its own, though it may have no elements.
+const MOST_PARTS: usize = 1 << 20;
+
 /// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
 pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let x = call.tensor(0)?;
@@ -136,8 +139,12 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     let extent = usize::try_from(at).ok().and_then(|at| x.shape().get(at).copied()).ok_or_else(|| {
         call.wrong("axis", format!("is {axis}, and the operand has {} dimensions", x.rank()))
     })?;
+    let few = |count: usize| match count {
+        0..=MOST_PARTS => Ok(count),
+        _ => Err(call.wrong("split", format!("makes {count} parts, more than {MOST_PARTS}"))),
+    };
     let sizes: Vec<usize> = match call.optional(1) {
-        None => vec![1; extent],
+        None => vec![1; few(extent)?],
         Some(Item::Tensor(split)) => {
             let given = on.ints(split)?;
             let wrong = || call.wrong("split", format!("is {given:?} for an extent of {extent}"));
@@ -145,10 +152,13 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
             match (sizes.ok_or_else(wrong)?.as_slice(), split.rank()) {
                 (&[0], 0) => return Err(wrong().into()),
                 (&[size], 0) => {
-                    let whole = (0..extent / size).map(|_| size);
+                    let whole = std::iter::repeat_n(size, few(extent / size)?);
                     whole.chain((extent % size != 0).then_some(extent % size)).collect()
                 }
-                (sizes, _) => sizes.to_vec(),
+                (sizes, _) => {
+                    few(sizes.len())?;
+                    sizes.to_vec()
+                }
             }
         }
         Some(_) => return Err(call.wrong("split", "is no tensor").into()),

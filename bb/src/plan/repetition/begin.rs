@@ -6,6 +6,9 @@ use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::{Graph, Node};
 
+/// The largest batch: something is kept of each of its elements, which may be of no extent.
+const MOST_BATCH: usize = 1 << 20;
+
 impl<T: Tensor> Repetition<T> {
     pub(super) fn begin_loop<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
@@ -86,6 +89,10 @@ impl<T: Tensor> Repetition<T> {
         if batched {
             let first = self.scanned.first().and_then(|s| s.from.tensor());
             let size = first.and_then(|x| x.shape().first()).copied().unwrap_or(0);
+            if size > MOST_BATCH {
+                let problem = format!("has {size} elements, more than {MOST_BATCH}");
+                return Err(self.wrong("the batch", problem).into());
+            }
             let lengths = match lengths {
                 Some(Item::Tensor(x)) => {
                     let host = on.to_host(&x)?;
