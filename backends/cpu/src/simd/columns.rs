@@ -4,6 +4,7 @@ use super::dispatch::{Kernel, dispatch};
 use super::element::Number;
 use super::level;
 use super::reduce::{Reduce, pairs, prefetch};
+use std::mem::MaybeUninit;
 
 /// The most columns folded side by side: their sums stay in the first cache.
 pub(crate) const COLUMNS: usize = 1024;
@@ -31,7 +32,7 @@ impl<T: Copy, F: Fn(T, T) -> T, const N: usize> Kernel for Columns<'_, T, F, N> 
             let mut folded = *sums;
             for (blocks, _) in &rows {
                 let Some(block) = blocks.get(at) else { return };
-                prefetch(block, self.ahead * size_of::<T>() as isize);
+                prefetch(block, self.ahead.wrapping_mul(size_of::<T>() as isize));
                 folded = pairs(&folded, block, &self.f);
             }
             *sums = folded;
@@ -55,15 +56,17 @@ unsafe fn columns<T: Number>(
     sums: *mut T,
     f: impl Fn(T, T) -> T + Copy,
 ) {
-    // SAFETY: this function's contract; the other half has room of its own.
+    // SAFETY: this function's contract; the other half has room of its own, and is written before it is read.
     unsafe {
         if len > 128 {
             let half = len / 2;
-            let mut other = [T::default(); COLUMNS];
+            let mut other = [const { MaybeUninit::<T>::uninit() }; COLUMNS];
+            let other = other.as_mut_ptr().cast::<T>();
             columns(half, width, x, row, sums, f);
-            columns(len - half, width, x.offset(half as isize * row), row, other.as_mut_ptr(), f);
+            columns(len - half, width, x.offset(half as isize * row), row, other, f);
             let sums = std::slice::from_raw_parts_mut(sums, width);
-            return dispatch(level(), Columns { sums, rows: [other.split_at(width).0], ahead: 0, f });
+            let other = std::slice::from_raw_parts(other, width);
+            return dispatch(level(), Columns { sums, rows: [other], ahead: 0, f });
         }
         std::ptr::copy_nonoverlapping(x, sums, width);
         let sums = std::slice::from_raw_parts_mut(sums, width);
