@@ -4,6 +4,10 @@
 //! what only moves dimensions copies nothing. Buffers come from a pool and return to it, so that a
 //! program in its steady state touches no new pages.
 //!
+//! A kernel shares work that is long enough with other threads: those of rayon's current pool, or the backend's own
+//! ([`CpuBuilder::threads`]). The caller's thread works too and waits for nobody who sleeps. Less work is long enough while
+//! those threads are awake; results do not depend on how many there are.
+//!
 //! Naming the backend links it: `use bb_cpu as _;`.
 
 mod array;

@@ -93,3 +93,34 @@ fn a_type_that_is_not_taken_is_named() {
     let error = cpu.add(&array(&cpu, &[1u8]), &array(&cpu, &[1i8])).unwrap_err();
     assert_eq!(error.to_string(), "expected element type u8, got i8");
 }
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let side = 700;
+    let numbers: Vec<f32> = (0..side * side).map(|i| ((i * 7919) % 10007) as f32 / 10007.0 - 0.3).collect();
+    let results = |threads: usize| -> Vec<Vec<f32>> {
+        let cpu = Cpu::builder().threads(threads).build().unwrap();
+        let x = cpu.constant(&TensorData::new(&[side, side], &numbers).unwrap()).unwrap();
+        let turned = cpu.transpose(&x, &[]).unwrap();
+        // Again and again, so that threads are awake and less work is shared.
+        for _ in 0..8 {
+            cpu.add(&x, &turned).unwrap();
+        }
+        vec![
+            list(&cpu, cpu.add(&x, &turned).unwrap()),
+            list(&cpu, cpu.exp(&x).unwrap()),
+            list(&cpu, cpu.reduce_sum(&x, &[], false).unwrap()),
+            list(&cpu, cpu.reduce_mean(&x, &[1], false).unwrap()),
+            list(&cpu, cpu.reduce_sum(&x, &[0], false).unwrap()),
+            list(&cpu, cpu.matmul(&x, &x).unwrap()),
+            list(&cpu, cpu.matmul(&x, &turned).unwrap()),
+            list(&cpu, cpu.matmul(&cpu.slice(&x, &[0], &[1], &[0], &[]).unwrap(), &x).unwrap()),
+        ]
+    };
+    let one = results(1);
+    for threads in [2, 3, 5] {
+        for (i, (one, many)) in one.iter().zip(results(threads)).enumerate() {
+            assert!(*one == many, "result {i} on {threads} threads");
+        }
+    }
+}

@@ -213,6 +213,17 @@ impl std::fmt::Debug for TensorData {
 ///
 /// A zero extent makes it 0, but the product of the others must not exceed 2^26 then: strides are made of it, and
 /// operators walk along axes whether there are elements or not.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::element_count;
+/// assert_eq!(element_count(&[]), Some(1));
+/// assert_eq!(element_count(&[2, 3]), Some(6));
+/// assert_eq!(element_count(&[0, 1 << 26]), Some(0));
+/// assert_eq!(element_count(&[0, 1 << 27]), None);
+/// assert_eq!(element_count(&[usize::MAX, 2]), None);
+/// ```
 pub fn element_count(shape: &[usize]) -> Option<usize> {
     const MOST_BESIDE_NONE: usize = 1 << 26;
     let others = shape.iter().filter(|&&d| d != 0).try_fold(1usize, |n, &d| n.checked_mul(d))?;
