@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::How;
-use bb::{BackendHandle, BoxError, By, Ctx, Error, Node, Registry, Runtime, Value};
+use bb::{BackendHandle, BoxError, By, Ctx, Error, Node, NodeBuilder, Registry, Runtime, Value};
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_int};
@@ -202,38 +202,27 @@ fn a_rule_for_a_backend_that_is_not_bound_is_an_error() {
     assert!(matches!(built, Err(Error::UnknownBackend { name, .. }) if name == "gpu"));
 }
 
-/// `z = [-x, x]`, put together in a sequence.
-fn through_a_sequence() -> Vec<u8> {
+/// `z = [-x, x]`, put together in a sequence; one operator is bound to the device.
+fn through_a_sequence(bound: &str) -> NodeBuilder {
     let nodes = vec![
         node("Neg", &["x"], &["a"]),
         node("SequenceConstruct", &["a", "x"], &["s"]),
         with_int(node("ConcatFromSequence", &["s"], &["z"]), "axis", 0),
     ];
-    model(&[("x", &[2])], nodes, &[("z", &[4])])
+    let model = model(&[("x", &[2])], nodes, &[("z", &[4])]);
+    Node::builder().model("m", model).backend(reference()).backend(device()).bind_op(bound, "device")
 }
 
 #[test]
 fn a_sequence_stays_on_its_backend() {
-    let node = Node::builder()
-        .model("m", through_a_sequence())
-        .backend(reference())
-        .backend(device())
-        .bind_op("Neg", "device")
-        .ready()
-        .unwrap();
+    let node = through_a_sequence("Neg").ready().unwrap();
     let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
     assert_eq!(floats(&node.run([("x", x)]).unwrap()["z"]), [-0.5, 1.0, 0.5, -1.0]);
 }
 
 #[test]
 fn a_sequence_that_would_change_its_backend_is_an_error() {
-    let ready = Node::builder()
-        .model("m", through_a_sequence())
-        .backend(reference())
-        .backend(device())
-        .bind_op("ConcatFromSequence", "device")
-        .ready();
-    let text = ready.unwrap_err().to_string();
+    let text = through_a_sequence("ConcatFromSequence").ready().unwrap_err().to_string();
     assert!(text.contains("`s` of the model `m` is a sequence"), "{text}");
     assert!(text.contains("from a part on `reference` to a part on `device`"), "{text}");
 }

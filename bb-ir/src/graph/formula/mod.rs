@@ -219,26 +219,33 @@ impl Formula {
 
     /// Returns the greater of the two.
     pub fn greater(&self, other: &Formula) -> Option<Formula> {
-        if other.minus(self).is_some_and(|d| d.at_least(0)) {
-            return Some(other.clone());
+        match self.ascending(other) {
+            Some([_, greater]) => Some(greater.clone()),
+            None => self.either(other, Factor::Greater),
         }
-        if self.minus(other).is_some_and(|d| d.at_least(0)) {
-            return Some(self.clone());
-        }
-        let (a, b) = if self < other { (self, other) } else { (other, self) };
-        Formula::of(Factor::Greater(Box::new(a.clone()), Box::new(b.clone()))).bounded()
     }
 
     /// Returns the lesser of the two.
     pub fn lesser(&self, other: &Formula) -> Option<Formula> {
-        if other.minus(self).is_some_and(|d| d.at_least(0)) {
-            return Some(self.clone());
+        match self.ascending(other) {
+            Some([lesser, _]) => Some(lesser.clone()),
+            None => self.either(other, Factor::Lesser),
         }
-        if self.minus(other).is_some_and(|d| d.at_least(0)) {
-            return Some(other.clone());
+    }
+
+    /// The two in ascending order, if it is the same whatever the names stand for.
+    fn ascending<'a>(&'a self, other: &'a Formula) -> Option<[&'a Formula; 2]> {
+        let is_less = |a: &Formula, b: &Formula| b.minus(a).is_some_and(|more| more.at_least(0));
+        if is_less(self, other) {
+            return Some([self, other]);
         }
+        is_less(other, self).then_some([other, self])
+    }
+
+    /// What is one of the two, which have one order for one form.
+    fn either(&self, other: &Formula, one: fn(Box<Formula>, Box<Formula>) -> Factor) -> Option<Formula> {
         let (a, b) = if self < other { (self, other) } else { (other, self) };
-        Formula::of(Factor::Lesser(Box::new(a.clone()), Box::new(b.clone()))).bounded()
+        Formula::of(one(Box::new(a.clone()), Box::new(b.clone()))).bounded()
     }
 
     /// Returns what this is the lesser of, with the other one.
