@@ -18,6 +18,9 @@ thread_local! {
 
     /// When work was done last, and how much of it in a row; enough of it if others took part.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
+
+    /// How many calls that this thread asked for have not begun, because all threads are busy.
+    static WAITING: Arc<AtomicUsize> = Arc::default();
 }
 
 /// Runs `f`, whose kernels share their work with these threads.
@@ -71,7 +74,11 @@ pub(crate) fn worked() {
 ///
 /// Each call takes what is left to do until nothing is left; when this returns, no call is under way.
 pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
-    if threads < 2 {
+    let waiting = WAITING.with(Arc::clone);
+    // Calls that nobody takes must not pile up.
+    let room = threads.saturating_mul(2).saturating_sub(waiting.load(Ordering::Relaxed));
+    let calls = room.min(threads.saturating_sub(1));
+    if calls == 0 {
         return work();
     }
     let gate = Arc::new(Gate {
@@ -80,9 +87,11 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),
         owner: std::thread::current(),
+        waiting,
     });
     let own = own();
-    for _ in 1..threads {
+    for _ in 0..calls {
+        gate.waiting.fetch_add(1, Ordering::Relaxed);
         let gate = gate.clone();
         let call = move || gate.enter();
         match &own {
@@ -110,6 +119,8 @@ struct Gate {
     inside: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     owner: Thread,
+    /// The owner's count of calls that have not begun.
+    waiting: Arc<AtomicUsize>,
 }
 
 // SAFETY: what the pointer leads to is called from any thread, as `Sync` lets it be; the other fields are safe to send.
@@ -120,6 +131,7 @@ unsafe impl Sync for Gate {}
 impl Gate {
     /// Works, unless the gate is closed.
     fn enter(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         let open = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
         if self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_err() {
             return;
@@ -186,14 +198,19 @@ mod tests {
             held.wait();
         });
         within(&threads, || {
-            share(2, &|| {
-                done.fetch_add(1, Ordering::Relaxed);
-            });
+            for _ in 0..100 {
+                share(2, &|| {
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+            }
         });
-        assert_eq!(done.into_inner(), 1);
+        assert_eq!(done.into_inner(), 100);
+        let waiting = || WAITING.with(|waiting| waiting.load(Ordering::Relaxed));
+        assert_eq!(waiting(), 4, "calls do not pile up");
         // Only now the thread is free; it finds the gate closed.
         busy.wait();
         threads.install(|| ());
+        assert_eq!(waiting(), 0);
     }
 
     #[test]
