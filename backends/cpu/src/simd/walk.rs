@@ -43,7 +43,7 @@ pub(crate) fn split_into(
 ) {
     let total = n.saturating_mul(weight);
     let least = (grain / AWAKE).max(1);
-    if total / 2 < least {
+    if n < 2 || total / 2 < least {
         return f(0, n);
     }
     let most = n.min(total / if threads::warm() { least } else { grain.saturating_mul(ASLEEP) });
