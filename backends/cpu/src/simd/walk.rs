@@ -43,11 +43,12 @@ pub(crate) fn split_into(
 ) {
     let total = n.saturating_mul(weight);
     let least = (grain / AWAKE).max(1);
-    if n < 2 || total / 2 < least {
+    let count = if n < 2 || total / 2 < least { 1 } else { threads::count() };
+    if count < 2 {
         return f(0, n);
     }
     let most = n.min(total / if threads::warm() { least } else { grain.saturating_mul(ASLEEP) });
-    let count = if most < 2 { 1 } else { threads::count().min(most) };
+    let count = count.min(most);
     if count < 2 {
         f(0, n);
         return threads::worked();
