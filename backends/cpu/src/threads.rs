@@ -89,6 +89,8 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
         owner: std::thread::current(),
         waiting,
     });
+    // Before anybody may go in: what unwinds from here on waits too.
+    let closed = Closed(&gate);
     let own = own();
     for _ in 0..calls {
         gate.waiting.fetch_add(1, Ordering::Relaxed);
@@ -99,7 +101,6 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
             None => rayon::spawn(call),
         }
     }
-    let closed = Closed(&gate);
     work();
     drop(closed);
     RECENT.set((None, ROW));

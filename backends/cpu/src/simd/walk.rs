@@ -47,7 +47,8 @@ pub(crate) fn split_into(
     if count < 2 {
         return f(0, n);
     }
-    let most = n.min(total / if threads::warm() { least } else { grain.saturating_mul(ASLEEP) });
+    let asleep = grain.saturating_mul(ASLEEP).max(1);
+    let most = n.min(total / if threads::warm() { least } else { asleep });
     let count = count.min(most);
     if count < 2 {
         f(0, n);
