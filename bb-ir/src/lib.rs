@@ -10,6 +10,7 @@ mod error;
 pub mod graph;
 pub mod infer;
 mod limits;
+mod nearest;
 pub mod op;
 pub mod opset;
 pub mod proto;
@@ -20,6 +21,7 @@ pub mod wire;
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};
 pub use limits::Limits;
+pub use nearest::nearest;
 pub use shape::{Axis, Shape};
 pub use tensor::{ALIGNMENT, Strings, Summary, TensorData, element_count, unpack_into};
 

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::error::Result;
-use crate::render;
+use crate::{out, render};
 use std::process::ExitCode;
 
 pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
@@ -37,9 +37,9 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
         table.add_row([backend.name.to_owned(), backend.version.to_owned(), opsets.join("\n"), status]);
     }
     if options.json {
-        println!("{}", serde_json::to_string_pretty(&records)?);
+        out::json(&records)?;
     } else {
-        println!("{table}");
+        out::line(table)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,11 @@
 //! `bb bench`: how long a model takes to load, prepare and run, and how much memory.
 
-use crate::error::{Error, Result};
-use crate::run::Session;
-use crate::{args, render, tensors};
-use bb::conformance::onnx;
+use crate::error::Result;
+use crate::inputs::{self, Otherwise};
+use crate::session::{self, Session};
+use crate::{args, out, render};
+use bb::Value;
 use bb::onnx::Item;
-use bb::{Module, TensorData, Value};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -29,24 +29,19 @@ impl Times {
 }
 
 pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
-    if let Some(threads) = options.threads {
-        // Fails only if the pool exists already, which nothing before this line makes.
-        let _built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
-    }
+    session::threads(&options.threads)?;
+    let backend = session::backend(options.common.backend.as_deref())?;
     let start = Instant::now();
-    let module = Module::load(&options.model, &bb_ir::Limits::default())?;
+    let module = session::load(&options.model)?;
     let load = start.elapsed().as_secs_f64();
     let start = Instant::now();
-    let session = Session::new(&options.common.backend, module)?;
-    let inputs = match &options.inputs {
-        Some(folder) => onnx::read_inputs(folder, session.executable.inputs())?,
-        None => random(&session)?,
-    };
-    let values = session.upload(&inputs)?;
+    let session = Session::new(&backend, module, &options.model)?;
+    let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
+    let values = session.upload(&given.items)?;
     run(&session, &values)?;
     let prepare = start.elapsed().as_secs_f64();
-    let mut runs = Vec::with_capacity(options.runs);
-    for _ in 0..options.runs.max(1) {
+    let mut runs = Vec::new();
+    for _ in 0..options.runs {
         let start = Instant::now();
         run(&session, &values)?;
         runs.push(start.elapsed().as_secs_f64());
@@ -55,10 +50,10 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let peak = peak_memory();
     if options.common.json {
         let record = serde_json::json!({
-            "backend": options.common.backend, "load": load, "prepare": prepare, "run": runs.json(),
+            "backend": backend.name(), "extents": given.chosen_json(), "load": load, "prepare": prepare, "run": runs.json(),
             "runs": runs.0.len(), "peak_bytes": peak,
         });
-        println!("{}", serde_json::to_string_pretty(&record)?);
+        out::json(&record)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = render::table(["", "MIN", "MEDIAN", "MAX"]);
@@ -73,7 +68,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     if let Some(bytes) = peak {
         table.add_row(["peak memory".to_owned(), format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)]);
     }
-    println!("{table}");
+    out::line(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -84,21 +79,6 @@ fn run(session: &Session, inputs: &[Option<Item<Value>>]) -> Result<()> {
         session.runtime.to_host(first)?;
     }
     Ok(())
-}
-
-fn random(session: &Session) -> Result<Vec<Option<Item<TensorData>>>> {
-    let make = |(i, port): (usize, &bb::Port)| {
-        let make = || tensors::random(&port.name, &port.ty, i as u64).map(Item::Tensor);
-        (!port.optional).then(make).transpose()
-    };
-    session.executable.inputs().iter().enumerate().map(make).collect::<Result<_>>().map_err(|error| {
-        match error {
-            Error::NotRandom { name, ty } => {
-                Error::InputsNeeded { needed: format!("`{name}`: {ty} (give a folder with --inputs DIR)") }
-            }
-            other => other,
-        }
-    })
 }
 
 /// Returns the most memory this process has held, in bytes, where the system tells.

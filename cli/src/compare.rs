@@ -1,31 +1,31 @@
 //! `bb compare`: where the values of a model part on two backends.
 
 use crate::error::{Error, Result};
-use crate::{args, render, tensors};
-use bb::conformance::onnx::{Tolerance, read_inputs};
+use crate::inputs::{self, Otherwise};
+use crate::session::{self, Session};
+use crate::{args, out, render};
+use bb::TensorData;
+use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::onnx::Item;
-use bb::{CompileOptions, Module, Port, TensorData};
 use std::process::ExitCode;
 
 pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
     let [first, second] = options.backends.as_slice() else {
         return Err(Error::TwoBackends { got: options.backends.len() });
     };
-    let module = Module::load(&options.model, &bb_ir::Limits::default())?;
-    let runtimes = [bb::backend(first)?.runtime().clone(), bb::backend(second)?.runtime().clone()];
-    let [left, right] = &runtimes;
-    let executable = left.clone().compile(module.clone(), &CompileOptions::default())?;
-    let inputs = match &options.inputs {
-        Some(folder) => read_inputs(folder, executable.inputs())?,
-        None => random(executable.inputs(), options.random)?,
-    };
+    session::threads(&options.threads)?;
+    let module = session::load(&options.model)?;
+    let handles = [session::backend(Some(first))?, session::backend(Some(second))?];
+    let [left, right] = &handles;
+    let session = Session::new(left, module, &options.model)?;
+    let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
     let default = Tolerance::default();
     let tolerance = Tolerance {
         relative: options.rtol.unwrap_or(default.relative),
         absolute: options.atol.unwrap_or(default.absolute),
     };
-    let results = compare_nodes(&module, &inputs, [left, right], tolerance)?;
+    let results = compare_nodes(&session.module, &given.items, [left.runtime(), right.runtime()], tolerance)?;
     let differs = results.iter().find(|r| r.difference.is_some());
     if options.json {
         let shown: Vec<_> = results.iter().filter(|r| options.per_node || r.difference.is_some()).collect();
@@ -33,7 +33,7 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
         let nodes: Vec<serde_json::Value> = shown.map(|r| json(r, &options.backends)).collect();
         let record =
             serde_json::json!({ "compared": results.len(), "equal": differs.is_none(), "nodes": nodes });
-        println!("{}", serde_json::to_string_pretty(&record)?);
+        out::json(&record)?;
     } else {
         if options.per_node {
             let mut table = render::table(["NODE", "OPERATOR", "VALUE", "DIFFERENCE"]);
@@ -41,23 +41,25 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
                 let difference = r.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
                 table.add_row([&format!("{}{}", r.node, rounds(r)), &r.op, &r.value, &difference]);
             }
-            println!("{table}\n");
+            out::line(format_args!("{table}\n"))?;
         }
         match differs {
-            None => println!("{} values are alike on {first} and {second}", results.len()),
-            Some(r) => print_first(r, &options.backends),
+            None => out::line(format_args!("{} values are alike on {first} and {second}", results.len()))?,
+            Some(r) => print_first(r, &options.backends)?,
         }
     }
     Ok(if differs.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print_first(result: &NodeComparison, backends: &[String]) {
+fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
     let difference = result.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
     let rounds = rounds(result);
-    println!("`{}` of node `{}` ({}){rounds} differs: {difference}", result.value, result.node, result.op);
-    for (backend, made) in backends.iter().zip(&result.made) {
-        println!("  {backend}: {}", summary(made));
-    }
+    out::line(format_args!(
+        "`{}` of node `{}` ({}){rounds} differs: {difference}",
+        result.value, result.node, result.op
+    ))?;
+    let mut made = backends.iter().zip(&result.made);
+    made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))
 }
 
 /// Names the rounds of the loops around a node, outermost first.
@@ -68,17 +70,6 @@ fn rounds(result: &NodeComparison) -> String {
         [only] => format!(" in round {only}"),
         several => format!(" in rounds {}", several.join(", ")),
     }
-}
-
-/// Makes random inputs, each from a seed of its own.
-fn random(ports: &[Port], seed: u64) -> Result<Vec<Option<Item<TensorData>>>> {
-    let make = |(i, port): (usize, &Port)| {
-        if port.optional {
-            return Ok(None);
-        }
-        Ok(Some(Item::Tensor(tensors::random(&port.name, &port.ty, seed.wrapping_add(i as u64))?)))
-    };
-    ports.iter().enumerate().map(make).collect()
 }
 
 fn summary(item: &Item<TensorData>) -> String {

@@ -1,18 +1,18 @@
 //! `bb coverage`: which operators a backend runs, in which versions, on which element types.
 
 use crate::error::Result;
-use crate::{args, render};
+use crate::{args, out, render, session};
 use bb::DataType;
 use bb::coverage::{How, Matrix, Row};
 use std::process::ExitCode;
 
 pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
-    let handle = bb::backend(&options.common.backend)?;
+    let handle = session::backend(options.common.backend.as_deref())?;
     let matrix = Matrix::of(handle.runtime());
     if options.common.json {
-        println!("{}", serde_json::to_string_pretty(&json(&matrix))?);
+        out::json(&json(&matrix))?;
     } else if options.markdown {
-        print!("{}", markdown(&matrix));
+        out::print(&markdown(&matrix))?;
     } else {
         let mut table = render::table(["OPERATOR", "DOMAIN", "SINCE", matrix.backend, "TYPES", "REFUSED"]);
         for row in &matrix.rows {
@@ -21,7 +21,7 @@ pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
             let cells = [row.name, domain(row.domain), &since, &row.how.to_string(), &served, &refused];
             table.add_row(cells);
         }
-        println!("{table}");
+        out::line(table)?;
     }
     Ok(ExitCode::SUCCESS)
 }

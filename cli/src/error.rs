@@ -1,5 +1,6 @@
 //! Why a command failed.
 
+use crate::render;
 use std::path::PathBuf;
 
 /// Why a command failed.
@@ -36,8 +37,38 @@ pub(crate) enum Error {
     #[error("`{text}` is not of the form {expected}")]
     Form { text: String, expected: &'static str },
 
-    #[error("the model has no input `{name}`; its inputs are {expected}")]
-    UnknownInput { name: String, expected: String },
+    #[error("the model has no input `{name}`; its inputs are {}{}", render::names(.expected), render::suggestion(.nearest))]
+    UnknownInput { name: String, nearest: Option<String>, expected: Vec<String> },
+
+    #[error("no input has an extent called `{name}`; {}{}", names(.known), render::suggestion(.nearest))]
+    UnknownDim { name: String, nearest: Option<String>, known: Vec<String> },
+
+    #[error("{option} is given twice for `{name}`")]
+    Twice { option: &'static str, name: String },
+
+    #[error("input `{input}` is declared as {declared}, which cannot have the extents {got:?} of {said}")]
+    Shape { input: String, declared: String, got: Vec<usize>, said: String },
+
+    #[error("the extent `{name}` is {first} and {second}")]
+    Contradiction { name: String, first: String, second: String },
+
+    #[error("no limit is called `{name}`; those that there are, and their values unless told: {known}")]
+    UnknownLimit { name: String, known: String },
+
+    #[error(
+        "several backends are linked, and none is called `cpu`: choose one of {linked} with --backend NAME"
+    )]
+    WhichBackend { linked: String },
+
+    #[error("cannot start {threads} threads")]
+    Threads {
+        threads: usize,
+        #[source]
+        source: rayon::ThreadPoolBuildError,
+    },
+
+    #[error("cannot print to standard output")]
+    Print(#[source] std::io::Error),
 
     #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random SEED")]
     InputsNeeded { needed: String },
@@ -63,5 +94,14 @@ pub(crate) type Result<T> = std::result::Result<T, Error>;
 impl From<bb_ir::Error> for Error {
     fn from(error: bb_ir::Error) -> Error {
         Error::Bb(error.into())
+    }
+}
+
+/// Says which names there are.
+fn names(known: &[String]) -> String {
+    if known.is_empty() {
+        "none has a name".to_owned()
+    } else {
+        format!("those named are {}", render::names(known))
     }
 }

@@ -1,20 +1,19 @@
 //! `bb inspect`: what a model takes, gives and is made of, and what runs each node.
 
-use crate::args;
-use crate::error::{Error, Result};
-use crate::render;
+use crate::error::Result;
+use crate::{args, inputs, out, render, session};
 use bb::Module;
 use bb::coverage::{Coverage, How};
 use bb_ir::graph::ValueId;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
-    let module = Module::load(&options.model, &bb_ir::Limits::default())?;
-    let handle = bb::backend(&options.common.backend)?;
+    let module = session::load(&options.model)?;
+    let handle = session::backend(options.common.backend.as_deref())?;
     let coverage = Coverage::of(&module, &handle.runtime().capabilities().families);
     if options.common.json {
-        println!("{}", serde_json::to_string_pretty(&json(&module, &coverage))?);
+        out::json(&json(&module, &coverage))?;
         return Ok(ExitCode::SUCCESS);
     }
     let graph = module.graph();
@@ -24,21 +23,21 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
             ports.add_row([kind.to_owned(), graph.name_of(*value).to_owned(), type_of(&module, *value)]);
         }
     }
-    println!("{ports}\n");
+    out::line(format_args!("{ports}\n"))?;
     let mut operators: BTreeMap<(String, String, i64, String), usize> = BTreeMap::new();
     for node in &coverage.nodes {
         let key = (node.domain.clone(), node.op.clone(), node.opset, node.how.to_string());
         *operators.entry(key).or_default() += 1;
     }
-    let mut table = render::table(["OPERATOR", "DOMAIN", "OPSET", "NODES", options.common.backend.as_str()]);
+    let mut table = render::table(["OPERATOR", "DOMAIN", "OPSET", "NODES", handle.name()]);
     for ((domain, op, opset, how), count) in operators {
         let domain = if domain.is_empty() { "ai.onnx".to_owned() } else { domain };
         table.add_row([op, domain, opset.to_string(), count.to_string(), how]);
     }
-    println!("{table}\n");
-    println!("{coverage}");
+    out::line(format_args!("{table}\n"))?;
+    out::line(&coverage)?;
     if let Some(stage) = options.stage {
-        println!("\n{}", stage_text(&module, options, stage)?);
+        out::line(format_args!("\n{}", stage_text(&module, options, stage)?))?;
     }
     let unsupported = coverage.nodes.iter().any(|node| node.how == How::Unsupported);
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -46,15 +45,8 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
 
 /// Prints the module at a stage.
 fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> Result<String> {
-    let mut shapes = HashMap::new();
-    for text in &options.shapes {
-        let form = || Error::Form { text: text.clone(), expected: "NAME=EXTENT,EXTENT,…" };
-        let (name, extents) = text.split_once('=').ok_or_else(form)?;
-        let extents =
-            extents.split(',').filter(|e| !e.is_empty()).map(|e| e.trim().parse().map_err(|_| form()));
-        shapes.insert(name.to_owned(), extents.collect::<Result<Vec<usize>>>()?);
-    }
-    let handle = bb::backend(&options.common.backend)?;
+    let shapes = inputs::shapes(module, &options.extents)?;
+    let handle = session::backend(options.common.backend.as_deref())?;
     let families = handle.runtime().capabilities().families.clone();
     Ok(match stage {
         args::Stage::Hir => module.print_hir(),

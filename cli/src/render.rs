@@ -28,14 +28,30 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Makes a table with this header.
+/// Makes a table with this header, as wide as the terminal where there is one.
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_header(header);
+    // A terminal that does not know its size says 0.
+    if table.width().is_some_and(|columns| columns > 0) {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     table
-        .load_preset(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_header(header);
-    table
+}
+
+/// Writes extents as options take them, as in `1,3,224,224`.
+pub(crate) fn extents(extents: &[usize]) -> String {
+    extents.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Lists names in backquotes.
+pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
+    names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+/// Suggests a name, where there is one.
+pub(crate) fn suggestion(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
 /// Writes a duration with a fitting unit.

@@ -1,50 +1,20 @@
-//! `bb run`, and running a model by inputs and outputs on the host.
+//! `bb run`: inputs in, outputs printed and written.
 
-use crate::args;
 use crate::error::{Error, Result};
-use crate::{render, tensors};
+use crate::inputs::{self, Otherwise};
+use crate::session::{self, Session};
+use crate::{args, out, render};
+use bb::TensorData;
 use bb::onnx::Item;
-use bb::{BackendRuntime, ErasedExecutable, Value};
-use bb::{CompileOptions, Module, TensorData};
-use bb_ir::graph::ValueType;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
-
-/// A model compiled for a backend.
-pub(crate) struct Session {
-    pub(crate) runtime: Arc<dyn BackendRuntime>,
-    pub(crate) executable: Arc<dyn ErasedExecutable>,
-}
-
-impl Session {
-    pub(crate) fn new(backend: &str, module: Module) -> Result<Session> {
-        let runtime = bb::backend(backend)?.runtime().clone();
-        let executable = runtime.clone().compile(module, &CompileOptions::default())?;
-        Ok(Session { runtime, executable })
-    }
-
-    /// Puts values of the host on the backend.
-    pub(crate) fn upload(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Option<Item<Value>>>> {
-        let upload = |x: &Option<Item<TensorData>>| {
-            x.as_ref().map(|x| x.try_map(&mut |x| self.runtime.constant(x))).transpose()
-        };
-        Ok(inputs.iter().map(upload).collect::<std::result::Result<_, _>>()?)
-    }
-
-    /// Runs the model with inputs by position.
-    pub(crate) fn run(&mut self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Item<TensorData>>> {
-        let outputs = self.executable.run_items(&self.upload(inputs)?)?;
-        let fetch = |item: &Item<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
-        Ok(outputs.iter().map(fetch).collect::<std::result::Result<_, _>>()?)
-    }
-}
 
 pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
-    let module = Module::load(&options.model, &bb_ir::Limits::default())?;
-    let mut session = Session::new(&options.common.backend, module)?;
-    let inputs = inputs(&session, options)?;
-    let outputs = session.run(&inputs)?;
+    session::threads(&options.threads)?;
+    let backend = session::backend(options.common.backend.as_deref())?;
+    let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
+    let given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
+    let outputs = session.run(&given.items)?;
     let mut leaves = Vec::new();
     for (port, item) in session.executable.outputs().iter().zip(outputs) {
         flatten(&port.name, item, &mut leaves);
@@ -63,14 +33,14 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
                 })
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&serde_json::json!({ "outputs": records }))?);
+        out::json(&serde_json::json!({ "extents": given.chosen_json(), "outputs": records }))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = render::table(["OUTPUT", "SUMMARY"]);
     for (name, x) in names.iter().zip(&outputs) {
         table.add_row([name.clone(), x.summary().to_string()]);
     }
-    println!("{table}");
+    out::line(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -91,39 +61,6 @@ fn flatten(name: &str, item: Item<TensorData>, leaves: &mut Vec<(String, TensorD
     }
 }
 
-/// Reads, or makes, each input of the model.
-fn inputs(session: &Session, options: &args::Run) -> Result<Vec<Option<Item<TensorData>>>> {
-    let ports = session.executable.inputs();
-    let mut inputs: Vec<Option<Item<TensorData>>> = vec![None; ports.len()];
-    for text in &options.inputs {
-        let form = || Error::Form { text: text.clone(), expected: "NAME=FILE" };
-        let (name, file) = text.split_once('=').ok_or_else(form)?;
-        let place = ports.iter().zip(&mut inputs).find(|(port, _)| port.name == name);
-        let Some((port, place)) = place else {
-            let names: Vec<String> = ports.iter().map(|port| format!("`{}`", port.name)).collect();
-            return Err(Error::UnknownInput { name: name.to_owned(), expected: names.join(", ") });
-        };
-        *place = Some(tensors::read(Path::new(file), &port.ty)?);
-    }
-    let mut needed = Vec::new();
-    for (i, (port, place)) in ports.iter().zip(&mut inputs).enumerate() {
-        match (options.random, &place) {
-            (_, Some(_)) => {}
-            (Some(seed), None) if !port.optional => {
-                let made = tensors::random(&port.name, &port.ty, seed.wrapping_add(i as u64))?;
-                *place = Some(Item::Tensor(made));
-            }
-            (None, None) if !port.optional => needed.push(describe(&port.name, &port.ty)),
-            (_, None) => {}
-        }
-    }
-    if needed.is_empty() { Ok(inputs) } else { Err(Error::InputsNeeded { needed: needed.join(", ") }) }
-}
-
-fn describe(name: &str, ty: &ValueType) -> String {
-    format!("`{name}`: {}", render::ty(ty))
-}
-
 /// Writes the outputs; what is no good in a file's name becomes `_`.
 fn write(folder: &Path, names: &[String], outputs: &[TensorData]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
@@ -135,7 +72,8 @@ fn write(folder: &Path, names: &[String], outputs: &[TensorData]) -> Result<()> 
         let safe = safe.trim_start_matches('.');
         let clash = safe.is_empty() || names.iter().filter(|n| n.eq_ignore_ascii_case(name)).count() > 1;
         let file = if clash { format!("output_{i}.npy") } else { format!("{safe}.npy") };
-        tensors::write(&folder.join(file), x)?;
+        let path = folder.join(file);
+        std::fs::write(&path, x.to_npy()?).map_err(|source| Error::Write { path, source })?;
     }
     Ok(())
 }

@@ -4,20 +4,20 @@
 
 mod pool;
 
-use crate::args;
 use crate::error::{Error, Result};
-use crate::render;
+use crate::{args, out, render, session};
 use bb::conformance::onnx;
-use pool::{Job, Outcome};
+use pool::{ANSWER, Job, Outcome};
 use std::collections::BTreeSet;
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::Path;
+#[cfg(unix)]
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
-    let backend = bb::backend(&options.backend)?;
-    drop(backend);
+    let backend = session::backend(options.backend.as_deref())?.name();
     let excluded = excluded(options.exclude.as_deref())?;
     let mut skipped = Vec::new();
     let mut jobs = Vec::new();
@@ -35,14 +35,25 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             excluded.iter().any(|e| *e == name || (!name.is_empty() && e.ends_with(&format!("/{name}"))));
         if listed { skipped.push(name) } else { jobs.push(Job { name, path }) }
     }
+    // With JSON on standard output, nothing else is there.
+    let alone = options.json.as_deref() == Some(Path::new("-"));
+    let report = |text: std::fmt::Arguments<'_>| {
+        if alone {
+            out::note(text);
+            Ok(())
+        } else {
+            out::line(text)
+        }
+    };
     let bar = progress(jobs.len());
     let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let timeout = Duration::from_secs(options.timeout);
-    let mut outcomes = pool::run(jobs, &options.backend, workers, timeout, |outcome| {
+    let mut outcomes = pool::run(jobs, backend, workers, timeout, |outcome| {
         if let Some(reason) = &outcome.reason {
-            bar.suspend(|| println!("failed {}: {reason}", outcome.name));
+            bar.suspend(|| report(format_args!("failed {}: {reason}", outcome.name)))?;
         }
         bar.inc(1);
+        Ok(())
     })?;
     bar.finish_and_clear();
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -50,26 +61,49 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         write(path, &outcomes, &skipped)?;
     }
     let failed = outcomes.iter().filter(|o| o.reason.is_some()).count();
-    println!("{} passed, {failed} failed, {} skipped", outcomes.len() - failed, skipped.len());
+    report(format_args!("{} passed, {failed} failed, {} skipped", outcomes.len() - failed, skipped.len()))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases that standard input names; answers each with a line, empty if it passed.
+/// Runs the cases whose paths standard input brings; answers each with a line, empty if it passed.
 pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     let runtime = bb::backend(&options.backend)?.runtime().clone();
-    let mut out = std::io::stdout().lock();
-    for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(Error::Worker)?;
-        let run = std::panic::AssertUnwindSafe(|| onnx::run(Path::new(&line), &runtime));
+    for path in std::io::stdin().lock().split(0) {
+        let path = path_of(path.map_err(Error::Worker)?)?;
+        let run = std::panic::AssertUnwindSafe(|| onnx::run(&path, &runtime));
         let reason = match std::panic::catch_unwind(run) {
             Ok(Ok(())) => String::new(),
             Ok(Err(failure)) => render::chain(&failure),
             Err(_) => "panicked".to_owned(),
         };
-        writeln!(out, "{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
+        // Not locked while a case runs, because its kernels may print from any thread.
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{ANSWER}{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
         out.flush().map_err(Error::Worker)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a path for a worker; one that is not Unicode is kept where paths are bytes.
+#[cfg(unix)]
+fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
+    std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).into()
+}
+
+#[cfg(not(unix))]
+fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
+    path.to_string_lossy().into_owned().into_bytes().into()
+}
+
+#[cfg(unix)]
+fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
+    Ok(std::ffi::OsString::from_vec(bytes).into())
+}
+
+#[cfg(not(unix))]
+fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
+    let text = String::from_utf8(bytes).map_err(|e| Error::Worker(std::io::Error::other(e)))?;
+    Ok(text.into())
 }
 
 /// Reads the list of cases to skip; what follows `#` is a remark.
@@ -99,8 +133,7 @@ fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
     );
     let text = serde_json::to_string_pretty(&ran.chain(left).collect::<Vec<_>>())?;
     if path == Path::new("-") {
-        println!("{text}");
-        return Ok(());
+        return out::line(text);
     }
     std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
 }

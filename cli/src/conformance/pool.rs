@@ -27,7 +27,7 @@ pub(super) fn run(
     backend: &str,
     workers: usize,
     timeout: Duration,
-    done: impl Fn(&Outcome) + Sync,
+    done: impl Fn(&Outcome) -> Result<()> + Sync,
 ) -> Result<Vec<Outcome>> {
     let queue = Mutex::new(jobs.into_iter());
     let outcomes = Mutex::new(Vec::new());
@@ -44,7 +44,7 @@ pub(super) fn run(
             let (reason, kept) = running.run(&job, timeout);
             worker = kept;
             let outcome = Outcome { name: job.name, reason, seconds: start.elapsed().as_secs_f64() };
-            done(&outcome);
+            done(&outcome)?;
             outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
     };
@@ -59,7 +59,10 @@ pub(super) fn run(
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A process that answers each line on its standard input with one on its standard output.
+/// What precedes a worker's answer on standard output, where kernels may print too.
+pub(super) const ANSWER: &str = "\u{1}bb-answer:";
+
+/// A process that answers each path on its standard input, ended by a NUL, with a line on its standard output.
 struct Worker {
     process: Child,
     input: ChildStdin,
@@ -81,8 +84,12 @@ impl Worker {
         let output = process.stdout.take().ok_or_else(closed)?;
         let (send, answers) = channel();
         std::thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-                if send.send(line).is_err() {
+            // What a kernel prints comes down the same pipe, and may be anything.
+            for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                if let Some((_, answer)) = line.rsplit_once(ANSWER)
+                    && send.send(answer.to_owned()).is_err()
+                {
                     return;
                 }
             }
@@ -92,7 +99,8 @@ impl Worker {
 
     /// Runs a case; returns why it failed, and the worker if it can go on.
     fn run(mut self, job: &Job, timeout: Duration) -> (Option<String>, Option<Worker>) {
-        let asked = writeln!(self.input, "{}", job.path.display()).and_then(|()| self.input.flush());
+        let asked = self.input.write_all(&super::path_bytes(&job.path));
+        let asked = asked.and_then(|()| self.input.write_all(b"\0")).and_then(|()| self.input.flush());
         let answer = asked
             .map_err(|_| RecvTimeoutError::Disconnected)
             .and_then(|()| self.answers.recv_timeout(timeout));

@@ -1,5 +1,11 @@
 //! The command line's grammar.
 
+mod shared;
+mod values;
+
+pub(crate) use shared::{Common, Extents, Inputs, Model, Threads};
+pub(crate) use values::{Dim, Limit, Range, Shape};
+
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -32,30 +38,17 @@ pub(crate) enum Command {
     Backends(Backends),
 }
 
-/// Which backend, and how to print.
-#[derive(Debug, Args)]
-pub(crate) struct Common {
-    /// The backend, by name
-    #[arg(long, value_name = "NAME", default_value = "cpu")]
-    pub(crate) backend: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The model, an .onnx file
-    pub(crate) model: PathBuf,
-    /// An input: a .npy file, or a serialized TensorProto in a .pb file
-    #[arg(long = "input", value_name = "NAME=FILE")]
-    pub(crate) inputs: Vec<String>,
-    /// Fill the inputs that are not given with random numbers from this seed
-    #[arg(long, value_name = "SEED")]
-    pub(crate) random: Option<u64>,
+    #[command(flatten)]
+    pub(crate) model: Model,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
     /// Write each output to this folder, as NAME.npy
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -73,14 +66,13 @@ pub(crate) enum Stage {
 
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
-    /// The model, an .onnx file
-    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: Model,
     /// Also print the graph at this stage
     #[arg(long, value_enum)]
     pub(crate) stage: Option<Stage>,
-    /// The extents of an input, for the stages after the first
-    #[arg(long = "shape", value_name = "NAME=1,3,224,224")]
-    pub(crate) shapes: Vec<String>,
+    #[command(flatten)]
+    pub(crate) extents: Extents,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -96,17 +88,15 @@ pub(crate) struct Coverage {
 
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
-    /// The model, an .onnx file
-    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: Model,
     /// The backends: the one that is right, and the one that is tried
     #[arg(long = "backend", value_name = "NAME", required = true)]
     pub(crate) backends: Vec<String>,
-    /// A folder with the inputs: input_0.pb, input_1.pb, …; random numbers unless given
-    #[arg(long, value_name = "DIR")]
-    pub(crate) inputs: Option<PathBuf>,
-    /// The seed of the random numbers
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    pub(crate) random: u64,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// Print every node, not only the first that differs
     #[arg(long)]
     pub(crate) per_node: bool,
@@ -125,9 +115,9 @@ pub(crate) struct Compare {
 pub(crate) struct Conformance {
     /// The folder; every folder below it with a model.onnx is a case
     pub(crate) dir: PathBuf,
-    /// The backend, by name
-    #[arg(long, value_name = "NAME", default_value = "cpu")]
-    pub(crate) backend: String,
+    /// The backend, by name; `cpu` unless given, where it is linked
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
     /// Run the cases whose path contains this text only
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
@@ -135,13 +125,13 @@ pub(crate) struct Conformance {
     #[arg(long, value_name = "FILE")]
     pub(crate) exclude: Option<PathBuf>,
     /// Give up on a case after this long
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub(crate) timeout: u64,
     /// Write one record per case to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
     /// How many cases to run at once; as many as there are processors unless given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) jobs: Option<usize>,
 }
 
@@ -153,17 +143,15 @@ pub(crate) struct Worker {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// The model, an .onnx file
-    pub(crate) model: PathBuf,
-    /// A folder with the inputs: input_0.pb, input_1.pb, …; random numbers unless given
-    #[arg(long, value_name = "DIR")]
-    pub(crate) inputs: Option<PathBuf>,
-    /// How many threads a backend may use; as many as there are processors unless given
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) model: Model,
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
     /// How many runs to time
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(crate) runs: usize,
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -1,0 +1,72 @@
+//! Options that several commands take.
+
+use super::values::{Dim, Limit, Range, Shape};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A model, and how much of it is allowed.
+#[derive(Debug, Args)]
+pub(crate) struct Model {
+    /// The model, an .onnx file
+    pub(crate) model: PathBuf,
+    /// Allow more or less than usual, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists
+    /// all limits
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
+    pub(crate) limits: Vec<Limit>,
+}
+
+/// Which backend, and how to print.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
+    /// The backend, by name; `cpu` unless given, where it is linked. `bb backends` lists all
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backend: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How many threads compute.
+#[derive(Debug, Args)]
+pub(crate) struct Threads {
+    /// How many threads a backend may use; as many as there are processors unless given
+    #[arg(long, value_name = "N", value_parser = super::values::threads)]
+    pub(crate) threads: Option<usize>,
+}
+
+/// Extents that the model leaves open.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Extents {
+    /// The extent that a name in the inputs' shapes stands for, as in --dim batch=8
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = Dim::parse)]
+    pub(crate) dims: Vec<Dim>,
+    /// The extents of an input, as in --shape x=1,3,224,224; `x=` is of rank 0
+    #[arg(long = "shape", value_name = "INPUT=N,N,…", value_parser = Shape::parse)]
+    pub(crate) shapes: Vec<Shape>,
+}
+
+/// What a model is given to run on.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Inputs {
+    /// An input from a file: .npy, a member of an .npz (NAME=FILE.npz:MEMBER; the input's own name unless given), or a
+    /// serialized TensorProto, SequenceProto, OptionalProto or MapProto (.pb). `-` is standard input
+    #[arg(long = "input", value_name = "NAME=FILE")]
+    pub(crate) inputs: Vec<OsString>,
+    /// A folder with inputs, in the model's order: input_0.pb, input_1.pb, …
+    #[arg(long = "inputs", value_name = "DIR", conflicts_with = "inputs")]
+    pub(crate) folder: Option<PathBuf>,
+    /// Fill the inputs that are not given with random elements that fit the model; a seed gives the same again
+    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
+    pub(crate) random: Option<u64>,
+    /// Draw random numbers from LO up to, not including, HI: of all inputs, or of one (INPUT=LO..HI)
+    #[arg(
+        long = "range",
+        value_name = "[INPUT=]LO..HI",
+        value_parser = Range::parse,
+        allow_hyphen_values = true
+    )]
+    pub(crate) ranges: Vec<Range>,
+    #[command(flatten)]
+    pub(crate) extents: Extents,
+}

@@ -1,0 +1,174 @@
+//! Values of options that have parts, as in `NAME=N`.
+
+use std::num::NonZeroUsize;
+
+/// `NAME=N`: the extent that a name stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Dim {
+    pub(crate) name: String,
+    pub(crate) extent: usize,
+}
+
+/// `INPUT=N,N,…`: the extents of an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) input: String,
+    pub(crate) extents: Vec<usize>,
+}
+
+/// `LO..HI`, or `INPUT=LO..HI`: where random numbers are drawn from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Range {
+    pub(crate) input: Option<String>,
+    pub(crate) low: f64,
+    /// Greater than `low`; not drawn itself.
+    pub(crate) high: f64,
+}
+
+/// `NAME=VALUE`: a bound on what a model may ask for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Limit {
+    pub(crate) name: String,
+    pub(crate) value: usize,
+}
+
+/// Why a value of an option is none.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ValueError {
+    #[error("expected {expected}")]
+    Form { expected: &'static str },
+
+    #[error("`{text}` is no number from 0 to {}", usize::MAX)]
+    Extent { text: String },
+
+    #[error("`{text}` is no finite number")]
+    Number { text: String },
+
+    #[error("{low} is not less than {high}")]
+    EmptyRange { low: f64, high: f64 },
+
+    #[error("`{text}` is no whole number, alone or with K, M, G or T for powers of 1024")]
+    Amount { text: String },
+
+    #[error("expected 1 to {most}, which is 16 for each processor and at least 256")]
+    Threads { most: usize },
+}
+
+impl Dim {
+    pub(crate) fn parse(text: &str) -> Result<Dim, ValueError> {
+        let (name, extent) = named(text, "NAME=N, as in batch=8")?;
+        Ok(Dim { name: name.to_owned(), extent: self::extent(extent)? })
+    }
+}
+
+impl Shape {
+    pub(crate) fn parse(text: &str) -> Result<Shape, ValueError> {
+        let (input, extents) = named(text, "INPUT=N,N,…, as in x=1,3,224,224")?;
+        let extents = match extents.trim() {
+            "" => Vec::new(),
+            extents => extents.split(',').map(extent).collect::<Result<_, _>>()?,
+        };
+        Ok(Shape { input: input.to_owned(), extents })
+    }
+}
+
+impl Range {
+    pub(crate) fn parse(text: &str) -> Result<Range, ValueError> {
+        let form = ValueError::Form { expected: "LO..HI or INPUT=LO..HI, as in -1..1" };
+        let (input, range) = match text.rsplit_once('=') {
+            Some((input, range)) => (Some(input.to_owned()), range),
+            None => (None, text),
+        };
+        let (low, high) = range.split_once("..").ok_or(form)?;
+        let number = |text: &str| {
+            let number = text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+            number.ok_or_else(|| ValueError::Number { text: text.to_owned() })
+        };
+        let (low, high) = (number(low)?, number(high)?);
+        if low < high { Ok(Range { input, low, high }) } else { Err(ValueError::EmptyRange { low, high }) }
+    }
+}
+
+impl Limit {
+    pub(crate) fn parse(text: &str) -> Result<Limit, ValueError> {
+        let (name, value) = named(text, "NAME=VALUE, as in nodes=5000000")?;
+        Ok(Limit { name: name.to_owned(), value: amount(value)? })
+    }
+}
+
+/// Reads how many threads may compute.
+pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let most = processors.saturating_mul(16).max(256);
+    text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or(ValueError::Threads { most })
+}
+
+/// Splits at the last `=`, because names may contain one.
+fn named<'a>(text: &'a str, expected: &'static str) -> Result<(&'a str, &'a str), ValueError> {
+    text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or(ValueError::Form { expected })
+}
+
+fn extent(text: &str) -> Result<usize, ValueError> {
+    text.trim().parse().map_err(|_| ValueError::Extent { text: text.to_owned() })
+}
+
+/// Reads a number that may end in K, M, G or T, powers of 1024.
+fn amount(text: &str) -> Result<usize, ValueError> {
+    let wrong = || ValueError::Amount { text: text.to_owned() };
+    let (digits, power) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (text.get(..at), 10),
+        Some((at, 'm' | 'M')) => (text.get(..at), 20),
+        Some((at, 'g' | 'G')) => (text.get(..at), 30),
+        Some((at, 't' | 'T')) => (text.get(..at), 40),
+        _ => (Some(text), 0),
+    };
+    let number: usize = digits.and_then(|digits| digits.trim().parse().ok()).ok_or_else(wrong)?;
+    number.checked_mul(1 << power).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_contain_the_sign_that_ends_them() {
+        assert_eq!(Dim::parse("a=b=3").unwrap(), Dim { name: "a=b".to_owned(), extent: 3 });
+        for wrong in ["batch", "=3", "batch=", "batch=-1", "batch=1.5", "batch=99999999999999999999"] {
+            assert!(Dim::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shapes_are_lists_that_may_be_empty() {
+        let shape = |text| Shape::parse(text).unwrap().extents;
+        assert_eq!(shape("x=1, 3,224"), [1, 3, 224]);
+        assert_eq!(shape("x="), [0usize; 0]);
+        assert!(Shape::parse("x=1,,2").is_err() && Shape::parse("1,2").is_err());
+    }
+
+    #[test]
+    fn ranges_are_of_finite_numbers_and_not_empty() {
+        let range = Range::parse("x=-1..0.5").unwrap();
+        assert_eq!(range, Range { input: Some("x".to_owned()), low: -1.0, high: 0.5 });
+        assert_eq!(Range::parse("0..10").unwrap().input, None);
+        for wrong in ["1", "1..1", "2..1", "nan..1", "0..inf", "..1", "x=1"] {
+            assert!(Range::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn amounts_have_suffixes_of_powers_of_1024() {
+        let value = |text| Limit::parse(text).map(|l| l.value).ok();
+        assert_eq!(value("nodes=12"), Some(12));
+        assert_eq!(value("model_bytes=3K"), Some(3072));
+        assert_eq!(value("model_bytes=2G"), Some(2 << 30));
+        assert_eq!((value("nodes=G"), value("nodes=-1"), value("nodes=99999999T")), (None, None, None));
+    }
+
+    #[test]
+    fn threads_are_bounded() {
+        assert!(threads("0").is_err() && threads("100000").is_err() && threads("x").is_err());
+        assert_eq!(threads("2").unwrap(), 2);
+    }
+}

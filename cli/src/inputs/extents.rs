@@ -1,0 +1,174 @@
+//! The extents of inputs: what the model declares, what options and files say, and what is left open.
+
+use crate::args;
+use crate::error::{Error, Result};
+use crate::render;
+use bb_ir::graph::{Dim, ValueType};
+use std::collections::BTreeMap;
+
+/// An extent that the model leaves open: a name, or an axis of an input whose extent has none.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Open {
+    /// All axes of that name.
+    Name(String),
+    /// One axis of one input.
+    Axis { input: String, axis: usize },
+}
+
+impl std::fmt::Display for Open {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Open::Name(name) => write!(f, "{name}"),
+            Open::Axis { input, axis } => write!(f, "{input}[{axis}]"),
+        }
+    }
+}
+
+/// An input whose extents are wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declared<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) ty: &'a ValueType,
+}
+
+/// What is known of the extents of a model's inputs.
+#[derive(Debug, Clone)]
+pub(crate) struct Extents<'a> {
+    inputs: Vec<Declared<'a>>,
+    /// The numbers that names and axes stand for, and what said so.
+    known: BTreeMap<Open, (usize, String)>,
+    /// The rank of inputs that declare none.
+    shapes: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Extents<'a> {
+    /// Reads the options; refuses names that the model does not have, and what contradicts it.
+    pub(crate) fn new(inputs: Vec<Declared<'a>>, options: &args::Extents) -> Result<Extents<'a>> {
+        let mut extents = Extents { inputs, known: BTreeMap::new(), shapes: BTreeMap::new() };
+        let names = extents.names();
+        for args::Dim { name, extent } in &options.dims {
+            if !names.contains(&name.as_str()) {
+                return Err(Error::UnknownDim {
+                    name: name.clone(),
+                    nearest: bb_ir::nearest(name, names.iter().copied()).map(str::to_owned),
+                    known: names.iter().map(|name| (*name).to_owned()).collect(),
+                });
+            }
+            extents.set(Open::Name(name.clone()), *extent, format!("--dim {name}={extent}"))?;
+        }
+        for (i, args::Shape { input, extents: shape }) in options.shapes.iter().enumerate() {
+            if options.shapes.iter().take(i).any(|other| other.input == *input) {
+                return Err(Error::Twice { option: "--shape", name: input.clone() });
+            }
+            extents.bind(input, shape, &format!("--shape {input}={}", render::extents(shape)))?;
+        }
+        Ok(extents)
+    }
+
+    /// The names in the shapes of all inputs, each once, in order.
+    fn names(&self) -> Vec<&'a str> {
+        let mut names: Vec<&str> = Vec::new();
+        for dim in self.inputs.iter().filter_map(|input| shape(input.ty)).flatten() {
+            if let Dim::Symbol(name) = dim
+                && !names.contains(&name.as_str())
+            {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Says that an input has these extents, and so what its names stand for.
+    pub(crate) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
+        let Some(declared) = self.inputs.iter().copied().find(|d| d.name == input) else {
+            return Err(super::unknown(input, self.inputs.iter().map(|d| d.name)));
+        };
+        let refused = || Error::Shape {
+            input: input.to_owned(),
+            declared: render::ty(declared.ty),
+            got: extents.to_vec(),
+            said: said.to_owned(),
+        };
+        let dims = match declared.ty {
+            ValueType::Tensor { shape: Some(dims), .. } => dims,
+            ValueType::Tensor { shape: None, .. } | ValueType::Unknown => {
+                self.shapes.insert(declared.name, extents.to_vec());
+                return Ok(());
+            }
+            _ => return Err(refused()),
+        };
+        if dims.len() != extents.len() {
+            return Err(refused());
+        }
+        for (axis, (dim, &extent)) in dims.iter().zip(extents).enumerate() {
+            match open(dim, input, axis) {
+                Some(open) => self.set(open, extent, said.to_owned())?,
+                None if *dim == Dim::Known(extent) => {}
+                None => return Err(refused()),
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, open: Open, extent: usize, said: String) -> Result<()> {
+        match self.known.get(&open) {
+            Some((before, by)) if *before != extent => Err(Error::Contradiction {
+                name: open.to_string(),
+                first: format!("{before} by {by}"),
+                second: format!("{extent} by {said}"),
+            }),
+            _ => {
+                self.known.insert(open, (extent, said));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns what is open, in the order of the inputs.
+    pub(crate) fn open(&self) -> Vec<Open> {
+        let mut all = Vec::new();
+        for input in &self.inputs {
+            for (axis, dim) in shape(input.ty).unwrap_or_default().iter().enumerate() {
+                if let Some(open) = open(dim, input.name, axis)
+                    && !self.known.contains_key(&open)
+                    && !all.contains(&open)
+                {
+                    all.push(open);
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the extents of an input, where `choose` says what is open.
+    pub(crate) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
+        if let Some(shape) = self.shapes.get(input) {
+            return shape.clone();
+        }
+        let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };
+        let dims = shape(declared.ty).unwrap_or_default().iter().enumerate();
+        dims.map(|(axis, dim)| match (dim, open(dim, input, axis)) {
+            (_, Some(open)) => self.known.get(&open).map_or_else(|| choose(&open), |(extent, _)| *extent),
+            (Dim::Known(extent), None) => *extent,
+            (_, None) => 1,
+        })
+        .collect()
+    }
+}
+
+/// What is open in an extent; nothing if it is a number.
+fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
+    match dim {
+        Dim::Known(_) => None,
+        Dim::Symbol(name) => Some(Open::Name(name.clone())),
+        Dim::Computed(_) | Dim::Unknown => Some(Open::Axis { input: input.to_owned(), axis }),
+    }
+}
+
+/// The declared extents of the tensor that an input is, or that it may hold.
+pub(crate) fn shape(ty: &ValueType) -> Option<&[Dim]> {
+    match ty {
+        ValueType::Tensor { shape, .. } => shape.as_deref(),
+        _ => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! Standard output and standard error, either of which may be closed or full.
+//!
+//! A reader that has seen enough closes the pipe; then nothing more is printed and the command ends as it would have. Any
+//! other failure to print is an error.
+
+use crate::error::{Error, Result};
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+/// Prints text to standard output.
+pub(crate) fn print(text: &str) -> Result<()> {
+    printed(std::io::stdout().lock().write_all(text.as_bytes()))
+}
+
+/// Prints text and a line feed to standard output.
+pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
+    printed(writeln!(std::io::stdout().lock(), "{text}"))
+}
+
+/// Prints JSON to standard output.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}
+
+/// Prints a remark to standard error. Nobody is left to tell if that is closed.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _closed = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Prints what is still buffered.
+pub(crate) fn flush() -> Result<()> {
+    printed(std::io::stdout().lock().flush())
+}
+
+/// Prints what the parser of arguments says: help to standard output, mistakes to standard error.
+pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
+    let print = error.print();
+    if error.use_stderr() {
+        return Ok(ExitCode::from(2));
+    }
+    printed(print)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn printed(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::Print(source)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,128 @@
+//! A model compiled for a backend, and how the options that lead there are read.
+
+use crate::args;
+use crate::error::{Error, Result};
+use bb::onnx::Item;
+use bb::{BackendHandle, BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
+use bb_ir::Limits;
+use std::sync::Arc;
+
+/// A model compiled for a backend.
+pub(crate) struct Session {
+    pub(crate) module: Module,
+    pub(crate) runtime: Arc<dyn BackendRuntime>,
+    pub(crate) executable: Arc<dyn ErasedExecutable>,
+}
+
+impl Session {
+    /// Compiles a model within the limits that its options set.
+    pub(crate) fn new(backend: &BackendHandle, module: Module, options: &args::Model) -> Result<Session> {
+        let runtime = backend.runtime().clone();
+        let executable = runtime.clone().compile(module.clone(), &compile_options(options)?)?;
+        Ok(Session { module, runtime, executable })
+    }
+
+    /// Puts values of the host on the backend.
+    pub(crate) fn upload(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Option<Item<Value>>>> {
+        let upload = |x: &Option<Item<TensorData>>| {
+            x.as_ref().map(|x| x.try_map(&mut |x| self.runtime.constant(x))).transpose()
+        };
+        Ok(inputs.iter().map(upload).collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// Runs the model with inputs by position.
+    pub(crate) fn run(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Item<TensorData>>> {
+        let outputs = self.executable.run_items(&self.upload(inputs)?)?;
+        let fetch = |item: &Item<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
+        Ok(outputs.iter().map(fetch).collect::<std::result::Result<_, _>>()?)
+    }
+}
+
+/// Reads a model within the limits that its options set.
+pub(crate) fn load(options: &args::Model) -> Result<Module> {
+    Ok(Module::load(&options.model, &limits(options)?)?)
+}
+
+/// Reads the limits of a model.
+pub(crate) fn limits(options: &args::Model) -> Result<Limits> {
+    let mut limits = Limits::default();
+    let mut compile = CompileOptions::default();
+    options.limits.iter().try_for_each(|limit| set(limit, &mut limits, &mut compile))?;
+    Ok(limits)
+}
+
+/// Reads the limits of a run.
+pub(crate) fn compile_options(options: &args::Model) -> Result<CompileOptions> {
+    let mut limits = Limits::default();
+    let mut compile = CompileOptions::default();
+    options.limits.iter().try_for_each(|limit| set(limit, &mut limits, &mut compile))?;
+    Ok(compile)
+}
+
+fn set(limit: &args::Limit, limits: &mut Limits, compile: &mut CompileOptions) -> Result<()> {
+    let mut places = [
+        ("model_bytes", &mut limits.model_bytes),
+        ("nodes", &mut limits.nodes),
+        ("nesting", &mut limits.nesting),
+        ("tensor_elements", &mut limits.tensor_elements),
+        ("tensor_bytes", &mut limits.tensor_bytes),
+        ("total_tensor_bytes", &mut limits.total_tensor_bytes),
+        ("sparse_bytes", &mut limits.sparse_bytes),
+        ("name_bytes", &mut limits.name_bytes),
+        ("total_text_bytes", &mut limits.total_text_bytes),
+        ("value_bytes", &mut compile.value_bytes),
+        ("rounds", &mut compile.rounds),
+    ];
+    if let Some((_, place)) = places.iter_mut().find(|(name, _)| *name == limit.name) {
+        **place = limit.value;
+        return Ok(());
+    }
+    let known: Vec<String> = places.iter().map(|(name, place)| format!("`{name}` ({place})")).collect();
+    Err(Error::UnknownLimit { name: limit.name.clone(), known: known.join(", ") })
+}
+
+/// Returns the backend of that name; without a name, the one that commands take unless told.
+pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
+    let name = match name {
+        Some(name) => name,
+        None => usual(bb::Registry::global().entries().map(|entry| entry.name))?,
+    };
+    Ok(bb::backend(name)?)
+}
+
+/// Chooses among backends: `cpu`, else the only one beside those that are there for comparison, else the only one.
+fn usual(linked: impl Iterator<Item = &'static str>) -> Result<&'static str> {
+    let linked: Vec<&str> = linked.collect();
+    if linked.contains(&"cpu") {
+        return Ok("cpu");
+    }
+    let others = linked.iter().filter(|name| !matches!(**name, "reference" | "whole-graph"));
+    match (others.copied().collect::<Vec<_>>().as_slice(), linked.as_slice()) {
+        ([only], _) | ([], [only]) => Ok(only),
+        // Asking for it says how backends are linked.
+        (_, []) => Ok("cpu"),
+        _ => Err(Error::WhichBackend { linked: crate::render::names(&linked) }),
+    }
+}
+
+/// Sets how many threads compute; only once in a program, before anything computes.
+pub(crate) fn threads(options: &args::Threads) -> Result<()> {
+    let Some(threads) = options.threads else { return Ok(()) };
+    let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+    built.map_err(|source| Error::Threads { threads, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_backend_is_cpu_or_the_only_one_that_computes() {
+        let usual = |linked: &[&'static str]| usual(linked.iter().copied()).ok();
+        assert_eq!(usual(&["cpu", "mine", "reference"]), Some("cpu"));
+        assert_eq!(usual(&["mine", "reference", "whole-graph"]), Some("mine"));
+        assert_eq!(usual(&["reference"]), Some("reference"));
+        assert_eq!(usual(&["mine", "yours"]), None);
+        assert_eq!(usual(&["reference", "whole-graph"]), None);
+    }
+}

@@ -1,0 +1,73 @@
+//! An author's own binary has every command, for the author's backend.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::TensorData;
+use bb_tests::model::{model, node};
+use prost::Message;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn own(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_own")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Writes a case that negates two numbers into a folder of its own, and returns that.
+fn negation(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let data = folder.join("negation/test_data_set_0");
+    std::fs::create_dir_all(&data).unwrap();
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
+    std::fs::write(folder.join("negation/model.onnx"), bytes).unwrap();
+    for (file, elements) in [("input_0.pb", [1f32, 2.0]), ("output_0.pb", [-1.0, -2.0])] {
+        let tensor = TensorData::new(&[2], &elements).unwrap().to_proto("x").encode_to_vec();
+        std::fs::write(data.join(file), tensor).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn the_backend_is_listed_beside_those_that_were_linked() {
+    let json: serde_json::Value = serde_json::from_slice(&own(&["backends", "--json"]).stdout).unwrap();
+    let names: Vec<_> = json.as_array().unwrap().iter().map(|b| b["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"own") && names.contains(&"reference"), "{names:?}");
+}
+
+#[test]
+fn models_run_and_are_inspected_compared_and_measured() {
+    let model = negation("own-commands").join("negation/model.onnx");
+    let model = model.to_str().unwrap();
+    for arguments in [
+        &["run", model, "--random", "1", "--backend", "own"][..],
+        &["inspect", model, "--backend", "own"],
+        &["compare", model, "--backend", "reference", "--backend", "own"],
+        &["bench", model, "--runs", "1", "--backend", "own"],
+        &["coverage", "--backend", "own"],
+    ] {
+        let ended = own(arguments);
+        assert!(ended.status.success(), "{arguments:?}: {}{}", text(&ended.stdout), text(&ended.stderr));
+    }
+}
+
+/// The workers of `conformance` are this program again, not `bb`.
+#[test]
+fn conformance_runs_cases_on_the_backend() {
+    let folder = negation("own-conformance");
+    let ended = own(&["conformance", folder.to_str().unwrap(), "--backend", "own"]);
+    assert_eq!(text(&ended.stdout), "1 passed, 0 failed, 0 skipped\n", "{}", text(&ended.stderr));
+}
+
+/// What a kernel prints is not taken for an answer.
+#[test]
+fn a_backend_that_prints_does_not_spoil_conformance() {
+    let folder = negation("own-talks");
+    let ended = Command::new(env!("CARGO_BIN_EXE_own"))
+        .args(["conformance", folder.to_str().unwrap(), "--backend", "own"])
+        .env("OWN_TALKS", "1")
+        .output()
+        .unwrap();
+    assert_eq!(text(&ended.stdout), "1 passed, 0 failed, 0 skipped\n", "{}", text(&ended.stderr));
+}
