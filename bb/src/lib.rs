@@ -11,6 +11,7 @@ mod call;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod contract;
+pub mod cost;
 pub mod coverage;
 mod error;
 pub mod ext;
