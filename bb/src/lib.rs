@@ -39,7 +39,7 @@ pub use node::{
     BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Source,
     Uncovered, UncoveredList,
 };
-pub use plan::{CompileOptions, Module};
+pub use plan::{Activity, CompileOptions, Module, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable,
     Lifecycle, Linked, Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value,

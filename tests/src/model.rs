@@ -37,6 +37,37 @@ pub fn with_int(mut node: NodeProto, name: &str, value: i64) -> NodeProto {
     node
 }
 
+/// Adds a graph as an attribute; its inputs and outputs have no declared types.
+pub fn with_graph(
+    mut holder: NodeProto,
+    name: &str,
+    inputs: &[&str],
+    nodes: Vec<NodeProto>,
+    outputs: &[&str],
+) -> NodeProto {
+    let info = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
+    let graph = GraphProto {
+        name: Some(name.to_owned()),
+        node: nodes,
+        input: inputs.iter().map(info).collect(),
+        output: outputs.iter().map(info).collect(),
+        ..GraphProto::default()
+    };
+    holder.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Graph as i32),
+        g: Some(graph),
+        ..AttributeProto::default()
+    });
+    holder
+}
+
+/// Gives a node a name.
+pub fn named(name: &str, mut node: NodeProto) -> NodeProto {
+    node.name = Some(name.to_owned());
+    node
+}
+
 /// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents, where a negative one is
 /// not known.
 pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str, &[i64])]) -> Vec<u8> {

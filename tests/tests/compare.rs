@@ -3,12 +3,12 @@
 
 use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
-use bb::ir::proto::{AttributeProto, NodeProto, ValueInfoProto, attribute_proto::AttributeType};
+use bb::ir::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
 use bb::onnx::Item;
-use bb::{Backend, BackendRuntime, GraphProto, Module, Primitive, Runtime, TensorData};
+use bb::{Backend, BackendRuntime, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;
 use bb_tests::backends;
-use bb_tests::model::{model, node, with_int};
+use bb_tests::model::{model, named, node, with_graph, with_int};
 use bb_tests::tampered::Tampered;
 use std::sync::Arc;
 
@@ -49,36 +49,6 @@ fn right_backends_agree_on_every_value() {
     for name in backends::NAMES {
         assert!(compared(&backends::start(name).unwrap()).iter().all(|r| !r.1), "{name}");
     }
-}
-
-/// A graph of f32 vectors as an attribute; inputs and outputs without declared types.
-fn with_graph(
-    mut holder: NodeProto,
-    name: &str,
-    inputs: &[&str],
-    nodes: Vec<NodeProto>,
-    outputs: &[&str],
-) -> NodeProto {
-    let info = |name: &&str| ValueInfoProto { name: Some((*name).to_owned()), ..ValueInfoProto::default() };
-    let graph = GraphProto {
-        name: Some(name.to_owned()),
-        node: nodes,
-        input: inputs.iter().map(info).collect(),
-        output: outputs.iter().map(info).collect(),
-        ..GraphProto::default()
-    };
-    holder.attribute.push(AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(AttributeType::Graph as i32),
-        g: Some(graph),
-        ..AttributeProto::default()
-    });
-    holder
-}
-
-fn named(name: &str, mut node: NodeProto) -> NodeProto {
-    node.name = Some(name.to_owned());
-    node
 }
 
 /// Three rounds of `state = exp(|state|) - x`, where `x` is of the graph around it.

@@ -1,6 +1,7 @@
 //! Compiled graphs.
 
 use super::Backend;
+use crate::Profile;
 use crate::onnx::Item;
 use bb_ir::graph::ValueType;
 
@@ -58,5 +59,21 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
             });
         }
         Ok(self.run(on, &tensors)?.into_iter().map(Item::Tensor).collect())
+    }
+
+    /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
+    ///
+    /// What cannot look inside a run keeps the default, which has one row for all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_items`](Self::run_items).
+    fn run_profiled(
+        &self,
+        on: &B,
+        inputs: &[Option<Item<&B::Tensor>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+        profile.measure_whole(|| self.run_items(on, inputs))
     }
 }

@@ -2,16 +2,22 @@
 
 use super::constants::{Natives, PlanConstants, call};
 use super::lir::{Instruction, Operand, Plan};
+use super::origin::Origins;
 use super::stage::StageTrace;
+use super::watch::{Called, Site, Sites, Watch};
 use crate::{Backend, Error};
+use bb_ir::graph::Graph;
 use smallvec::SmallVec;
+use std::sync::{Arc, OnceLock};
 
 /// A plan with its constants on a backend.
 pub(crate) struct Prepared<T> {
     plan: Plan,
     constants: Vec<T>,
-    /// For each traced node, the number of steps before it.
-    origins: Vec<(u32, u32)>,
+    /// The nodes that the instructions come from.
+    origins: Origins,
+    /// What a profile tells of the instructions, from the first run on that has one.
+    sites: OnceLock<Arc<Sites>>,
 }
 
 /// A failure, and the node of the graph in which it happened.
@@ -24,27 +30,37 @@ impl<T: crate::Tensor> Prepared<T> {
     /// Plans a trace whose constants have been folded.
     pub(crate) fn new(trace: &StageTrace, constants: PlanConstants<T>) -> Prepared<T> {
         let plan = Plan::new(&trace.recorded, &trace.outputs, &constants.of_value);
-        Prepared { plan, constants: constants.tensors, origins: trace.origins.clone() }
+        Prepared {
+            plan,
+            constants: constants.tensors,
+            origins: trace.origins.clone(),
+            sites: OnceLock::new(),
+        }
     }
 
-    /// Runs the plan.
+    /// Runs the plan, which was made of this graph.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.
-    pub(crate) fn run<B: Backend<Tensor = T> + ?Sized, N: Natives<B>>(
+    pub(crate) fn run<B: Backend<Tensor = T> + ?Sized, N: Natives<B>, W: Watch>(
         &self,
         on: &B,
         natives: &N,
         inputs: &[&T],
+        graph: &Graph,
+        watch: &mut W,
     ) -> Result<Vec<T>, Failure<B::Error>> {
         let mut slots: Vec<Option<T>> = Vec::with_capacity(self.plan.slots);
         slots.resize_with(self.plan.slots, || None);
-        for instruction in &self.plan.instructions {
+        let first = watch.plan(|| self.sites(graph));
+        for (at, instruction) in self.plan.instructions.iter().enumerate() {
             let mut operands: SmallVec<[Option<&T>; 4]> = SmallVec::new();
             for &operand in &instruction.inputs {
                 operands.push(self.operand(&slots, inputs, operand));
             }
+            let since = watch.mark();
             let results = call(on, natives, instruction.callee, &operands, &instruction.params)
                 .map_err(|error| Failure { node: self.node_of(instruction), error })?;
+            watch.instruction(since, first + at, operands.iter().copied(), results.iter());
             drop(operands);
             for &slot in &instruction.frees {
                 if let Some(place) = slots.get_mut(slot as usize) {
@@ -87,8 +103,17 @@ impl<T: crate::Tensor> Prepared<T> {
     }
 
     fn node_of(&self, instruction: &Instruction) -> Option<usize> {
-        let after = self.origins.partition_point(|(first, _)| *first <= instruction.step);
-        let (_, node) = after.checked_sub(1).and_then(|i| self.origins.get(i))?;
-        Some(*node as usize)
+        self.origins.node_of(instruction.step)
+    }
+
+    /// Says what each instruction is.
+    fn sites(&self, graph: &Graph) -> Arc<Sites> {
+        let site = |instruction: &Instruction| Site {
+            node: self.origins.name_of(instruction.step, graph),
+            last: None,
+            called: Called::Operation(instruction.operation, instruction.params.clone()),
+        };
+        let sites = || Arc::new(Sites(self.plan.instructions.iter().map(site).collect()));
+        self.sites.get_or_init(sites).clone()
     }
 }

@@ -9,8 +9,9 @@ use super::end::{Between, End, What};
 use super::interpreter::{Failure, Prepared};
 use super::resolve::Resolved;
 use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, in_node, trace};
+use super::watch::Watch;
 use super::whole::Whole;
-use super::{CompileOptions, Module};
+use super::{Activity, CompileOptions, Module};
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
@@ -49,6 +50,8 @@ pub(super) struct Variant<T> {
     structure: Structure,
     /// The graph that was traced, to name nodes.
     pub(super) resolved: Arc<Resolved>,
+    /// The node at which the stage begins.
+    from: usize,
     code: Code<T>,
     /// What the results make up.
     pub(super) results: Structure,
@@ -192,24 +195,37 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
 
 impl<T: Tensor, N> Program<T, N> {
     /// Runs a plan.
-    pub(super) fn run_variant<B>(&self, on: &B, variant: &Variant<T>, live: &[&T]) -> Result<Vec<T>, B::Error>
+    pub(super) fn run_variant<B, W: Watch>(
+        &self,
+        on: &B,
+        variant: &Variant<T>,
+        live: &[&T],
+        watch: &mut W,
+    ) -> Result<Vec<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        match &variant.code {
-            Code::Plan(plan) => plan.run(on, &self.natives, live).map_err(|failure| variant.name(failure)),
-            Code::Graph(whole) => whole.run(on, live),
-        }
+        let graph = &variant.resolved.graph;
+        let since = watch.mark();
+        let results = match &variant.code {
+            Code::Plan(plan) => {
+                plan.run(on, &self.natives, live, graph, watch).map_err(|failure| variant.name(failure))?
+            }
+            Code::Graph(whole) => whole.run(on, live, graph, watch)?,
+        };
+        watch.stage(since, &variant.resolved, variant.from);
+        Ok(results)
     }
 
     /// Finds the plan for these inputs, or makes it.
-    pub(super) fn variant<B>(
+    pub(super) fn variant<B, W: Watch>(
         &self,
         on: &B,
         stage: &Stage<T>,
         live: &[&T],
         structure: &Structure,
+        watch: &mut W,
     ) -> Result<Arc<Variant<T>>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
@@ -223,7 +239,9 @@ impl<T: Tensor, N> Program<T, N> {
             }
             for &position in &read {
                 if let (Some(place @ None), Some(x)) = (values.get_mut(position), live.get(position)) {
+                    let since = watch.mark();
                     *place = Some(on.to_host(x)?);
+                    watch.activity(since, Activity::Transfer, Some((&stage.resolved, stage.start.node)));
                 }
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
@@ -236,6 +254,7 @@ impl<T: Tensor, N> Program<T, N> {
                 return Ok(found.clone());
             }
             drop(known);
+            let since = watch.mark();
             if std::ptr::eq(stage, &self.first) && structure.is_none() {
                 self.check_types(live)?;
             }
@@ -255,6 +274,7 @@ impl<T: Tensor, N> Program<T, N> {
                     if !read.contains(&position) {
                         read.push(position);
                     }
+                    watch.activity(since, Activity::Planning, None);
                 }
                 Outcome::Done(traced) => {
                     let guards = arriving
@@ -272,11 +292,13 @@ impl<T: Tensor, N> Program<T, N> {
                     let variant = Arc::new(Variant {
                         guards,
                         structure: structure.clone(),
+                        from: stage.start.node,
                         next: Next::new(&traced.resolved, traced.end),
                         resolved: traced.resolved,
                         code,
                         results: traced.structure,
                     });
+                    watch.activity(since, Activity::Planning, None);
                     let mut variants = stage.variants.write().unwrap_or_else(PoisonError::into_inner);
                     if variants.len() >= KEPT {
                         variants.remove(0);

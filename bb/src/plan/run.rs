@@ -6,7 +6,10 @@ use super::constants::Natives;
 use super::end::{Place, What};
 use super::program::{BetweenStages, Next, Program, Stage, Variant};
 use super::repetition::Repetition;
+use super::resolve::Resolved;
 use super::stage::{Structure, filled, in_node};
+use super::watch::{Silent, Watch};
+use super::{Activity, Profile};
 use crate::onnx::{Call, Item};
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::TensorData;
@@ -49,6 +52,14 @@ struct Frame<T> {
 }
 
 impl<T> Frame<T> {
+    /// Returns the loop's node.
+    fn node(&self) -> Option<(&Arc<Resolved>, usize)> {
+        match &self.before.next {
+            Next::Between(between) => Some((&self.before.resolved, between.node.node)),
+            Next::Done | Next::Stage(_) => None,
+        }
+    }
+
     fn body(&self) -> Result<&Stage<T>, Error> {
         match &self.before.next {
             Next::Between(between) => between.body.as_ref().ok_or_else(lost),
@@ -70,20 +81,26 @@ struct Ran<T> {
 
 impl<T: Tensor, N> Program<T, N> {
     /// Runs a stage on values.
-    fn enter<B>(&self, on: &B, stage: &Stage<T>, live: &Live<T>) -> Result<Ran<T>, B::Error>
+    fn enter<B, W: Watch>(
+        &self,
+        on: &B,
+        stage: &Stage<T>,
+        live: &Live<T>,
+        watch: &mut W,
+    ) -> Result<Ran<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
         let refs: Vec<&T> = live.tensors.iter().collect();
-        let variant = self.variant(on, stage, &refs, &live.structure)?;
-        let tensors = self.run_variant(on, &variant, &refs)?;
+        let variant = self.variant(on, stage, &refs, &live.structure, watch)?;
+        let tensors = self.run_variant(on, &variant, &refs, watch)?;
         let live = Live { tensors, structure: variant.results.clone() };
         Ok(Ran { variant, live })
     }
 
     /// Runs what follows a plan, to the end of the graph.
-    fn follow<B>(&self, on: &B, first: Ran<T>) -> Result<Live<T>, B::Error>
+    fn follow<B, W: Watch>(&self, on: &B, first: Ran<T>, watch: &mut W) -> Result<Live<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -93,21 +110,25 @@ impl<T: Tensor, N> Program<T, N> {
         let Ran { mut variant, mut live } = first;
         loop {
             let ran = match &variant.next {
-                Next::Stage(stage) => self.enter(on, stage, &live)?,
+                Next::Stage(stage) => self.enter(on, stage, &live, watch)?,
                 Next::Between(between) => match between.node.what {
                     What::Host(_) => {
-                        let items = host(on, &variant, between, live.items())?;
-                        self.enter(on, &between.after, &Live::new(&items))?
+                        let items = host(on, &variant, between, live.items(), watch)?;
+                        self.enter(on, &between.after, &Live::new(&items), watch)?
                     }
                     What::Repeat { .. } => {
+                        let since = watch.mark();
                         let frame = begin(on, &variant, between, live.items())?;
-                        self.advance(on, &mut frames, frame, &mut rounds)?
+                        watch.activity(since, Activity::Loop, frame.node());
+                        self.advance(on, &mut frames, frame, &mut rounds, watch)?
                     }
                 },
                 Next::Done => {
                     let Some(mut frame) = frames.pop() else { return Ok(live) };
+                    let since = watch.mark();
                     frame.repetition.absorb(on, live.items())?;
-                    self.advance(on, &mut frames, frame, &mut rounds)?
+                    watch.activity(since, Activity::Loop, frame.node());
+                    self.advance(on, &mut frames, frame, &mut rounds, watch)?
                 }
             };
             Ran { variant, live } = ran;
@@ -115,41 +136,56 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Begins the next round of a loop, or goes on behind it.
-    fn advance<B>(
+    fn advance<B, W: Watch>(
         &self,
         on: &B,
         frames: &mut Vec<Frame<T>>,
         mut frame: Frame<T>,
         rounds: &mut usize,
+        watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        if let Some(mut given) = frame.repetition.next(on)? {
+        let since = watch.mark();
+        let next = frame.repetition.next(on)?;
+        watch.activity(since, Activity::Loop, frame.node());
+        if let Some(mut given) = next {
             *rounds += 1;
             if *rounds > self.rounds {
                 let (what, limit) = ("rounds of loops", self.rounds);
                 return Err(Error::from(bb_ir::Error::Limit { what, got: *rounds, limit }).into());
             }
             given.extend(frame.captured.iter().cloned());
-            let ran = self.enter(on, frame.body()?, &Live::new(&given))?;
+            if let Some((resolved, node)) = frame.node() {
+                watch.begin_round(frames.len(), resolved, node);
+            }
+            let ran = self.enter(on, frame.body()?, &Live::new(&given), watch)?;
             frames.push(frame);
             return Ok(ran);
         }
         let before = frame.before.clone();
         let Next::Between(between) = &before.next else { return Err(lost().into()) };
         let mut items = frame.kept;
+        let since = watch.mark();
         let mut results = frame.repetition.finish(on)?.into_iter().map(Some).collect::<Vec<_>>();
+        watch.activity(since, Activity::Loop, Some((&before.resolved, between.node.node)));
+        watch.end_rounds(frames.len());
         for &position in &between.node.results {
             let result = results.get_mut(position).and_then(Option::take);
             items.push(result.ok_or_else(|| too_few(&before, between, position))?);
         }
-        self.enter(on, &between.after, &Live::new(&items))
+        self.enter(on, &between.after, &Live::new(&items), watch)
     }
 
     /// Runs with items, some of them defaults.
-    fn run_live<B>(&self, on: &B, inputs: &[Option<Item<&T>>]) -> Result<Live<T>, B::Error>
+    fn run_live<B, W: Watch>(
+        &self,
+        on: &B,
+        inputs: &[Option<Item<&T>>],
+        watch: &mut W,
+    ) -> Result<Live<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -164,7 +200,9 @@ impl<T: Tensor, N> Program<T, N> {
                 check(&port.name, &port.ty, item)?;
                 items.push(item.map(&mut |x: &&T| (*x).clone()));
             } else if let Some(data) = default() {
+                let since = watch.mark();
                 items.push(Item::Tensor(on.constant(data)?));
+                watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
                 items.push(Item::Absent);
             } else {
@@ -172,8 +210,8 @@ impl<T: Tensor, N> Program<T, N> {
                 return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
             }
         }
-        let first = self.enter(on, &self.first, &Live::new(&items))?;
-        self.follow(on, first)
+        let first = self.enter(on, &self.first, &Live::new(&items), watch)?;
+        self.follow(on, first, watch)
     }
 }
 
@@ -207,17 +245,20 @@ fn too_few<T>(variant: &Variant<T>, between: &BetweenStages<T>, position: usize)
 }
 
 /// Runs a function on host tensors, and returns what the next stage takes.
-fn host<B: Backend + ?Sized>(
+fn host<B: Backend + ?Sized, W: Watch>(
     on: &B,
     variant: &Variant<B::Tensor>,
     between: &BetweenStages<B::Tensor>,
     live: Vec<Item<B::Tensor>>,
+    watch: &mut W,
 ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
     let graph = &variant.resolved.graph;
     let at = &between.node;
     let (Some(node), What::Host(function)) = (graph.nodes.get(at.node), &at.what) else {
         return Err(lost().into());
     };
+    let of = Some((&variant.resolved, at.node));
+    let since = watch.mark();
     let mut operands: Vec<Option<TensorData>> = Vec::with_capacity(at.operands.len());
     for place in &at.operands {
         operands.push(match place {
@@ -229,13 +270,18 @@ fn host<B: Backend + ?Sized>(
             },
         });
     }
+    watch.activity(since, Activity::Transfer, of);
+    let since = watch.mark();
     let results = function(&Call::new(node, &operands)).map_err(|e| in_node(graph, at.node, e))?;
+    watch.activity(since, Activity::Host, of);
+    let since = watch.mark();
     let mut items: Vec<Item<B::Tensor>> = at.kept.iter().filter_map(|i| live.get(*i).cloned()).collect();
     for &position in &at.results {
         let data = results.get(position).and_then(Option::as_ref);
         let data = data.ok_or_else(|| too_few(variant, between, position))?;
         items.push(Item::Tensor(on.constant(data)?));
     }
+    watch.activity(since, Activity::Transfer, of);
     Ok(items)
 }
 
@@ -289,17 +335,17 @@ where
             (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let live = match given {
             Some(given) => {
-                let variant = self.variant(on, &self.first, &given, &None)?;
-                let tensors = self.run_variant(on, &variant, &given)?;
+                let variant = self.variant(on, &self.first, &given, &None, &mut Silent)?;
+                let tensors = self.run_variant(on, &variant, &given, &mut Silent)?;
                 if matches!(variant.next, Next::Done) && variant.results.is_none() {
                     return Ok(tensors);
                 }
                 let live = Live { tensors, structure: variant.results.clone() };
-                self.follow(on, Ran { variant, live })?
+                self.follow(on, Ran { variant, live }, &mut Silent)?
             }
             None => {
                 let items: Vec<Option<Item<&T>>> = inputs.iter().map(|x| x.map(Item::Tensor)).collect();
-                self.run_live(on, &items)?
+                self.run_live(on, &items, &mut Silent)?
             }
         };
         if let Some(items) = &live.structure {
@@ -317,6 +363,15 @@ where
         on: &B,
         inputs: &[Option<Item<&B::Tensor>>],
     ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
-        Ok(self.run_live(on, inputs)?.items())
+        Ok(self.run_live(on, inputs, &mut Silent)?.items())
+    }
+
+    fn run_profiled(
+        &self,
+        on: &B,
+        inputs: &[Option<Item<&B::Tensor>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+        profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()))
     }
 }

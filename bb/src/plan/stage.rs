@@ -7,9 +7,10 @@
 //! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two stages.
 
 use super::end::{Cut, End, Outputs, end};
+use super::origin::Origins;
 use super::resolve::{Code, Resolved};
 use super::splice::splice;
-use super::unroll::{Ran, Tracing};
+use super::unroll::{Inlined, Ran, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::onnx::Item;
@@ -59,8 +60,8 @@ pub(crate) struct StageTrace {
     pub(crate) resolved: Arc<Resolved>,
     /// The weights of bodies that were unrolled.
     pub(crate) inner_weights: Vec<TensorData>,
-    /// For each node traced, the number of steps before it; to find the node of a step.
-    pub(crate) origins: Vec<(u32, u32)>,
+    /// The nodes that the steps come from.
+    pub(crate) origins: Origins,
     /// What follows.
     pub(crate) end: End,
 }
@@ -117,8 +118,8 @@ pub(crate) fn trace(
     settings: &Settings,
 ) -> Result<Outcome, Error> {
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
-    let inner_weights = RefCell::default();
-    let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner_weights);
+    let inner: RefCell<Inlined> = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner);
     let mut arrived = Vec::with_capacity(arriving.len());
     for (index, from) in arriving.iter().enumerate() {
         arrived.push(tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone()));
@@ -139,7 +140,7 @@ pub(crate) fn trace(
     for (value, data) in &start.known {
         tracing.set(*value, Some(Item::Tensor(crate::Backend::constant(&tracer, data)?)));
     }
-    let mut origins = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
+    let mut nodes = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
     let mut at = start.node;
     while let Some(&code) = tracing.resolved.code.get(at) {
@@ -148,7 +149,7 @@ pub(crate) fn trace(
             continue;
         }
         let before = tracer.steps();
-        origins.push((before as u32, at as u32));
+        nodes.push((before as u32, at as u32));
         match tracing.node(at, code) {
             Ok(Ran::Results) => {
                 tracer.take_wanted();
@@ -161,7 +162,7 @@ pub(crate) fn trace(
                 let branch = graph.nodes.get(at).and_then(|n| n.attributes.graph(name).ok().flatten());
                 let Some(branch) = branch else { return Err(missing_branch(graph, at, name)) };
                 let spliced = splice(graph, at, branch);
-                origins.pop();
+                nodes.pop();
                 tracing.replace(Resolved::new(Arc::new(spliced))?);
                 continue;
             }
@@ -181,7 +182,7 @@ pub(crate) fn trace(
             }
         }
         tracer.forget(before);
-        origins.pop();
+        nodes.pop();
         break;
     }
     let consulted = tracer.consulted();
@@ -197,14 +198,15 @@ pub(crate) fn trace(
     };
     let resolved = tracing.resolved;
     let structure = outputs.structured.then(|| outputs.items.into());
+    let inner = inner.into_inner();
     Ok(Outcome::Done(Box::new(StageTrace {
         recorded: tracer.finish(),
         outputs: outputs.tensors,
         structure,
         consulted,
         resolved,
-        inner_weights: inner_weights.into_inner(),
-        origins,
+        inner_weights: inner.weights,
+        origins: Origins { nodes, inner: inner.nodes },
         end,
     })))
 }
@@ -266,14 +268,7 @@ pub(crate) fn count_steps(
     let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &None, &settings).ok()? else {
         return None;
     };
-    let ends =
-        traced.origins.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
-    Some(
-        traced
-            .origins
-            .iter()
-            .zip(ends)
-            .map(|((from, node), to)| (*node as usize, (to - from) as usize))
-            .collect(),
-    )
+    let nodes = &traced.origins.nodes;
+    let ends = nodes.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
+    Some(nodes.iter().zip(ends).map(|((from, node), to)| (*node as usize, (to - from) as usize)).collect())
 }

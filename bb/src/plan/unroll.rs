@@ -3,6 +3,7 @@
 //! A body whose number of rounds is known and small is unrolled; a branch inside it whose condition is known is taken.
 //! What cannot be traced in place is left to run between stages.
 
+use super::origin::InnerNode;
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::stage::{INNER_WEIGHT, in_node, missing};
@@ -26,10 +27,21 @@ pub(super) struct Tracing<'t> {
     tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
     env: Vec<Option<Item<Traced>>>,
-    /// The weights of bodies, numbered from [`INNER_WEIGHT`] on.
-    inner_weights: &'t RefCell<Vec<TensorData>>,
-    /// Whether this is a subgraph in its node's place.
-    nested: bool,
+    /// What all subgraphs in their nodes' places leave to the stage.
+    inner: &'t RefCell<Inlined>,
+    /// How many nodes there are in whose place this is traced.
+    depth: u32,
+    /// The attribute of the innermost of them that is this graph.
+    attribute: &'static str,
+}
+
+/// What subgraphs that are traced in their nodes' places leave to the stage.
+#[derive(Default)]
+pub(super) struct Inlined {
+    /// Their weights, numbered from [`INNER_WEIGHT`] on.
+    pub(super) weights: Vec<TensorData>,
+    /// The nodes that steps come from.
+    pub(super) nodes: Vec<InnerNode>,
 }
 
 /// What became of a node.
@@ -48,10 +60,21 @@ impl<'t> Tracing<'t> {
     pub(super) fn new(
         tracer: &'t Tracer,
         resolved: Arc<Resolved>,
-        inner_weights: &'t RefCell<Vec<TensorData>>,
+        inner: &'t RefCell<Inlined>,
     ) -> Tracing<'t> {
         let env = vec![None; resolved.graph.values.len()];
-        Tracing { tracer, resolved, env, inner_weights, nested: false }
+        Tracing { tracer, resolved, env, inner, depth: 0, attribute: "" }
+    }
+
+    /// Notes that the next steps come from a node.
+    fn note(&self, at: usize) {
+        self.inner.borrow_mut().nodes.push(InnerNode {
+            step: self.tracer.steps() as u32,
+            depth: self.depth,
+            attribute: self.attribute,
+            resolved: self.resolved.clone(),
+            node: at as u32,
+        });
     }
 
     /// Goes on with another graph, in which values have the same numbers.
@@ -90,10 +113,10 @@ impl<'t> Tracing<'t> {
         let Some((index, data)) = index.and_then(|i| Some((i, &graph.constants.get(i as usize)?.1))) else {
             return Err(missing(graph, value));
         };
-        let traced = if self.nested {
-            let mut inner = self.inner_weights.borrow_mut();
-            inner.push(data.clone());
-            self.tracer.weight(INNER_WEIGHT | (inner.len() - 1) as u32, data)
+        let traced = if self.depth > 0 {
+            let weights = &mut self.inner.borrow_mut().weights;
+            weights.push(data.clone());
+            self.tracer.weight(INNER_WEIGHT | (weights.len() - 1) as u32, data)
         } else {
             self.tracer.weight(index, data)
         };
@@ -139,10 +162,10 @@ impl<'t> Tracing<'t> {
             }
             Code::If => {
                 let name = self.branch(&operands)?;
-                if !self.nested {
+                if self.depth == 0 {
                     return Ok(Ran::Branch(name));
                 }
-                match self.inline(resolved.inner(at, name)?, Vec::new())? {
+                match self.inline(at, name, resolved.inner(at, name)?, Vec::new())? {
                     Some(results) => results.into_iter().map(Some).collect(),
                     None => return Ok(Ran::Branch(name)),
                 }
@@ -204,6 +227,7 @@ impl<'t> Tracing<'t> {
         let inner = resolved.inner(at, "body")?;
         let body = &inner.resolved.graph;
         let before = self.tracer.steps();
+        let noted = self.inner.borrow().nodes.len();
         let attempt = (|| -> Result<Option<Vec<Item<Traced>>>, Error> {
             let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
             let rounds = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
@@ -211,7 +235,7 @@ impl<'t> Tracing<'t> {
                 return Ok(None);
             }
             while let Some(given) = repetition.next(self.tracer)? {
-                let Some(results) = self.inline(inner, given)? else { return Ok(None) };
+                let Some(results) = self.inline(at, "body", inner, given)? else { return Ok(None) };
                 repetition.absorb(self.tracer, results)?;
                 if self.tracer.steps() - before > STEPS {
                     return Ok(None);
@@ -224,6 +248,7 @@ impl<'t> Tracing<'t> {
             Err(error) if self.tracer.take_wanted().is_none() => Err(error),
             Ok(None) | Err(_) => {
                 self.tracer.forget(before);
+                self.inner.borrow_mut().nodes.truncate(noted);
                 Ok(None)
             }
         }
@@ -232,6 +257,8 @@ impl<'t> Tracing<'t> {
     /// Traces a subgraph in its node's place; `None` if something in it must run between stages.
     fn inline(
         &mut self,
+        node: usize,
+        attribute: &'static str,
         inner: &Inner,
         given: Vec<Item<Traced>>,
     ) -> Result<Option<Vec<Item<Traced>>>, Error> {
@@ -239,8 +266,8 @@ impl<'t> Tracing<'t> {
         for &value in &inner.captures {
             captured.push(self.value(value)?);
         }
-        let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner_weights);
-        tracing.nested = true;
+        let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner);
+        (tracing.depth, tracing.attribute) = (self.depth + 1, attribute);
         let inputs = &inner.resolved.graph.inputs;
         let own = inputs.len().saturating_sub(captured.len());
         let given = given.into_iter().take(own);
@@ -251,6 +278,7 @@ impl<'t> Tracing<'t> {
             tracing.set(value, Some(item));
         }
         for (at, &code) in inner.resolved.code.iter().enumerate() {
+            tracing.note(at);
             match tracing.node(at, code) {
                 Ok(Ran::Results) => {
                     self.tracer.take_wanted();
@@ -264,6 +292,7 @@ impl<'t> Tracing<'t> {
                 }
             }
         }
+        self.note(node);
         let outputs = inner.resolved.graph.outputs.iter();
         outputs.map(|value| tracing.value(*value)).collect::<Result<_, _>>().map(Some)
     }

@@ -1,12 +1,17 @@
 //! A stage for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
+use super::origin::{NodeName, Origins};
 use super::stage::StageTrace;
+use super::watch::{Called, Site, Sites, Watch};
+use crate::cost::{self, Cost, TensorType};
 use crate::ext::HostBody;
-use crate::trace::{Operation, Recorded, Source, ValueNo, to_graph};
+use crate::trace::{Operation, Recorded, Source, Step, ValueNo, to_graph};
 use crate::{Backend, BackendAttrs, Error, GraphIdentity};
-use bb_ir::TensorData;
+use bb_ir::graph::Graph;
 use bb_ir::op::Param;
 use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, Shape, TensorData};
+use std::sync::{Arc, OnceLock};
 
 /// A stage as graphs.
 pub(super) struct Whole<T> {
@@ -17,6 +22,10 @@ pub(super) struct Whole<T> {
     inputs: Vec<ValueNo>,
     outputs: Vec<ValueNo>,
     values: usize,
+    /// The nodes that the parts come from.
+    origins: Origins,
+    /// What a profile tells of the parts, from the first run on that has one.
+    sites: OnceLock<Arc<Sites>>,
     tensors: std::marker::PhantomData<fn() -> T>,
 }
 
@@ -30,6 +39,7 @@ enum Part {
         params: Box<[Param<'static>]>,
         inputs: Vec<Option<ValueNo>>,
         outputs: Vec<ValueNo>,
+        step: u32,
     },
 }
 
@@ -38,6 +48,10 @@ struct GraphPart {
     identity: GraphIdentity,
     inputs: Vec<(String, ValueNo)>,
     outputs: Vec<(String, ValueNo)>,
+    steps: std::ops::Range<usize>,
+    /// What a run costs with inputs of the types and extents of the trace.
+    cost: Cost,
+    types: Vec<(DataType, Shape)>,
 }
 
 impl<T> Whole<T> {
@@ -54,6 +68,8 @@ impl<T> Whole<T> {
             inputs: Vec::new(),
             outputs: traced.outputs.clone(),
             values: recorded.values.len(),
+            origins: traced.origins.clone(),
+            sites: OnceLock::new(),
             tensors: std::marker::PhantomData,
         };
         for (no, value) in recorded.values.iter().enumerate() {
@@ -77,6 +93,7 @@ impl<T> Whole<T> {
                     params: step.params.clone(),
                     inputs: step.inputs.to_vec(),
                     outputs: step.outputs.to_vec(),
+                    step: end as u32,
                 });
             }
             from = end + 1;
@@ -96,11 +113,18 @@ impl<T> Whole<T> {
         Ok(whole)
     }
 
-    /// Runs the parts in order.
-    pub(super) fn run<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, live: &[&T]) -> Result<Vec<T>, B::Error>
+    /// Runs the parts in order; they were made of this graph.
+    pub(super) fn run<B: Backend<Tensor = T> + ?Sized, W: Watch>(
+        &self,
+        on: &B,
+        live: &[&T],
+        graph: &Graph,
+        watch: &mut W,
+    ) -> Result<Vec<T>, B::Error>
     where
-        T: Clone,
+        T: crate::Tensor,
     {
+        let first = watch.plan(|| self.sites(graph));
         let mut slots: Vec<Option<T>> = vec![None; self.values];
         for (no, &x) in self.inputs.iter().zip(live) {
             set(&mut slots, *no, x.clone());
@@ -108,7 +132,8 @@ impl<T> Whole<T> {
         for (no, data) in &self.constants {
             set(&mut slots, *no, on.constant(data)?);
         }
-        for part in &self.parts {
+        for (at, part) in self.parts.iter().enumerate() {
+            let since = watch.mark();
             match part {
                 Part::Graph(part) => {
                     let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
@@ -122,13 +147,17 @@ impl<T> Whole<T> {
                         let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
                         set(&mut slots, *no, result);
                     }
+                    let operands = part.inputs.iter().map(|(_, no)| get(&slots, *no).ok());
+                    let results = part.outputs.iter().filter_map(|(_, no)| get(&slots, *no).ok());
+                    watch.instruction(since, first + at, operands, results);
                 }
-                Part::Host { body, params, inputs, outputs } => {
+                Part::Host { body, params, inputs, outputs, .. } => {
                     let operands: Vec<Option<&T>> = inputs
                         .iter()
                         .map(|v| v.map(|v| get(&slots, v)).transpose())
                         .collect::<Result<_, _>>()?;
                     let results = crate::ext::host::run(on, body, &operands, params)?;
+                    watch.instruction(since, first + at, operands.iter().copied(), results.iter());
                     for (&no, result) in outputs.iter().zip(results) {
                         set(&mut slots, no, result);
                     }
@@ -136,6 +165,22 @@ impl<T> Whole<T> {
             }
         }
         self.outputs.iter().map(|no| Ok(get(&slots, *no)?.clone())).collect()
+    }
+
+    /// Says what each part is.
+    fn sites(&self, graph: &Graph) -> Arc<Sites> {
+        let site = |part: &Part| match part {
+            Part::Graph(part) => {
+                let [node, last] = part.names(&self.origins, graph);
+                Site { node, last, called: Called::Graph { inputs: part.types.clone(), cost: part.cost } }
+            }
+            Part::Host { body, params, step, .. } => Site {
+                node: self.origins.name_of(*step, graph),
+                last: None,
+                called: Called::Operation(Operation::Host(body), params.clone()),
+            },
+        };
+        self.sites.get_or_init(|| Arc::new(Sites(self.parts.iter().map(site).collect()))).clone()
     }
 }
 
@@ -196,6 +241,36 @@ impl GraphPart {
         let weight = |i: u32| traced.weights().get(i).cloned();
         let graph = to_graph(&part, &names, &output_names, &results, &weight)?;
         let outputs = output_names.into_iter().zip(results).collect();
-        Ok(Some(GraphPart { graph, identity: GraphIdentity::fresh(), inputs, outputs }))
+        let typed = |(_, no): &(String, ValueNo)| {
+            recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.clone()))
+        };
+        let types = inputs.iter().filter_map(typed).collect();
+        let cost = cost_of(recorded, own);
+        let identity = GraphIdentity::fresh();
+        Ok(Some(GraphPart { graph, identity, inputs, outputs, steps, cost, types }))
     }
+
+    /// Names the first node that the graph comes from, and the last if there are several.
+    fn names(&self, origins: &Origins, graph: &Graph) -> [Option<NodeName>; 2] {
+        let mut names = self.steps.clone().filter_map(|step| origins.name_of(step as u32, graph));
+        let Some(first) = names.next() else { return [None, None] };
+        let last = names.next_back().filter(|last| *last != first);
+        [Some(first), last]
+    }
+}
+
+/// Sums what steps cost whose extents are known.
+fn cost_of(recorded: &Recorded, steps: &[Step]) -> Cost {
+    let typed = |no: &ValueNo| -> Option<TensorType<'_>> {
+        recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.as_slice()))
+    };
+    steps.iter().fold(Cost::ZERO, |all, step| {
+        let inputs: Vec<Option<TensorType<'_>>> =
+            step.inputs.iter().map(|input| input.as_ref().and_then(typed)).collect();
+        let outputs: Vec<TensorType<'_>> = step.outputs.iter().filter_map(typed).collect();
+        all.and(match step.operation {
+            Operation::Row(op) => cost::of(op, &step.params, &inputs, &outputs),
+            Operation::Host(_) => cost::of_host(&inputs, &outputs),
+        })
+    })
 }

@@ -2,7 +2,7 @@
 
 use super::{Capabilities, Owner, Status, Value};
 use crate::onnx::Item;
-use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port};
+use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, Profile};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
@@ -130,4 +130,15 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// As [`run`](Self::run).
     fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error>;
+
+    /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    fn run_profiled(
+        &self,
+        inputs: &[Option<Item<Value>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<Item<Value>>, Error>;
 }

@@ -8,7 +8,7 @@ use crate::ext::{Extended, FamilyTable};
 use crate::onnx::Item;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
-    GraphIdentity, Module, Outputs, Port,
+    GraphIdentity, Module, Outputs, Port, Profile,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -373,6 +373,29 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
     }
 
     fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error> {
+        self.with_items(inputs, |executable, on, items| executable.run_items(on, items))
+    }
+
+    fn run_profiled(
+        &self,
+        inputs: &[Option<Item<Value>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<Item<Value>>, Error> {
+        self.with_items(inputs, |executable, on, items| executable.run_profiled(on, items, profile))
+    }
+}
+
+impl<B: Backend + 'static> Compiled<B> {
+    /// Runs with the types of the inputs restored.
+    fn with_items(
+        &self,
+        inputs: &[Option<Item<Value>>],
+        run: impl FnOnce(
+            &dyn Executable<B>,
+            &B,
+            &[Option<Item<&B::Tensor>>],
+        ) -> Result<Vec<Item<B::Tensor>>, B::Error>,
+    ) -> Result<Vec<Item<Value>>, Error> {
         let on = &*self.runtime;
         let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner, value);
         let typed: Vec<Option<Item<B::Tensor>>> = inputs
@@ -381,7 +404,7 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
             .collect::<Result<_, Error>>()?;
         let refs: Vec<Option<Item<&B::Tensor>>> =
             typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
-        let outputs = on.guard("run", || self.executable.run_items(&on.backend, &refs))?;
+        let outputs = on.guard("run", || run(&*self.executable, &on.backend, &refs))?;
         Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
     }
 }

@@ -1,0 +1,367 @@
+//! How plans tell what they do: to [`Silent`], which the compiler removes, or to a [`Profile`].
+
+use super::origin::NodeName;
+use super::profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
+use super::resolve::Resolved;
+use crate::Tensor;
+use crate::cost::{self, Cost, TensorType};
+use crate::trace::Operation;
+use bb_ir::op::Param;
+use bb_ir::{DataType, Shape};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Is told what a run does. Every method comes after what it is told of, which began at a mark.
+pub(crate) trait Watch {
+    /// A moment.
+    type Mark: Copy;
+
+    /// Marks the moment.
+    fn mark(&self) -> Self::Mark;
+
+    /// A plan begins. Returns the number of its first instruction.
+    fn plan(&mut self, sites: impl FnOnce() -> Arc<Sites>) -> usize;
+
+    /// An instruction ran.
+    fn instruction<'t, T: Tensor + 't>(
+        &mut self,
+        since: Self::Mark,
+        number: usize,
+        operands: impl Iterator<Item = Option<&'t T>>,
+        results: impl Iterator<Item = &'t T>,
+    );
+
+    /// Something was done beside instructions, for the node of a graph.
+    fn activity(&mut self, since: Self::Mark, activity: Activity, node: Option<(&Arc<Resolved>, usize)>);
+
+    /// A plan ended that began at a node.
+    fn stage(&mut self, since: Self::Mark, resolved: &Arc<Resolved>, node: usize);
+
+    /// A round begins of the loop that is a node, inside so many other loops.
+    fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize);
+
+    /// The last round ended of the loop inside so many other loops.
+    fn end_rounds(&mut self, depth: usize);
+}
+
+/// Listens to nothing.
+pub(crate) struct Silent;
+
+impl Watch for Silent {
+    type Mark = ();
+
+    #[inline(always)]
+    fn mark(&self) {}
+
+    #[inline(always)]
+    fn plan(&mut self, _sites: impl FnOnce() -> Arc<Sites>) -> usize {
+        0
+    }
+
+    #[inline(always)]
+    fn instruction<'t, T: Tensor + 't>(
+        &mut self,
+        _since: (),
+        _number: usize,
+        _operands: impl Iterator<Item = Option<&'t T>>,
+        _results: impl Iterator<Item = &'t T>,
+    ) {
+    }
+
+    #[inline(always)]
+    fn activity(&mut self, _since: (), _activity: Activity, _node: Option<(&Arc<Resolved>, usize)>) {}
+
+    #[inline(always)]
+    fn stage(&mut self, _since: (), _resolved: &Arc<Resolved>, _node: usize) {}
+
+    #[inline(always)]
+    fn begin_round(&mut self, _depth: usize, _resolved: &Arc<Resolved>, _node: usize) {}
+
+    #[inline(always)]
+    fn end_rounds(&mut self, _depth: usize) {}
+}
+
+/// The instructions of a plan, as a profile tells of them.
+#[derive(Debug)]
+pub(crate) struct Sites(pub(crate) Vec<Site>);
+
+/// An instruction of a plan.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) node: Option<NodeName>,
+    /// The last node, if it comes from several.
+    pub(crate) last: Option<NodeName>,
+    pub(crate) called: Called,
+}
+
+/// What an instruction calls.
+#[derive(Debug)]
+pub(crate) enum Called {
+    Operation(Operation, Box<[Param<'static>]>),
+    Graph {
+        /// The extents for which the cost was found.
+        inputs: Vec<(DataType, Shape)>,
+        cost: Cost,
+    },
+}
+
+impl Called {
+    fn activity(&self) -> Activity {
+        match self {
+            Called::Operation(Operation::Row(_), _) => Activity::Operation,
+            Called::Operation(Operation::Host(_), _) => Activity::Host,
+            Called::Graph { .. } => Activity::Graph,
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self {
+            Called::Operation(operation, _) => operation.name(),
+            Called::Graph { .. } => Activity::Graph.name(),
+        }
+    }
+
+    fn cost(&self, inputs: &[Option<(DataType, Shape)>], outputs: &[(DataType, Shape)]) -> Cost {
+        let operands: Vec<Option<TensorType<'_>>> = inputs.iter().map(|x| x.as_ref().map(borrowed)).collect();
+        let results: Vec<TensorType<'_>> = outputs.iter().map(borrowed).collect();
+        match self {
+            Called::Operation(Operation::Row(op), params) => cost::of(op, params, &operands, &results),
+            Called::Operation(Operation::Host(_), _) => cost::of_host(&operands, &results),
+            Called::Graph { inputs: planned, cost, .. } => {
+                let same = operands.iter().flatten().copied().eq(planned.iter().map(borrowed));
+                if same { *cost } else { Cost { flops: None, ..cost::of_host(&operands, &results) } }
+            }
+        }
+    }
+}
+
+fn borrowed((dtype, shape): &(DataType, Shape)) -> TensorType<'_> {
+    (*dtype, shape)
+}
+
+/// Where a profile finds its rows, and which loops are under way.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    begun: Instant,
+    /// The plans seen, by address, with the number of their first row; kept, so that no address is used again.
+    plans: HashMap<usize, (Arc<Sites>, usize)>,
+    /// The rows of what is no instruction, by graph, node and activity.
+    others: HashMap<(usize, usize, Activity), usize>,
+    /// The graphs in `others`; kept, so that no address is used again.
+    graphs: HashMap<usize, Arc<Resolved>>,
+    /// For each row that is an instruction, its plan and number there, and what its latest call cost.
+    sites: Vec<Option<(Arc<Sites>, usize, Cost)>>,
+    rounds: Vec<Round>,
+}
+
+/// A round under way.
+#[derive(Debug)]
+struct Round {
+    graph: usize,
+    node: usize,
+    path: String,
+    round: usize,
+    begun: Instant,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Recorder {
+            begun: Instant::now(),
+            plans: HashMap::new(),
+            others: HashMap::new(),
+            graphs: HashMap::new(),
+            sites: Vec::new(),
+            rounds: Vec::new(),
+        }
+    }
+}
+
+impl Profile {
+    /// Measures a run.
+    pub(crate) fn measure<R, E>(&mut self, run: impl FnOnce(&mut Profile) -> Result<R, E>) -> Result<R, E> {
+        self.recorder.rounds.clear();
+        let begun = Instant::now();
+        let result = run(self)?;
+        let ended = Instant::now();
+        self.runs += 1;
+        self.wall += ended - begun;
+        self.span(Scope::Run, begun, ended);
+        Ok(result)
+    }
+
+    /// Measures what has no parts to tell of.
+    pub(crate) fn measure_whole<R, E>(&mut self, run: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+        self.measure(|profile| {
+            let begun = Instant::now();
+            let result = run()?;
+            let key = (0, 0, Activity::Graph);
+            let row = profile.other(key, || None, "executable");
+            profile.add(row, begun, Instant::now(), Cost::UNKNOWN);
+            Ok(result)
+        })
+    }
+
+    fn span(&mut self, scope: Scope, from: Instant, to: Instant) {
+        if self.spans.len() < self.limit {
+            self.spans.push(Span { scope, start: from - self.recorder.begun, time: to - from });
+        } else if self.limit > 0 {
+            self.dropped += 1;
+        }
+    }
+
+    fn add(&mut self, row: usize, from: Instant, to: Instant, cost: Cost) {
+        if let Some(row) = self.rows.get_mut(row) {
+            row.calls += 1;
+            row.time += to - from;
+            row.cost = row.cost.and(cost);
+        }
+        self.span(Scope::Row(row), from, to);
+    }
+
+    fn push(&mut self, activity: Activity, nodes: [Option<NodeName>; 2], operation: &'static str) -> usize {
+        let [node, last_node] = nodes.map(|node| node.map(|name| self.within(name)));
+        self.rows.push(ProfileRow {
+            activity,
+            node,
+            last_node,
+            operation,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            calls: 0,
+            time: Duration::ZERO,
+            cost: Cost::ZERO,
+        });
+        self.recorder.sites.push(None);
+        self.rows.len() - 1
+    }
+
+    /// Names a node inside the loops under way.
+    fn within(&self, name: NodeName) -> ProfiledNode {
+        let path = self
+            .recorder
+            .rounds
+            .last()
+            .map_or_else(|| name.path.clone(), |loops| format!("{}/body/{}", loops.path, name.path));
+        ProfiledNode { path, op: name.op, domain: name.domain }
+    }
+
+    /// Finds the row of what is no instruction.
+    fn other(
+        &mut self,
+        key: (usize, usize, Activity),
+        node: impl FnOnce() -> Option<NodeName>,
+        operation: &'static str,
+    ) -> usize {
+        if let Some(&row) = self.recorder.others.get(&key) {
+            return row;
+        }
+        let row = self.push(key.2, [node(), None], operation);
+        self.recorder.others.insert(key, row);
+        row
+    }
+}
+
+impl Watch for Profile {
+    type Mark = Instant;
+
+    fn mark(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn plan(&mut self, sites: impl FnOnce() -> Arc<Sites>) -> usize {
+        let begun = Instant::now();
+        let sites = sites();
+        let address = Arc::as_ptr(&sites).addr();
+        let first = match self.recorder.plans.get(&address) {
+            Some((_, first)) => *first,
+            None => {
+                let first = self.rows.len();
+                for (at, site) in sites.0.iter().enumerate() {
+                    let nodes = [site.node.clone(), site.last.clone()];
+                    let row = self.push(site.called.activity(), nodes, site.called.name());
+                    if let Some(place) = self.recorder.sites.get_mut(row) {
+                        *place = Some((sites.clone(), at, Cost::UNKNOWN));
+                    }
+                }
+                self.recorder.plans.insert(address, (sites, first));
+                first
+            }
+        };
+        self.own += begun.elapsed();
+        first
+    }
+
+    fn instruction<'t, T: Tensor + 't>(
+        &mut self,
+        since: Instant,
+        number: usize,
+        operands: impl Iterator<Item = Option<&'t T>>,
+        results: impl Iterator<Item = &'t T>,
+    ) {
+        let ended = Instant::now();
+        let of = |x: &'t T| (x.dtype(), Shape::from_slice(x.shape()));
+        let inputs: Vec<_> = operands.map(|x| x.map(of)).collect();
+        let outputs: Vec<_> = results.map(of).collect();
+        let site = self.recorder.sites.get_mut(number).and_then(Option::as_mut);
+        let (Some((sites, at, cost)), Some(row)) = (site, self.rows.get_mut(number)) else { return };
+        if row.calls == 0 || row.inputs != inputs || row.outputs != outputs {
+            *cost = sites.0.get(*at).map_or(Cost::UNKNOWN, |site| site.called.cost(&inputs, &outputs));
+            (row.inputs, row.outputs) = (inputs, outputs);
+        }
+        let cost = *cost;
+        self.add(number, since, ended, cost);
+        self.own += ended.elapsed();
+    }
+
+    fn activity(&mut self, since: Instant, activity: Activity, node: Option<(&Arc<Resolved>, usize)>) {
+        let ended = Instant::now();
+        let key = match node {
+            Some((resolved, at)) => (address(resolved), at, activity),
+            None => (0, 0, activity),
+        };
+        if let Some((resolved, _)) = node {
+            self.recorder.graphs.entry(key.0).or_insert_with(|| resolved.clone());
+        }
+        let name = || node.and_then(|(resolved, at)| NodeName::of(&resolved.graph, at));
+        let row = self.other(key, name, activity.name());
+        self.add(row, since, ended, Cost::UNKNOWN);
+        self.own += ended.elapsed();
+    }
+
+    fn stage(&mut self, since: Instant, resolved: &Arc<Resolved>, node: usize) {
+        if self.limit > 0 {
+            let from = NodeName::of(&resolved.graph, node).map(|name| self.within(name).path);
+            self.span(Scope::Stage { from: from.unwrap_or_default() }, since, Instant::now());
+        }
+    }
+
+    fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize) {
+        let begun = Instant::now();
+        let graph = address(resolved);
+        let round = match self.recorder.rounds.get(depth) {
+            Some(last) if (last.graph, last.node) == (graph, node) => last.round + 1,
+            _ => 0,
+        };
+        self.end_rounds(depth);
+        self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
+        let name = NodeName::of(&resolved.graph, node);
+        let path = name.map_or_else(String::new, |name| self.within(name).path);
+        self.recorder.rounds.push(Round { graph, node, path, round, begun });
+        self.own += begun.elapsed();
+    }
+
+    fn end_rounds(&mut self, depth: usize) {
+        let ended = Instant::now();
+        while self.recorder.rounds.len() > depth {
+            if let Some(Round { path, round, begun, .. }) = self.recorder.rounds.pop() {
+                self.span(Scope::Round { node: path, round }, begun, ended);
+            }
+        }
+    }
+}
+
+fn address(resolved: &Arc<Resolved>) -> usize {
+    Arc::as_ptr(resolved).addr()
+}
