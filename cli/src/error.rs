@@ -73,8 +73,27 @@ pub(crate) enum Error {
     #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random SEED")]
     InputsNeeded { needed: String },
 
-    #[error("`{name}`: --random makes tensors of numbers, not {ty}")]
+    #[error("`{name}`: --random makes tensors, sequences, optionals and maps, not {ty}")]
     NotRandom { name: String, ty: String },
+
+    #[error("`{name}`: no memory for random elements of the extents {shape:?}")]
+    TooLarge { name: String, shape: Vec<usize> },
+
+    #[error("`{name}` is of {dtype}, which has no number from {low} up to {high}, or not all of them")]
+    Range { name: String, dtype: bb::DataType, low: f64, high: f64 },
+
+    #[error(
+        "no extents were found with which the model runs, in {tried} choices for {}; \
+         say them with --dim NAME=N or --shape INPUT=N,N,…",
+        render::names(.open)
+    )]
+    NoExtents {
+        open: Vec<String>,
+        tried: usize,
+        /// Why the first choice does not work.
+        #[source]
+        source: Option<Box<Error>>,
+    },
 
     #[error("`{}` holds no case: no folder below it has a model.onnx", .dir.display())]
     NoCases { dir: PathBuf },

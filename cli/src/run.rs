@@ -13,8 +13,11 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     session::threads(&options.threads)?;
     let backend = session::backend(options.common.backend.as_deref())?;
     let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
-    let given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
-    let outputs = session.run(&given.items)?;
+    let mut given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
+    let outputs = match given.outputs.take() {
+        Some(outputs) => outputs,
+        None => session.run(&given.items)?,
+    };
     let mut leaves = Vec::new();
     for (port, item) in session.executable.outputs().iter().zip(outputs) {
         flatten(&port.name, item, &mut leaves);

@@ -9,6 +9,7 @@
 mod axes;
 mod broadcast;
 mod dtypes;
+mod given;
 mod join;
 mod matmul;
 mod movement;
@@ -19,6 +20,7 @@ mod symbolic;
 pub use axes::{Reduction, reduce, squeeze, unsqueeze};
 pub use broadcast::broadcast;
 pub use dtypes::{accepts, dtype};
+pub use given::with_shapes;
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
 pub use movement::{Transposed, reshape, resolve_reshape, transpose};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// An extent that the model leaves open: a name, or an axis of an input whose extent has none.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Open {
+pub(super) enum Open {
     /// All axes of that name.
     Name(String),
     /// One axis of one input.
@@ -25,33 +25,31 @@ impl std::fmt::Display for Open {
 }
 
 /// An input whose extents are wanted.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Declared<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) ty: &'a ValueType,
+#[derive(Debug, Clone)]
+pub(super) struct Declared {
+    pub(super) name: String,
+    pub(super) ty: ValueType,
 }
 
 /// What is known of the extents of a model's inputs.
 #[derive(Debug, Clone)]
-pub(crate) struct Extents<'a> {
-    inputs: Vec<Declared<'a>>,
+pub(super) struct Extents {
+    inputs: Vec<Declared>,
     /// The numbers that names and axes stand for, and what said so.
     known: BTreeMap<Open, (usize, String)>,
-    /// The rank of inputs that declare none.
-    shapes: BTreeMap<&'a str, Vec<usize>>,
 }
 
-impl<'a> Extents<'a> {
+impl Extents {
     /// Reads the options; refuses names that the model does not have, and what contradicts it.
-    pub(crate) fn new(inputs: Vec<Declared<'a>>, options: &args::Extents) -> Result<Extents<'a>> {
-        let mut extents = Extents { inputs, known: BTreeMap::new(), shapes: BTreeMap::new() };
+    pub(super) fn new(inputs: Vec<Declared>, options: &args::Extents) -> Result<Extents> {
+        let mut extents = Extents { inputs, known: BTreeMap::new() };
         let names = extents.names();
         for args::Dim { name, extent } in &options.dims {
-            if !names.contains(&name.as_str()) {
+            if !names.contains(name) {
                 return Err(Error::UnknownDim {
                     name: name.clone(),
-                    nearest: bb_ir::nearest(name, names.iter().copied()).map(str::to_owned),
-                    known: names.iter().map(|name| (*name).to_owned()).collect(),
+                    nearest: bb_ir::nearest(name, names.iter().map(String::as_str)).map(str::to_owned),
+                    known: names,
                 });
             }
             extents.set(Open::Name(name.clone()), *extent, format!("--dim {name}={extent}"))?;
@@ -66,48 +64,66 @@ impl<'a> Extents<'a> {
     }
 
     /// The names in the shapes of all inputs, each once, in order.
-    fn names(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = Vec::new();
-        for dim in self.inputs.iter().filter_map(|input| shape(input.ty)).flatten() {
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for dim in self.inputs.iter().filter_map(|input| shape(&input.ty)).flatten() {
             if let Dim::Symbol(name) = dim
-                && !names.contains(&name.as_str())
+                && !names.contains(name)
             {
-                names.push(name);
+                names.push(name.clone());
             }
         }
         names
     }
 
     /// Says that an input has these extents, and so what its names stand for.
-    pub(crate) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
-        let Some(declared) = self.inputs.iter().copied().find(|d| d.name == input) else {
-            return Err(super::unknown(input, self.inputs.iter().map(|d| d.name)));
+    pub(super) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
+        let Some(declared) = self.inputs.iter_mut().find(|d| d.name == input) else {
+            return Err(super::unknown(input, self.inputs.iter().map(|d| d.name.as_str())));
         };
-        let refused = || Error::Shape {
+        let refused = Error::Shape {
             input: input.to_owned(),
-            declared: render::ty(declared.ty),
+            declared: render::ty(&declared.ty),
             got: extents.to_vec(),
             said: said.to_owned(),
         };
-        let dims = match declared.ty {
-            ValueType::Tensor { shape: Some(dims), .. } => dims,
-            ValueType::Tensor { shape: None, .. } | ValueType::Unknown => {
-                self.shapes.insert(declared.name, extents.to_vec());
-                return Ok(());
-            }
-            _ => return Err(refused()),
+        give_rank(&mut declared.ty, extents.len());
+        let dims = match shape(&declared.ty) {
+            Some(dims) if dims.len() == extents.len() => dims.to_vec(),
+            _ => return Err(refused),
         };
-        if dims.len() != extents.len() {
-            return Err(refused());
-        }
         for (axis, (dim, &extent)) in dims.iter().zip(extents).enumerate() {
             match open(dim, input, axis) {
                 Some(open) => self.set(open, extent, said.to_owned())?,
                 None if *dim == Dim::Known(extent) => {}
-                None => return Err(refused()),
+                None => return Err(refused),
             }
         }
         Ok(())
+    }
+
+    /// Whether the rank of an input is open.
+    pub(super) fn misses_rank(&self) -> bool {
+        let tensor = |ty: &ValueType| !matches!(ty, ValueType::Unknown | ValueType::Map(..));
+        self.inputs.iter().any(|input| tensor(&input.ty) && shape(&input.ty).is_none())
+    }
+
+    /// Returns the same where each input whose rank is open has this one.
+    pub(super) fn with_rank(&self, rank: usize) -> Extents {
+        let mut extents = self.clone();
+        extents.inputs.iter_mut().for_each(|input| give_rank(&mut input.ty, rank));
+        extents
+    }
+
+    /// Whether an extent looks like a number of examples, which run as well one by one: that of the first axis, of what
+    /// has others or is of integers.
+    pub(super) fn is_batch(&self, wanted: &Open) -> bool {
+        self.inputs.iter().any(|input| {
+            let dims = shape(&input.ty).unwrap_or_default();
+            let first = dims.first().and_then(|dim| open(dim, &input.name, 0));
+            let whole = matches!(&input.ty, ValueType::Tensor { dtype, .. } if dtype.is_integer());
+            first.as_ref() == Some(wanted) && (dims.len() > 1 || whole)
+        })
     }
 
     fn set(&mut self, open: Open, extent: usize, said: String) -> Result<()> {
@@ -125,11 +141,11 @@ impl<'a> Extents<'a> {
     }
 
     /// Returns what is open, in the order of the inputs.
-    pub(crate) fn open(&self) -> Vec<Open> {
+    pub(super) fn open(&self) -> Vec<Open> {
         let mut all = Vec::new();
         for input in &self.inputs {
-            for (axis, dim) in shape(input.ty).unwrap_or_default().iter().enumerate() {
-                if let Some(open) = open(dim, input.name, axis)
+            for (axis, dim) in shape(&input.ty).unwrap_or_default().iter().enumerate() {
+                if let Some(open) = open(dim, &input.name, axis)
                     && !self.known.contains_key(&open)
                     && !all.contains(&open)
                 {
@@ -141,12 +157,9 @@ impl<'a> Extents<'a> {
     }
 
     /// Returns the extents of an input, where `choose` says what is open.
-    pub(crate) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
-        if let Some(shape) = self.shapes.get(input) {
-            return shape.clone();
-        }
+    pub(super) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
         let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };
-        let dims = shape(declared.ty).unwrap_or_default().iter().enumerate();
+        let dims = shape(&declared.ty).unwrap_or_default().iter().enumerate();
         dims.map(|(axis, dim)| match (dim, open(dim, input, axis)) {
             (_, Some(open)) => self.known.get(&open).map_or_else(|| choose(&open), |(extent, _)| *extent),
             (Dim::Known(extent), None) => *extent,
@@ -165,10 +178,20 @@ fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
     }
 }
 
-/// The declared extents of the tensor that an input is, or that it may hold.
-pub(crate) fn shape(ty: &ValueType) -> Option<&[Dim]> {
+/// The declared extents of the tensor that an input is, or of those that it holds.
+fn shape(ty: &ValueType) -> Option<&[Dim]> {
     match ty {
         ValueType::Tensor { shape, .. } => shape.as_deref(),
-        _ => None,
+        ValueType::Sequence(of) | ValueType::Optional(of) => shape(of),
+        ValueType::Map(..) | ValueType::Unknown => None,
+    }
+}
+
+/// Gives a tensor whose rank is open this one.
+fn give_rank(ty: &mut ValueType, rank: usize) {
+    match ty {
+        ValueType::Tensor { shape: shape @ None, .. } => *shape = Some(vec![Dim::Unknown; rank]),
+        ValueType::Sequence(of) | ValueType::Optional(of) => give_rank(of, rank),
+        _ => {}
     }
 }

@@ -1,20 +1,19 @@
 //! What a model is given to run on: from files, or random.
 
 mod extents;
+mod files;
 mod random;
+mod search;
+mod uses;
 
-use crate::args;
 use crate::error::{Error, Result};
-use crate::render;
 use crate::session::Session;
-use bb::conformance::onnx;
+use crate::{args, out, render};
 use bb::onnx::Item;
-use bb::{Module, TensorData};
-use bb_ir::graph::ValueType;
-use extents::{Declared, Extents};
+use bb::{Module, Port, TensorData};
+use bb_ir::graph::{Graph, ValueType};
+use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::path::Path;
 
 /// What becomes of inputs that nothing gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,102 +30,170 @@ pub(crate) struct Given {
     pub(crate) items: Vec<Option<Item<TensorData>>>,
     /// What was chosen for extents that nothing said: `NAME`, or `INPUT[AXIS]`.
     pub(crate) chosen: Vec<(String, usize)>,
+    /// What the model gave, if it ran to find out whether the choice works.
+    pub(crate) outputs: Option<Vec<Item<TensorData>>>,
 }
 
 impl Given {
     /// Writes what was chosen as JSON.
     pub(crate) fn chosen_json(&self) -> serde_json::Value {
-        self.chosen
-            .iter()
-            .map(|(name, extent)| (name.clone(), (*extent).into()))
-            .collect::<serde_json::Map<_, _>>()
-            .into()
+        let entries = self.chosen.iter().map(|(name, extent)| (name.clone(), (*extent).into()));
+        entries.collect::<serde_json::Map<_, _>>().into()
     }
 }
 
-/// Reads and makes the inputs of a session's model.
+/// Reads and makes the inputs of a session's model. What it chooses for open extents is printed to standard error.
 pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<Given> {
     let ports = session.executable.inputs();
-    let declared = ports.iter().map(|port| Declared { name: &port.name, ty: &port.ty }).collect();
-    let mut extents = Extents::new(declared, &options.extents)?;
-    let mut items: Vec<Option<Item<TensorData>>> = match &options.folder {
-        Some(folder) => onnx::read_inputs(folder, ports)?,
-        None => vec![None; ports.len()],
-    };
-    for text in &options.inputs {
-        let (name, file) = split(text)?;
-        let place = ports.iter().zip(&mut items).find(|(port, _)| port.name == name);
-        let Some((port, place)) = place else {
-            return Err(unknown(&name, ports.iter().map(|port| port.name.as_str())));
-        };
-        if place.is_some() {
-            return Err(Error::Twice { option: "--input", name });
-        }
-        *place = Some(read(Path::new(file), &port.ty)?);
-    }
+    let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
+    let mut extents = Extents::new(declared.collect(), &options.extents)?;
+    let ranges = random::Ranges::new(&options.ranges, ports)?;
+    let items = files::read(ports, options)?;
     for (port, item) in ports.iter().zip(&items) {
         if let Some(Item::Tensor(x)) = item {
             extents.bind(&port.name, x.shape(), "its file")?;
         }
     }
-    let missing = ports.iter().zip(&items).filter(|(port, item)| item.is_none() && !port.optional);
-    let missing: Vec<&bb::Port> = missing.map(|(port, _)| port).collect();
+    let missing: Vec<&Port> = ports
+        .iter()
+        .zip(&items)
+        .filter(|(port, item)| item.is_none() && !port.optional)
+        .map(|(port, _)| port)
+        .collect();
     if missing.is_empty() {
-        return Ok(Given { items, chosen: Vec::new() });
+        return Ok(Given { items, chosen: Vec::new(), outputs: None });
     }
     if otherwise == Otherwise::Refuse && options.random.is_none() {
-        let needed: Vec<String> = missing.iter().map(|port| describe(&port.name, &port.ty)).collect();
-        return Err(Error::InputsNeeded { needed: needed.join(", ") });
+        let needed = missing.iter().map(|port| format!("`{}`: {}", port.name, render::ty(&port.ty)));
+        return Err(Error::InputsNeeded { needed: needed.collect::<Vec<_>>().join(", ") });
     }
-    let seed = options.random.unwrap_or(1);
-    let ranges = random::Ranges::new(&options.ranges, ports)?;
-    for (i, (port, place)) in ports.iter().zip(&mut items).enumerate() {
-        if place.is_none() && !port.optional {
-            let shape = extents.shape(&port.name, &|_| 1);
-            let made = random::tensor(&port.name, &port.ty, &shape, seed.wrapping_add(i as u64), &ranges)?;
-            *place = Some(Item::Tensor(made));
-        }
-    }
-    let chosen = extents.open().iter().map(|open| (open.to_string(), 1)).collect();
-    Ok(Given { items, chosen })
+    let maker = Maker { session, ports, items, ranges, seed: options.random.unwrap_or(1) };
+    maker.complete(&extents)
 }
 
-/// Returns the extents of a model's inputs, by name, as far as options say or leave no choice; for what is traced, not run.
+/// What random inputs are made with.
+struct Maker<'a> {
+    session: &'a Session,
+    ports: &'a [Port],
+    /// Those that files give.
+    items: Vec<Option<Item<TensorData>>>,
+    ranges: random::Ranges<'a>,
+    seed: u64,
+}
+
+impl Maker<'_> {
+    /// Makes the inputs that are missing, of extents with which the model runs.
+    fn complete(self, extents: &Extents) -> Result<Given> {
+        if !extents.misses_rank() && extents.open().is_empty() {
+            let items = self.items(extents, &|_| 1)?;
+            return Ok(Given { items, chosen: Vec::new(), outputs: None });
+        }
+        // An input of unknown rank is most often a matrix or pictures.
+        let ranks: &[usize] = if extents.misses_rank() { &[2, 4, 3, 1, 0] } else { &[0] };
+        let mut tried = 0;
+        let mut first = None;
+        for rank in ranks {
+            let extents = extents.with_rank(*rank);
+            let infers = |choose: &dyn Fn(&Open) -> usize| self.inferred(&extents, choose).map(drop);
+            let works = |choose: &dyn Fn(&Open) -> usize| {
+                let items = self.items(&extents, choose)?;
+                let outputs = self.session.run(&items)?;
+                Ok((items, outputs))
+            };
+            match search::search(&extents, infers, works) {
+                Ok((choice, (items, outputs))) => {
+                    let chosen = named(choice);
+                    return Ok(Given { items, chosen, outputs: Some(outputs) });
+                }
+                Err(failed) => {
+                    tried += failed.tried;
+                    first = first.or(failed.first);
+                }
+            }
+        }
+        Err(Error::NoExtents { open: open_names(extents), tried, source: first.map(Box::new) })
+    }
+
+    /// The model's graph for these extents; an error if they do not fit.
+    fn inferred(&self, extents: &Extents, choose: &dyn Fn(&Open) -> usize) -> Result<Graph> {
+        inferred(&self.session.module, extents, choose)
+    }
+
+    /// Makes what is missing.
+    fn items(
+        &self,
+        extents: &Extents,
+        choose: &dyn Fn(&Open) -> usize,
+    ) -> Result<Vec<Option<Item<TensorData>>>> {
+        // A graph that inference refuses may have no rules for its inputs, which then run and say what is wrong.
+        let graph = self.inferred(extents, choose).ok();
+        let graph = graph.as_ref().unwrap_or(self.session.module.graph());
+        let mut items = self.items.clone();
+        for (i, (port, place)) in self.ports.iter().zip(&mut items).enumerate() {
+            if place.is_some() || port.optional {
+                continue;
+            }
+            let value = graph.inputs.iter().find(|value| graph.name_of(**value) == port.name);
+            let fits = value.and_then(|value| uses::elements(graph, *value));
+            let shape = extents.shape(&port.name, choose);
+            let seed = self.seed.wrapping_add(i as u64);
+            *place = Some(random::item(&port.name, &port.ty, &shape, seed, &self.ranges, fits.as_ref())?);
+        }
+        Ok(items)
+    }
+}
+
+/// Infers a module's graph for these extents; an error if they do not fit.
+fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize) -> Result<Graph> {
+    let graph = module.graph();
+    let shapes = graph.inputs.iter().map(|value| (*value, extents.shape(graph.name_of(*value), choose)));
+    let shapes: Vec<_> = shapes.collect();
+    let shapes: Vec<_> = shapes.iter().map(|(value, shape)| (*value, shape.as_slice())).collect();
+    Ok(bb_ir::infer::with_shapes(graph, &shapes, &bb_ir::Limits::default())?)
+}
+
+/// Prints what was chosen, and names it.
+fn named(choice: Vec<(Open, usize)>) -> Vec<(String, usize)> {
+    let chosen: Vec<(String, usize)> =
+        choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect();
+    let text: Vec<String> = chosen.iter().map(|(name, extent)| format!("{name}={extent}")).collect();
+    out::note(format_args!("chosen for extents that nothing says: {}", text.join(", ")));
+    chosen
+}
+
+fn open_names(extents: &Extents) -> Vec<String> {
+    extents.open().iter().map(Open::to_string).collect()
+}
+
+/// Returns the extents of a model's inputs, by name: those that options say, and for the rest those with which inference
+/// finds nothing wrong, which are printed to standard error. For what is traced and not run.
 pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
-    let unknown = ValueType::Unknown;
     let declared = graph.inputs.iter().map(|value| Declared {
-        name: graph.name_of(*value),
-        ty: graph.values.get(value.index()).map_or(&unknown, |v| &v.ty),
+        name: graph.name_of(*value).to_owned(),
+        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.ty.clone()),
     });
-    let declared: Vec<Declared<'_>> = declared.collect();
-    let extents = Extents::new(declared.clone(), options)?;
-    Ok(declared.iter().map(|d| (d.name.to_owned(), extents.shape(d.name, &|_| 1))).collect())
+    let extents = Extents::new(declared.collect(), options)?.with_rank(2);
+    let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
+    let choice = match search::search(&extents, infers, |_| Ok(())) {
+        Ok((choice, ())) => choice,
+        Err(failed) => {
+            let source = failed.first.map(Box::new);
+            return Err(Error::NoExtents { open: open_names(&extents), tried: failed.tried, source });
+        }
+    };
+    let choose =
+        |wanted: &Open| choice.iter().find(|(open, _)| open == wanted).map_or(1, |(_, extent)| *extent);
+    let names = graph.inputs.iter().map(|value| graph.name_of(*value));
+    let shapes = names.map(|name| (name.to_owned(), extents.shape(name, &choose))).collect();
+    if !choice.is_empty() {
+        named(choice);
+    }
+    Ok(shapes)
 }
 
 /// The error for a name that no input has.
 fn unknown<'a>(name: &str, inputs: impl Iterator<Item = &'a str> + Clone) -> Error {
     let nearest = bb_ir::nearest(name, inputs.clone()).map(str::to_owned);
     Error::UnknownInput { name: name.to_owned(), nearest, expected: inputs.map(str::to_owned).collect() }
-}
-
-fn describe(name: &str, ty: &ValueType) -> String {
-    format!("`{name}`: {}", render::ty(ty))
-}
-
-/// Splits `NAME=FILE` at the first `=`; the file need not be UTF-8.
-fn split(text: &OsStr) -> Result<(String, &OsStr)> {
-    let form = || Error::Form { text: text.to_string_lossy().into_owned(), expected: "NAME=FILE" };
-    let (name, file) = text.to_str().and_then(|text| text.split_once('=')).ok_or_else(form)?;
-    Ok((name.to_owned(), OsStr::new(file)))
-}
-
-/// Reads a `.npy` file, or a serialized message of the kind that an input's type asks for.
-fn read(path: &Path, ty: &ValueType) -> Result<Item<TensorData>> {
-    if path.extension().is_none_or(|e| e != "npy") {
-        return Ok(onnx::read_item(path, ty)?);
-    }
-    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let tensor = TensorData::from_npy(bytes.into());
-    tensor.map(Item::Tensor).map_err(|e| Error::Tensor { path: path.to_owned(), source: e.into() })
 }

@@ -1,9 +1,11 @@
 //! Random elements for inputs.
 
+use super::uses::Elements;
 use crate::args::Range;
 use crate::error::{Error, Result};
+use bb::onnx::Item;
 use bb::{DataType, Port, TensorData};
-use bb_ir::convert::Rounding;
+use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::ValueType;
 
 /// Where the options say that numbers are drawn from.
@@ -32,43 +34,221 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Makes random elements for an input: floats in [0, 1), integers and truth values 0 or 1, which are valid as
-/// indices and tokens almost everywhere.
-pub(super) fn tensor(
+/// Elements in a sequence, and keys of a map.
+const SEVERAL: usize = 3;
+
+/// Elements that are made at a time; a multiple of 8, so that packed ones end with a byte.
+const CHUNK: usize = 1 << 14;
+
+/// Makes a random input.
+///
+/// Shapes: `shape` is the tensor's, or that of each tensor in a sequence.
+pub(super) fn item(
     name: &str,
     ty: &ValueType,
     shape: &[usize],
     seed: u64,
     ranges: &Ranges<'_>,
-) -> Result<TensorData> {
+    fits: Option<&Elements>,
+) -> Result<Item<TensorData>> {
     let not_random = || Error::NotRandom { name: name.to_owned(), ty: crate::render::ty(ty) };
-    let ValueType::Tensor { dtype, .. } = ty else { return Err(not_random()) };
-    if *dtype == DataType::String {
-        return Err(not_random());
-    }
-    let elements = bb_ir::element_count(shape).filter(|n| *n <= 1 << 30).ok_or_else(not_random)?;
-    let mut state = seed;
-    let whole = !dtype.is_float();
-    let (low, high) = ranges.of(name).map_or((0.0, 1.0), |range| (range.low, range.high));
-    let told = ranges.of(name).is_some();
-    let values: Vec<f64> = (0..elements)
-        .map(|_| {
-            let unit = f64::from(unit(&mut state));
-            match (whole, told) {
-                (true, true) => (low.ceil() + unit * (high.ceil() - low.ceil())).floor(),
-                (true, false) => unit.round(),
-                (false, _) => low + unit * (high - low),
-            }
-        })
-        .collect();
-    Ok(bb_ir::convert::cast(&TensorData::new(shape, &values)?, *dtype, Rounding::default())?)
+    let tensor = |dtype, shape: &[usize], seed| {
+        let mut draw = Draw { state: seed };
+        Filling { name, dtype, range: ranges.of(name), fits }.tensor(shape, &mut draw)
+    };
+    Ok(match ty {
+        ValueType::Unknown => return Err(not_random()),
+        ValueType::Tensor { dtype, .. } => Item::Tensor(tensor(*dtype, shape, seed)?),
+        ValueType::Optional(of) => item(name, of, shape, seed, ranges, fits)?,
+        ValueType::Sequence(of) => {
+            // Seeds of inputs are neighbours, so those of elements are far from them.
+            let seeds = (1..=SEVERAL as u64).map(|i| seed.wrapping_add(i << 32));
+            Item::Sequence(
+                seeds.map(|seed| item(name, of, shape, seed, ranges, fits)).collect::<Result<_>>()?,
+            )
+        }
+        ValueType::Map(key, of) => {
+            let ValueType::Tensor { dtype, .. } = **of else { return Err(not_random()) };
+            let keys = match (key, fits) {
+                (DataType::String, Some(Elements::Texts(texts))) => {
+                    let texts: Vec<&String> = texts.iter().take(SEVERAL).collect();
+                    TensorData::strings(&[texts.len()], &texts)?
+                }
+                (DataType::String, _) => TensorData::strings(&[SEVERAL], &["a", "b", "c"])?,
+                (key, _) => cast(&TensorData::new(&[SEVERAL], &[0i64, 1, 2])?, *key, Rounding::default())?,
+            };
+            let values = tensor(dtype, &[keys.len()], seed)?;
+            Item::Map { keys, values }
+        }
+    })
 }
 
-/// Draws from [0, 1) with SplitMix64 (Steele, Lea, Flood 2014).
-fn unit(state: &mut u64) -> f32 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 40) as f32 / (1u32 << 24) as f32
+/// How the elements of an input are drawn.
+struct Filling<'a> {
+    name: &'a str,
+    dtype: DataType,
+    range: Option<&'a Range>,
+    fits: Option<&'a Elements>,
+}
+
+impl Filling<'_> {
+    fn tensor(&self, shape: &[usize], draw: &mut Draw) -> Result<TensorData> {
+        let too_large = || Error::TooLarge { name: self.name.to_owned(), shape: shape.to_vec() };
+        let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
+        if self.dtype == DataType::String {
+            let mut texts: Vec<String> = Vec::new();
+            texts.try_reserve_exact(elements).map_err(|_| too_large())?;
+            texts.extend((0..elements).map(|_| self.text(draw)));
+            return Ok(TensorData::strings(shape, &texts)?);
+        }
+        // A complex number is two floats.
+        let (drawn, elements) = match self.dtype {
+            DataType::C64 => (DataType::F32, elements.checked_mul(2)),
+            DataType::C128 => (DataType::F64, elements.checked_mul(2)),
+            other => (other, Some(elements)),
+        };
+        let elements = elements.ok_or_else(too_large)?;
+        let size = drawn.bytes_for(elements).ok_or_else(too_large)?;
+        let mut bytes: Vec<u8> = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| too_large())?;
+        let numbers = self.numbers(drawn)?;
+        let mask = self.masks().then(|| shape.last().copied().unwrap_or(1));
+        let mut at = 0;
+        while at < elements {
+            let count = CHUNK.min(elements - at);
+            let chunk = if drawn.is_float() {
+                let chunk: Vec<f64> = (0..count).map(|_| numbers.float(draw)).collect();
+                TensorData::new(&[count], &chunk)?
+            } else {
+                let one = |i: usize| match mask {
+                    // What is masked everywhere has no answer.
+                    Some(row) if (at + i).is_multiple_of(row.max(1)) => 1,
+                    _ => numbers.whole(draw),
+                };
+                // Numbers beyond those of i64 are u64's own.
+                let chunk: Vec<i64> = (0..count).map(one).collect();
+                TensorData::new(&[count], &chunk)?
+            };
+            bytes.extend_from_slice(cast(&chunk, drawn, Rounding::default())?.bytes());
+            at += count;
+        }
+        Ok(TensorData::adopt(self.dtype, shape, bytes.into())?)
+    }
+
+    /// Whether it is a mask by its name, of which no row may be without a 1.
+    fn masks(&self) -> bool {
+        self.range.is_none()
+            && self.fits.is_none()
+            && !self.dtype.is_float()
+            && self.name.to_ascii_lowercase().contains("mask")
+    }
+
+    fn numbers(&self, dtype: DataType) -> Result<Numbers<'_>> {
+        let Some(range) = self.range.filter(|_| dtype != DataType::Bool) else {
+            return Ok(match self.fits {
+                _ if dtype.is_float() => Numbers::Floats(0.0, 1.0),
+                Some(Elements::Indices(low, high)) => {
+                    let (low, high) = clamped(dtype, *low, *high);
+                    Numbers::Whole(low, high)
+                }
+                Some(Elements::Numbers(numbers)) if !numbers.is_empty() => Numbers::Choice(numbers),
+                _ => Numbers::Whole(0, 2),
+            });
+        };
+        let refused = || Error::Range { name: self.name.to_owned(), dtype, low: range.low, high: range.high };
+        if dtype.is_float() {
+            // A bound that the type cannot hold would make infinities.
+            let bounds = cast(&TensorData::new(&[2], &[range.low, range.high])?, dtype, Rounding::default())?;
+            let back = cast(&bounds, DataType::F64, Rounding::default())?;
+            let finite = back.as_slice::<f64>()?.iter().all(|x| x.is_finite());
+            return if finite { Ok(Numbers::Floats(range.low, range.high)) } else { Err(refused()) };
+        }
+        let (low, high) = (range.low.ceil(), range.high.ceil());
+        let (least, most) = bounds(dtype);
+        // Every whole number below 2^63 that a float can be is exact in both types.
+        if low >= high || low < least as f64 || high - 1.0 > most as f64 {
+            return Err(refused());
+        }
+        Ok(Numbers::Whole(low as i64, high as i64))
+    }
+
+    fn text(&self, draw: &mut Draw) -> String {
+        if let Some(Elements::Texts(texts)) = self.fits
+            && let Some(text) = texts.get(draw.below(texts.len() as u64) as usize)
+        {
+            return text.clone();
+        }
+        let length = 1 + draw.below(8);
+        (0..length).map(|_| char::from(b'a' + draw.below(26) as u8)).collect()
+    }
+}
+
+/// The least and the greatest whole number of a type, as far as `i64` goes.
+fn bounds(dtype: DataType) -> (i64, i64) {
+    let bits = dtype.bits().min(64) as u32;
+    match (dtype.is_unsigned_integer(), bits) {
+        (_, 64) if dtype.is_signed_integer() => (i64::MIN, i64::MAX),
+        (true, 64) => (0, i64::MAX),
+        (true, bits) => (0, (1i64 << bits) - 1),
+        (false, bits) if dtype.is_signed_integer() => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
+        _ => (0, 1),
+    }
+}
+
+/// What of a range a type holds; its first numbers if that is nothing.
+fn clamped(dtype: DataType, low: i64, high: i64) -> (i64, i64) {
+    let (least, most) = bounds(dtype);
+    let (low, high) = (low.max(least), high.min(most.saturating_add(1)));
+    if low < high { (low, high) } else { (0, 2) }
+}
+
+/// The numbers that are drawn from.
+enum Numbers<'a> {
+    Floats(f64, f64),
+    Whole(i64, i64),
+    Choice(&'a [i64]),
+}
+
+impl Numbers<'_> {
+    fn float(&self, draw: &mut Draw) -> f64 {
+        match self {
+            Numbers::Floats(low, high) => low + draw.unit() * (high - low),
+            Numbers::Whole(..) | Numbers::Choice(_) => self.whole(draw) as f64,
+        }
+    }
+
+    fn whole(&self, draw: &mut Draw) -> i64 {
+        match self {
+            Numbers::Floats(low, _) => *low as i64,
+            Numbers::Whole(low, high) => low.wrapping_add(draw.below(high.abs_diff(*low)) as i64),
+            Numbers::Choice(numbers) => {
+                numbers.get(draw.below(numbers.len() as u64) as usize).copied().unwrap_or(0)
+            }
+        }
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+struct Draw {
+    state: u64,
+}
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Draws from [0, 1).
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 40) as f64 / (1u64 << 24) as f64
+    }
+
+    /// Draws a whole number below a bound that is not 0.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound.max(1))) >> 64) as u64
+    }
 }

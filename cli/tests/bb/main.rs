@@ -5,5 +5,6 @@ mod conformance;
 mod coverage;
 mod hostile;
 mod process;
+mod random;
 mod run;
 mod tell;

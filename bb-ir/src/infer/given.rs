@@ -1,0 +1,33 @@
+//! What a graph's values become for inputs of given extents.
+
+use super::symbolic;
+use crate::graph::{Dim, Graph, ValueId, ValueType};
+use crate::{Error, Limits};
+
+/// Infers a graph's types anew for inputs of these extents, and so finds out whether they fit without running anything.
+///
+/// Shapes: an entry for an input that is a sequence or an optional is the shape of its tensors. Inputs without an entry
+/// stay as declared.
+///
+/// # Errors
+///
+/// [`Error::Node`] for a node that cannot run on operands of such extents; what the graph's nodes know of them only when
+/// they run is not found.
+pub fn with_shapes(graph: &Graph, shapes: &[(ValueId, &[usize])], limits: &Limits) -> Result<Graph, Error> {
+    let mut graph = graph.clone();
+    for (input, shape) in shapes {
+        if let Some(value) = graph.values.get_mut(input.index()) {
+            give(&mut value.ty, shape);
+        }
+    }
+    symbolic::graph(&mut graph, limits)?;
+    Ok(graph)
+}
+
+fn give(ty: &mut ValueType, extents: &[usize]) {
+    match ty {
+        ValueType::Tensor { shape, .. } => *shape = Some(extents.iter().map(|n| Dim::Known(*n)).collect()),
+        ValueType::Sequence(of) | ValueType::Optional(of) => give(of, extents),
+        ValueType::Map(..) | ValueType::Unknown => {}
+    }
+}

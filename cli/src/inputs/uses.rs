@@ -1,0 +1,236 @@
+//! What the elements of an input may be, found by following it to the nodes that read it.
+//!
+//! Followed are operators that hand elements on: reshaped, cast, sliced, joined, with a constant added. What is found is a
+//! help for making inputs: an input that reaches nothing known has no rule.
+
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
+use bb_ir::{DataType, TensorData};
+use std::collections::HashSet;
+
+/// What the elements of an input may be.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Elements {
+    /// Whole numbers from the first up to, not including, the second.
+    Indices(i64, i64),
+    /// Some of these numbers.
+    Numbers(Vec<i64>),
+    /// Some of these texts.
+    Texts(Vec<String>),
+}
+
+/// The most values that are followed of one input.
+const MOST: usize = 4096;
+
+/// Finds what an input's elements may be, in a graph whose extents are known as far as can be.
+pub(super) fn elements(graph: &Graph, input: ValueId) -> Option<Elements> {
+    let mut search = Search { low: i64::MIN, high: i64::MAX, choice: None };
+    let mut seen = HashSet::new();
+    let mut pending = vec![Followed { graph, value: input, plus: 0 }];
+    while let Some(followed) = pending.pop() {
+        // A subgraph has values of the same numbers, so the graph's place is a part of which value it is.
+        let key = (std::ptr::from_ref(followed.graph), followed.value);
+        if seen.len() >= MOST || !seen.insert(key) {
+            continue;
+        }
+        for node in &followed.graph.nodes {
+            for (operand, read) in node.inputs.iter().enumerate() {
+                if *read == Some(followed.value) {
+                    search.read(At { graph: followed.graph, node }, operand, followed.plus, &mut pending);
+                }
+            }
+            for (_, attribute) in node.attributes.iter() {
+                let Attribute::Graph(inner) = attribute else { continue };
+                let inside = inner.captures.iter().filter(|(outer, _)| *outer == followed.value);
+                pending.extend(inside.map(|(_, value)| Followed {
+                    graph: inner,
+                    value: *value,
+                    plus: followed.plus,
+                }));
+            }
+        }
+    }
+    if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
+        return Some(Elements::Indices(search.low, search.high));
+    }
+    search.choice
+}
+
+/// A value that holds the input's elements and a number.
+struct Followed<'g> {
+    graph: &'g Graph,
+    value: ValueId,
+    plus: i64,
+}
+
+#[derive(Clone, Copy)]
+struct At<'g> {
+    graph: &'g Graph,
+    node: &'g Node,
+}
+
+struct Search {
+    low: i64,
+    high: i64,
+    choice: Option<Elements>,
+}
+
+impl Search {
+    /// Looks at a node that reads a followed value as one of its operands.
+    fn read<'g>(&mut self, at: At<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
+        let node = at.node;
+        let op = (node.domain.as_str(), node.op_type.as_str(), operand);
+        let onward = match op {
+            (
+                "",
+                "Cast" | "CastLike" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Flatten"
+                | "Transpose" | "Expand" | "Tile" | "Slice" | "Split" | "Gather" | "GatherElements"
+                | "GatherND" | "Dropout",
+                0,
+            )
+            | ("", "Concat", _)
+            | ("", "Where", 1 | 2) => Some(plus),
+            ("", "Add", _) => at.constant(1 - operand.min(1)).and_then(|n| plus.checked_add(n)),
+            ("", "Sub", 0) => at.constant(1).and_then(|n| plus.checked_sub(n)),
+            _ => None,
+        };
+        if let Some(plus) = onward {
+            let handed_on = node.outputs.iter().flatten();
+            pending.extend(handed_on.map(|value| Followed { graph: at.graph, value: *value, plus }));
+            return;
+        }
+        self.bound(at, operand, plus);
+    }
+
+    /// Notes what a node that does not hand elements on can take.
+    fn bound(&mut self, at: At<'_>, operand: usize, plus: i64) {
+        let node = at.node;
+        let axis = |usual: i64| node.attributes.int("axis").ok().flatten().unwrap_or(usual);
+        match (node.domain.as_str(), node.op_type.as_str(), operand) {
+            ("", "Gather" | "GatherElements" | "Scatter" | "ScatterElements", 1)
+            | ("com.microsoft", "GatherBlockQuantized", 1) => self.indices(at.extent(0, axis(0)), plus),
+            ("", "GatherND" | "ScatterND", 1) => self.indices(at.least_indexed(), plus),
+            ("", "OneHot", 0) => self.indices(at.constant(1), plus),
+            ("", "RotaryEmbedding", 3) => self.indices(at.extent(1, 0), plus),
+            ("com.microsoft", "RotaryEmbedding", 1) => self.indices(at.extent(2, 0), plus),
+            ("com.microsoft", "EmbedLayerNormalization", 0) => self.indices(at.extent(2, 0), plus),
+            ("com.microsoft", "EmbedLayerNormalization", 1) => self.indices(at.extent(4, 0), plus),
+            ("ai.onnx.ml", "ArrayFeatureExtractor", 1) => self.indices(at.extent(0, -1), plus),
+            ("", "RoiAlign", 2) => self.indices(at.extent(0, 0), plus),
+            ("", "NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss", 1) => {
+                self.indices(at.extent(0, 1), plus);
+            }
+            ("", "LSTM" | "GRU" | "RNN", 4) => {
+                let layout = node.attributes.int("layout").ok().flatten().unwrap_or(0);
+                self.lengths(at.extent(0, layout), plus);
+            }
+            ("", "ReverseSequence", 1) => {
+                let time = node.attributes.int("time_axis").ok().flatten().unwrap_or(0);
+                self.lengths(at.extent(0, time), plus);
+            }
+            ("", "TopK", 1) => self.lengths(at.extent(0, axis(-1)), plus),
+            ("", "Equal", _) if at.elements(operand) == Some(1) => {
+                if let Some(number) = at.constant(1 - operand.min(1)).and_then(|n| n.checked_sub(plus)) {
+                    match &mut self.choice {
+                        Some(Elements::Numbers(numbers)) => numbers.push(number),
+                        choice => *choice = Some(Elements::Numbers(vec![number])),
+                    }
+                }
+            }
+            ("ai.onnx.ml", "LabelEncoder" | "OneHotEncoder" | "CategoryMapper", 0) => {
+                let texts = ["keys_strings", "cats_strings"].into_iter().find_map(|name| texts(node, name));
+                let numbers = ["keys_int64s", "cats_int64s"].into_iter().find_map(|name| {
+                    node.attributes.ints(name).ok().flatten().filter(|numbers| !numbers.is_empty())
+                });
+                self.choice = match (at.dtype(operand), texts, numbers) {
+                    (Some(DataType::String), Some(texts), _) => Some(Elements::Texts(texts)),
+                    (Some(DataType::String), None, _) => keys(node).map(Elements::Texts),
+                    (Some(_), _, Some(numbers)) => Some(Elements::Numbers(numbers.to_vec())),
+                    _ => None,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// The elements, with `plus` added, count from 0 up to, not including, `count`.
+    fn indices(&mut self, count: Option<i64>, plus: i64) {
+        self.between(0, count, plus);
+    }
+
+    /// The elements, with `plus` added, count from 1 to `extent`.
+    fn lengths(&mut self, extent: Option<i64>, plus: i64) {
+        self.between(1, extent.and_then(|n| n.checked_add(1)), plus);
+    }
+
+    fn between(&mut self, low: i64, high: Option<i64>, plus: i64) {
+        if let (Some(low), Some(high)) = (low.checked_sub(plus), high.and_then(|n| n.checked_sub(plus))) {
+            self.low = self.low.max(low);
+            self.high = self.high.min(high);
+        }
+    }
+}
+
+impl At<'_> {
+    fn ty(&self, operand: usize) -> Option<&ValueType> {
+        let value = self.node.inputs.get(operand).copied().flatten()?;
+        self.graph.values.get(value.index()).map(|value| &value.ty)
+    }
+
+    fn dtype(&self, operand: usize) -> Option<DataType> {
+        match self.ty(operand)? {
+            ValueType::Tensor { dtype, .. } => Some(*dtype),
+            _ => None,
+        }
+    }
+
+    fn dims(&self, operand: usize) -> Option<&[Dim]> {
+        match self.ty(operand)? {
+            ValueType::Tensor { shape, .. } => shape.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// An operand's extent, where it is known; a negative axis counts from the end.
+    fn extent(&self, operand: usize, axis: i64) -> Option<i64> {
+        let dims = self.dims(operand)?;
+        let axis = if axis < 0 { axis.checked_add(i64::try_from(dims.len()).ok()?)? } else { axis };
+        match dims.get(usize::try_from(axis).ok()?)? {
+            Dim::Known(extent) => i64::try_from(*extent).ok(),
+            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => None,
+        }
+    }
+
+    fn elements(&self, operand: usize) -> Option<usize> {
+        let known = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
+        bb_ir::element_count(&self.dims(operand)?.iter().map(known).collect::<Option<Vec<_>>>()?)
+    }
+
+    /// The least extent that indices into several axes reach.
+    fn least_indexed(&self) -> Option<i64> {
+        let batch = self.node.attributes.int("batch_dims").ok().flatten().unwrap_or(0);
+        let axes = self.extent(1, -1)?;
+        (batch..batch.checked_add(axes)?.min(64)).map(|axis| self.extent(0, axis)).min().flatten()
+    }
+
+    /// The number that an operand is, if it is a constant of one element.
+    fn constant(&self, operand: usize) -> Option<i64> {
+        let value = self.node.inputs.get(operand).copied().flatten()?;
+        let (_, data) = self.graph.constants.iter().find(|(id, _)| *id == value)?;
+        let number = |data: &TensorData| cast(data, DataType::I64, Rounding::default()).ok();
+        let data = (data.len() == 1 && data.dtype() != DataType::String).then(|| number(data))??;
+        data.as_slice::<i64>().ok()?.first().copied()
+    }
+}
+
+fn texts(node: &Node, attribute: &str) -> Option<Vec<String>> {
+    let texts = node.attributes.texts(attribute).ok().flatten().filter(|texts| !texts.is_empty())?;
+    Some(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
+}
+
+/// The keys of a `LabelEncoder` that has them as a tensor.
+fn keys(node: &Node) -> Option<Vec<String>> {
+    let keys = node.attributes.tensor("keys_tensor").ok().flatten()?;
+    (keys.dtype() == DataType::String && !keys.is_empty())
+        .then(|| keys.iter_str().map(str::to_owned).collect())
+}

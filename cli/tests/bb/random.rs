@@ -1,0 +1,230 @@
+//! `--random`: extents with which the model runs, and elements that fit it.
+
+use crate::process::{bb, data, folder, write};
+use bb::DataType;
+use bb::ir::proto::{TensorProto, type_proto};
+use bb_tests::model::{model, node, with_int};
+
+/// A model whose inputs are of these types and extents, where a name stands for what is open.
+fn typed(inputs: &[(&str, DataType, &[&str])], mut bytes: Vec<u8>, constants: Vec<TensorProto>) -> Vec<u8> {
+    use bb::ir::proto::{ModelProto, TensorShapeProto, tensor_shape_proto::Dimension};
+    use bb::ir::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension::Value as Extent};
+    use prost::Message;
+    let mut model = ModelProto::decode(bytes.as_slice()).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.initializer.extend(constants);
+    graph.input = inputs
+        .iter()
+        .map(|(name, dtype, extents)| {
+            let dim = |text: &&str| Dimension {
+                value: match text.parse() {
+                    Ok(extent) => Some(Extent::DimValue(extent)),
+                    Err(_) if text.is_empty() => None,
+                    Err(_) => Some(Extent::DimParam((*text).to_owned())),
+                },
+                ..Dimension::default()
+            };
+            let shape = Some(TensorShapeProto { dim: extents.iter().map(dim).collect() });
+            let value =
+                type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape });
+            ValueInfoProto {
+                name: Some((*name).to_owned()),
+                r#type: Some(TypeProto { value: Some(value), ..TypeProto::default() }),
+                ..ValueInfoProto::default()
+            }
+        })
+        .collect();
+    bytes.clear();
+    model.encode(&mut bytes).unwrap();
+    bytes
+}
+
+/// Outputs whose type and extents are left to inference.
+fn open_outputs(bytes: &[u8]) -> Vec<u8> {
+    use bb::ir::proto::ModelProto;
+    use prost::Message;
+    let mut model = ModelProto::decode(bytes).unwrap();
+    model.graph.as_mut().unwrap().output.iter_mut().for_each(|output| output.r#type = None);
+    model.encode_to_vec()
+}
+
+/// `pooled = MaxPool(x)` with a kernel of 200 of `x: [n, 1, length]`.
+fn long() -> Vec<u8> {
+    let mut pool = node("MaxPool", &["x"], &["y"]);
+    pool.attribute.push(bb::ir::proto::AttributeProto {
+        name: Some("kernel_shape".to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Ints as i32),
+        ints: vec![200],
+        ..Default::default()
+    });
+    typed(
+        &[("x", DataType::F32, &["n", "1", "length"])],
+        open_outputs(&model(&[], vec![pool], &[("y", &[])])),
+        vec![],
+    )
+}
+
+#[test]
+fn extents_that_work_are_found_and_told() {
+    let folder = folder("random-extents");
+    let path = write(&folder, "model.onnx", &long());
+    let ended = bb(&["run", &path, "--random", "--json"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    let json = ended.json();
+    assert_eq!(json["extents"], serde_json::json!({ "n": 1, "length": 224 }));
+    assert_eq!(json["outputs"][0]["shape"], serde_json::json!([1, 1, 25]));
+    assert!(ended.err.contains("n=1, length=224"), "{}", ended.err);
+    for command in ["bench", "compare"] {
+        let both = ["--backend", "cpu", "--backend", "reference"];
+        let rest: &[&str] = if command == "bench" { &["--runs", "1"] } else { &both };
+        let ended = bb(&[&[command, &path], rest].concat());
+        assert_eq!(ended.code(), 0, "{command}: {}", ended.err);
+        assert!(ended.err.contains("n=1, length=224"), "{command}: {}", ended.err);
+    }
+}
+
+#[test]
+fn dims_and_shapes_say_extents_on_every_command() {
+    let folder = folder("random-dims");
+    let path = write(&folder, "model.onnx", &long());
+    let shape = |options: &[&str]| {
+        let ended = bb(&[&["run", &path, "--random", "--json"], options].concat());
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let json = ended.json();
+        (json["outputs"][0]["shape"].clone(), json["extents"].clone())
+    };
+    let no = serde_json::json!({});
+    assert_eq!(shape(&["--dim", "n=2", "--dim", "length=201"]), (serde_json::json!([2, 1, 2]), no.clone()));
+    assert_eq!(shape(&["--shape", "x=3,1,200"]), (serde_json::json!([3, 1, 1]), no));
+    assert_eq!(shape(&["--dim", "n=5"]).1, serde_json::json!({ "length": 224 }));
+    let both: &[&str] = &["--backend", "cpu", "--backend", "reference"];
+    for (command, rest) in
+        [("bench", &["--runs", "1"][..]), ("compare", both), ("inspect", &["--stage", "mir"])]
+    {
+        for option in [["--dim", "length=300"], ["--shape", "x=1,1,300"]] {
+            let ended = bb(&[&[command, &path], rest, &option].concat());
+            assert_eq!(ended.code(), 0, "{command} {option:?}: {}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn what_the_model_does_not_have_or_declares_otherwise_is_refused() {
+    let folder = folder("random-refused");
+    let path = write(&folder, "model.onnx", &long());
+    for (options, expected) in [
+        (
+            &["--dim", "lenght=300"][..],
+            "no input has an extent called `lenght`; those named are `n`, `length`; did you mean `length`?",
+        ),
+        (&["--shape", "z=1"], "the model has no input `z`"),
+        (&["--shape", "x=1,2,300"], "`x` is declared as f32[n, 1, length]"),
+        (&["--shape", "x=1,1"], "`x` is declared as f32[n, 1, length]"),
+        (
+            &["--dim", "n=2", "--shape", "x=1,1,300"],
+            "the extent `n` is 2 by --dim n=2 and 1 by --shape x=1,1,300",
+        ),
+        (&["--shape", "x=1,1,300", "--shape", "x=1,1,300"], "--shape is given twice for `x`"),
+        (&["--range", "z=0..1"], "the model has no input `z`"),
+        (&["--range", "x=0..1", "--range", "x=0..2"], "--range is given twice for `x`"),
+        (&["--range", "0..1e300"], "is of f32"),
+    ] {
+        for command in ["run", "bench", "compare", "inspect"] {
+            if command == "inspect" && options[0] == "--range" {
+                continue;
+            }
+            let mut all = vec![command, &path];
+            all.extend(match command {
+                "run" => &["--random"][..],
+                "compare" => &["--backend", "cpu", "--backend", "reference"],
+                "inspect" => &["--stage", "mir"],
+                _ => &[],
+            });
+            all.extend(options);
+            let ended = bb(&all);
+            assert_eq!(ended.code(), 1, "{all:?}: {}", ended.out);
+            assert!(ended.err.contains(expected), "{all:?}: {}", ended.err);
+        }
+    }
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_so_and_why() {
+    let folder = folder("random-nothing");
+    // Two names for one extent, which no usual numbers satisfy: y has 7 more columns than x times 3.
+    let nodes = vec![node("Concat", &["x", "x", "x"], &["three"]), node("Add", &["three", "y"], &["z"])];
+    let nodes: Vec<_> =
+        nodes.into_iter().map(|n| if n.op_type() == "Concat" { with_int(n, "axis", 0) } else { n }).collect();
+    let bytes = open_outputs(&model(&[], nodes, &[("z", &[])]));
+    let bytes = typed(&[("x", DataType::F32, &["a", "5"]), ("y", DataType::F32, &["7", "5"])], bytes, vec![]);
+    let ended = bb(&["run", &write(&folder, "model.onnx", &bytes), "--random"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("no extents were found with which the model runs"), "{}", ended.err);
+    assert!(ended.err.contains("`a`") && ended.err.contains("because"), "{}", ended.err);
+}
+
+/// 50 rows of 2: an identifier beyond them is an error, and one in 2 of 1000 is below 2.
+#[test]
+fn identifiers_lie_within_the_rows_of_their_table() {
+    let folder = folder("random-rows");
+    let rows: Vec<f32> = (0..100).map(|i| (i / 2) as f32).collect();
+    let table = bb::TensorData::new(&[50, 2], &rows).unwrap().to_proto("table");
+    let nodes =
+        vec![node("Reshape", &["ids", "flat"], &["list"]), node("Gather", &["table", "list"], &["y"])];
+    let flat = bb::TensorData::new(&[1], &[-1i64]).unwrap().to_proto("flat");
+    let bytes = open_outputs(&model(&[], nodes, &[("y", &[])]));
+    let bytes = typed(&[("ids", DataType::I64, &["n", "s"])], bytes, vec![table, flat]);
+    let path = write(&folder, "model.onnx", &bytes);
+    let output = folder.join("out");
+    let ended = bb(&[
+        "run",
+        &path,
+        "--random",
+        "--dim",
+        "n=10",
+        "--dim",
+        "s=100",
+        "--output",
+        output.to_str().unwrap(),
+    ]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    let y = bb::TensorData::from_npy(std::fs::read(output.join("y.npy")).unwrap().into()).unwrap();
+    let greatest = y.as_slice::<f32>().unwrap().iter().copied().fold(0.0, f32::max);
+    assert!((40.0..50.0).contains(&greatest), "{greatest}");
+    let ended = bb(&["run", &path, "--random", "--range", "ids=3..4", "--json"]).json();
+    let summary = ended["outputs"][0]["summary"].as_str().unwrap().to_owned();
+    assert!(summary.contains("min 3 max 3"), "{summary}");
+}
+
+#[test]
+fn texts_truth_values_and_small_types_are_made() {
+    let folder = folder("random-types");
+    for dtype in [
+        DataType::String,
+        DataType::Bool,
+        DataType::BF16,
+        DataType::F8E5M2,
+        DataType::I4,
+        DataType::U64,
+        DataType::C64,
+        DataType::F64,
+    ] {
+        let bytes = open_outputs(&model(&[], vec![node("Identity", &["x"], &["y"])], &[("y", &[])]));
+        let bytes = typed(&[("x", dtype, &["n", "3"])], bytes, vec![]);
+        let ended = bb(&["run", &write(&folder, "model.onnx", &bytes), "--random", "--json"]);
+        assert_eq!(ended.code(), 0, "{dtype}: {}", ended.err);
+        let output = &ended.json()["outputs"][0];
+        assert_eq!((&output["type"], &output["shape"]), (&dtype.name().into(), &serde_json::json!([1, 3])));
+    }
+}
+
+#[test]
+fn real_models_run_by_themselves() {
+    for name in
+        ["attacut_sc", "magika", "silero_vad_op16", "tiny_llama_fused_op23", "tiny_llama_primitives_op17"]
+    {
+        let path = data().join("models").join(name).join("model.onnx");
+        let ended = bb(&["run", path.to_str().unwrap(), "--random"]);
+        assert_eq!(ended.code(), 0, "{name}: {}", ended.err);
+    }
+}
