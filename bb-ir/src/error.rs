@@ -602,13 +602,41 @@ pub enum Error {
         source: BoxError,
     },
 
-    /// A frame is shorter or longer than it says.
+    /// Bytes follow a frame where it should be alone.
     #[error("the frame has {got} bytes; expected {expected}")]
     FrameLength {
-        /// The bytes it should have, or at least those of its front.
+        /// The bytes that it says it has.
         expected: u64,
         /// The bytes that came.
         got: u64,
+    },
+
+    /// The bytes end within a frame.
+    #[error("the frame ends after {got} bytes; expected at least {expected}")]
+    FrameEnd {
+        /// The bytes that it has, or those up to its elements where its header did not come.
+        expected: u64,
+        /// The bytes that came.
+        got: u64,
+    },
+
+    /// A frame on a stream is longer than its reader allows.
+    #[error("the frame of `{name}` has {got} bytes; this reader allows {limit}")]
+    FrameTooLong {
+        /// The declared name of its type.
+        name: String,
+        /// The most bytes allowed.
+        limit: usize,
+        /// The bytes that the frame says it has.
+        got: u64,
+    },
+
+    /// A stream of frames cannot be read or written.
+    #[error("the stream of frames failed")]
+    FrameIo {
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
 
     /// A part of a frame was damaged.
@@ -627,7 +655,7 @@ pub enum Error {
     FramePadding,
 
     /// A frame holds another type than expected, or than its element type says.
-    #[error("the frame has type hash {got:#018x}; expected {expected:#018x}")]
+    #[error("the frame holds {}; expected {}", declared(*.got), declared(*.expected))]
     FrameType {
         /// The hash expected.
         expected: u64,
@@ -674,5 +702,13 @@ fn range(least: usize, most: usize) -> String {
         (_, usize::MAX) => format!("at least {least}"),
         (least, most) if least == most => least.to_string(),
         (least, most) => format!("{least} to {most}"),
+    }
+}
+
+/// Names a type by its hash, if its name is known.
+fn declared(hash: u64) -> String {
+    match crate::wire::element_type(hash) {
+        Some(dtype) => format!("`{}`", crate::wire::type_name(dtype)),
+        None => format!("a type that is not declared here (hash {hash:#018x})"),
     }
 }

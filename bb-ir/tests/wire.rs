@@ -104,7 +104,7 @@ fn what_is_wrong_is_said() {
     assert!(matches!(with(15, 1), Error::FrameHeaderLength { .. }));
     assert!(matches!(with(30, 1), Error::FrameChecksum { part: "header", .. }));
     assert!(matches!(with(frame.len() - 1, 1), Error::FrameChecksum { part: "elements", .. }));
-    assert!(matches!(decode(Bytes::from_static(b"\x93bb")), Err(Error::FrameLength { got: 3, .. })));
+    assert!(matches!(decode(Bytes::from_static(b"\x93bb")), Err(Error::FrameEnd { got: 3, .. })));
     let other = wire::decode_as(wire::type_hash(DataType::F64), Bytes::from_static(frame));
     assert!(matches!(other, Err(Error::FrameType { .. })));
 }
@@ -133,6 +133,143 @@ fn forged_headers_are_refused() {
     assert!(matches!(forge(&|f| f[44..52].fill(0xFF)), Error::TooLarge { .. }));
     assert!(matches!(forge(&|f| f[44] = 3), Error::ByteLength { .. }));
     assert!(matches!(forge(&|f| f[60] = 15), Error::FrameLength { .. }));
-    assert!(matches!(forge(&|f| f[60..68].fill(0xFF)), Error::FrameLength { .. }));
+    assert!(matches!(forge(&|f| f[60..68].fill(0xFF)), Error::FrameEnd { .. }));
     assert!(matches!(forge(&|f| f[70] = 1), Error::FramePadding));
+}
+
+/// A stream that gives at most three bytes at a time and is interrupted between.
+struct Slow<'a>(&'a [u8], bool);
+
+impl std::io::Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
+        let count = buffer.len().min(self.0.len()).min(3);
+        buffer[..count].copy_from_slice(&self.0[..count]);
+        self.0 = &self.0[count..];
+        Ok(count)
+    }
+}
+
+#[test]
+fn golden_frames_follow_each_other_on_a_stream() {
+    let mut written = Vec::new();
+    for (_, tensor, checksum) in golden() {
+        wire::write(&mut written, &tensor, checksum).unwrap();
+    }
+    assert_eq!(written, golden().map(|(frame, ..)| frame).concat());
+    let (mut tensors, mut frames) = (Slow(&written, false), Slow(&written, false));
+    for (bytes, tensor, _) in golden() {
+        let got = wire::read(&mut tensors, bytes.len()).unwrap().unwrap();
+        assert_eq!(got, tensor);
+        assert_eq!(got.bytes().as_ptr().align_offset(tensor.dtype().align()), 0);
+        let frame = wire::read_frame(&mut frames, bytes.len()).unwrap().unwrap();
+        assert_eq!((frame.type_hash, &*frame.bytes), (wire::type_hash(tensor.dtype()), bytes));
+    }
+    // The stream ends between frames.
+    assert!(wire::read(&mut tensors, 64).unwrap().is_none());
+    assert!(wire::read_frame(&mut frames, 64).unwrap().is_none());
+}
+
+#[test]
+fn every_element_type_travels_on_a_stream() {
+    let mut stream = Vec::new();
+    let shapes = [&[][..], &[0, 3], &[3, 1, 5]];
+    let all = || {
+        DataType::ALL
+            .iter()
+            .flat_map(|&dtype| shapes.map(|shape| TensorData::zeros(dtype, shape, 4096).unwrap()))
+    };
+    all().for_each(|x| wire::write(&mut stream, &x, Checksum::All).unwrap());
+    let mut stream = stream.as_slice();
+    all().for_each(|x| assert_eq!(wire::read(&mut stream, 4096).unwrap(), Some(x)));
+    assert!(wire::read(&mut stream, 4096).unwrap().is_none());
+}
+
+#[test]
+fn a_stream_that_ends_within_a_frame_says_where() {
+    for (frame, ..) in golden() {
+        for length in 1..frame.len() {
+            let error = wire::read(&mut &frame[..length], 4096).unwrap_err();
+            let Error::FrameEnd { expected, got } = error else { panic!("{error:?}") };
+            assert_eq!(got, length as u64);
+            assert!(expected > got && expected <= frame.len() as u64, "{expected} of {}", frame.len());
+            assert!(wire::read_frame(&mut &frame[..length], 4096).is_err());
+        }
+    }
+    assert!(matches!(wire::read(&mut &b"GET /"[..], 4096), Err(Error::FrameMagic)));
+}
+
+#[test]
+fn a_frame_beyond_the_limit_is_refused_before_its_elements_are_asked_for() {
+    /// A stream that must not be read to its end.
+    struct Endless<'a>(&'a [u8], usize);
+    impl std::io::Read for Endless<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let read = self.0.read(buffer)?;
+            self.1 += read;
+            assert!(read > 0, "the elements were asked for");
+            Ok(read)
+        }
+    }
+    let x = TensorData::zeros(DataType::F32, &[1 << 20], usize::MAX).unwrap();
+    let frame = encode(&x).unwrap();
+    let elements = frame.len() - x.bytes().len();
+    let limit = frame.len() - 1;
+    for read in [
+        wire::read(&mut Endless(&frame[..elements], 0), limit).map(|_| ()),
+        wire::read_frame(&mut Endless(&frame[..elements], 0), limit).map(|_| ()),
+    ] {
+        let error = read.unwrap_err();
+        assert!(matches!(error, Error::FrameTooLong { got, .. } if got == frame.len() as u64));
+        assert!(error.to_string().contains("`bb.tensor/1;f32;dense-le`"), "{error}");
+    }
+    assert_eq!(wire::read(&mut frame.as_slice(), limit + 1).unwrap(), Some(x));
+}
+
+#[test]
+fn damaged_elements_on_a_stream_are_refused() {
+    let (frame, ..) = golden().into_iter().next().unwrap();
+    let mut damaged = frame.to_vec();
+    *damaged.last_mut().unwrap() ^= 1;
+    let error = wire::read(&mut damaged.as_slice(), 4096).unwrap_err();
+    assert!(matches!(error, Error::FrameChecksum { part: "elements", .. }));
+}
+
+#[test]
+fn a_stream_that_fails_keeps_its_reason() {
+    struct Closed;
+    impl std::io::Read for Closed {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::ConnectionReset.into())
+        }
+    }
+    impl std::io::Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let reset = wire::read(&mut Closed, 64).unwrap_err();
+    assert!(
+        matches!(reset, Error::FrameIo { source } if source.kind() == std::io::ErrorKind::ConnectionReset)
+    );
+    let broken = wire::write(&mut Closed, &TensorData::scalar(1i64), Checksum::Header).unwrap_err();
+    assert!(matches!(broken, Error::FrameIo { source } if source.kind() == std::io::ErrorKind::BrokenPipe));
+}
+
+#[test]
+fn a_frame_of_another_type_names_both() {
+    let frame = encode(&TensorData::scalar(1i64)).unwrap();
+    let error = wire::decode_as(wire::type_hash(DataType::F32), frame.clone().into()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the frame holds `bb.tensor/1;i64;dense-le`; expected `bb.tensor/1;f32;dense-le`"
+    );
+    let error = wire::decode_as(wire::hash_name("mine/1"), frame.into()).unwrap_err().to_string();
+    assert!(error.contains("expected a type that is not declared here (hash 0x"), "{error}");
 }

@@ -14,18 +14,24 @@
 //! | | zeros up to a multiple of [`ALIGNMENT`] |
 //! | | the elements, as [`TensorData`] holds them; the frame ends with the last |
 //!
+//! A frame says how long it is, so that frames follow each other on a stream without anything between them: [`write()`]
+//! and [`read`].
+//!
 //! The elements have a checksum only on demand: it costs as much as copying them, which a frame that
 //! is adopted needs nowhere else, and what carries frames mostly has checksums of its own. Strings
 //! and truth values are validated with or without it.
 
 mod hash;
 mod header;
+mod stream;
 
 pub use hash::{element_type, hash_name, refuse_collisions, type_hash, type_name};
+pub use stream::{Frame, read, read_frame, write};
 
 use crate::{ALIGNMENT, DataType, Error, TensorData};
 use bytes::Bytes;
 use header::Header;
+use std::cmp::Ordering;
 
 /// The first bytes of a frame. The first is no ASCII and the last a line feed, so that a transfer as
 /// text, which would damage a frame, damages this first.
@@ -81,18 +87,10 @@ pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
 /// [`Error::FrameHeader`] if the tensor has thousands of extents.
 pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Result<(), Error> {
     let elements = x.bytes();
-    let header = Header::of(x).encode()?;
-    let start = elements_start(header.len());
-    let flags = match checksum {
-        Checksum::All => CHECKSUM,
-        Checksum::Header => 0,
-    };
-    out.reserve_exact(start + elements.len());
+    let front = front_of(x, checksum, 0)?;
+    out.reserve_exact(front.len() + elements.len());
     let base = out.len();
-    let mut prelude = Prelude { flags, header: header.len() as u32, elements: 0 };
-    out.extend_from_slice(&prelude.bytes(&header));
-    out.extend_from_slice(&header);
-    out.resize(base + start, 0);
+    out.extend_from_slice(&front);
     if checksum == Checksum::Header {
         out.extend_from_slice(elements);
         return Ok(());
@@ -103,11 +101,26 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
         out.extend_from_slice(piece);
         crc.update(piece);
     }
-    prelude.elements = crc.finalize();
-    if let Some(place) = out.get_mut(base..base + PRELUDE) {
-        place.copy_from_slice(&prelude.bytes(&header));
+    let front = front_of(x, checksum, crc.finalize())?;
+    if let Some(place) = out.get_mut(base..base + front.len()) {
+        place.copy_from_slice(&front);
     }
     Ok(())
+}
+
+/// Writes everything before the elements, whose checksum is given.
+fn front_of(x: &TensorData, checksum: Checksum, elements: u32) -> Result<Vec<u8>, Error> {
+    let header = Header::of(x).encode()?;
+    let flags = match checksum {
+        Checksum::All => CHECKSUM,
+        Checksum::Header => 0,
+    };
+    let prelude = Prelude { flags, header: header.len() as u32, elements };
+    let mut front = Vec::with_capacity(elements_start(header.len()));
+    front.extend_from_slice(&prelude.bytes(&header));
+    front.extend_from_slice(&header);
+    front.resize(elements_start(header.len()), 0);
+    Ok(front)
 }
 
 /// Reads a frame, whose elements are shared and not copied if they are aligned for their type.
@@ -179,59 +192,95 @@ const fn elements_start(header: usize) -> usize {
     (PRELUDE + header).next_multiple_of(ALIGNMENT)
 }
 
+/// What a frame's first bytes say, checked as far as they go.
+struct Front {
+    bytes: [u8; 16],
+    flags: u16,
+    /// The length of the header.
+    header: usize,
+    header_sum: u32,
+    elements_sum: u32,
+}
+
+impl Front {
+    fn parse(prelude: &[u8; PRELUDE]) -> Result<Front, Error> {
+        let mut cursor = &prelude[..];
+        let bytes: [u8; 16] = take(&mut cursor);
+        let header_sum = u32::from_le_bytes(take(&mut cursor));
+        let elements_sum = u32::from_le_bytes(take(&mut cursor));
+        let mut cursor = &bytes[..];
+        if take(&mut cursor) != MAGIC {
+            return Err(Error::FrameMagic);
+        }
+        let version = u16::from_le_bytes(take(&mut cursor));
+        if version != VERSION {
+            return Err(Error::FrameVersion { expected: VERSION, got: version });
+        }
+        let flags = u16::from_le_bytes(take(&mut cursor));
+        if flags & !CHECKSUM != 0 {
+            return Err(Error::FrameFlags { got: flags });
+        }
+        let header = u32::from_le_bytes(take(&mut cursor)) as usize;
+        if header > header::LIMIT {
+            return Err(Error::FrameHeaderLength { limit: header::LIMIT, got: header });
+        }
+        Ok(Front { bytes, flags, header, header_sum, elements_sum })
+    }
+
+    /// Returns where the elements start.
+    fn elements_start(&self) -> usize {
+        elements_start(self.header)
+    }
+
+    /// Reads the header from what lies between these first bytes and the elements.
+    fn header(&self, rest: &[u8]) -> Result<Header, Error> {
+        let (header, padding) = rest.split_at_checked(self.header).unwrap_or_default();
+        let sum = header_crc(&self.bytes, self.elements_sum.to_le_bytes(), header);
+        if sum != self.header_sum {
+            return Err(Error::FrameChecksum { part: "header", expected: self.header_sum, got: sum });
+        }
+        if padding.iter().any(|&b| b != 0) {
+            return Err(Error::FramePadding);
+        }
+        Header::decode(header)
+    }
+
+    /// Compares the elements with their checksum.
+    fn check_elements(&self, elements: &[u8]) -> Result<(), Error> {
+        let got = if self.flags & CHECKSUM == 0 { 0 } else { crc32fast::hash(elements) };
+        let expected = self.elements_sum;
+        match got == expected {
+            true => Ok(()),
+            false => Err(Error::FrameChecksum { part: "elements", expected, got }),
+        }
+    }
+}
+
+/// Says what is wrong with bytes that are fewer than any frame has.
+fn too_short(bytes: &[u8]) -> Error {
+    match MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
+        true => Error::FrameEnd { expected: PRELUDE as u64, got: bytes.len() as u64 },
+        false => Error::FrameMagic,
+    }
+}
+
 /// Checks everything about a frame but its elements' own form.
 fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
-    let short = |needed: usize| Error::FrameLength { expected: needed as u64, got: frame.len() as u64 };
-    let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else {
-        return Err(if MAGIC.starts_with(frame.get(..8.min(frame.len())).unwrap_or_default()) {
-            short(PRELUDE)
-        } else {
-            Error::FrameMagic
-        });
+    let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else { return Err(too_short(&frame)) };
+    let front = Front::parse(prelude)?;
+    let start = front.elements_start();
+    let Some(rest) = rest.get(..start - PRELUDE) else {
+        return Err(Error::FrameEnd { expected: start as u64, got: frame.len() as u64 });
     };
-    let mut cursor = &prelude[..];
-    let front: [u8; 16] = take(&mut cursor);
-    let header_sum = u32::from_le_bytes(take(&mut cursor));
-    let elements_sum: [u8; 4] = take(&mut cursor);
-    let mut cursor = &front[..];
-    if take(&mut cursor) != MAGIC {
-        return Err(Error::FrameMagic);
-    }
-    let version = u16::from_le_bytes(take(&mut cursor));
-    if version != VERSION {
-        return Err(Error::FrameVersion { expected: VERSION, got: version });
-    }
-    let flags = u16::from_le_bytes(take(&mut cursor));
-    if flags & !CHECKSUM != 0 {
-        return Err(Error::FrameFlags { got: flags });
-    }
-    let length = u32::from_le_bytes(take(&mut cursor)) as usize;
-    if length > header::LIMIT {
-        return Err(Error::FrameHeaderLength { limit: header::LIMIT, got: length });
-    }
-    let start = elements_start(length);
-    let (header, padding) = match rest.get(..start - PRELUDE) {
-        Some(front) => front.split_at_checked(length).unwrap_or_default(),
-        None => return Err(short(start)),
-    };
-    let sum = header_crc(&front, elements_sum, header);
-    if sum != header_sum {
-        return Err(Error::FrameChecksum { part: "header", expected: header_sum, got: sum });
-    }
-    if padding.iter().any(|&b| b != 0) {
-        return Err(Error::FramePadding);
-    }
-    let header = Header::decode(header)?;
+    let header = front.header(rest)?;
     let expected = header.length.saturating_add(start as u64);
-    if frame.len() as u64 != expected {
-        return Err(Error::FrameLength { expected, got: frame.len() as u64 });
+    match (frame.len() as u64).cmp(&expected) {
+        Ordering::Less => return Err(Error::FrameEnd { expected, got: frame.len() as u64 }),
+        Ordering::Greater => return Err(Error::FrameLength { expected, got: frame.len() as u64 }),
+        Ordering::Equal => {}
     }
     let elements = frame.slice(start..);
-    let sum = if flags & CHECKSUM == 0 { 0 } else { crc32fast::hash(&elements) };
-    let expected = u32::from_le_bytes(elements_sum);
-    if sum != expected {
-        return Err(Error::FrameChecksum { part: "elements", expected, got: sum });
-    }
+    front.check_elements(&elements)?;
     Ok((header, elements))
 }
 
