@@ -25,12 +25,16 @@ pub(crate) struct Options {
     pub(crate) version: Given<LitStr>,
     pub(crate) bb: Given<Path>,
     pub(crate) new: Given<TypePath>,
+    pub(crate) open: Given<TypePath>,
+    pub(crate) options: Given<Vec<Ident>>,
+    pub(crate) devices: Given<TypePath>,
     pub(crate) extensions: Vec<Ident>,
     pub(crate) instances: Given<Vec<Named>>,
 }
 
 /// The options, for messages.
-const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `extensions` or `instances`";
+const EXPECTED: &str =
+    "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions` or `instances`";
 
 impl Options {
     /// Parses every `#[bb(…)]` among the attributes and reports all that cannot be understood.
@@ -40,6 +44,9 @@ impl Options {
             version: Given::No,
             bb: Given::No,
             new: Given::No,
+            open: Given::No,
+            options: Given::No,
+            devices: Given::No,
             extensions: Vec::new(),
             instances: Given::No,
         };
@@ -78,7 +85,14 @@ impl Options {
             "name" => given(&mut self.name, duplicate, value(input, &key, "\"my-backend\"", string, ctxt)),
             "version" => given(&mut self.version, duplicate, value(input, &key, "\"1.2.0\"", string, ctxt)),
             "crate" => given(&mut self.bb, duplicate, value(input, &key, "path::to::bb", crate_path, ctxt)),
-            "new" => given(&mut self.new, duplicate, value(input, &key, "Self::open", constructor, ctxt)),
+            "new" => given(&mut self.new, duplicate, value(input, &key, "Self::new", constructor, ctxt)),
+            "open" => given(&mut self.open, duplicate, value(input, &key, "Self::open", opener, ctxt)),
+            "options" => {
+                given(&mut self.options, duplicate, list(input, &key, "(threads)", open_option, ctxt));
+            }
+            "devices" => {
+                given(&mut self.devices, duplicate, value(input, &key, "Self::devices", constructor, ctxt));
+            }
             "extensions" => {
                 self.extensions.extend(list(input, &key, "(Nn, Llm)", family, ctxt).unwrap_or_default())
             }
@@ -189,9 +203,16 @@ fn crate_path(input: ParseStream<'_>) -> syn::Result<Path> {
     input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), "expected a path"))
 }
 
-/// Parses a path that may have generic arguments, with or without the `::` before them.
 fn constructor(input: ParseStream<'_>) -> syn::Result<TypePath> {
-    let wrong = "expected the path of a function that takes nothing";
+    function(input, "expected the path of a function that takes nothing")
+}
+
+fn opener(input: ParseStream<'_>) -> syn::Result<TypePath> {
+    function(input, "expected the path of a function that takes `&bb::OpenOptions`")
+}
+
+/// Parses a path that may have generic arguments, with or without the `::` before them.
+fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
     let mut path: TypePath = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
     end(input).map_err(|error| syn::Error::new(error.span(), wrong))?;
     for segment in &mut path.path.segments {
@@ -203,12 +224,20 @@ fn constructor(input: ParseStream<'_>) -> syn::Result<TypePath> {
 }
 
 fn family(input: ParseStream<'_>) -> syn::Result<Ident> {
-    let wrong = "expected the family's name alone";
-    let family: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    alone(input, "expected the family's name alone")
+}
+
+fn open_option(input: ParseStream<'_>) -> syn::Result<Ident> {
+    alone(input, "expected the option's name alone")
+}
+
+/// Parses a name that is no path.
+fn alone(input: ParseStream<'_>, wrong: &str) -> syn::Result<Ident> {
+    let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
     if input.peek(Token![::]) {
         return Err(input.error(wrong));
     }
-    Ok(family)
+    Ok(name)
 }
 
 fn instance(input: ParseStream<'_>) -> syn::Result<Named> {

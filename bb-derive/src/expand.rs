@@ -33,11 +33,15 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     };
     let create = create(model);
     let families = families(model);
+    let options = options(model);
+    let devices = devices(model);
     // What rustc finds missing of the type is said once, at the type's own name.
     let at = model.ident.span();
     let here = self::private(model, at);
     let declared = quote_spanned!(at=> #here::Declared for #ty);
     let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
+    let bb = located(&model.bb, at);
+    let named = quote_spanned!(at=> #bb::__families_named! { #ty });
     quote! {
         #[automatically_derived]
         impl #declared {
@@ -45,12 +49,13 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
             const VERSION: &'static #private::str = #version;
             const PATH: &'static #private::str = #private::concat!(#private::module_path!(), "::", #spelled);
             #families
+            #options
 
-            fn create() -> #private::Result<Self, #private::BoxError> {
-                #create
-            }
+            #create
+            #devices
         }
         #private::inventory::submit! { #registration }
+        #named
     }
 }
 
@@ -68,19 +73,59 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
     })
 }
 
+/// Renders the options of the constructor; without any, the trait's default says so.
+fn options(model: &Backend<'_>) -> Option<TokenStream> {
+    let private = private(model, Span::call_site());
+    let options = model.options.iter().map(|option| {
+        let bb = located(&model.bb, option.span());
+        quote_spanned!(option.span()=> #bb::__open_option!(#option))
+    });
+    (!model.options.is_empty()).then(|| {
+        quote! {
+            const OPTIONS: &'static [#private::OpenOption] = &[#(#options),*];
+        }
+    })
+}
+
 fn create(model: &Backend<'_>) -> TokenStream {
-    match &model.new {
+    let private = private(model, Span::call_site());
+    let (options, body) = match &model.new {
         New::Default => {
             let at = model.ident.span();
-            let here = private(model, at);
-            quote_spanned!(at=> #here::default::<Self>())
+            let here = self::private(model, at);
+            (quote!(_), quote_spanned!(at=> #here::default::<Self>()))
         }
         New::Path(path) => {
-            let here = private(model, path.span());
-            quote_spanned!(path.span()=> #here::Created::<Self>::created(#path()))
+            let here = self::private(model, path.span());
+            (quote!(_), quote_spanned!(path.span()=> #here::Created::<Self>::created(#path())))
         }
-        New::Unknown => quote!(loop {}),
+        New::Open(path) => {
+            let here = self::private(model, path.span());
+            (quote!(options), quote_spanned!(path.span()=> #here::Created::<Self>::created(#path(options))))
+        }
+        New::Unknown => (quote!(_), quote!(loop {})),
+    };
+    quote! {
+        fn create(#options: &#private::OpenOptions) -> #private::Result<Self, #private::BoxError> {
+            #body
+        }
     }
+}
+
+/// Renders what lists the devices; without it, the trait's default says that they are not told apart.
+fn devices(model: &Backend<'_>) -> Option<TokenStream> {
+    let private = private(model, Span::call_site());
+    model.devices.as_ref().map(|path| {
+        let here = self::private(model, path.span());
+        let listed = quote_spanned!(path.span()=> #here::Listed::listed(#path()));
+        quote! {
+            const LISTS_DEVICES: #private::bool = true;
+
+            fn devices() -> #private::Result<#private::Vec<#private::Device>, #private::BoxError> {
+                #listed
+            }
+        }
+    })
 }
 
 /// Renders the path of what the derive names, as if it were written at `at`.

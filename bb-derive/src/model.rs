@@ -18,6 +18,8 @@ pub(crate) struct Backend<'a> {
     pub(crate) bb: Path,
     pub(crate) version: Option<LitStr>,
     pub(crate) new: New,
+    pub(crate) options: Vec<Ident>,
+    pub(crate) devices: Option<TypePath>,
     pub(crate) families: Vec<Ident>,
     pub(crate) instances: Vec<Instance>,
 }
@@ -26,8 +28,10 @@ pub(crate) struct Backend<'a> {
 pub(crate) enum New {
     /// By `Default`.
     Default,
-    /// By a function.
+    /// By a function that takes nothing.
     Path(TypePath),
+    /// By a function that takes options.
+    Open(TypePath),
     /// By something that was not understood.
     Unknown,
 }
@@ -43,7 +47,7 @@ pub(crate) struct Instance {
 impl<'a> Backend<'a> {
     /// Reads the type's options; mistakes go to `ctxt`.
     pub(crate) fn from_input(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Backend<'a> {
-        let mut options = Options::parse(&input.attrs, ctxt);
+        let options = Options::parse(&input.attrs, ctxt);
         misplaced(&input.data, ctxt);
         let version = match options.version {
             Given::Yes(version) if version.value().is_empty() => {
@@ -53,26 +57,75 @@ impl<'a> Backend<'a> {
             Given::Yes(version) => Some(version),
             Given::No | Given::Wrong => None,
         };
-        let new = match options.new {
-            Given::No => New::Default,
-            Given::Wrong => New::Unknown,
-            Given::Yes(path) => New::Path(path),
-        };
+        let (new, taken, devices) =
+            opening(options.new, options.open, options.options, options.devices, ctxt);
         let bb = match options.bb {
             Given::Yes(path) => path,
             Given::No | Given::Wrong => parse_quote!(::bb),
         };
-        let mut families: Vec<Ident> = Vec::new();
-        for family in options.extensions.drain(..) {
-            if families.contains(&family) {
-                ctxt.error(&family, format_args!("`{family}` is listed twice; remove one"));
-            } else {
-                families.push(family);
-            }
-        }
+        let families = each_once(options.extensions, ctxt);
         let instances = instances(input, options.name, options.instances, ctxt);
-        Backend { ident: &input.ident, bb, version, new, families, instances }
+        Backend { ident: &input.ident, bb, version, new, options: taken, devices, families, instances }
     }
+}
+
+/// Settles how a backend is made, with which options, and what lists its devices.
+fn opening(
+    new: Given<TypePath>,
+    open: Given<TypePath>,
+    options: Given<Vec<Ident>>,
+    devices: Given<TypePath>,
+    ctxt: &mut Ctxt,
+) -> (New, Vec<Ident>, Option<TypePath>) {
+    match (&open, &options) {
+        (Given::Yes(open), Given::No) => {
+            ctxt.error(
+                open,
+                "say which options the constructor takes: write `options(device, threads, memory)`",
+            );
+        }
+        (Given::No, Given::Yes(options)) => {
+            let message = "options need a constructor that takes them: write `open = Self::open`";
+            options.iter().take(1).for_each(|option| ctxt.error(option, message));
+        }
+        _ => {}
+    }
+    let options = match options {
+        Given::Yes(options) => each_once(options, ctxt),
+        Given::No | Given::Wrong => Vec::new(),
+    };
+    let devices = match devices {
+        Given::Yes(devices) => Some(devices),
+        Given::No | Given::Wrong => None,
+    };
+    if let Some(devices) = devices.as_ref().filter(|_| !options.iter().any(|option| option == "device")) {
+        let message = "a device is opened by the option `device`: write `open = Self::open, options(device)`";
+        ctxt.error(devices, message);
+    }
+    let new = match (new, open) {
+        (Given::Yes(_), Given::Yes(open)) => {
+            ctxt.error(&open, "`new` and `open` both name the constructor; remove one");
+            New::Open(open)
+        }
+        (_, Given::Yes(open)) => New::Open(open),
+        (Given::Wrong, _) | (_, Given::Wrong) => New::Unknown,
+        (Given::Yes(new), Given::No) => New::Path(new),
+        (Given::No, Given::No) => New::Default,
+    };
+    (new, options, devices)
+}
+
+/// Reports names that a list has twice.
+fn each_once(list: Vec<Ident>, ctxt: &mut Ctxt) -> Vec<Ident> {
+    let mut once: Vec<Ident> = Vec::new();
+    for name in list {
+        if once.contains(&name) {
+            ctxt.error(&name, format_args!("`{name}` is listed twice; remove one"));
+        } else {
+            once.push(name);
+        }
+    }
+    once
 }
 
 /// Settles which types are registered, and under which names.

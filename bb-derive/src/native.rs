@@ -1,4 +1,4 @@
-//! `#[bb::native]`: records which methods an extension family's `impl` writes.
+//! `#[bb::native]`: records which methods an extension family's `impl` writes, in an `impl` beside it.
 //!
 //! Only the `impl`'s head and the names of its methods are parsed; whether a family has a method is for rustc to
 //! say.
@@ -14,11 +14,13 @@ use syn::{Attribute, Generics, Path, Token, Type, WhereClause, braced, parse_quo
 /// What to write, for messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
 
-/// An `impl` of a trait: its tokens up to the brace, the trait, and what the braces hold.
+/// An `impl` of a trait: all its tokens, and the parts of its head.
 struct Impl {
     attributes: Vec<Attribute>,
-    head: TokenStream,
+    generics: Generics,
     of: Path,
+    on: Type,
+    bounds: Option<WhereClause>,
     body: TokenStream,
 }
 
@@ -37,31 +39,28 @@ pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     });
     let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
         let family = parsed.family()?;
-        let methods = methods(&parsed)?;
+        let methods = methods(&parsed, &mut ctxt);
         Ok(render(&parsed, &bb.unwrap_or_else(|| parsed.bb()), &family, &methods))
     });
-    let rendered = rendered.unwrap_or_else(|error| {
+    let natives = rendered.unwrap_or_else(|error| {
         ctxt.push(error);
-        item
+        TokenStream::new()
     });
     let mistakes = ctxt.into_compile_error();
-    quote!(#mistakes #rendered)
+    quote!(#mistakes #item #natives)
 }
 
+/// Renders the list of the methods that are written, as an `impl` beside the family's.
 fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenStream {
-    let Impl { attributes, head, body, .. } = item;
+    let Impl { attributes, generics, on, bounds, .. } = item;
     let bb = expand::located(bb, family.span());
+    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     let natives = methods.iter().map(|Method { conditions, name }| {
         let method = name.unraw().to_string();
         quote!(#(#conditions)* #method)
     });
-    let natives = quote_spanned!(family.span()=> #bb::__family! { natives #family #(#natives)* });
-    quote! {
-        #(#attributes)*
-        #head {
-            #natives
-            #body
-        }
+    quote_spanned! {family.span()=>
+        #bb::__family! { natives #family [#(#conditions)*] [#generics] [#on] [#bounds] #(#natives)* }
     }
 }
 
@@ -112,26 +111,24 @@ impl Impl {
         if !input.peek(Token![impl]) {
             return Err(input.error(EXAMPLE));
         }
-        let impl_token: Token![impl] = input.parse()?;
+        input.parse::<Token![impl]>()?;
         let generics: Generics = if input.peek(Token![<]) { input.parse()? } else { Generics::default() };
         let of: Type = input.parse()?;
         if !input.peek(Token![for]) {
             return Err(syn::Error::new_spanned(of, format_args!("this `impl` is of no trait: {EXAMPLE}")));
         }
         let Type::Path(of) = of else { return Err(syn::Error::new_spanned(of, EXAMPLE)) };
-        let for_token: Token![for] = input.parse()?;
+        input.parse::<Token![for]>()?;
         let on: Type = input.parse()?;
-        let condition: Option<WhereClause> = input.parse()?;
+        let bounds: Option<WhereClause> = input.parse()?;
         let content;
         braced!(content in input);
-        let body: TokenStream = content.parse()?;
-        let head = quote!(#impl_token #generics #of #for_token #on #condition);
-        Ok(Impl { attributes, head, of: of.path, body })
+        Ok(Impl { attributes, generics, of: of.path, on, bounds, body: content.parse()? })
     }
 }
 
 /// Finds the methods: a `fn` and a name, outside of all brackets.
-fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
+fn methods(item: &Impl, ctxt: &mut Ctxt) -> Vec<Method> {
     let mut methods = Vec::new();
     let mut conditions = Vec::new();
     let mut tokens = item.body.clone().into_iter().peekable();
@@ -144,19 +141,13 @@ fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
                 }
             }
             (TokenTree::Punct(bang), Some(TokenTree::Group(_))) if bang.as_char() == '!' => {
-                let message = "`#[bb::native]` cannot see what a macro will write: write the methods out";
-                return Err(syn::Error::new_spanned(token, message));
+                ctxt.error(
+                    token,
+                    "`#[bb::native]` cannot see what a macro will write: write the methods out",
+                );
             }
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {
                 methods.push(Method { conditions: std::mem::take(&mut conditions), name: name.clone() });
-            }
-            (TokenTree::Ident(keyword), Some(TokenTree::Ident(name)))
-                if keyword == "const" && name == "NATIVE" =>
-            {
-                return Err(syn::Error::new_spanned(
-                    name,
-                    "`#[bb::native]` writes this: remove one of the two",
-                ));
             }
             // The end of an item: the conditions of anything but a method are not ours.
             (TokenTree::Group(group), _) if group.delimiter() == Delimiter::Brace => conditions.clear(),
@@ -164,9 +155,5 @@ fn methods(item: &Impl) -> syn::Result<Vec<Method>> {
             _ => {}
         }
     }
-    if methods.is_empty() {
-        let message = "no method is written here, so none is native: write one, or remove `#[bb::native]`";
-        return Err(syn::Error::new_spanned(&item.of, message));
-    }
-    Ok(methods)
+    methods
 }

@@ -37,6 +37,11 @@ fn every_option() {
 }
 
 #[test]
+fn a_constructor_with_options() {
+    compare("open");
+}
+
+#[test]
 fn instances_of_a_generic_type() {
     compare("instances");
 }

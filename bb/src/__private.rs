@@ -1,19 +1,54 @@
 //! What the macros of `bb` expand to; no promise of stability.
 
-pub use crate::contract::one_node;
+pub use crate::contract::{kept, one_node};
 pub use crate::plan::compile_whole_graph;
 pub use bb_ir as ir;
 pub use bb_ir::for_each_primitive;
 pub use inventory;
 
 pub use crate::ext::FamilyTable;
-pub use crate::runtime::{Created, Declared, Registration};
+pub use crate::runtime::{Created, Declared, Device, Listed, OpenOption, OpenOptions, Registration};
 pub use crate::{Backend, BoxError};
-pub use std::primitive::str;
+pub use std::primitive::{bool, str};
 pub use std::result::Result;
+pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
+use crate::ext::Native;
+use bb_ir::op::Family;
 use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// Asks at compile time whether a backend implements a family, by the number type of the family's operations.
+///
+/// What an inherent `impl` says goes before what a trait says, where the bounds of the former hold.
+#[derive(Debug)]
+pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
+
+impl<B: Native<Operation>, Operation: 'static> Written<B, Operation> {
+    /// The backend implements the family.
+    pub const WRITTEN: bool = true;
+}
+
+/// What holds where [`Written`] itself says nothing.
+pub trait NotWritten {
+    /// The backend does not implement the family.
+    const WRITTEN: bool = false;
+}
+
+impl<B, Operation> NotWritten for Written<B, Operation> {}
+
+/// Tells whether the derive of a backend names a family.
+pub const fn names_family<B: Declared>(family: Family) -> bool {
+    let mut tables = B::FAMILIES;
+    while let [first, rest @ ..] = tables {
+        if first.family().is(family) {
+            return true;
+        }
+        tables = rest;
+    }
+    false
+}
 
 /// An operand of a forwarded method, by its kind in a row.
 #[derive(Debug)]

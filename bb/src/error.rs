@@ -200,13 +200,85 @@ pub enum Error {
         linked: Vec<String>,
     },
 
+    /// A backend that is linked into the program was named where it is not bound.
+    #[error(
+        "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
+         before `.ready()`",
+        are(.bound)
+    )]
+    NotBound {
+        /// The name asked for.
+        name: String,
+        /// The names of the backends that are bound.
+        bound: Vec<String>,
+    },
+
+    /// A backend is needed, and none is bound.
+    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked))]
+    NoBackend {
+        /// The names of those that are linked.
+        linked: Vec<String>,
+    },
+
     /// A backend was asked for by type, and none of that type is at hand.
-    #[error("no backend of type `{ty}` is bound here; those that are: {bound:?}")]
+    #[error(
+        "no backend of type `{ty}` is bound here, where {} bound: bind one with `.backend(…)` before `.ready()`",
+        are(.bound)
+    )]
     UnknownBackendType {
         /// The type.
         ty: &'static str,
         /// The names of the backends that are bound.
         bound: Vec<String>,
+    },
+
+    /// A backend was asked for with an option that it does not take.
+    #[error("backend `{backend}` does not take the option `{option}`; it takes {}", options(.takes))]
+    OpenOption {
+        /// The backend's name.
+        backend: &'static str,
+        /// The option.
+        option: crate::OpenOption,
+        /// The options that it takes.
+        takes: &'static [crate::OpenOption],
+    },
+
+    /// A backend has no device of this name.
+    #[error("backend `{backend}` has no device `{device}`; its devices are {found:?}")]
+    UnknownDevice {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device asked for.
+        device: String,
+        /// The names of the devices that the backend lists.
+        found: Vec<String>,
+    },
+
+    /// A device was named both in a backend's name and in its options.
+    #[error("`{name}` names a device, and the options name `{other}`: leave out one")]
+    TwoDevices {
+        /// The name asked for.
+        name: String,
+        /// The device in the options.
+        other: String,
+    },
+
+    /// A device's name cannot be asked for.
+    #[error("backend `{backend}`: `{device}` is no name of a device: expected text without spaces")]
+    DeviceName {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device's name.
+        device: String,
+    },
+
+    /// A backend lists two devices of one name.
+    #[error("backend `{backend}` lists two devices called `{device}`")]
+    DuplicateDevice {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device's name.
+        device: String,
     },
 
     /// No model of this name is bound.
@@ -292,15 +364,34 @@ pub enum Error {
     Abandoned,
 }
 
-/// Says which backends are linked, and how to link one.
+/// Says which backends are linked, and what links one.
 fn linked_backends(linked: &[String]) -> String {
-    if linked.is_empty() {
-        return "none is linked: a crate that nothing names is left out, so write `use bb_cpu as _;`"
-            .to_owned();
+    let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
+                `use bb_cpu as _;`";
+    match linked {
+        [] => format!("none is linked; {cure}"),
+        _ => format!("linked: {}; {cure}", quoted(linked)),
     }
-    let names: Vec<String> = linked.iter().map(|name| format!("`{name}`")).collect();
-    format!(
-        "linked are {}; a crate that nothing names is left out, so write `use bb_cpu as _;`",
-        names.join(", ")
-    )
+}
+
+/// Says which backends are bound, as the subject and verb of a sentence.
+fn are(names: &[String]) -> String {
+    match names {
+        [] => "none is".to_owned(),
+        [one] => format!("`{one}` is"),
+        _ => format!("{} are", quoted(names)),
+    }
+}
+
+/// Says which options a backend takes.
+fn options(takes: &[crate::OpenOption]) -> String {
+    match takes {
+        [] => "none".to_owned(),
+        _ => quoted(takes),
+    }
+}
+
+fn quoted(names: &[impl std::fmt::Display]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }

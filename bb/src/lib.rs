@@ -41,9 +41,9 @@ pub use node::{
 };
 pub use plan::{Activity, CompileOptions, Module, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, DispatchResult, ErasedExecutable,
-    Lifecycle, Linked, Owner, Registration, Registry, RegistryBuilder, Runtime, Status, Typed, Value,
-    backend, backends,
+    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
+    ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Owner, Registration, Registry,
+    RegistryBuilder, Runtime, Status, Typed, Value, backend, backend_with, backends,
 };
 pub use trace::trace;
 

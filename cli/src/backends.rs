@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     let linked = bb::backends()?;
     let mut records = Vec::new();
-    let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "STATUS"]);
+    let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "OPTIONS", "DEVICES", "STATUS"]);
     for backend in &linked {
         let (opsets, status) = match &backend.backend {
             Ok(handle) => {
@@ -30,11 +30,25 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
             }
             Err(error) => (Vec::new(), format!("linked, not available: {}", render::chain(error))),
         };
+        let takes: Vec<&str> = backend.options.iter().map(|option| option.name()).collect();
+        let devices = match &backend.devices {
+            Ok(devices) => {
+                devices.iter().map(|d| format!("{}:{} {}", backend.name, d.name, d.description)).collect()
+            }
+            Err(error) => vec![format!("not available: {}", render::chain(error))],
+        };
         records.push(serde_json::json!({
             "name": backend.name, "version": backend.version, "path": backend.path,
-            "operations": opsets, "status": status,
+            "operations": opsets, "options": takes, "devices": devices, "status": status,
         }));
-        table.add_row([backend.name.to_owned(), backend.version.to_owned(), opsets.join("\n"), status]);
+        table.add_row([
+            backend.name.to_owned(),
+            backend.version.to_owned(),
+            opsets.join("\n"),
+            takes.join("\n"),
+            devices.join("\n"),
+            status,
+        ]);
     }
     if options.json {
         out::json(&records)?;

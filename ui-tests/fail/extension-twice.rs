@@ -6,6 +6,7 @@ struct Cpu;
 
 ui_tests::backend!(Cpu);
 
+#[bb::native]
 impl bb::ext::Nn for Cpu {}
 
 fn main() {}

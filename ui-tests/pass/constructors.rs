@@ -49,8 +49,8 @@ fn open<T>() -> Result<Npu, String> {
 }
 
 fn main() {
-    assert!(Worker::create().is_ok());
-    assert!(Npu::create().is_ok());
-    assert!(Gpu::create().is_err_and(|error| error.is::<NoDevice>()));
+    assert!(Worker::create(&bb::OpenOptions::default()).is_ok());
+    assert!(Npu::create(&bb::OpenOptions::default()).is_ok());
+    assert!(Gpu::create(&bb::OpenOptions::default()).is_err_and(|error| error.is::<NoDevice>()));
     assert!(matches!(bb::backend("gpu"), Err(bb::Error::Unavailable { .. })));
 }

@@ -34,7 +34,7 @@ fn main() {
     assert_eq!((Cpu::<f32>::NAME, Cpu::<f64>::NAME), ("cpu-f32", "cpu-f64"));
     assert!(Cpu::<f32>::PATH.ends_with("::Cpu<f32>"));
     assert!(Cpu::<f64>::FAMILIES[0].native().contains(bb::ext::NnOp::Softmax as u16));
-    assert!(Borrowing::create().is_ok_and(|b| b.0.len() == 4));
+    assert!(Borrowing::create(&bb::OpenOptions::default()).is_ok_and(|b| b.0.len() == 4));
     let names: Vec<_> = bb::Registry::global().entries().map(|entry| entry.name).collect();
     assert_eq!(names, ["borrowing", "cpu-f32", "cpu-f64"]);
 }

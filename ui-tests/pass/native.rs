@@ -1,7 +1,7 @@
 //! `#[bb::native]` records what is written, and only what is compiled.
 #![deny(warnings)]
 
-use bb::ext::{Create, Nn, NnOp};
+use bb::ext::{Create, CreateOp, Native, Nn, NnOp};
 use ui_tests::Handle;
 
 struct Cpu;
@@ -27,9 +27,20 @@ impl Nn for Cpu {
     }
 }
 
+/// Adopted, with the default body of every method.
+#[bb::native]
 impl Create for Cpu {}
 
+/// What is not compiled is not recorded twice.
+#[cfg(any())]
+#[bb::native]
+impl Nn for Cpu {}
+
+#[bb::native]
+#[cfg(all())]
+impl bb::ext::Llm for Cpu {}
+
 fn main() {
-    assert_eq!(<Cpu as Nn>::NATIVE, [NnOp::Softmax]);
-    assert!(<Cpu as Create>::NATIVE.is_empty());
+    assert_eq!(<Cpu as Native<NnOp>>::NATIVE, [NnOp::Softmax]);
+    assert!(<Cpu as Native<CreateOp>>::NATIVE.is_empty());
 }

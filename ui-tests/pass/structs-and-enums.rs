@@ -27,6 +27,7 @@ impl Nn for NamedFields {
         Ok(x.clone())
     }
 }
+#[bb::native]
 impl bb::ext::Llm for NamedFields {}
 
 #[derive(bb::Backend, Default)]
@@ -45,10 +46,10 @@ fn main() {
     assert_eq!((Tuple::NAME, Tuple::VERSION), ("tuple-2", "2.0.0"));
     assert_eq!(NamedFields::NAME, "named-fields");
     assert_eq!(NamedFields::FAMILIES.len(), 2);
-    assert_eq!(<NamedFields as Nn>::NATIVE, [bb::ext::NnOp::Relu]);
+    assert_eq!(<NamedFields as bb::ext::Native<bb::ext::NnOp>>::NATIVE, [bb::ext::NnOp::Relu]);
     assert!(NamedFields::FAMILIES[0].native().contains(bb::ext::NnOp::Relu as u16));
     assert!(!NamedFields::FAMILIES[0].native().contains(bb::ext::NnOp::Softmax as u16));
-    assert!(matches!(Either::create(), Ok(Either::Left)));
+    assert!(matches!(Either::create(&bb::OpenOptions::default()), Ok(Either::Left)));
     assert_eq!((Tuple::default().0, Tuple::default().1), (0, String::new()));
     if let Either::Right { weight } = Either::Left {
         assert_eq!(weight, 0);

@@ -5,7 +5,7 @@ use crate::error::{CpuError, Result};
 use crate::kernels::{binary, reduce, unary};
 use crate::ops::{convert, elementwise, host, join, matmul, power, views};
 use crate::pool::Pool;
-use bb::{DataType, Primitive, RoundMode, TensorData};
+use bb::{DataType, OpenOptions, Primitive, RoundMode, TensorData};
 use std::sync::Arc;
 
 /// Bytes that a pool keeps when its arrays are gone, unless the builder says otherwise: 1 GiB.
@@ -26,7 +26,8 @@ const KEPT: usize = 1 << 30;
 /// # }
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "cpu", extensions(Create, Scalar, Nn, Llm, Index, Bits, Image))]
+#[bb(name = "cpu", open = Cpu::open, options(threads))]
+#[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image))]
 pub struct Cpu {
     pool: Arc<Pool>,
 }
@@ -78,6 +79,19 @@ impl Cpu {
     /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of free buffers.
     pub fn new() -> Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
+    }
+
+    /// Makes a backend as it is asked for by name: `threads` are the backend's own.
+    fn open(options: &OpenOptions) -> Result<Cpu> {
+        match options.threads {
+            None => Ok(Cpu::new()),
+            Some(threads) => Cpu::builder().threads(threads.get()).build(),
+        }
+    }
+
+    /// Returns how many threads kernels may run on.
+    pub fn threads(&self) -> usize {
+        self.pool.run(crate::threads::count)
     }
 
     /// Starts a builder with the settings of [`new`](Self::new).

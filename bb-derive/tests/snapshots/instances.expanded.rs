@@ -8,12 +8,17 @@ const _: () = {
         const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
             ::bb::__private::module_path!(), "::", "Cpu<f32>"
         );
-        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+        fn create(
+            _: &::bb::__private::OpenOptions,
+        ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
         }
     }
     ::bb::__private::inventory::submit! {
         ::bb::__private::Registration::of:: < Cpu < f32 > > ()
+    }
+    ::bb::__families_named! {
+        Cpu < f32 >
     }
     #[automatically_derived]
     impl ::bb::__private::Declared for Cpu<f64> {
@@ -24,11 +29,16 @@ const _: () = {
         const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
             ::bb::__private::module_path!(), "::", "Cpu<f64>"
         );
-        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+        fn create(
+            _: &::bb::__private::OpenOptions,
+        ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
         }
     }
     ::bb::__private::inventory::submit! {
         ::bb::__private::Registration::of:: < Cpu < f64 > > ()
+    }
+    ::bb::__families_named! {
+        Cpu < f64 >
     }
 };

@@ -1,5 +1,5 @@
 ::core::compile_error! {
-    "unknown option `nme`; expected `name`, `version`, `crate`, `new`, `extensions` or `instances`"
+    "unknown option `nme`; expected `name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions` or `instances`"
 }
 ::core::compile_error! {
     "expected a string: write `version = \"1.2.0\"`"
@@ -17,11 +17,16 @@ const _: () = {
         const FAMILIES: &'static [::bb::__private::FamilyTable<Self>] = &[
             ::bb::__family!(table Nn),
         ];
-        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+        fn create(
+            _: &::bb::__private::OpenOptions,
+        ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
         }
     }
     ::bb::__private::inventory::submit! {
         ::bb::__private::Registration::of:: < Cpu > ()
+    }
+    ::bb::__families_named! {
+        Cpu
     }
 };

@@ -1,7 +1,4 @@
 impl bb::ext::Nn for Cpu {
-    bb::__family! {
-        natives Nn "relu" #[cfg(feature = "softmax")] "softmax"
-    }
     fn relu(&self, x: &Array) -> Result<Array, CpuError> {
         kernels::relu(x)
     }
@@ -9,4 +6,7 @@ impl bb::ext::Nn for Cpu {
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array, CpuError> {
         kernels::softmax(x, axis)
     }
+}
+bb::__family! {
+    natives Nn[] [] [Cpu] [] "relu" #[cfg(feature = "softmax")] "softmax"
 }

@@ -10,11 +10,16 @@ const _: () = {
             renamed::__family!(table Nn),
             renamed::__family!(table Llm),
         ];
-        fn create() -> renamed::__private::Result<Self, renamed::__private::BoxError> {
+        fn create(
+            _: &renamed::__private::OpenOptions,
+        ) -> renamed::__private::Result<Self, renamed::__private::BoxError> {
             renamed::__private::Created::<Self>::created(Gpu::first_device())
         }
     }
     renamed::__private::inventory::submit! {
         renamed::__private::Registration::of:: < Gpu > ()
+    }
+    renamed::__families_named! {
+        Gpu
     }
 };

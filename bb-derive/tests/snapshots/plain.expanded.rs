@@ -8,11 +8,16 @@ const _: () = {
         const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
             ::bb::__private::module_path!(), "::", "Cpu"
         );
-        fn create() -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+        fn create(
+            _: &::bb::__private::OpenOptions,
+        ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
         }
     }
     ::bb::__private::inventory::submit! {
         ::bb::__private::Registration::of:: < Cpu > ()
+    }
+    ::bb::__families_named! {
+        Cpu
     }
 };

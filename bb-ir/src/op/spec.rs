@@ -29,6 +29,11 @@ pub enum Family {
 }
 
 impl Family {
+    /// Tells whether two families are the same, in constants too.
+    pub const fn is(self, other: Family) -> bool {
+        self as u8 == other as u8
+    }
+
     /// Returns the name of the family's trait.
     pub const fn name(self) -> &'static str {
         match self {

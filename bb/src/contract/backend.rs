@@ -50,8 +50,9 @@ macro_rules! contract {
 
             /// Runs a graph; the result has its outputs by name.
             ///
-            /// The default checks and plans on each call; whoever runs a graph twice
-            /// [compiles](Self::compile) it.
+            /// The default lowers the graph, by what [`compile`](Self::compile) makes of it, and keeps that where a
+            /// [`Runtime`](crate::Runtime) hands the graph over; else it plans on each call. Whoever writes it gets the
+            /// graph as the model has it: its operators, its opsets, its functions.
             ///
             /// # Errors
             ///
@@ -63,8 +64,7 @@ macro_rules! contract {
 
             /// Runs a graph and answers now or later.
             ///
-            /// The default answers now, by [`execute`](Self::execute); a [`Runtime`](crate::Runtime) that is given
-            /// the graph under an identity, and so perhaps again, runs what [`compile`](Self::compile) makes of it.
+            /// The default answers now, by [`execute`](Self::execute).
             fn dispatch(
                 &self,
                 graph: Arc<GraphProto>,
@@ -72,15 +72,14 @@ macro_rules! contract {
                 attrs: BackendAttrs<'_>,
                 completion: CompletionHandle<Named<Self::Tensor>, Self::Error>,
             ) -> ContractResponse<Named<Self::Tensor>, Self::Error> {
-                match completion.decline() {
-                    Some(declined) => declined,
-                    None => ContractResponse::Now(self.execute(&graph, inputs, attrs)),
-                }
+                drop(completion);
+                ContractResponse::Now(self.execute(&graph, inputs, attrs))
             }
 
             /// Prepares a graph that will run more than once.
             ///
-            /// The default is the planned interpreter, which calls the operations in order.
+            /// The default is the planned interpreter, which calls the operations in order. Attributes and metadata of
+            /// the caller are in the options.
             ///
             /// # Errors
             ///

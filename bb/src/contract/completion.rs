@@ -6,7 +6,6 @@
 use crate::Error;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -51,32 +50,13 @@ where
 
 /// The means to answer later, given to each dispatch. Dropping it unused costs nothing.
 #[derive(Debug)]
-pub struct CompletionHandle<T, E> {
-    answer: std::marker::PhantomData<fn(T, E)>,
-    /// Set when the default [`dispatch`](crate::Backend::dispatch) leaves the graph to the runtime.
-    declined: Option<Arc<AtomicBool>>,
-}
+pub struct CompletionHandle<T, E>(std::marker::PhantomData<fn(T, E)>);
 
 impl<T, E> CompletionHandle<T, E> {
     /// Makes a handle.
     #[expect(clippy::new_without_default, reason = "a handle belongs to one dispatch")]
     pub fn new() -> Self {
-        CompletionHandle { answer: std::marker::PhantomData, declined: None }
-    }
-
-    /// Makes a handle of a runtime that keeps plans, and the flag that tells whether it was declined.
-    pub(crate) fn declinable() -> (Self, Arc<AtomicBool>) {
-        let declined = Arc::new(AtomicBool::new(false));
-        (CompletionHandle { declined: Some(declined.clone()), ..CompletionHandle::new() }, declined)
-    }
-
-    /// Leaves the graph to the runtime, if it would run a plan that it keeps.
-    pub(crate) fn decline(self) -> Option<ContractResponse<T, E>>
-    where
-        E: From<Error>,
-    {
-        self.declined?.store(true, Ordering::Relaxed);
-        Some(ContractResponse::Now(Err(Error::Abandoned.into())))
+        CompletionHandle(std::marker::PhantomData)
     }
 
     /// Splits into the answer to return now and the [`Completer`] to complete it with.

@@ -1,9 +1,11 @@
 //! The other side of the contract: a backend that runs whole graphs gets its operations as graphs of one node.
 
-use super::{Backend, BackendAttrs, Outputs, Tensor};
+use super::attrs::Caller;
+use super::{Backend, BackendAttrs, Outputs, Tensor, plans_of};
 use crate::Error;
 use crate::trace::one_node_graph;
 use bb_ir::op::{Param, Primitive};
+use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
 /// Runs one primitive as a graph of one node through [`Backend::execute`].
@@ -21,14 +23,39 @@ pub fn one_node<B: Backend + ?Sized>(
     let single = one_node_graph(op, types, params)?;
     let named: HashMap<String, B::Tensor> =
         single.inputs.iter().cloned().zip(inputs.iter().flatten().map(|&x| x.clone())).collect();
-    let attrs =
-        single.identity.map_or_else(BackendAttrs::default, |id| BackendAttrs::default().with_identity(id));
+    let caller = Caller::current();
+    let mut attrs = BackendAttrs::default();
+    if let Some(identity) = single.identity {
+        attrs = attrs.with_identity(identity);
+    }
+    if let Some(caller) = &caller {
+        attrs = attrs.with_node(&caller.attributes, &caller.metadata);
+    }
     let mut results = on.execute(&single.graph, named, attrs)?;
     single
         .outputs
         .iter()
         .map(|name| results.remove(name).ok_or_else(|| Error::MissingOutput { name: name.clone() }.into()))
         .collect()
+}
+
+/// Runs a graph that a runtime hands over by the plan that it keeps, which consists of primitives; gives anything else
+/// back, which is such a plan's own graph, or what a caller without a runtime made.
+///
+/// # Errors
+///
+/// The backend's own.
+#[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
+pub fn kept<B: Backend + ?Sized>(
+    on: &B,
+    graph: &GraphProto,
+    inputs: HashMap<String, B::Tensor>,
+    attrs: BackendAttrs<'_>,
+) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
+    match plans_of(on, attrs) {
+        Some(plans) => Ok(plans.run(graph, inputs, attrs)),
+        None => Err(inputs),
+    }
 }
 
 /// Writes the operations of a backend that runs whole graphs, and its `execute`.
@@ -140,7 +167,10 @@ macro_rules! __forward_execute {
             ::std::collections::HashMap<::std::string::String, Self::Tensor>,
             Self::Error,
         > {
-            $run(self, graph, inputs, attrs)
+            match $crate::__private::kept(self, graph, inputs, attrs) {
+                ::core::result::Result::Ok(ran) => ran,
+                ::core::result::Result::Err(inputs) => $run(self, graph, inputs, attrs),
+            }
         }
     };
 }

@@ -10,11 +10,12 @@ mod forward;
 mod tensor;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
+pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
 pub use backend::Backend;
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 #[doc(hidden)]
-pub use forward::one_node;
+pub use forward::{kept, one_node};
 pub use tensor::{SlotValue, Tensor};
 
 /// The results of one operation; one is held without an allocation.

@@ -45,6 +45,20 @@ impl OpSet {
     }
 }
 
+/// Lists the operations of a family that a backend has kernels of its own for; `#[bb::native]` writes this.
+///
+/// Rust cannot ask whether an `impl` wrote a method that has a default. So every `impl` of a family stands under
+/// `#[bb::native]`, which sees what is written; without it, the family's trait does not let the `impl` compile.
+#[diagnostic::on_unimplemented(
+    message = "an extension family is implemented for `{Self}` without `#[bb::native]`",
+    label = "write `#[bb::native]` above this `impl`",
+    note = "`#[bb::native]` records which methods are written; those of an `impl` without it would never be called"
+)]
+pub trait Native<Operation: 'static> {
+    /// The operations.
+    const NATIVE: &'static [Operation];
+}
+
 /// A family that a backend adopted: which operations are native, and how to call one.
 pub struct FamilyTable<B: Backend + ?Sized> {
     family: Family,

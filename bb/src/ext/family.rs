@@ -23,12 +23,9 @@ macro_rules! family_trait {
         $(#[$tdoc])*
         #[diagnostic::on_unimplemented(
             message = "`{Self}` has not adopted this extension family",
-            note = "write an empty `impl` of the trait for `{Self}`: every method has a default body"
+            note = "write `#[bb::native]` and an `impl` of the trait for `{Self}`: methods written in it are native, and every other has a default body"
         )]
-        pub trait $trait: crate::Backend {
-            /// The operations that the backend has kernels of its own for; `#[bb::native]` writes this.
-            const NATIVE: &'static [$enum] = &[];
-
+        pub trait $trait: crate::Backend + crate::ext::Native<$enum> {
             $(
                 $(#[$doc])*
                 #[allow(clippy::too_many_arguments, reason = "the row has them")]
@@ -50,8 +47,8 @@ macro_rules! family_trait {
                     let mut bits = crate::ext::FamilyTable::<B>::NONE;
                     let mut i = 0;
                     #[expect(clippy::indexing_slicing, reason = "const loop below the length")]
-                    while i < B::NATIVE.len() {
-                        bits = bits.with(B::NATIVE[i] as u16);
+                    while i < <B as crate::ext::Native<$enum>>::NATIVE.len() {
+                        bits = bits.with(<B as crate::ext::Native<$enum>>::NATIVE[i] as u16);
                         i += 1;
                     }
                     bits
@@ -70,6 +67,10 @@ macro_rules! family_extended {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        impl<B: crate::Backend + ?Sized> crate::ext::Native<$enum> for crate::ext::Extended<'_, B> {
+            const NATIVE: &'static [$enum] = &[];
+        }
+
         #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
             $(
@@ -98,6 +99,10 @@ macro_rules! family_tracer {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        impl crate::ext::Native<$enum> for crate::trace::Tracer {
+            const NATIVE: &'static [$enum] = &[];
+        }
+
         #[diagnostic::do_not_recommend]
         impl $trait for crate::trace::Tracer {
             $(

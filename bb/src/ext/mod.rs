@@ -1,6 +1,6 @@
 //! Extension families: operations beyond the primitives, typed, with bodies made of primitives.
 //!
-//! `impl bb::ext::Nn for MyBackend {}` adopts a family; methods written under `#[bb::native]` are native, the
+//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family; the methods written in it are native, the
 //! others run the body beside the family's table. [`Extended`] runs every family on every backend.
 
 mod angle;
@@ -32,7 +32,7 @@ pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
-pub use extended::{Extended, FamilyTable, OpSet};
+pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use host::{HostBody, HostRun};
 pub use image::{Image, ImageOp};
 pub use index::{Index, IndexOp};

@@ -1,6 +1,6 @@
 //! Families by name, for the macros of `bb-derive`, which know none.
 
-/// Expands a family's name to its table, or to the constant that lists native methods.
+/// Expands a family's name to its table, or to the `impl` that lists native methods.
 ///
 /// One line per family.
 #[doc(hidden)]
@@ -25,10 +25,46 @@ macro_rules! __family {
 #[macro_export]
 macro_rules! __family_item {
     (table $module:ident $operations:ident) => { $crate::ext::$module::table() };
-    (natives $module:ident $operations:ident $( $(#[$condition:meta])* $method:literal )*) => {
-        const NATIVE: &'static [$crate::ext::$module::$operations] = &[
-            $( $(#[$condition])* $crate::ext::$module::$operations::written($method) ),*
-        ];
+    (
+        natives $module:ident $operations:ident
+        [$($attribute:tt)*] [$($generics:tt)*] [$($on:tt)*] [$($bounds:tt)*]
+        $( $(#[$condition:meta])* $method:literal )*
+    ) => {
+        $($attribute)*
+        #[automatically_derived]
+        impl $($generics)* $crate::ext::Native<$crate::ext::$module::$operations> for $($on)* $($bounds)* {
+            const NATIVE: &'static [$crate::ext::$module::$operations] = &[
+                $( $(#[$condition])* $crate::ext::$module::$operations::written($method) ),*
+            ];
+        }
+    };
+}
+
+/// Asserts that the derive of a backend names every family that the backend implements.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __families_named {
+    ($backend:ty) => {
+        $crate::__families_named! { @ $backend;
+            Bits bits BitsOp, Create create CreateOp, Image image ImageOp, Index index IndexOp, Llm llm LlmOp,
+            Nn nn NnOp, Scalar scalar ScalarOp
+        }
+    };
+    (@ $backend:ty; $($family:ident $module:ident $operations:ident),*) => {
+        $(
+            const _: () = {
+                #[allow(unused_imports, reason = "a backend that implements the family does not need it")]
+                use $crate::__private::NotWritten as _;
+                ::core::assert!(
+                    !$crate::__private::Written::<$backend, $crate::ext::$module::$operations>::WRITTEN
+                        || $crate::__private::names_family::<$backend>($crate::ir::op::Family::$family),
+                    ::core::concat!(
+                        "the family `", ::core::stringify!($family), "` is implemented but not adopted, so that no plan \
+                         would call it: write `#[bb(extensions(", ::core::stringify!($family), "))]`"
+                    )
+                );
+            };
+        )*
     };
 }
 
@@ -51,6 +87,8 @@ mod tests {
                 "{family} $($with:tt)*) => {{ $crate::__family_item! {{ $item {module} {family}Op "
             )));
             assert!(named.contains(&format!("`{family}`")));
+            let families = named.split("__families_named").nth(2).expect("the list").replace('\n', " ");
+            assert!(families.contains(&format!("{family} {module} {family}Op")), "{family}");
         }
     }
 }

@@ -178,7 +178,7 @@ impl NodeBuilder {
         if self.backends.default_backend().is_err() {
             let linked = crate::backends()?;
             let mut available = linked.into_iter().map(|linked| linked.backend);
-            let none = || Error::UnknownBackend { name: "default".to_owned(), linked: Vec::new() };
+            let none = || Error::NoBackend { linked: Vec::new() };
             // If none is available, the error is why the first is not.
             let first = available.next().ok_or_else(none)?;
             self.backends.bind(first.or_else(|error| available.find_map(Result::ok).ok_or(error))?);

@@ -3,11 +3,12 @@
 use super::constants::NoNatives;
 use super::program::Engine;
 use super::{CompileOptions, Module, compile_with};
+use crate::contract::plans_of;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
-/// Runs a graph on a backend by its operations.
+/// Runs a graph on a backend by its operations: by the plan that a runtime keeps for it, or by one made now.
 ///
 /// # Errors
 ///
@@ -18,8 +19,12 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+    if let Some(plans) = plans_of(on, attrs) {
+        return plans.run(graph, inputs, attrs);
+    }
     let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
-    let program = compile_with::<B, _>(&module, &CompileOptions::default(), NoNatives, Engine::Interpreter)?;
+    let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
+    let program = compile_with::<B, _>(&module, &options, NoNatives, Engine::Interpreter)?;
     run_named(on, &program, inputs)
 }
 

@@ -1,10 +1,11 @@
 //! A model on its way to a backend.
 
+use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::Graph;
-use bb_ir::proto::{FunctionProto, GraphProto, OperatorSetIdProto};
+use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -94,6 +95,8 @@ pub struct CompileOptions {
     pub rounds: usize,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
+    /// What the caller gives along; see [`with_node`](Self::with_node).
+    caller: Option<Arc<Caller>>,
     /// A `Families<B>` for the backend that compiles.
     families: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -109,6 +112,44 @@ impl CompileOptions {
         tables: &'static [FamilyTable<B>],
     ) -> CompileOptions {
         CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
+    }
+
+    /// Returns the same with the attributes and metadata of the node that carries the graph, or of any other caller.
+    ///
+    /// What was compiled hands them to the backend with every graph, of one node or of many.
+    #[must_use]
+    pub fn with_node(
+        self,
+        attributes: &[AttributeProto],
+        metadata: &[StringStringEntryProto],
+    ) -> CompileOptions {
+        let caller = Caller { attributes: attributes.to_vec(), metadata: metadata.to_vec() };
+        let given = !attributes.is_empty() || !metadata.is_empty();
+        CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
+    }
+
+    /// Returns the caller's attributes.
+    pub fn attributes(&self) -> &[AttributeProto] {
+        self.caller.as_ref().map_or(&[], |caller| &caller.attributes)
+    }
+
+    /// Returns the caller's metadata.
+    pub fn metadata(&self) -> &[StringStringEntryProto] {
+        self.caller.as_ref().map_or(&[], |caller| &caller.metadata)
+    }
+
+    pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
+        self.caller.clone()
+    }
+
+    /// Tells whether one backend makes the same of a graph with these options as with others.
+    pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
+        // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
+        let CompileOptions { value_bytes, rounds, identity, caller, families: _ } = self;
+        *identity == other.identity
+            && *value_bytes == other.value_bytes
+            && *rounds == other.rounds
+            && *caller == other.caller
     }
 
     /// Returns the families of `B`; none if the options were made for another backend.
@@ -132,6 +173,7 @@ impl Default for CompileOptions {
             value_bytes: crate::trace::DEFAULT_LIMIT,
             rounds: 1 << 20,
             identity: None,
+            caller: None,
             families: None,
         }
     }

@@ -12,6 +12,7 @@ use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, in
 use super::watch::Watch;
 use super::whole::Whole;
 use super::{Activity, CompileOptions, Module};
+use crate::contract::Caller;
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
@@ -31,6 +32,8 @@ pub(crate) struct Program<T, N> {
     pub(super) first: Stage<T>,
     /// The most rounds that all repetitions of a run may take together.
     pub(super) rounds: usize,
+    /// What whoever compiled gives along with every graph.
+    pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool<T>>,
 }
 
@@ -186,6 +189,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         natives,
         first: Stage::new(resolved.clone(), start, Vec::new()),
         rounds: options.rounds,
+        caller: options.caller(),
         inputs,
         outputs,
         resolved,

@@ -10,6 +10,7 @@ use super::resolve::Resolved;
 use super::stage::{Structure, filled, in_node};
 use super::watch::{Silent, Watch};
 use super::{Activity, Profile};
+use crate::contract::Caller;
 use crate::onnx::{Call, Item};
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::TensorData;
@@ -179,6 +180,40 @@ impl<T: Tensor, N> Program<T, N> {
         self.enter(on, &between.after, &Live::new(&items), watch)
     }
 
+    /// Runs with tensors, and gives tensors.
+    fn run_tensors<B>(&self, on: &B, inputs: &[Option<&T>]) -> Result<Vec<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
+        // The common case, one stage and every input given, clones no tensor.
+        let given: Option<Vec<&T>> =
+            (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
+        let live = match given {
+            Some(given) => {
+                let variant = self.variant(on, &self.first, &given, &None, &mut Silent)?;
+                let tensors = self.run_variant(on, &variant, &given, &mut Silent)?;
+                if matches!(variant.next, Next::Done) && variant.results.is_none() {
+                    return Ok(tensors);
+                }
+                let live = Live { tensors, structure: variant.results.clone() };
+                self.follow(on, Ran { variant, live }, &mut Silent)?
+            }
+            None => {
+                let items: Vec<Option<Item<&T>>> = inputs.iter().map(|x| x.map(Item::Tensor)).collect();
+                self.run_live(on, &items, &mut Silent)?
+            }
+        };
+        if let Some(items) = &live.structure {
+            for (port, item) in self.outputs.iter().zip(items.iter()) {
+                if !matches!(item, Item::Tensor(())) {
+                    return Err(Error::NotTensor { name: port.name.clone(), got: item.kind() }.into());
+                }
+            }
+        }
+        Ok(live.tensors)
+    }
+
     /// Runs with items, some of them defaults.
     fn run_live<B, W: Watch>(
         &self,
@@ -330,32 +365,7 @@ where
     }
 
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
-        // The common case, one stage and every input given, clones no tensor.
-        let given: Option<Vec<&B::Tensor>> =
-            (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
-        let live = match given {
-            Some(given) => {
-                let variant = self.variant(on, &self.first, &given, &None, &mut Silent)?;
-                let tensors = self.run_variant(on, &variant, &given, &mut Silent)?;
-                if matches!(variant.next, Next::Done) && variant.results.is_none() {
-                    return Ok(tensors);
-                }
-                let live = Live { tensors, structure: variant.results.clone() };
-                self.follow(on, Ran { variant, live }, &mut Silent)?
-            }
-            None => {
-                let items: Vec<Option<Item<&T>>> = inputs.iter().map(|x| x.map(Item::Tensor)).collect();
-                self.run_live(on, &items, &mut Silent)?
-            }
-        };
-        if let Some(items) = &live.structure {
-            for (port, item) in self.outputs.iter().zip(items.iter()) {
-                if !matches!(item, Item::Tensor(())) {
-                    return Err(Error::NotTensor { name: port.name.clone(), got: item.kind() }.into());
-                }
-            }
-        }
-        Ok(live.tensors)
+        Caller::within(&self.caller, || self.run_tensors(on, inputs))
     }
 
     fn run_items(
@@ -363,7 +373,7 @@ where
         on: &B,
         inputs: &[Option<Item<&B::Tensor>>],
     ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
-        Ok(self.run_live(on, inputs, &mut Silent)?.items())
+        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Silent)?.items()))
     }
 
     fn run_profiled(
@@ -372,6 +382,8 @@ where
         inputs: &[Option<Item<&B::Tensor>>],
         profile: &mut Profile,
     ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
-        profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()))
+        Caller::within(&self.caller, || {
+            profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()))
+        })
     }
 }

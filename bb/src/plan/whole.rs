@@ -3,6 +3,7 @@
 use super::origin::{NodeName, Origins};
 use super::stage::StageTrace;
 use super::watch::{Called, Site, Sites, Watch};
+use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::HostBody;
 use crate::trace::{Operation, Recorded, Source, Step, ValueNo, to_graph};
@@ -125,6 +126,7 @@ impl<T> Whole<T> {
         T: crate::Tensor,
     {
         let first = watch.plan(|| self.sites(graph));
+        let caller = Caller::current();
         let mut slots: Vec<Option<T>> = vec![None; self.values];
         for (no, &x) in self.inputs.iter().zip(live) {
             set(&mut slots, *no, x.clone());
@@ -140,7 +142,10 @@ impl<T> Whole<T> {
                     for (name, no) in &part.inputs {
                         inputs.insert(name.clone(), get(&slots, *no)?.clone());
                     }
-                    let attrs = BackendAttrs::default().with_identity(part.identity);
+                    let mut attrs = BackendAttrs::default().with_identity(part.identity);
+                    if let Some(caller) = &caller {
+                        attrs = attrs.with_node(&caller.attributes, &caller.metadata);
+                    }
                     let mut results = on.execute(&part.graph, inputs, attrs)?;
                     for (name, no) in &part.outputs {
                         let result = results.remove(name);

@@ -39,19 +39,25 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownBackend`] if there is none at all.
+    /// [`Error::NoBackend`] if there is none at all.
     pub fn default_backend(&self) -> Result<&BackendHandle, Error> {
-        self.0.first().ok_or_else(|| Error::UnknownBackend { name: String::new(), linked: Vec::new() })
+        self.0.first().ok_or_else(|| Error::NoBackend { linked: linked() })
     }
 
     /// Returns the backend called `name`.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownBackend`], with the names of those that are here.
+    /// [`Error::NotBound`] if it is linked but not here, with the names of those that are; [`Error::UnknownBackend`] if
+    /// it is not even linked, with the names of those that are.
     pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
-        let found = self.0.iter().find(|h| h.name() == name);
-        found.ok_or_else(|| Error::UnknownBackend { name: name.to_owned(), linked: self.names() })
+        self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
+            let (linked, backend) = (linked(), name.split(':').next().unwrap_or(name));
+            match linked.iter().any(|known| known == name || known == backend) {
+                true => Error::NotBound { name: name.to_owned(), bound: self.names() },
+                false => Error::UnknownBackend { name: name.to_owned(), linked },
+            }
+        })
     }
 
     /// Returns the backend of type `B`.
@@ -96,6 +102,11 @@ impl Backends {
         };
         handle.call(op, inputs, params)
     }
+}
+
+/// Lists the names of the backends that are linked into the program.
+fn linked() -> Vec<String> {
+    Registry::global().entries().map(|entry| entry.name.to_owned()).collect()
 }
 
 impl From<&Registry> for Backends {

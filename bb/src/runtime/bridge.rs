@@ -149,15 +149,15 @@ fn message(payload: Box<dyn std::any::Any + Send>) -> String {
     }
 }
 
-/// Runs a constructor.
+/// Runs a constructor, or a function that lists devices.
 ///
 /// # Errors
 ///
 /// [`Error::Unavailable`] if it fails or panics.
-pub(super) fn construct<B>(
+pub(super) fn construct<R>(
     backend: &'static str,
-    create: fn() -> Result<B, crate::BoxError>,
-) -> Result<B, Error> {
+    create: impl FnOnce() -> Result<R, crate::BoxError>,
+) -> Result<R, Error> {
     let made = catch(create)
         .unwrap_or_else(|message| Err(Error::Panicked { backend, op: "create", message }.into()));
     made.map_err(|source| Error::Unavailable { backend, source })

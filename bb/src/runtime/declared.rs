@@ -2,7 +2,7 @@
 //!
 //! Nothing here runs a backend; a record only knows how to make one.
 
-use crate::runtime::{BackendRuntime, Runtime};
+use crate::runtime::{BackendRuntime, Device, OpenOption, OpenOptions, Runtime};
 use crate::{Backend, BoxError, Error, ext::FamilyTable};
 use std::sync::Arc;
 
@@ -20,19 +20,34 @@ pub trait Declared: Backend + Sized + 'static {
     /// The extension families that the backend adopted.
     const FAMILIES: &'static [FamilyTable<Self>] = &[];
 
+    /// The options that the constructor takes; others are refused before it is called.
+    const OPTIONS: &'static [OpenOption] = &[];
+
+    /// Whether [`devices`](Self::devices) lists what [`OpenOptions::device`] may be.
+    const LISTS_DEVICES: bool = false;
+
     /// Makes the backend.
     ///
     /// # Errors
     ///
     /// The constructor's own, for instance if there is no device.
-    fn create() -> Result<Self, BoxError>;
+    fn create(options: &OpenOptions) -> Result<Self, BoxError>;
+
+    /// Lists the devices that are there now, in any order.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own, for instance if a driver does not answer.
+    fn devices() -> Result<Vec<Device>, BoxError> {
+        Ok(Vec::new())
+    }
 }
 
 /// What a constructor may return: the backend, or a result.
 #[diagnostic::on_unimplemented(
     message = "the constructor of `{B}` returns `{Self}`",
     label = "expected `{B}` or `Result<{B}, E>`",
-    note = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>` where `E: Into<bb::BoxError>`"
+    note = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>` where `E: Into<bb::BoxError>`; that of `#[bb(open = path)]` also takes `&bb::OpenOptions`"
 )]
 pub trait Created<B> {
     /// Converts.
@@ -83,14 +98,25 @@ pub struct Registration {
     pub version: &'static str,
     /// The type's path.
     pub path: &'static str,
+    /// The options that the backend takes.
+    pub options: &'static [OpenOption],
     /// Makes the backend and starts it.
-    pub open: fn() -> Result<Arc<dyn BackendRuntime>, Error>,
+    pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
+    /// Lists the backend's devices, by name.
+    pub devices: fn() -> Result<Vec<Device>, Error>,
 }
 
 impl Registration {
     /// Makes the record of a backend.
     pub const fn of<B: Declared>() -> Registration {
-        Registration { name: B::NAME, version: B::VERSION, path: B::PATH, open: Runtime::<B>::open }
+        Registration {
+            name: B::NAME,
+            version: B::VERSION,
+            path: B::PATH,
+            options: B::OPTIONS,
+            open: Runtime::<B>::open_with,
+            devices: super::open::devices::<B>,
+        }
     }
 }
 

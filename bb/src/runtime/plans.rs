@@ -1,6 +1,6 @@
-//! Compiled graphs, kept by the graph's identity.
+//! Compiled graphs, kept by the graph's identity and the options that it was compiled with.
 
-use crate::{Backend, Executable, GraphIdentity};
+use crate::{Backend, CompileOptions, Executable};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,8 +10,8 @@ const KEPT: usize = 64;
 /// The compiled graphs of a running backend; the one unused for longest makes room.
 pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 
-/// A compiled graph and whose it is.
-type Kept<B> = (GraphIdentity, Arc<dyn Executable<B>>);
+/// A compiled graph, with the options it was compiled with, which say whose it is.
+type Kept<B> = (CompileOptions, Arc<dyn Executable<B>>);
 
 impl<B: Backend> Default for Plans<B> {
     fn default() -> Self {
@@ -20,7 +20,7 @@ impl<B: Backend> Default for Plans<B> {
 }
 
 impl<B: Backend> Plans<B> {
-    /// Returns the compiled graph, or keeps what `compile` makes.
+    /// Returns the compiled graph, or keeps what `compile` makes; a graph without an identity is not kept.
     ///
     /// Two callers who miss at once both compile; the later result is kept.
     ///
@@ -29,23 +29,26 @@ impl<B: Backend> Plans<B> {
     /// Those of `compile`.
     pub(super) fn get_or<E>(
         &self,
-        identity: GraphIdentity,
+        options: &CompileOptions,
         compile: impl FnOnce() -> Result<Arc<dyn Executable<B>>, E>,
     ) -> Result<Arc<dyn Executable<B>>, E> {
-        let known = self.take(identity);
+        if options.identity.is_none() {
+            return compile();
+        }
+        let known = self.take(options);
         let plan = match known {
             Some(plan) => plan,
             None => compile()?,
         };
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.push_front((identity, plan.clone()));
+        plans.push_front((options.clone(), plan.clone()));
         plans.truncate(KEPT);
         Ok(plan)
     }
 
-    fn take(&self, identity: GraphIdentity) -> Option<Arc<dyn Executable<B>>> {
+    fn take(&self, options: &CompileOptions) -> Option<Arc<dyn Executable<B>>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = plans.iter().position(|(known, _)| *known == identity)?;
+        let at = plans.iter().position(|(known, _)| known.are_like(options))?;
         plans.remove(at).map(|(_, plan)| plan)
     }
 }

@@ -3,9 +3,9 @@
 //! Sorted, because link order is not defined. Two backends of one name make every lookup fail, with both
 //! paths: to choose one silently would make the answer depend on the linker.
 
-use super::{BackendHandle, BackendRuntime, Declared, Registration};
+use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOption, OpenOptions, Registration, open};
 use crate::Error;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
 /// The backends of a program, opened on first use.
 #[derive(Debug)]
@@ -14,11 +14,11 @@ pub struct Registry {
     duplicate: Option<[Registration; 2]>,
 }
 
-/// A linked backend and its instance, once it is open.
+/// A linked backend and its instances, one for all callers who ask for the same options.
 #[derive(Debug)]
 struct Slot {
     registration: Registration,
-    handle: OnceLock<BackendHandle>,
+    opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
     opening: Mutex<()>,
 }
 
@@ -32,7 +32,11 @@ pub struct Linked {
     pub version: &'static str,
     /// The path of its type.
     pub path: &'static str,
-    /// The running backend, or why it is not available.
+    /// The options that it takes when it is opened.
+    pub options: &'static [OpenOption],
+    /// The devices that it found, by name, or why it cannot list them; none if it does not tell devices apart.
+    pub devices: Result<Vec<Device>, Error>,
+    /// The running backend, opened without options, or why it is not available.
     pub backend: Result<BackendHandle, Error>,
 }
 
@@ -61,20 +65,30 @@ impl RegistryBuilder {
     #[must_use]
     pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
         let handle = BackendHandle::new(runtime);
-        let (name, version, path) = (handle.name(), handle.runtime().version(), handle.runtime().path());
-        let open = || Err(Error::UnknownBackend { name: String::new(), linked: Vec::new() });
-        self.running.push((Registration { name, version, path, open }, handle));
+        let registration = Registration {
+            name: handle.name(),
+            version: handle.runtime().version(),
+            path: handle.runtime().path(),
+            options: &[],
+            open: |_| Err(Error::Abandoned),
+            devices: || Ok(Vec::new()),
+        };
+        self.running.push((registration, handle));
         self
     }
 
     /// Sorts what was added.
     pub fn build(self) -> Registry {
-        let opened =
-            self.running.into_iter().map(|(registration, handle)| (registration, OnceLock::from(handle)));
-        let unopened = self.registrations.into_iter().map(|registration| (registration, OnceLock::new()));
+        let running =
+            self.running.into_iter().map(|(of, handle)| (of, vec![(OpenOptions::default(), handle)]));
+        let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new()));
         let mut slots: Vec<Slot> = unopened
-            .chain(opened)
-            .map(|(registration, handle)| Slot { registration, handle, opening: Mutex::default() })
+            .chain(running)
+            .map(|(registration, opened)| Slot {
+                registration,
+                opened: RwLock::new(opened),
+                opening: Mutex::default(),
+            })
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
@@ -105,14 +119,31 @@ impl Registry {
 
     /// Returns the backend called `name`; the first call opens it.
     ///
+    /// `gpu:1` is the device `1` of the backend `gpu`, an instance of its own.
+    ///
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two have one name, [`Error::UnknownBackend`] with the names that
-    /// are linked, [`Error::Unavailable`] if the constructor fails (the next call tries again).
+    /// are linked, [`Error::UnknownDevice`] with those that the backend lists, [`Error::OpenOption`] if it does not tell
+    /// devices apart, [`Error::Unavailable`] if the constructor fails (the next call tries again).
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
+        self.backend_with(name, &OpenOptions::default())
+    }
+
+    /// Returns the backend called `name`, opened with options; all who ask for the same share an instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not take an option that is given;
+    /// [`Error::TwoDevices`] if the name and the options have a device each.
+    pub fn backend_with(&self, name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
         self.check()?;
-        match self.slots.iter().find(|slot| slot.registration.name == name) {
-            Some(slot) => slot.open(),
+        if let Some(slot) = self.slot(name) {
+            return slot.open(options);
+        }
+        let (backend, options) = open::split(name, options)?;
+        match self.slot(backend) {
+            Some(slot) => slot.open(&options),
             None => Err(Error::UnknownBackend {
                 name: name.to_owned(),
                 linked: self.entries().map(|r| r.name.to_owned()).collect(),
@@ -120,7 +151,11 @@ impl Registry {
         }
     }
 
-    /// Opens every backend and lists them by name, available or not.
+    fn slot(&self, name: &str) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.registration.name == name)
+    }
+
+    /// Opens every backend and lists them by name, available or not, with their devices.
     ///
     /// # Errors
     ///
@@ -128,8 +163,9 @@ impl Registry {
     pub fn backends(&self) -> Result<Vec<Linked>, Error> {
         self.check()?;
         let list = |slot: &Slot| {
-            let Registration { name, version, path, .. } = slot.registration;
-            Linked { name, version, path, backend: slot.open() }
+            let Registration { name, version, path, options, devices, .. } = slot.registration;
+            let backend = slot.open(&OpenOptions::default());
+            Linked { name, version, path, options, devices: devices(), backend }
         };
         Ok(self.slots.iter().map(list).collect())
     }
@@ -147,26 +183,44 @@ impl Registry {
 }
 
 impl Slot {
-    fn open(&self) -> Result<BackendHandle, Error> {
-        if let Some(handle) = self.handle.get() {
-            return Ok(handle.clone());
+    fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
+        opened.iter().find(|(known, _)| known == options).map(|(_, handle)| handle.clone())
+    }
+
+    fn open(&self, options: &OpenOptions) -> Result<BackendHandle, Error> {
+        if let Some(handle) = self.opened(options) {
+            return Ok(handle);
         }
+        let Registration { name, options: takes, open: start, .. } = self.registration;
+        open::taken(name, takes, options)?;
         let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = self.handle.get() {
-            return Ok(handle.clone());
+        if let Some(handle) = self.opened(options) {
+            return Ok(handle);
         }
-        let handle = BackendHandle::new((self.registration.open)()?);
-        Ok(self.handle.get_or_init(|| handle).clone())
+        let handle = BackendHandle::new(start(options)?);
+        let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        opened.push((options.clone(), handle.clone()));
+        Ok(handle)
     }
 }
 
-/// Returns the linked backend called `name`, one instance per program.
+/// Returns the linked backend called `name`, one instance per program; `gpu:1` is a device of it.
 ///
 /// # Errors
 ///
 /// As [`Registry::backend`].
 pub fn backend(name: &str) -> Result<BackendHandle, Error> {
     Registry::global().backend(name)
+}
+
+/// Returns the linked backend called `name`, opened with options, one instance per program and options.
+///
+/// # Errors
+///
+/// As [`Registry::backend_with`].
+pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
+    Registry::global().backend_with(name, options)
 }
 
 /// Lists the linked backends by name, available or not.

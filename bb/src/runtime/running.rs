@@ -1,21 +1,24 @@
 //! A backend with what its own type has no room for: plans, counters, state.
 
-use super::bridge;
 use super::plans::Plans;
 use super::services::Counters;
-use super::{BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, Owner, Status, Value};
+use super::{
+    BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, Owner, Status,
+    Value,
+};
+use super::{bridge, open};
+use crate::contract::{KeepsPlans, Plans as LentPlans};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::Item;
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
-    GraphIdentity, Module, Outputs, Port, Profile,
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module,
+    Outputs, Port, Profile,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A running backend.
 pub struct Runtime<B: Backend + 'static> {
@@ -27,16 +30,7 @@ pub struct Runtime<B: Backend + 'static> {
     version: &'static str,
     path: &'static str,
     families: &'static [FamilyTable<B>],
-    /// Whether the backend has a `dispatch` of its own; known after the first graph.
-    dispatches: AtomicU8,
 }
-
-/// No graph came yet.
-const UNKNOWN: u8 = 0;
-/// The backend has a `dispatch` of its own.
-const ITSELF: u8 = 1;
-/// The backend inherits `dispatch`, so that the runtime may run a plan it keeps.
-const INHERITS: u8 = 2;
 
 /// What a backend answers.
 type Typed<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
@@ -53,7 +47,20 @@ impl<B: Declared> Runtime<B> {
     ///
     /// [`Error::Unavailable`] if the constructor fails or panics.
     pub fn open() -> Result<Arc<dyn BackendRuntime>, Error> {
-        Ok(Runtime::new(bridge::construct(B::NAME, B::create)?))
+        Runtime::<B>::open_with(&OpenOptions::default())
+    }
+
+    /// Makes a backend by its constructor, which gets the options, and starts it.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); [`Error::OpenOption`] if the backend does not take an option that is given;
+    /// [`Error::UnknownDevice`] if it lists its devices and the one asked for is not among them.
+    pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
+        open::check::<B>(options)?;
+        let backend = bridge::construct(B::NAME, || B::create(options))?;
+        let name = open::instance_name(B::NAME, options.device.as_deref());
+        Ok(Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES))
     }
 }
 
@@ -79,7 +86,6 @@ impl<B: Backend + 'static> Runtime<B> {
             version,
             path,
             families,
-            dispatches: AtomicU8::new(UNKNOWN),
         })
     }
 
@@ -145,51 +151,21 @@ impl<B: Backend + 'static> Runtime<B> {
     }
 
     /// Hands a graph over with typed tensors.
+    ///
+    /// The plans kept here go with it, and the backend's `execute` runs them unless the backend wrote its own.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,
         inputs: HashMap<String, B::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        match (attrs.identity, self.dispatches.load(Ordering::Relaxed)) {
-            (Some(identity), INHERITS) => {
-                ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs))
-            }
-            (Some(identity), UNKNOWN) => {
-                let (completion, declined) = CompletionHandle::declinable();
-                let (again, kept) = (graph.clone(), inputs.clone());
-                let response =
-                    self.guard("dispatch", || Ok(self.backend.dispatch(again, kept, attrs, completion)));
-                let inherits = declined.load(Ordering::Relaxed);
-                self.dispatches.store(if inherits { INHERITS } else { ITSELF }, Ordering::Relaxed);
-                match inherits {
-                    true => ContractResponse::Now(self.run_kept(identity, &graph, inputs, attrs)),
-                    false => self.answer(response),
-                }
-            }
-            _ => self.answer(self.guard("dispatch", || {
+        let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
+        let attrs = attrs.with_plans(&plans);
+        self.answer(
+            self.guard("dispatch", || {
                 Ok(self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()))
-            })),
-        }
-    }
-
-    /// Runs the kept plan of a graph; a graph that does not compile is left to the backend's `execute`.
-    fn run_kept(
-        &self,
-        identity: GraphIdentity,
-        graph: &GraphProto,
-        inputs: HashMap<String, B::Tensor>,
-        attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, Value>, Error> {
-        let plan = self.plans.get_or(identity, || {
-            let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
-            self.prepare(module, &CompileOptions::default())
-        });
-        let outputs = self.guard("dispatch", || match plan {
-            Ok(plan) => crate::plan::run_named(&self.backend, &*plan, inputs),
-            Err(_) => self.backend.execute(graph, inputs, attrs),
-        })?;
-        Ok(bridge::erase_named(self.owner, outputs))
+            }),
+        )
     }
 
     /// Erases what a backend answered.
@@ -215,6 +191,28 @@ impl<B: Backend + 'static> Runtime<B> {
             Ok(outputs) => Ok(bridge::erase_named(self.owner, outputs)),
             Err(error) => Err(bridge::kernel::<B>(&self.counters, self.owner, "dispatch", error)),
         }
+    }
+}
+
+impl<B: Backend + 'static> KeepsPlans<B::Tensor, B::Error> for Runtime<B> {
+    fn are_of(&self, backend: *const (), ty: &str) -> bool {
+        std::ptr::eq(std::ptr::from_ref(&self.backend).cast(), backend) && ty == std::any::type_name::<B>()
+    }
+
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, B::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+        let mut options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
+        options.identity = attrs.identity;
+        let plan = self.plans.get_or(&options, || {
+            let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+            let options = options.clone().with_families(self.families);
+            Ok::<_, B::Error>(self.backend.compile(module, &options)?.into())
+        })?;
+        crate::plan::run_named(&self.backend, &*plan, inputs)
     }
 }
 
@@ -272,7 +270,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn abi_fingerprint(&self) -> u64 {
-        let own = [self.name, self.version, self.path, env!("CARGO_PKG_VERSION")];
+        // Not the name: every device of a backend runs what was saved for one of them.
+        let own = [self.version, self.path, env!("CARGO_PKG_VERSION")];
         let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
         bb_ir::op::fingerprint(own, opsets)
     }
@@ -309,10 +308,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error> {
-        let executable = match options.identity {
-            Some(identity) => self.plans.get_or(identity, || self.prepare(module, options))?,
-            None => self.prepare(module, options)?,
-        };
+        let executable = self.plans.get_or(options, || self.prepare(module, options))?;
         Ok(Arc::new(Compiled { runtime: self, executable }))
     }
 

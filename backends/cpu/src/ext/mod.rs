@@ -18,8 +18,11 @@ use std::sync::Arc;
 
 // The kernels leave to the bodies what they are not for.
 impl bb::ext::Ops for crate::backend::Cpu {}
+#[bb::native]
 impl bb::ext::Bits for crate::backend::Cpu {}
+#[bb::native]
 impl bb::ext::Image for crate::backend::Cpu {}
+#[bb::native]
 impl bb::ext::Index for crate::backend::Cpu {}
 
 /// Returns an array of `f32` whose elements have no gaps; none for other types.

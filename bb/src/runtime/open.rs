@@ -1,0 +1,253 @@
+//! What a backend is asked for when it is opened, and the devices that it finds when the program runs.
+//!
+//! Options are declared by the backend (`#[bb(open = path, options(threads))]`). What it does not declare is refused
+//! before its constructor is called, so that no option is dropped silently.
+
+use super::{Declared, bridge};
+use crate::{BoxError, Error};
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+/// What a backend is asked for when it is opened; what is `None` is left to the backend.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// use bb::OpenOptions;
+/// let one = std::num::NonZeroUsize::MIN;
+/// let alone = bb::backend_with("cpu", &OpenOptions::default().with_threads(one))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The device, by the name under which the backend lists it.
+    pub device: Option<String>,
+    /// How many threads the backend computes with.
+    pub threads: Option<NonZeroUsize>,
+    /// The most bytes of memory that the backend takes.
+    pub memory: Option<u64>,
+}
+
+/// One of the [`OpenOptions`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum OpenOption {
+    /// [`OpenOptions::device`].
+    Device,
+    /// [`OpenOptions::threads`].
+    Threads,
+    /// [`OpenOptions::memory`].
+    Memory,
+}
+
+impl OpenOption {
+    /// Returns the name.
+    pub fn name(self) -> &'static str {
+        match self {
+            OpenOption::Device => "device",
+            OpenOption::Threads => "threads",
+            OpenOption::Memory => "memory",
+        }
+    }
+}
+
+impl std::fmt::Display for OpenOption {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl OpenOptions {
+    /// Returns the same with a device.
+    #[must_use]
+    pub fn with_device(self, device: impl Into<String>) -> OpenOptions {
+        OpenOptions { device: Some(device.into()), ..self }
+    }
+
+    /// Returns the same with a number of threads.
+    #[must_use]
+    pub fn with_threads(self, threads: NonZeroUsize) -> OpenOptions {
+        OpenOptions { threads: Some(threads), ..self }
+    }
+
+    /// Returns the same with a limit of memory.
+    ///
+    /// Units: bytes.
+    #[must_use]
+    pub fn with_memory(self, bytes: u64) -> OpenOptions {
+        OpenOptions { memory: Some(bytes), ..self }
+    }
+
+    /// Iterates over the options that are given.
+    pub fn given(&self) -> impl Iterator<Item = OpenOption> {
+        let device = self.device.is_some().then_some(OpenOption::Device);
+        let threads = self.threads.is_some().then_some(OpenOption::Threads);
+        let memory = self.memory.is_some().then_some(OpenOption::Memory);
+        [device, threads, memory].into_iter().flatten()
+    }
+}
+
+/// Names an option of the derive's `options(…)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __open_option {
+    (device) => {
+        $crate::OpenOption::Device
+    };
+    (threads) => {
+        $crate::OpenOption::Threads
+    };
+    (memory) => {
+        $crate::OpenOption::Memory
+    };
+    ($unknown:ident) => {
+        ::core::compile_error!(::core::concat!(
+            "no option `",
+            ::core::stringify!($unknown),
+            "`; a constructor may take `device`, `threads` and `memory`"
+        ))
+    };
+}
+
+/// A device that a backend found when the program ran.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Device {
+    /// The name by which users ask for it, as in `bb::backend("gpu:1")`.
+    pub name: String,
+    /// What it is, for people.
+    pub description: String,
+}
+
+impl Device {
+    /// Makes the record of a device.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Device {
+        Device { name: name.into(), description: description.into() }
+    }
+}
+
+/// What a function that lists devices may return: the devices, or a result.
+#[diagnostic::on_unimplemented(
+    message = "the function that lists devices returns `{Self}`",
+    label = "expected `Vec<bb::Device>` or `Result<Vec<bb::Device>, E>`",
+    note = "`#[bb(devices = path)]` takes a function `fn() -> Vec<bb::Device>` or `fn() -> Result<Vec<bb::Device>, E>` where `E: Into<bb::BoxError>`"
+)]
+pub trait Listed {
+    /// Converts.
+    ///
+    /// # Errors
+    ///
+    /// The function's own.
+    fn listed(self) -> Result<Vec<Device>, BoxError>;
+}
+
+impl Listed for Vec<Device> {
+    fn listed(self) -> Result<Vec<Device>, BoxError> {
+        Ok(self)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<E: Into<BoxError>> Listed for Result<Vec<Device>, E> {
+    fn listed(self) -> Result<Vec<Device>, BoxError> {
+        self.map_err(Into::into)
+    }
+}
+
+/// Lists the devices of a backend, by name; empty if it does not tell devices apart.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if the backend cannot list them; [`Error::DeviceName`] and [`Error::DuplicateDevice`] if a
+/// name cannot be asked for.
+pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
+    let mut devices = bridge::construct(B::NAME, B::devices)?;
+    devices.sort();
+    for device in &devices {
+        check_name(B::NAME, &device.name)?;
+    }
+    let twice = devices.iter().zip(devices.iter().skip(1)).find(|(a, b)| a.name == b.name);
+    match twice {
+        Some((device, _)) => Err(Error::DuplicateDevice { backend: B::NAME, device: device.name.clone() }),
+        None => Ok(devices),
+    }
+}
+
+/// Refuses a device's name that nobody could write.
+fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
+    match device.is_empty() || device.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        true => Err(Error::DeviceName { backend, device: device.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+/// Refuses options that a backend does not take.
+///
+/// # Errors
+///
+/// [`Error::OpenOption`].
+pub(super) fn taken(
+    backend: &'static str,
+    takes: &'static [OpenOption],
+    options: &OpenOptions,
+) -> Result<(), Error> {
+    match options.given().find(|option| !takes.contains(option)) {
+        Some(option) => Err(Error::OpenOption { backend, option, takes }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a backend takes the options, and has the device.
+///
+/// # Errors
+///
+/// [`Error::OpenOption`] and [`Error::UnknownDevice`]; as [`devices`].
+pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
+    taken(B::NAME, B::OPTIONS, options)?;
+    let Some(device) = &options.device else { return Ok(()) };
+    check_name(B::NAME, device)?;
+    if !B::LISTS_DEVICES {
+        return Ok(());
+    }
+    let found = devices::<B>()?;
+    if found.iter().any(|known| known.name == *device) {
+        return Ok(());
+    }
+    let found = found.into_iter().map(|device| device.name).collect();
+    Err(Error::UnknownDevice { backend: B::NAME, device: device.clone(), found })
+}
+
+/// Returns the name of an instance: the backend's, and its device's where one was asked for.
+///
+/// The name of an instance lives as long as the program, as the instance's place in the table of owners does, so that
+/// errors and values carry no allocation. Each name is leaked once.
+pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let Some(device) = device else { return backend };
+    let name = format!("{backend}:{device}");
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(name);
+    name
+}
+
+/// Splits what a user asks for, `gpu:1`, into the backend's name and the options with the device.
+///
+/// # Errors
+///
+/// [`Error::TwoDevices`] if the options name another device.
+pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
+    let Some((backend, device)) = name.split_once(':') else { return Ok((name, options.clone())) };
+    match &options.device {
+        Some(other) if other != device => {
+            Err(Error::TwoDevices { name: name.to_owned(), other: other.clone() })
+        }
+        _ => Ok((backend, options.clone().with_device(device))),
+    }
+}

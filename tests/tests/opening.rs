@@ -1,0 +1,255 @@
+//! Backends opened by name: with options, as a device found when the program runs, and what is refused.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::{
+    Backend, BackendHandle, Backends, Declared, Device, Error, Node, OpenOption, OpenOptions, Outputs,
+    Primitive, Registry, Runtime, TensorData, ir::op::Param,
+};
+use bb_reference::{Reference, Tensor};
+use std::num::NonZeroUsize;
+
+/// Every device of a machine, as a driver lists them: in any order.
+#[derive(bb::Backend)]
+#[bb(name = "gpu", open = Gpu::open, options(device, memory), devices = Gpu::list)]
+struct Gpu {
+    options: OpenOptions,
+}
+
+#[derive(Debug)]
+struct Busy;
+
+impl std::fmt::Display for Busy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("another process has the device")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+impl Gpu {
+    fn open(options: &OpenOptions) -> Result<Gpu, Busy> {
+        assert_eq!(options.threads, None, "it does not take threads");
+        match options.device.as_deref() {
+            Some("busy") => Err(Busy),
+            _ => Ok(Gpu { options: options.clone() }),
+        }
+    }
+
+    fn list() -> Vec<Device> {
+        vec![Device::new("1", "the fast one"), Device::new("busy", ""), Device::new("0", "the old one")]
+    }
+}
+
+/// Implements the contract by the reference backend.
+macro_rules! computes {
+    ($($backend:ident)*) => {
+        $(
+            impl $backend {
+                fn call(
+                    &self,
+                    op: Primitive,
+                    inputs: &[Option<&Tensor>],
+                    params: &[Param<'_>],
+                ) -> Result<Outputs<Tensor>, bb_reference::Error> {
+                    bb::call(&Reference, op, inputs, params)
+                }
+            }
+
+            impl Backend for $backend {
+                type Tensor = Tensor;
+                type Error = bb_reference::Error;
+
+                bb::forward_to_call!(Self::call);
+
+                fn to_host(&self, x: &Tensor) -> Result<TensorData, bb_reference::Error> {
+                    Reference.to_host(x)
+                }
+            }
+        )*
+    };
+}
+
+computes! { Gpu Twins Spaced Lost }
+
+/// A driver that lists two devices under one name.
+#[derive(bb::Backend)]
+#[bb(open = Twins::open, options(device), devices = Twins::list)]
+struct Twins;
+
+impl Twins {
+    fn open(_: &OpenOptions) -> Twins {
+        Twins
+    }
+
+    fn list() -> Vec<Device> {
+        vec![Device::new("0", "one"), Device::new("0", "another")]
+    }
+}
+
+/// A driver whose device has a name that nobody can write.
+#[derive(bb::Backend)]
+#[bb(open = Spaced::open, options(device), devices = Spaced::list)]
+struct Spaced;
+
+impl Spaced {
+    fn open(_: &OpenOptions) -> Spaced {
+        Spaced
+    }
+
+    fn list() -> Vec<Device> {
+        vec![Device::new("GPU 0", "")]
+    }
+}
+
+/// A driver that panics when it is asked.
+#[derive(bb::Backend)]
+#[bb(open = Lost::open, options(device), devices = Lost::list)]
+struct Lost;
+
+impl Lost {
+    fn open(_: &OpenOptions) -> Lost {
+        Lost
+    }
+
+    fn list() -> Result<Vec<Device>, Busy> {
+        panic!("the driver is gone")
+    }
+}
+
+fn threads(threads: usize) -> OpenOptions {
+    OpenOptions::default().with_threads(NonZeroUsize::new(threads).unwrap())
+}
+
+fn gpus() -> Registry {
+    Registry::builder().declared::<Gpu>().declared::<Reference>().declared::<bb_cpu::Cpu>().build()
+}
+
+#[test]
+fn a_device_is_an_instance_of_its_own_under_its_own_name() {
+    let registry = gpus();
+    let (any, one) = (registry.backend("gpu").unwrap(), registry.backend("gpu:1").unwrap());
+    assert_eq!((any.name(), one.name()), ("gpu", "gpu:1"));
+    assert_ne!(any.owner(), one.owner());
+    let on = one.typed::<Gpu>().unwrap();
+    assert_eq!(on.options.device.as_deref(), Some("1"));
+    // All ways to ask for it lead to the same instance.
+    let same = registry.backend_with("gpu", &OpenOptions::default().with_device("1")).unwrap();
+    assert_eq!(same.owner(), one.owner());
+    assert_eq!(registry.backend("gpu:1").unwrap().owner(), one.owner());
+    // What was saved for one device runs on another.
+    assert_eq!(any.runtime().abi_fingerprint(), one.runtime().abi_fingerprint());
+    let backends = Backends::new([any, one.clone()]);
+    assert_eq!(backends.named("gpu:1").unwrap().owner(), one.owner());
+}
+
+#[test]
+fn an_option_reaches_the_constructor_and_instances_are_shared_by_options() {
+    let registry = gpus();
+    let small = OpenOptions::default().with_memory(1 << 20);
+    let one = registry.backend_with("gpu:0", &small).unwrap();
+    assert_eq!(one.typed::<Gpu>().unwrap().options, small.clone().with_device("0"));
+    assert_eq!(registry.backend_with("gpu:0", &small).unwrap().owner(), one.owner());
+    assert_ne!(registry.backend("gpu:0").unwrap().owner(), one.owner());
+}
+
+#[test]
+fn an_option_that_the_backend_does_not_take_is_refused_before_it_is_opened() {
+    let registry = gpus();
+    let error = registry.backend_with("gpu", &threads(2)).unwrap_err();
+    assert!(matches!(error, Error::OpenOption { backend: "gpu", option: OpenOption::Threads, .. }));
+    assert_eq!(
+        error.to_string(),
+        "backend `gpu` does not take the option `threads`; it takes `device`, `memory`"
+    );
+    let error = registry.backend("reference:0").unwrap_err();
+    assert_eq!(error.to_string(), "backend `reference` does not take the option `device`; it takes none");
+    let error = registry.backend_with("cpu", &OpenOptions::default().with_memory(1)).unwrap_err();
+    assert_eq!(error.to_string(), "backend `cpu` does not take the option `memory`; it takes `threads`");
+    assert!(Runtime::<Reference>::open_with(&threads(1)).is_err());
+    let running = Registry::builder().running(Runtime::new(Reference)).build();
+    assert!(matches!(running.backend_with("reference", &threads(1)), Err(Error::OpenOption { .. })));
+}
+
+#[test]
+fn an_unknown_device_is_refused_with_those_that_are_there() {
+    let registry = gpus();
+    let error = registry.backend("gpu:7").unwrap_err();
+    assert_eq!(error.to_string(), r#"backend `gpu` has no device `7`; its devices are ["0", "1", "busy"]"#);
+    assert!(matches!(registry.backend("gpu:"), Err(Error::DeviceName { .. })));
+    let two = registry.backend_with("gpu:0", &OpenOptions::default().with_device("1")).unwrap_err();
+    assert!(matches!(two, Error::TwoDevices { .. }));
+    assert!(matches!(registry.backend("gpu:busy"), Err(Error::Unavailable { backend: "gpu", .. })));
+    assert!(matches!(registry.backend("npu:0"), Err(Error::UnknownBackend { name, .. }) if name == "npu:0"));
+}
+
+#[test]
+fn devices_are_listed_by_name_and_what_is_wrong_with_them_is_said() {
+    let listed = gpus().backends().unwrap();
+    let gpu = listed.iter().find(|l| l.name == "gpu").unwrap();
+    assert_eq!(gpu.options, Gpu::OPTIONS);
+    let devices = gpu.devices.as_ref().unwrap();
+    let described: Vec<_> = devices.iter().map(|d| (&*d.name, &*d.description)).collect();
+    assert_eq!(described, [("0", "the old one"), ("1", "the fast one"), ("busy", "")]);
+    let cpu = listed.iter().find(|l| l.name == "cpu").unwrap();
+    assert_eq!(cpu.options, [OpenOption::Threads]);
+    assert!(cpu.devices.as_ref().unwrap().is_empty());
+
+    let wrong = Registry::builder().declared::<Twins>().declared::<Spaced>().declared::<Lost>().build();
+    let listed = wrong.backends().unwrap();
+    let errors: Vec<_> = listed.iter().map(|l| l.devices.as_ref().unwrap_err()).collect();
+    // The backends themselves are available: nobody asked for a device.
+    assert!(listed.iter().all(|l| l.backend.is_ok()));
+    assert!(matches!(errors.first(), Some(Error::Unavailable { backend: "lost", .. })));
+    assert!(matches!(errors.get(1), Some(Error::DeviceName { backend: "spaced", .. })));
+    assert!(matches!(errors.get(2), Some(Error::DuplicateDevice { backend: "twins", .. })));
+    assert!(matches!(wrong.backend("twins:0"), Err(Error::DuplicateDevice { .. })));
+}
+
+#[test]
+fn the_cpu_backend_computes_on_as_many_threads_as_it_is_opened_with() {
+    let registry = gpus();
+    for count in [1, 3] {
+        let cpu = registry.backend_with("cpu", &threads(count)).unwrap();
+        assert_eq!(cpu.name(), "cpu");
+        assert_eq!(cpu.typed::<bb_cpu::Cpu>().unwrap().threads(), count);
+        let x = cpu.tensor(&[2], &[1f32, 2.0]).unwrap();
+        let y = cpu.add(&x, &x).unwrap().to_host(64).unwrap();
+        assert_eq!(y.as_slice::<f32>().unwrap(), [2.0, 4.0]);
+    }
+}
+
+#[test]
+fn a_backend_that_is_linked_but_not_bound_says_how_to_bind_it() {
+    let backends = Backends::new([BackendHandle::new(Runtime::new(Reference))]);
+    let error = backends.named("cpu").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "backend `cpu` is linked, but not bound here, where `reference` is bound: write \
+         `.backend(bb::backend(\"cpu\")?)` before `.ready()`"
+    );
+    let error = backends.named("gpu:1").unwrap_err();
+    assert!(matches!(error, Error::NotBound { name, .. } if name == "gpu:1"));
+    let error = Backends::default().default_backend().unwrap_err().to_string();
+    assert!(error.contains("`.backend(bb::backend(") && error.contains("`cpu`"), "{error}");
+    let built = Node::builder()
+        .model(
+            "m",
+            bb_tests::model::model(
+                &[("x", &[1])],
+                vec![bb_tests::model::node("Neg", &["x"], &["y"])],
+                &[("y", &[1])],
+            ),
+        )
+        .backend(BackendHandle::new(Runtime::new(Reference)))
+        .bind_op("Neg", "cpu")
+        .ready();
+    assert!(matches!(built, Err(Error::NotBound { name, bound }) if name == "cpu" && bound == ["reference"]));
+}
+
+#[test]
+fn an_unknown_backend_names_the_derive() {
+    let error = bb::backend("mine").unwrap_err().to_string();
+    assert!(error.contains("#[derive(bb::Backend)]") && error.contains("use bb_cpu as _;"), "{error}");
+    let error = Registry::builder().build().backend("mine").unwrap_err().to_string();
+    assert!(error.contains("none is linked") && error.contains("#[derive(bb::Backend)]"), "{error}");
+}

@@ -1,0 +1,15 @@
+//! A constructor that takes options, without saying which.
+
+#[derive(bb::Backend)]
+#[bb(open = Cpu::open)]
+struct Cpu;
+
+ui_tests::backend!(Cpu);
+
+impl Cpu {
+    fn open(_: &bb::OpenOptions) -> Cpu {
+        Cpu
+    }
+}
+
+fn main() {}
