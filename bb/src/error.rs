@@ -324,7 +324,7 @@ pub enum Error {
 
     /// Two linked backends have one name.
     #[error(
-        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`"
+        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone"
     )]
     DuplicateBackend {
         /// The name.

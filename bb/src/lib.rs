@@ -10,6 +10,7 @@ extern crate self as bb;
 mod call;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod conformance_macro;
 mod contract;
 pub mod cost;
 pub mod coverage;

@@ -11,7 +11,9 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn check(frame: Vec<u8>) {
+    let streamed = wire::read(&mut frame.as_slice(), 1 << 24);
     let Ok(tensor) = wire::decode(Bytes::from(frame)) else { return };
+    assert_eq!(streamed.expect("a whole frame is one on a stream, too").as_ref(), Some(&tensor));
     let again = wire::encode(&tensor).expect("what was read can be written");
     assert_eq!(wire::decode(again.into()).expect("what was written can be read"), tensor);
     let _ = tensor.summary().to_string();

@@ -69,7 +69,7 @@ macro_rules! computes {
     };
 }
 
-computes! { Gpu Twins Spaced Lost }
+computes! { Gpu Twins Spaced Lost Panics }
 
 /// A driver that lists two devices under one name.
 #[derive(bb::Backend)]
@@ -113,6 +113,17 @@ impl Lost {
 
     fn list() -> Result<Vec<Device>, Busy> {
         panic!("the driver is gone")
+    }
+}
+
+/// A constructor that panics.
+#[derive(bb::Backend)]
+#[bb(new = Panics::new)]
+struct Panics;
+
+impl Panics {
+    fn new() -> Panics {
+        panic!("no driver")
     }
 }
 
@@ -203,6 +214,26 @@ fn devices_are_listed_by_name_and_what_is_wrong_with_them_is_said() {
     assert!(matches!(errors.get(1), Some(Error::DeviceName { backend: "spaced", .. })));
     assert!(matches!(errors.get(2), Some(Error::DuplicateDevice { backend: "twins", .. })));
     assert!(matches!(wrong.backend("twins:0"), Err(Error::DuplicateDevice { .. })));
+}
+
+#[test]
+fn a_constructor_that_panics_leaves_a_backend_that_is_not_available() {
+    let registry = Registry::builder().declared::<Panics>().declared::<Reference>().build();
+    for _ in 0..2 {
+        let Err(Error::Unavailable { backend: "panics", source }) = registry.backend("panics") else {
+            panic!("it is available")
+        };
+        assert!(source.to_string().contains("no driver"), "{source}");
+    }
+    assert!(registry.backend("reference").is_ok());
+}
+
+#[test]
+fn two_versions_of_one_backend_are_told_apart() {
+    let old = bb::Registration { version: "0.0.9", ..bb::Registration::of::<Reference>() };
+    let registry = Registry::builder().declared::<Reference>().registration(old).build();
+    let error = registry.backend("reference").unwrap_err().to_string();
+    assert!(error.contains("`bb_reference::Reference 0.0.9`"), "{error}");
 }
 
 #[test]

@@ -86,6 +86,21 @@ fn a_value_from_the_wire_works_in_the_next_operation() {
 }
 
 #[test]
+fn values_travel_on_a_stream_between_backends() {
+    let mut pipe = Vec::new();
+    for elements in [[1f32, 2.0], [3.0, 4.0]] {
+        let on = device();
+        on.tensor(&[2], &elements).unwrap().write_frame(&mut pipe, bb::ir::wire::Checksum::All).unwrap();
+    }
+    let (on, mut end) = (reference(), pipe.as_slice());
+    let (a, b) = (on.read_frame(&mut end, 1 << 10).unwrap(), on.read_frame(&mut end, 1 << 10).unwrap());
+    assert_eq!(floats(&on.add(&a.unwrap(), &b.unwrap()).unwrap()), [4.0, 6.0]);
+    assert!(on.read_frame(&mut end, 1 << 10).unwrap().is_none());
+    let error = on.read_frame(&mut &pipe[..40], 1 << 10).unwrap_err();
+    assert!(matches!(error, Error::Ir(bb::ir::Error::FrameEnd { .. })));
+}
+
+#[test]
 fn a_kernel_error_keeps_its_source() {
     let handle = reference();
     let (a, b) = (handle.tensor(&[2], &[1f32, 2.0]).unwrap(), handle.tensor(&[3], &[1f32; 3]).unwrap());
@@ -196,7 +211,7 @@ fn two_backends_of_one_name_are_refused_with_both_paths() {
         assert_eq!(
             error.to_string(),
             "two backends are called `reference`: `one::Reference` and `two::Reference`; \
-             rename one with `#[bb(name = \"...\")]`"
+             rename one with `#[bb(name = \"...\")]`, or link one alone"
         );
     }
     assert!(registry.backends().is_err());

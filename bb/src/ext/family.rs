@@ -38,8 +38,7 @@ macro_rules! family_trait {
             )*
         }
 
-        /// Returns the family as a table for [`Extended`](crate::ext::Extended) and the bridge.
-        #[doc(hidden)]
+        /// Returns the family as a table for [`Extended`](crate::ext::Extended) and [`Runtime`](crate::Runtime).
         pub const fn table<B: $trait + ?Sized>() -> crate::ext::FamilyTable<B> {
             crate::ext::FamilyTable::new(
                 bb_ir::op::Family::$trait,

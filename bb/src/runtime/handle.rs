@@ -78,6 +78,20 @@ impl BackendHandle {
         self.runtime.materialize_from_wire(type_hash, bytes)
     }
 
+    /// Makes a tensor of the next frame on a stream; `None` where the stream ends before it.
+    ///
+    /// Units: `limit` counts the bytes of the whole frame.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read_frame`](bb_ir::wire::read_frame), what is wrong with the elements, or the backend's own.
+    pub fn read_frame(&self, from: &mut impl std::io::Read, limit: usize) -> Result<Option<Value>, Error> {
+        match bb_ir::wire::read_frame(from, limit)? {
+            Some(frame) => self.materialize_from_wire(frame.type_hash, frame.bytes).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Prepares a graph that will run more than once.
     ///
     /// # Errors

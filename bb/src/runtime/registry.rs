@@ -90,7 +90,7 @@ impl RegistryBuilder {
                 opening: Mutex::default(),
             })
             .collect();
-        slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path));
+        slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
         let duplicate = duplicate.into_iter().find(|[a, b]| a.name == b.name);
         Registry { slots, duplicate }
@@ -173,11 +173,14 @@ impl Registry {
     fn check(&self) -> Result<(), Error> {
         match self.duplicate {
             None => Ok(()),
-            Some([a, b]) => Err(Error::DuplicateBackend {
-                name: a.name.to_owned(),
-                first: a.path.to_owned(),
-                second: b.path.to_owned(),
-            }),
+            Some([a, b]) => {
+                // Two versions of one crate have one path.
+                let told = |of: Registration| match a.path == b.path {
+                    true => format!("{} {}", of.path, of.version),
+                    false => of.path.to_owned(),
+                };
+                Err(Error::DuplicateBackend { name: a.name.to_owned(), first: told(a), second: told(b) })
+            }
         }
     }
 }

@@ -65,9 +65,21 @@ impl<B: Declared> Runtime<B> {
 }
 
 impl<B: Backend + 'static> Runtime<B> {
-    /// Starts a backend that nothing declares, under a name.
+    /// Starts a backend that nothing declares, under a name, with the primitives alone.
+    ///
+    /// Methods of extension families that the backend has natively are not known here; see
+    /// [`with_families`](Self::with_families).
     pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, "", std::any::type_name::<B>(), &[])
+        Runtime::with_families(name, backend, &[])
+    }
+
+    /// Starts a backend that nothing declares, under a name, with families such as `bb::ext::nn::table()`.
+    pub fn with_families(
+        name: &'static str,
+        backend: B,
+        families: &'static [FamilyTable<B>],
+    ) -> Arc<Runtime<B>> {
+        Runtime::start(backend, name, "", std::any::type_name::<B>(), families)
     }
 
     fn start(

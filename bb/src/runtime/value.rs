@@ -2,6 +2,7 @@
 
 use super::Owner;
 use crate::{Error, SlotValue};
+use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
@@ -69,6 +70,15 @@ impl Value {
             return Err(too_large().into());
         }
         Ok(host)
+    }
+
+    /// Writes the tensor as a frame, by way of the host.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_host`](Self::to_host) and [`write()`](bb_ir::wire::write()).
+    pub fn write_frame(&self, to: &mut impl std::io::Write, checksum: Checksum) -> Result<(), Error> {
+        Ok(bb_ir::wire::write(to, &self.to_host(usize::MAX)?, checksum)?)
     }
 }
 
