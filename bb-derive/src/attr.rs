@@ -28,7 +28,7 @@ pub(crate) struct Options {
     pub(crate) open: Given<TypePath>,
     pub(crate) options: Given<Vec<Ident>>,
     pub(crate) devices: Given<TypePath>,
-    pub(crate) extensions: Vec<Ident>,
+    pub(crate) extensions: Given<Vec<Ident>>,
     pub(crate) instances: Given<Vec<Named>>,
 }
 
@@ -47,7 +47,7 @@ impl Options {
             open: Given::No,
             options: Given::No,
             devices: Given::No,
-            extensions: Vec::new(),
+            extensions: Given::No,
             instances: Given::No,
         };
         let mut seen = Vec::new();
@@ -94,7 +94,7 @@ impl Options {
                 given(&mut self.devices, duplicate, value(input, &key, "Self::devices", constructor, ctxt));
             }
             "extensions" => {
-                self.extensions.extend(list(input, &key, "(Nn, Llm)", family, ctxt).unwrap_or_default())
+                given(&mut self.extensions, duplicate, list(input, &key, "(Nn, Llm)", family, ctxt));
             }
             "instances" => {
                 let parsed =

@@ -41,7 +41,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let declared = quote_spanned!(at=> #here::Declared for #ty);
     let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
     let bb = located(&model.bb, at);
-    let named = quote_spanned!(at=> #bb::__families_named! { #ty });
+    let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
         #[automatically_derived]
         impl #declared {

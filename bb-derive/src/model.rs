@@ -21,6 +21,8 @@ pub(crate) struct Backend<'a> {
     pub(crate) options: Vec<Ident>,
     pub(crate) devices: Option<TypePath>,
     pub(crate) families: Vec<Ident>,
+    /// Whether `families` are all that the derive names: not if some were not understood.
+    pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
 }
 
@@ -63,9 +65,23 @@ impl<'a> Backend<'a> {
             Given::Yes(path) => path,
             Given::No | Given::Wrong => parse_quote!(::bb),
         };
-        let families = each_once(options.extensions, ctxt);
+        let all_families = !matches!(options.extensions, Given::Wrong);
+        let families = match options.extensions {
+            Given::Yes(families) => each_once(families, ctxt),
+            Given::No | Given::Wrong => Vec::new(),
+        };
         let instances = instances(input, options.name, options.instances, ctxt);
-        Backend { ident: &input.ident, bb, version, new, options: taken, devices, families, instances }
+        Backend {
+            ident: &input.ident,
+            bb,
+            version,
+            new,
+            options: taken,
+            devices,
+            families,
+            all_families,
+            instances,
+        }
     }
 }
 

@@ -39,6 +39,22 @@ pub fn one_node<B: Backend + ?Sized>(
         .collect()
 }
 
+/// The types of a backend, for the signatures that macros write inside its `impl`.
+///
+/// `Self::Tensor` there would ask for the supertraits of [`Backend`] once more, and a type that is not `Sync` would be
+/// reported for every method instead of once for the `impl`.
+pub trait Types {
+    /// The tensor.
+    type Tensor;
+    /// The error.
+    type Error;
+}
+
+impl<B: Backend + ?Sized> Types for B {
+    type Tensor = B::Tensor;
+    type Error = B::Error;
+}
+
 /// Runs a graph that a runtime hands over by the plan that it keeps, which consists of primitives; gives anything else
 /// back, which is such a plan's own graph, or what a caller without a runtime made.
 ///
@@ -80,7 +96,10 @@ macro_rules! forward_to_execute {
             &self,
             module: $crate::Module,
             options: &$crate::CompileOptions,
-        ) -> ::core::result::Result<::std::boxed::Box<dyn $crate::Executable<Self>>, Self::Error> {
+        ) -> ::core::result::Result<
+            ::std::boxed::Box<dyn $crate::Executable<Self>>,
+            <Self as $crate::__private::Types>::Error,
+        > {
             $crate::__private::compile_whole_graph(self, module, options)
         }
     };
@@ -161,11 +180,14 @@ macro_rules! __forward_execute {
         fn execute(
             &self,
             graph: &$crate::GraphProto,
-            inputs: ::std::collections::HashMap<::std::string::String, Self::Tensor>,
+            inputs: ::std::collections::HashMap<
+                ::std::string::String,
+                <Self as $crate::__private::Types>::Tensor,
+            >,
             attrs: $crate::BackendAttrs<'_>,
         ) -> ::core::result::Result<
-            ::std::collections::HashMap<::std::string::String, Self::Tensor>,
-            Self::Error,
+            ::std::collections::HashMap<::std::string::String, <Self as $crate::__private::Types>::Tensor>,
+            <Self as $crate::__private::Types>::Error,
         > {
             match $crate::__private::kept(self, graph, inputs, attrs) {
                 ::core::result::Result::Ok(ran) => ran,
@@ -173,6 +195,23 @@ macro_rules! __forward_execute {
             }
         }
     };
+}
+
+/// The Rust type of an operand that a macro forwards, by its kind in a row.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forwarded_input {
+    (Tensor) => { &<Self as $crate::__private::Types>::Tensor };
+    (Optional) => { ::core::option::Option<&<Self as $crate::__private::Types>::Tensor> };
+    (Tensors) => { &[&<Self as $crate::__private::Types>::Tensor] };
+}
+
+/// The Rust type of the result of what a macro forwards, by its kind in a row.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __forwarded_output {
+    (Tensor) => { <Self as $crate::__private::Types>::Tensor };
+    (Tensors) => { ::std::vec::Vec<<Self as $crate::__private::Types>::Tensor> };
 }
 
 #[doc(hidden)]
@@ -190,8 +229,8 @@ macro_rules! __forward_all {
 #[macro_export]
 macro_rules! __forward_one {
     ([$call:path] $name:ident $method:ident ($($input:ident : $kind:ident),*) ($($param:ident : $pkind:ident),*) $output:ident) => {
-        fn $method(&self $(, $input: $crate::__input_type!($kind))* $(, $param: $crate::__private::ir::param_type!($pkind))*)
-            -> ::core::result::Result<$crate::__output_type!($output), Self::Error> {
+        fn $method(&self $(, $input: $crate::__forwarded_input!($kind))* $(, $param: $crate::__private::ir::param_type!($pkind))*)
+            -> ::core::result::Result<$crate::__forwarded_output!($output), <Self as $crate::__private::Types>::Error> {
             let outputs = $call(
                 self,
                 $crate::Primitive::$name,

@@ -15,7 +15,7 @@ pub use backend::Backend;
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 #[doc(hidden)]
-pub use forward::{kept, one_node};
+pub use forward::{Types, kept, one_node};
 pub use tensor::{SlotValue, Tensor};
 
 /// The results of one operation; one is held without an allocation.

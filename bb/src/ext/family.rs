@@ -66,6 +66,7 @@ macro_rules! family_extended {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> crate::ext::Native<$enum> for crate::ext::Extended<'_, B> {
             const NATIVE: &'static [$enum] = &[];
         }
@@ -98,6 +99,7 @@ macro_rules! family_tracer {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::trace::Tracer {
             const NATIVE: &'static [$enum] = &[];
         }
