@@ -6,6 +6,7 @@ use bb_ir::TensorData;
 use bb_ir::proto::AttributeProto;
 
 /// An operand of a node.
+#[derive(Clone, Copy)]
 enum Operand {
     /// An `f32` input of these extents.
     Open(&'static str),
@@ -166,6 +167,45 @@ fn attention_of_onnx_runtime_has_a_cache_of_both() {
         vec![int("K", 64), int("N", 32)],
     );
     assert_eq!(bits, "f32[b, s, 32]");
+}
+
+#[test]
+fn what_optimisers_and_quantisers_write_has_types() {
+    let ours = |op: &str, operands: &[Operand], attributes| {
+        result(&format!("com.microsoft/{op}"), operands, attributes)
+    };
+    let conv = ours("FusedConv", &[Open("n 3 h w"), Open("8 3 3 3")], vec![ints("pads", &[1, 1, 1, 1])]);
+    assert_eq!(conv, "f32[n, 8, h, w]");
+    assert_eq!(ours("FusedGemm", &[Open("k m"), Open("k n")], vec![int("transA", 1)]), "f32[m, n]");
+    assert_eq!(ours("CDist", &[Open("a k"), Open("b k")], vec![]), "f32[a, b]");
+    let one = Open("");
+    let (bytes, zero) = (Typed(2, "m k"), Typed(2, ""));
+    let gemm = [bytes, one, zero, Typed(2, "n k"), one, zero, Left, one, zero];
+    assert_eq!(ours("QGemm", &gemm, vec![int("transB", 1)]), "u8[m, n]");
+    assert_eq!(ours("QGemm", &gemm[..6], vec![int("transB", 1)]), "f32[m, n]");
+    let conv = [Typed(2, "n h w 4"), one, zero, Typed(3, "8 4 1 1"), one, Typed(3, ""), one, zero];
+    assert_eq!(ours("QLinearConv", &conv, vec![int("channels_last", 1)]), "u8[n, h, w, 8]");
+    let pool = ours("NhwcMaxPool", &[Typed(2, "n 8 8 c")], vec![ints("kernel_shape", &[2, 2])]);
+    assert_eq!(pool, "u8[n, 7, 7, c]");
+    let mean = [Typed(2, "n c h w"), one, zero, one, zero];
+    assert_eq!(
+        ours("QLinearReduceMean", &mean, vec![ints("axes", &[2, -1]), int("keepdims", 0)]),
+        "u8[n, c]"
+    );
+    let table = [Typed(2, "1000 32"), Typed(7, "b s"), Open("1000 4")];
+    assert_eq!(ours("GatherBlockQuantized", &table, vec![int("bits", 4)]), "f32[b, s, 64]");
+    assert_eq!(ours("Tokenizer", &[Typed(8, "3")], vec![]), "string[3, ?]");
+    assert_eq!(ours("Tokenizer", &[Typed(8, "0")], vec![]), "string[0]");
+    assert_eq!(ours("MurmurHash3", &[Typed(8, "n 1")], vec![int("positive", 0)]), "i32[n, 1]");
+    assert_eq!(ours("ExpandDims", &[Open("a b"), Ints(&[1])], vec![]), "f32[a, 1, b]");
+    let crop = [Open("n c h w"), Open("r 4"), Typed(6, "r"), Ints(&[4, 5])];
+    assert_eq!(ours("CropAndResize", &crop, vec![]), "f32[r, c, 4, 5]");
+    let grown = [Open("n 2 h w"), Open("2 3 3 3"), Ints(&[1, 0, 1, 0])];
+    assert_eq!(ours("ConvTransposeWithDynamicPads", &grown, vec![]), "f32[n, 3, h, w + 2]");
+    let [y, place, count] = results("com.microsoft/Unique", &[Open("n")], vec![]);
+    assert_eq!((y.as_str(), place.as_str(), count.as_str()), ("f32[?]", "i64[n]", "i64[?]"));
+    let codes = [Open("b 64"), Typed(2, "1024"), Open("128")];
+    assert_eq!(ours("MatMulBnb4", &codes, vec![int("K", 64), int("N", 32)]), "f32[b, 32]");
 }
 
 #[test]

@@ -31,6 +31,7 @@ mod ml;
 mod movement;
 mod ngrams;
 mod normalize;
+mod pattern;
 mod picture;
 mod quant;
 mod random;

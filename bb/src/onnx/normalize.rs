@@ -220,8 +220,13 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
     }
 }
 
-/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed.
+/// `Gemm`.
 pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(plain_gemm(on, call)?))
+}
+
+/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed.
+pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
     let side = |index, name| -> Result<B::Tensor, B::Error> {
         let x = call.input(index)?;
         if x.rank() != 2 {
@@ -232,13 +237,13 @@ pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
     };
     let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
     let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, call.float_or("alpha", 1.0)?)?;
-    Ok(one(match call.optional(2) {
+    match call.optional(2) {
         Some(c) if c.rank() > 2 => {
-            return Err(call.wrong("operand 2", format!("has rank {}, expected at most 2", c.rank())).into());
+            Err(call.wrong("operand 2", format!("has rank {}, expected at most 2", c.rank())).into())
         }
-        Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?)?,
-        None => product,
-    }))
+        Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?),
+        None => Ok(product),
+    }
 }
 
 /// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.

@@ -173,7 +173,15 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 
 /// `QLinearConv`.
 pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let x = call.input(0)?;
+    Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
+}
+
+/// A convolution of a quantised operand in place of the call's first one.
+pub(super) fn plain_qlinear_conv<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
     let per_filter = |v: &B::Tensor, trailing: usize| -> Result<B::Tensor, B::Error> {
         if v.rank() == 0 || v.shape() == [1] {
             return on.reshape(v, &[]);
@@ -187,5 +195,5 @@ pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     let product = super::window::plain_conv(on, call, &a, &b, call.optional(8))?;
     let scale = on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, spatial)?)?;
     let (y_scale, y_zero) = (per_filter(call.input(6)?, 0)?, per_filter(call.input(7)?, 0)?);
-    Ok(one(requantized(on, &product, &scale, &y_scale, &y_zero)?))
+    requantized(on, &product, &scale, &y_scale, &y_zero)
 }

@@ -86,23 +86,27 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<Results<TensorData
 /// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
 pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
     let (x, axis) = along(call)?;
-    let sorted = call.flag("sorted", true)?;
+    unique_by(&x, axis, call.flag("sorted", true)?)
+}
+
+/// The results of `Unique`.
+pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<Results<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = x.iter_str().collect();
             grouped(&texts, x.shape(), axis, sorted, &|a, b| a.cmp(b))
         }
         DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, &u8::cmp),
-        DataType::C64 => complex::<f32>(&x, DataType::F32, axis, sorted)?,
-        DataType::C128 => complex::<f64>(&x, DataType::F64, axis, sorted)?,
-        dtype => by_dtype!(dtype, "Unique", numbers(&x, axis, sorted))?,
+        DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
+        DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
+        dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
     };
     let list = |list: &[usize]| {
         let list: Vec<i64> = list.iter().map(|&i| i as i64).collect();
         TensorData::new(&[list.len()], &list)
     };
     Ok(smallvec![
-        Some(taken(&x, axis, &groups.first)?),
+        Some(taken(x, axis, &groups.first)?),
         Some(list(&groups.first)?),
         Some(list(&groups.of)?),
         Some(list(&groups.count)?),

@@ -68,7 +68,17 @@ pub(super) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
 
 /// `Range`.
 pub(super) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    let (first, last, step) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    range_of(on, call, call.input(0)?, call.input(1)?, call.input(2)?)
+}
+
+/// Numbers from the first to before the last.
+pub(super) fn range_of<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    first: &B::Tensor,
+    last: &B::Tensor,
+    step: &B::Tensor,
+) -> Answer<B> {
     let dtype = first.dtype();
     if dtype == DataType::I64 {
         // Integers beyond 2^53 have no place in a float.

@@ -2,6 +2,7 @@
 
 use super::call::{Answer, Call, Results, one};
 use super::ml::texts;
+use super::pattern::{Classes, Pattern};
 use crate::ext::{HostBody, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
@@ -52,21 +53,13 @@ pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     Ok(on.on_host(&FULL_MATCH, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
 }
 
-fn bad_pattern(problem: String) -> Error {
-    Error::Operator { op: "RegexFullMatch".to_owned(), what: "pattern".to_owned(), problem }
-}
-
-#[cfg(not(feature = "regex"))]
-fn full_matches(_x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
-    Err(bad_pattern(format!("`{pattern}` needs the feature `regex` of `bb`")))
-}
-
-#[cfg(feature = "regex")]
 fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
-    // The group keeps alternatives of the pattern within the anchors.
-    let pattern =
-        regex::Regex::new(&format!(r"\A(?:{pattern})\z")).map_err(|e| bad_pattern(e.to_string()))?;
-    Ok(x.iter_str().map(|text| pattern.is_match(text)).collect())
+    let mut pattern = Pattern::new(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
+        op: "RegexFullMatch".to_owned(),
+        what: "pattern".to_owned(),
+        problem,
+    })?;
+    Ok(x.iter_str().map(|text| pattern.matches_all(text)).collect())
 }
 
 /// `StringNormalizer`: removes stop words, and changes the case of what stays.
@@ -127,18 +120,24 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, 
     // A negative number is no limit.
     let most = call.attributes().int("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let rows: Vec<Vec<&str>> = x.iter_str().map(|text| parts(text, delimiter, most)).collect();
+    let filled = filled(x.shape(), &rows, "")?;
+    let counts: Vec<i64> = rows.iter().map(|row| row.len() as i64).collect();
+    Ok(smallvec![Some(filled), Some(TensorData::new(x.shape(), &counts)?)])
+}
+
+/// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
+pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let shape: Vec<usize> = x.shape().iter().copied().chain([width]).collect();
+    let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
     // One long row makes all others as long.
     const MOST: usize = 1 << 28;
     if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
         let error = bb_ir::Error::TooLarge { dtype: DataType::String, shape: shape.into(), limit: MOST };
         return Err(error.into());
     }
-    let counts: Vec<i64> = rows.iter().map(|row| row.len() as i64).collect();
-    let filled: Vec<&str> = rows
+    let all: Vec<&str> = rows
         .iter()
-        .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n("", width - row.len())))
+        .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())))
         .collect();
-    Ok(smallvec![Some(TensorData::strings(&shape, &filled)?), Some(TensorData::new(x.shape(), &counts)?),])
+    Ok(TensorData::strings(&shape, &all)?)
 }

@@ -170,8 +170,18 @@ pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(one(plain_conv(on, call, &x, &w, None)?))
 }
 
-/// `ConvTranspose`: `output_shape` determines the paddings.
+/// `ConvTranspose`.
 pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    Ok(one(plain_conv_transpose(on, call, None, call.optional(2))?))
+}
+
+/// A transposed convolution with the call's attributes; `output_shape` determines the paddings, unless they are given.
+pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    given: Option<Vec<i64>>,
+    bias: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
     let (x, w) = (call.input(0)?, call.input(1)?);
     let kernel = filter_kernel(call, w)?;
     extents_in_reach(call, x)?;
@@ -190,7 +200,13 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         None if same => Some(x.shape().iter().skip(2).zip(&strides).map(|(&d, &s)| d as i64 * s).collect()),
         None => None,
     };
+    in_reach(call, "pads", given.as_deref().unwrap_or_default())?;
     let pads = match wanted {
+        _ if given.as_ref().is_some_and(|pads| pads.len() != 2 * n) => {
+            let count = given.map_or(0, |pads| pads.len());
+            return Err(call.wrong("pads", format!("has {count} numbers, expected {}", 2 * n)).into());
+        }
+        None if given.is_some() && padding == Padding::Given => given.unwrap_or_default(),
         None if padding == Padding::None => vec![0; 2 * n],
         None => numbers(call, "pads", 2 * n, 0)?,
         Some(wanted) => {
@@ -215,21 +231,31 @@ pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         }
     };
     let group = call.int_or("group", 1)?;
-    Ok(one(on.conv_transpose(x, w, call.optional(2), &strides, &pads, &dilations, &extra, group)?))
+    on.conv_transpose(x, w, bias, &strides, &pads, &dilations, &extra, group)
 }
 
 /// `MaxPool`, with the positions of the maxima where they are wanted.
 pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     let x = call.input(0)?;
-    let s = sliding(call, x, given_kernel(call)?)?;
-    let ceil = call.flag("ceil_mode", false)?;
-    let y = on.max_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil)?;
+    let y = plain_max_pool(on, call, x)?;
     if !call.wants(1) {
         return Ok(one(y));
     }
+    let s = sliding(call, x, given_kernel(call)?)?;
+    let ceil = call.flag("ceil_mode", false)?;
     let positions =
         max_pool_positions(on, x, &resolved(call, x, &s, ceil)?, call.flag("storage_order", false)?)?;
     Ok(smallvec![Some(y), Some(positions)])
+}
+
+/// The maxima of an operand that is not the call's own, with the call's attributes.
+pub(super) fn plain_max_pool<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let s = sliding(call, x, given_kernel(call)?)?;
+    on.max_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, call.flag("ceil_mode", false)?)
 }
 
 fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Result<Vec<Windows>, Error> {

@@ -206,7 +206,8 @@ pub(super) fn embedding(at: At<'_>) -> Option<Types> {
         let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
         Some(vec![batch.clone(), length.clone(), width.clone()])
     };
-    let y = tensor(at.dtype(2), shape());
+    let numbers = if at.node.op_type == "QEmbedLayerNormalization" { at.dtype(8) } else { at.dtype(2) };
+    let y = tensor(numbers, shape());
     let counts = at.dims(0).and_then(|ids| Some(vec![ids.first()?.clone()]));
     let lengths = tensor(if at.has(7) { at.dtype(7) } else { at.dtype(0) }, counts);
     Some(vec![y.clone(), lengths, y])

@@ -65,6 +65,19 @@ pub(super) fn reduce(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape)
 }
 
+/// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
+pub(super) fn qlinear_reduce(at: At<'_>) -> Option<Types> {
+    let reduced = |x: &[Dim]| {
+        let named = at.ints("axes").unwrap_or_default();
+        let axes = named.iter().map(|&a| axis(a, x.len())).collect::<Option<Vec<_>>>()?;
+        let gone = |i: usize| axes.is_empty() || axes.contains(&i);
+        let kept = at.int("keepdims", 1)? != 0;
+        let dims = x.iter().enumerate().filter(|(i, _)| kept || !gone(*i));
+        Some(dims.map(|(i, dim)| if gone(i) { Dim::Known(1) } else { dim.clone() }).collect())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(reduced))
+}
+
 pub(super) fn arg(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let axis = axis(at.int("axis", 0)?, x.len())?;

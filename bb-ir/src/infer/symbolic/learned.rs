@@ -127,6 +127,25 @@ pub(super) fn split_texts(at: At<'_>) -> Option<Types> {
     Some(vec![tensor(Some(DataType::String), parts), tensor(Some(DataType::I64), at.same())])
 }
 
+/// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
+pub(super) fn tokens(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        match x {
+            [Dim::Known(0)] => return Some(x.to_vec()),
+            [rows, _] if x.contains(&Dim::Known(0)) => return Some(vec![rows.clone(), Dim::Known(0)]),
+            _ => {}
+        }
+        x.iter().all(|dim| matches!(dim, Dim::Known(_))).then(|| [x, &[Dim::Unknown]].concat())
+    };
+    at.one(Some(DataType::String), at.dims(0).and_then(shape))
+}
+
+/// `MurmurHash3`: numbers of 32 bits.
+pub(super) fn hashes(at: At<'_>) -> Option<Types> {
+    let dtype = if at.int("positive", 1)? == 0 { DataType::I32 } else { DataType::U32 };
+    at.one(Some(dtype), at.same())
+}
+
 pub(super) fn joined_texts(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
 }
@@ -156,6 +175,17 @@ pub(super) fn unique(at: At<'_>) -> Option<Types> {
     };
     let counts = |extent| tensor(Some(DataType::I64), Some(vec![extent]));
     Some(vec![tensor(at.dtype(0), along), counts(Dim::Unknown), counts(all), counts(Dim::Unknown)])
+}
+
+/// `Unique` of ONNX Runtime: of a vector, without where each was first.
+pub(super) fn unique_in_order(at: At<'_>) -> Option<Types> {
+    let list = |dtype, shape| tensor(dtype, shape);
+    let open = Some(vec![Dim::Unknown]);
+    Some(vec![
+        list(at.dtype(0), open.clone()),
+        list(Some(DataType::I64), at.same()),
+        list(Some(DataType::I64), open),
+    ])
 }
 
 /// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
@@ -190,6 +220,29 @@ pub(super) fn matmul_n_bits(at: At<'_>) -> Option<Types> {
     let columns = extent(at.int("N", -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// `MatMulBnb4`: as wide as `N` says, or as `K` if the matrix is not transposed.
+pub(super) fn matmul_bnb4(at: At<'_>) -> Option<Types> {
+    let columns = extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// `GatherBlockQuantized`: entries of a table, whose last axis may hold several numbers in a byte.
+pub(super) fn gather_blocks(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let (data, indices) = (at.dims(0)?, at.dims(1)?);
+        let along = axis(at.int("gather_axis", 0)?, data.len())?;
+        let (before, after) = (data.get(..along)?, data.get(along + 1..)?);
+        let mut out = [before, indices, after].concat();
+        if at.dtype(0) == Some(DataType::U8) && !after.is_empty() {
+            let last = out.last_mut()?;
+            *last = super::dims::scaled(last, 8i64.checked_div(at.int("bits", 4)?)?);
+        }
+        Some(out)
+    };
+    at.one(at.dtype(2), shape())
 }
 
 /// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.

@@ -110,6 +110,19 @@ pub(super) fn gather_nd(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
+/// `ExpandDims`: a new dimension of one element.
+pub(super) fn expand_dims(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let mut out = x.to_vec();
+        match at.scalar(1) {
+            Some(at) => out.insert(axis(at, x.len() + 1)?, Dim::Known(1)),
+            None => out = vec![Dim::Unknown; x.len() + 1],
+        }
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = axis(at.int("axis", -1)?, x.len() + 1)?;

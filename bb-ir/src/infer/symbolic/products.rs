@@ -5,11 +5,32 @@ use super::rules;
 use crate::DataType;
 use crate::graph::Dim;
 
+/// The extents of the product of the operand 0 and another, either of which may be transposed.
+fn plain_gemm(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+    let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
+    let rows = if at.int("transA", 0)? == 0 { a } else { b };
+    let columns = if at.int("transB", 0)? == 0 { d } else { c };
+    Some(vec![rows.clone(), columns.clone()])
+}
+
 pub(super) fn gemm(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), plain_gemm(at, 1))
+}
+
+/// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
+pub(super) fn q_gemm(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.has(7), at.has(8)) {
+        (false, _) => at.dtype(1),
+        (true, true) => at.dtype(8),
+        (true, false) => at.dtype(0),
+    };
+    at.one(dtype, plain_gemm(at, 3))
+}
+
+/// `CDist`: a row for each of one matrix, a column for each of the other.
+pub(super) fn distances(at: At<'_>) -> Option<Types> {
     let shape = || {
-        let ([a, b], [c, d]) = (at.dims(0)?, at.dims(1)?) else { return None };
-        let rows = if at.int("transA", 0)? == 0 { a } else { b };
-        let columns = if at.int("transB", 0)? == 0 { d } else { c };
+        let ([rows, _], [columns, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some(vec![rows.clone(), columns.clone()])
     };
     at.one(at.dtype(0), shape())
@@ -31,6 +52,11 @@ pub(super) fn qlinear_matmul(at: At<'_>) -> Option<Types> {
 /// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
 pub(super) fn qlinear_elements(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
+}
+
+/// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
+pub(super) fn qlinear_where(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
 }
 
 pub(super) fn det(at: At<'_>) -> Option<Types> {

@@ -105,45 +105,50 @@ pub(super) fn global_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(whole))
 }
 
-/// Pooling that may have the channels last.
-fn last_or_second(at: At<'_>, pool: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Types> {
-    let shape = |x: &[Dim]| {
-        if at.int("channels_last", 0)? == 0 {
-            return pool(x);
-        }
-        let [n, spatial @ .., c] = x else { return None };
-        let y = pool(&[&[n.clone(), c.clone()], spatial].concat())?;
-        let [n, c, spatial @ ..] = y.as_slice() else { return None };
-        Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
-    };
-    at.one(at.dtype(0), at.dims(0).and_then(shape))
+/// What `f` makes of the extents with the channels second, which are last before and after.
+fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let [n, spatial @ .., c] = x else { return None };
+    let y = f(&[&[n.clone(), c.clone()], spatial].concat())?;
+    let [n, c, spatial @ ..] = y.as_slice() else { return None };
+    Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
+}
+
+/// What `f` makes of the extents, the channels of which may be last.
+fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let x = at.dims(0)?;
+    if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
 }
 
 pub(super) fn qlinear_pool(at: At<'_>) -> Option<Types> {
-    last_or_second(at, |x| pooled(at, x))
+    at.one(at.dtype(0), last_or_second(at, |x| pooled(at, x)))
 }
 
 pub(super) fn qlinear_global_pool(at: At<'_>) -> Option<Types> {
-    last_or_second(at, whole)
+    at.one(at.dtype(0), last_or_second(at, whole))
 }
 
-/// The extents of the convolution of the operand 0 with the kernels that are the operand `weights`.
-fn convolved(at: At<'_>, weights: usize) -> Option<Vec<Dim>> {
-    let [n, _, spatial @ ..] = at.dims(0)? else { return None };
+/// `NhwcMaxPool`: the channels last.
+pub(super) fn nhwc_pool(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| pooled(at, x))))
+}
+
+/// The extents of the convolution of `x` with the kernels that are the operand `weights`.
+fn convolved(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
+    let [n, _, spatial @ ..] = x else { return None };
     let [channels, _, kernel @ ..] = at.dims(weights)? else { return None };
     Some([&[n.clone(), channels.clone()], windows(at, spatial, kernel, false)?.as_slice()].concat())
 }
 
 pub(super) fn conv(at: At<'_>) -> Option<Types> {
-    at.one(at.dtype(0), convolved(at, 1))
+    at.one(at.dtype(0), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
 pub(super) fn conv_integer(at: At<'_>) -> Option<Types> {
-    at.one(Some(DataType::I32), convolved(at, 1))
+    at.one(Some(DataType::I32), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
 pub(super) fn qlinear_conv(at: At<'_>) -> Option<Types> {
-    at.one(at.dtype(7), convolved(at, 3))
+    at.one(at.dtype(7), last_or_second(at, |x| convolved(at, x, 3)))
 }
 
 /// What a transposed convolution makes of an extent.
@@ -187,8 +192,41 @@ pub(super) fn conv_transpose(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
+/// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
+pub(super) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, _, spatial @ ..] = at.dims(0)? else { return None };
+        let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
+        let rank = kernel.len();
+        let pads = if at.has(2) { at.list("pads", 2) } else { Some(vec![0; rank.checked_mul(2)?]) };
+        let more = at.ints("output_padding").map_or_else(|| vec![0; rank], <[i64]>::to_vec);
+        let spatial: Vec<Dim> = match pads {
+            Some(pads) if pads.len() == 2 * rank && more.len() == rank && spatial.len() == rank => {
+                let (before, after) = pads.split_at(rank);
+                let steps = steps(at, kernel)?.into_iter().zip(before.iter().zip(after));
+                let steps = steps.map(|(step, (&before, &after))| Step { before, after, ..step });
+                let lists = spatial.iter().zip(steps).zip(more);
+                lists.map(|((extent, step), more)| grown(at, extent, &step, more)).collect::<Option<_>>()?
+            }
+            _ => vec![Dim::Unknown; rank],
+        };
+        Some([&[n.clone(), scaled(channels, at.int("group", 1)?)], spatial.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `CropAndResize`: an image for each box, of a size that is operand 3.
+pub(super) fn crop_and_resize(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let size = at.extents(3).filter(|size| size.len() == 2).unwrap_or_else(|| vec![Dim::Unknown; 2]);
+        Some([&[count.clone(), channels.clone()], size.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
 pub(super) fn deform_conv(at: At<'_>) -> Option<Types> {
-    at.one(at.dtype(0), convolved(at, 1))
+    at.one(at.dtype(0), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
 /// `MaxUnpool`: the extents that are an operand, or those of which pooling makes the operand's.

@@ -6,16 +6,34 @@
 //! Source: the schemas of ONNX Runtime 1.31.
 
 mod attention;
+mod blocks;
+mod crop;
+mod distance;
+mod fused;
 mod group_query;
+mod hash;
+mod inverse;
+mod older;
 mod quantized;
+mod tokenizer;
 
 pub(super) use attention::{attention, multi_head_attention, q_attention, rotary_embedding};
+pub(super) use blocks::{gather_block_quantized, matmul_bnb4, matmul_n_bits};
+pub(super) use crop::crop_and_resize;
+pub(super) use distance::c_dist;
+pub(super) use fused::{fused_conv, fused_gemm, fused_matmul, fused_matmul_activation, transpose_matmul};
 pub(super) use group_query::group_query_attention;
-pub(super) use quantized::{
-    concat, dequantize, dynamic_quantize_lstm, dynamic_quantize_matmul, global_average_pool, leaky_relu,
-    matmul_integer_to_float, matmul_n_bits, qlinear_add, qlinear_average_pool, qlinear_mul, quantize,
-    sigmoid, softmax,
+pub(super) use hash::murmur_hash3;
+pub(super) use inverse::inverse;
+pub(super) use older::{
+    conv_transpose_with_dynamic_pads, expand_dims, gather_nd, grid_sample, pad, range, trilu, unique,
 };
+pub(super) use quantized::{
+    concat, conv, dequantize, dynamic_quantize_lstm, dynamic_quantize_matmul, global_average_pool,
+    leaky_relu, matmul_integer_to_float, nhwc_max_pool, q_gemm, qlinear_add, qlinear_average_pool,
+    qlinear_mul, quantize, reduce_mean, select, sigmoid, softmax,
+};
+pub(super) use tokenizer::tokenizer;
 
 use super::call::{Answer, Call, Results, one};
 use super::normalize as n;
@@ -50,26 +68,6 @@ fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
 /// `x`, and what is added to it if it is given.
 fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
     bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
-}
-
-/// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
-pub(super) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
-    let side = |index: usize, swapped: &str, batched: &str| -> Result<B::Tensor, B::Error> {
-        let x = call.input(index)?;
-        let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
-        if call.flag(batched, false)? && x.rank() > 2 {
-            // The first dimension goes before the last.
-            perm.get_mut(..x.rank() - 1).unwrap_or_default().rotate_left(1);
-        }
-        if let (true, [.., row, column]) = (call.flag(swapped, false)?, perm.as_mut_slice()) {
-            std::mem::swap(row, column);
-        }
-        if perm.is_sorted() { Ok(x.clone()) } else { on.transpose(x, &perm) }
-    };
-    let product = on.matmul(&side(0, "transA", "transBatchA")?, &side(1, "transB", "transBatchB")?)?;
-    let alpha = call.float_or("alpha", 1.0)?;
-    Ok(one(if alpha == 1.0 { product } else { on.mul(&product, &on.scalar_like(&product, alpha)?)? }))
 }
 
 /// `Gelu`.
@@ -166,23 +164,49 @@ fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
 /// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
 pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     only(call, &["epsilon", "mask_index_type"])?;
-    let (words, table) = (call.input(0)?, call.input(2)?);
+    let rows = |index: usize, ids: &B::Tensor| on.gather(call.input(index)?, ids, 0);
+    let scales = (call.input(5)?, call.input(6)?);
+    embedded(on, call, rows, scales, call.optional(8), call.input(2)?.dtype())
+}
+
+/// `QEmbedLayerNormalization`: likewise, of quantised tables.
+pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["epsilon"])?;
+    // The scale and the zero point of the operand.
+    let numbers = |index: usize, x: &B::Tensor| {
+        quantized::scaled(on, x, call.input(index + 6)?, call.optional(index + 11))
+    };
+    let rows = |index: usize, ids: &B::Tensor| numbers(index, &on.gather(call.input(index)?, ids, 0)?);
+    let (gamma, beta) = (numbers(5, call.input(5)?)?, numbers(6, call.input(6)?)?);
+    embedded(on, call, rows, (&gamma, &beta), None, DataType::F32)
+}
+
+/// Normalises the sum of what `rows` takes of the tables, which are the operands 2 to 4.
+fn embedded<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    rows: impl Fn(usize, &B::Tensor) -> Result<B::Tensor, B::Error>,
+    (gamma, beta): (&B::Tensor, &B::Tensor),
+    positions: Option<&B::Tensor>,
+    dtype: DataType,
+) -> Answer<B> {
+    let words = call.input(0)?;
     let &[batch, length] = words.shape() else {
         return Err(call.wrong("operand 0", format!("has rank {}, expected 2", words.rank())).into());
     };
-    let positions = match call.optional(8) {
-        Some(ids) => on.gather(call.input(3)?, ids, 0)?,
+    let positions = match positions {
+        Some(ids) => rows(3, ids)?,
         None => {
             let ids: Vec<i64> = (0..length as i64).collect();
-            on.gather(call.input(3)?, &on.host(&[length], &ids)?, 0)?
+            rows(3, &on.host(&[length], &ids)?)?
         }
     };
-    let mut sum = on.add(&on.gather(table, words, 0)?, &positions)?;
-    if let (Some(ids), Some(segments)) = (call.optional(1), call.optional(4)) {
-        sum = on.add(&sum, &on.gather(segments, ids, 0)?)?;
+    let mut sum = on.add(&rows(2, words)?, &positions)?;
+    if let (Some(ids), Some(_)) = (call.optional(1), call.optional(4)) {
+        sum = on.add(&sum, &rows(4, ids)?)?;
     }
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
-    let y = on.layer_normalization(&sum, call.input(5)?, Some(call.input(6)?), -1, epsilon)?;
+    let y = math::to(on, &on.layer_normalization(&sum, gamma, Some(beta), -1, epsilon)?, dtype)?;
     let lengths = match call.optional(7) {
         Some(mask) => on.reduce_sum(mask, &[1], false)?,
         None => on.zeros(&[batch], words.dtype())?,

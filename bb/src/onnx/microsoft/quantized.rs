@@ -4,12 +4,22 @@ use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Answer, Call, one};
 use crate::onnx::{quant, recurrent, window};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 
 /// The numbers that operand `index` stands for, by the scale and zero point after it.
 fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
-    let wide = math::to(on, &centred(on, call.input(index)?, call.optional(index + 2))?, DataType::F32)?;
-    on.mul(&wide, &on.reshape(call.input(index + 1)?, &[])?)
+    scaled(on, call.input(index)?, call.input(index + 1)?, call.optional(index + 2))
+}
+
+/// The numbers that `x` stands for, by one scale and zero point.
+pub(super) fn scaled<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+    zero: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let wide = math::to(on, &centred(on, x, zero)?, DataType::F32)?;
+    on.mul(&wide, &on.reshape(scale, &[])?)
 }
 
 /// Quantises to the scale and zero point at `index`, of the type `dtype`.
@@ -95,27 +105,34 @@ pub(in crate::onnx) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// The order of dimensions that has the channels second, if they are last, and the order back.
-fn channels<T: Tensor>(call: &Call<'_, T>, rank: usize) -> Result<Option<[Vec<i64>; 2]>, Error> {
-    if !call.flag("channels_last", false)? || rank < 3 {
-        return Ok(None);
-    }
-    let last = rank as i64 - 1;
+fn channels_last(rank: usize) -> [Vec<i64>; 2] {
+    let last = rank.max(2) as i64 - 1;
     let to = [0, last].into_iter().chain(1..last).collect();
     let back = std::iter::once(0).chain(2..=last).chain([1]).collect();
-    Ok(Some([to, back]))
+    [to, back]
+}
+
+/// Applies `f` to `x` with the channels second.
+fn channels_second<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if !call.flag("channels_last", false)? || x.rank() < 3 {
+        return f(x);
+    }
+    let [to, back] = channels_last(x.rank());
+    on.transpose(&f(&on.transpose(x, &to)?)?, &back)
 }
 
 /// Applies `pool` to the numbers of operand 0, the channels second.
 fn pooled<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-    pool: impl FnOnce(B::Tensor) -> Result<B::Tensor, B::Error>,
+    pool: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Answer<B> {
-    let x = numbers(on, call, 0)?;
-    let y = match channels(call, x.rank())? {
-        Some([to, back]) => on.transpose(&pool(on.transpose(&x, &to)?)?, &back)?,
-        None => pool(x)?,
-    };
+    let y = channels_second(on, call, &numbers(on, call, 0)?, pool)?;
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
@@ -128,13 +145,13 @@ pub(in crate::onnx) fn qlinear_average_pool<B: Ops + ?Sized>(
         call,
         &["ceil_mode", "pads", "auto_pad", "strides", "kernel_shape", "channels_last", "count_include_pad"],
     )?;
-    pooled(on, call, |x| window::plain_average_pool(on, call, &x))
+    pooled(on, call, |x| window::plain_average_pool(on, call, x))
 }
 
 /// `QLinearGlobalAveragePool`.
 pub(in crate::onnx) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     only(call, &["channels_last"])?;
-    pooled(on, call, |x| on.reduce_mean(&x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
+    pooled(on, call, |x| on.reduce_mean(x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
 }
 
 /// `QLinearConcat`: each operand comes with a scale and a zero point.
@@ -193,65 +210,6 @@ pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
     Ok(one(scaled_product(on, &a, &b, &scale, call.optional(6))?))
 }
 
-/// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
-pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
-    only(call, &["K", "N", "bits", "block_size", "accuracy_level"])?;
-    let extent = |name: &str| -> Result<usize, Error> {
-        let value = call.int(name)?;
-        let size = usize::try_from(value).ok().filter(|&n| (1..1 << 31).contains(&n));
-        size.ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number")))
-    };
-    let (inner, columns, block) = (extent("K")?, extent("N")?, extent("block_size")?);
-    let bits = call.int_or("bits", 4)?;
-    if !matches!(bits, 2 | 4 | 8) {
-        return Err(call.wrong("bits", format!("is {bits}, expected 2, 4 or 8")).into());
-    }
-    let (a, scales) = (call.input(0)?, call.input(2)?);
-    let blocks = inner.div_ceil(block);
-    let weights = unpacked(on, call.input(1)?, bits)?;
-    let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, blocks * block])?;
-    let weights = on.slice(&weights, &[0], &[inner as i64], &[1], &[])?;
-    // The block that each number belongs to: its own place's, or the one that operand 4 says.
-    let of_block = match call.optional(4) {
-        Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
-        None => on.host(&[inner], &(0..inner).map(|i| (i / block) as i64).collect::<Vec<_>>())?,
-    };
-    let spread = |x: &B::Tensor| {
-        on.gather(&math::to(on, &on.reshape(x, &[columns, blocks])?, DataType::F32)?, &of_block, 1)
-    };
-    let zeros = match call.optional(3) {
-        None => on.scalar_like(&weights, 2f64.powi(bits as i32 - 1))?,
-        Some(zeros) if zeros.dtype() == DataType::U8 => {
-            // Each row of zero points starts with a byte of its own.
-            let row = (blocks * bits as usize).div_ceil(8);
-            let rows = unpacked(on, &on.reshape(zeros, &[columns, row])?, bits)?;
-            spread(&on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?)?
-        }
-        Some(zeros) => spread(zeros)?,
-    };
-    let rows = on.mul(&on.sub(&weights, &zeros)?, &spread(scales)?)?;
-    let matrix = on.transpose(&rows, &[1, 0])?;
-    // Halves hold no weight of 8 bits exactly.
-    let wide = math::common(a.dtype(), DataType::F32);
-    let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
-    Ok(one(super::plus(on, &math::to(on, &product, a.dtype())?, call.optional(5))?))
-}
-
-/// The numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
-fn unpacked<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bits: i64) -> Result<B::Tensor, B::Error> {
-    let Some((&last, outer)) = x.shape().split_last().filter(|_| bits < 8) else { return Ok(x.clone()) };
-    let base = on.scalar_like(x, 2f64.powi(bits as i32))?;
-    let mut rest = on.unsqueeze(x, &[-1])?;
-    let mut parts = Vec::new();
-    for _ in 0..8 / bits {
-        let above = on.div(&rest, &base)?;
-        parts.push(on.sub(&rest, &on.mul(&above, &base)?)?);
-        rest = above;
-    }
-    let all = on.concat(&parts.iter().collect::<Vec<_>>(), -1)?;
-    on.reshape(&all, &[outer, &[last * parts.len()]].concat())
-}
-
 /// `QuantizeLinear`; without an axis, by one scale.
 pub(in crate::onnx) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     only(call, &["axis"])?;
@@ -262,4 +220,60 @@ pub(in crate::onnx) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 pub(in crate::onnx) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
     only(call, &["axis"])?;
     quant::dequantize(on, call)
+}
+
+/// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
+pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["transA", "transB", "alpha"])?;
+    let side = |index: usize, swapped: &str| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        if x.rank() != 2 {
+            let problem = format!("has rank {}, expected 2", x.rank());
+            return Err(call.wrong(&format!("operand {index}"), problem).into());
+        }
+        let x = if call.flag(swapped, false)? { on.transpose(x, &[1, 0])? } else { x.clone() };
+        centred(on, &x, call.optional(index + 2))
+    };
+    let product = on.matmul(&side(0, "transA")?, &side(3, "transB")?)?;
+    // The bias has the scale of the product.
+    let sum = super::plus(on, &product, call.optional(6))?;
+    let scale = on.mul(&on.reshape(call.input(1)?, &[])?, call.input(4)?)?;
+    let scale = on.mul(&scale, &on.scalar_like(&scale, call.float_or("alpha", 1.0)?)?)?;
+    let y = on.mul(&math::to(on, &sum, scale.dtype())?, &scale)?;
+    if call.optional(7).is_none() {
+        return Ok(one(y));
+    }
+    let dtype = call.optional(8).map_or(call.input(0)?.dtype(), Tensor::dtype);
+    quantized(on, call, &y, 7, dtype)
+}
+
+/// `QLinearConv`, whose channels may be last.
+pub(in crate::onnx) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
+    let x = call.input(0)?;
+    Ok(one(channels_second(on, call, x, |x| quant::plain_qlinear_conv(on, call, x))?))
+}
+
+/// `NhwcMaxPool`: the channels last.
+pub(in crate::onnx) fn nhwc_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"])?;
+    let x = call.input(0)?;
+    let [to, back] = channels_last(x.rank());
+    let y = window::plain_max_pool(on, call, &on.transpose(x, &to)?)?;
+    Ok(one(on.transpose(&y, &back)?))
+}
+
+/// `QLinearWhere`.
+pub(in crate::onnx) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &[])?;
+    let y = on.r#where(call.input(0)?, &numbers(on, call, 1)?, &numbers(on, call, 4)?)?;
+    quantized(on, call, &y, 7, call.input(1)?.dtype())
+}
+
+/// `QLinearReduceMean`.
+pub(in crate::onnx) fn reduce_mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["axes", "keepdims"])?;
+    let axes = call.ints("axes")?.unwrap_or_default();
+    let y = on.reduce_mean(&numbers(on, call, 0)?, axes, call.flag("keepdims", true)?)?;
+    quantized(on, call, &y, 3, call.input(0)?.dtype())
 }

@@ -6,7 +6,7 @@ use crate::onnx::Call;
 
 /// A function of single elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Activation {
+pub(in crate::onnx) enum Activation {
     Affine { alpha: f64, beta: f64 },
     Elu { alpha: f64 },
     HardSigmoid { alpha: f64, beta: f64 },
@@ -39,8 +39,18 @@ impl Activation {
         })
     }
 
+    /// Makes the function called `name`; parameters that are not given are the defaults.
+    pub(in crate::onnx) fn named(name: &str, alpha: Option<f32>, beta: Option<f32>) -> Option<Activation> {
+        let (alpha, beta) = (alpha.as_slice().iter(), beta.as_slice().iter());
+        Activation::new(name, &mut Parameters(alpha), &mut Parameters(beta))
+    }
+
     /// Applies the function.
-    pub(super) fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    pub(in crate::onnx) fn apply<B: Ops + ?Sized>(
+        self,
+        on: &B,
+        x: &B::Tensor,
+    ) -> Result<B::Tensor, B::Error> {
         let constant = |value| on.scalar_like(x, value);
         match self {
             Activation::Affine { alpha, beta } => on.add(&on.mul(x, &constant(alpha)?)?, &constant(beta)?),

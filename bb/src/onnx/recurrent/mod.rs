@@ -9,6 +9,7 @@ mod cell;
 use super::call::{Answer, Call, Results};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
+pub(super) use activation::Activation;
 use activation::activations;
 use cell::{Cell, Kind, State, Weights, parts};
 

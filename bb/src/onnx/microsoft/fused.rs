@@ -1,0 +1,150 @@
+//! Products and convolutions, and the function of their results that an optimiser put into them.
+
+use super::only;
+use crate::ext::{Ops, math};
+use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::recurrent::Activation;
+use crate::onnx::{normalize, window};
+use crate::{DataType, Error, Tensor};
+
+/// Applies the function called `name`; parameters that are not given are those of the operator of that name.
+fn activated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    name: &str,
+    params: [Option<f32>; 3],
+) -> Result<B::Tensor, B::Error> {
+    let [alpha, beta, gamma] = params;
+    let or = |given: Option<f32>, default: f64| given.map_or(default, f64::from);
+    math::widened(on, x, DataType::F32, |x| match name {
+        "Clip" => {
+            let bound = |limit: Option<f32>| limit.map(|v| on.scalar_like(x, v.into())).transpose();
+            on.clip(x, bound(alpha)?.as_ref(), bound(beta)?.as_ref())
+        }
+        "Selu" => {
+            let y = on.elu(x, or(alpha, 1.673_263_192_176_818_8))?;
+            on.mul(&y, &on.scalar_like(x, or(gamma, 1.050_701_022_148_132_3))?)
+        }
+        "HardSwish" => on.mul(x, &on.hard_sigmoid(x, or(alpha, 1.0 / 6.0), or(beta, 0.5))?),
+        _ => match Activation::named(name, alpha, beta) {
+            Some(function) => function.apply(on, x),
+            None => Err(call.wrong("activation", format!("is `{name}`, which names no activation")).into()),
+        },
+    })
+}
+
+/// Applies the function that the attributes `activation` and `activation_…` say, if there is one.
+fn by_attributes<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(x) };
+    if name == "Relu" {
+        // It is of integers, too.
+        return on.relu(&x);
+    }
+    let param = |name: &str| call.attributes().float(name).map_err(Error::from);
+    let params = [param("activation_alpha")?, param("activation_beta")?, param("activation_gamma")?];
+    activated(on, call, &x, name, params)
+}
+
+/// `FusedConv`: a convolution, what is added to it, and a function of the sum.
+pub(in crate::onnx) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(
+        call,
+        &[
+            "activation",
+            "activation_params",
+            "auto_pad",
+            "dilations",
+            "group",
+            "kernel_shape",
+            "pads",
+            "strides",
+        ],
+    )?;
+    let y = window::plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?;
+    let y = super::plus(on, &y, call.optional(3))?;
+    let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(one(y)) };
+    let params = call.floats("activation_params")?.unwrap_or_default();
+    let param = |index: usize| params.get(index).copied();
+    Ok(one(activated(on, call, &y, name, [param(0), param(1), param(2)])?))
+}
+
+/// `FusedGemm`: `Gemm`, and a function of its result.
+pub(in crate::onnx) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(
+        call,
+        &[
+            "activation",
+            "activation_alpha",
+            "activation_beta",
+            "activation_gamma",
+            "alpha",
+            "beta",
+            "transA",
+            "transB",
+        ],
+    )?;
+    Ok(one(by_attributes(on, call, normalize::plain_gemm(on, call)?)?))
+}
+
+/// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
+pub(in crate::onnx) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
+    Ok(one(product(on, call)?))
+}
+
+/// `TransposeMatMul`: likewise, but for batches.
+pub(in crate::onnx) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+    only(call, &["transA", "transB", "alpha"])?;
+    Ok(one(product(on, call)?))
+}
+
+/// `FusedMatMulActivation`: likewise, and a function of the product.
+pub(in crate::onnx) fn fused_matmul_activation<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> Answer<B> {
+    only(
+        call,
+        &[
+            "activation",
+            "activation_alpha",
+            "activation_axis",
+            "activation_beta",
+            "activation_gamma",
+            "alpha",
+            "transA",
+            "transB",
+            "transBatchA",
+            "transBatchB",
+        ],
+    )?;
+    let y = product(on, call)?;
+    if call.text("activation")? == Some("Softmax") {
+        return Ok(one(on.softmax(&y, call.int_or("activation_axis", -1)?)?));
+    }
+    Ok(one(by_attributes(on, call, y)?))
+}
+
+/// A scaled product with the call's attributes.
+fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+    let side = |index: usize, swapped: &str, batched: &str| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+        if call.flag(batched, false)? && x.rank() > 2 {
+            // The first dimension goes before the last.
+            perm.get_mut(..x.rank() - 1).unwrap_or_default().rotate_left(1);
+        }
+        if let (true, [.., row, column]) = (call.flag(swapped, false)?, perm.as_mut_slice()) {
+            std::mem::swap(row, column);
+        }
+        if perm.is_sorted() { Ok(x.clone()) } else { on.transpose(x, &perm) }
+    };
+    let product = on.matmul(&side(0, "transA", "transBatchA")?, &side(1, "transB", "transBatchB")?)?;
+    let alpha = call.float_or("alpha", 1.0)?;
+    if alpha == 1.0 { Ok(product) } else { on.mul(&product, &on.scalar_like(&product, alpha)?) }
+}
