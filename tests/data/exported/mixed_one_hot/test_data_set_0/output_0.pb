@@ -1,0 +1,1 @@
+02low2low2low2high2low2high2high2high2high2middle2high2middle2low2low2high2low2low2low2high2middle2high2high2high2low2low2low2middle2high2high2middle2middle2high2low2high2middle2low2middle2high2middle2middle2high2low2high2middle2middle2low2low2low

@@ -1,0 +1,2 @@
+2The cat sat on the mat.2A dog, a cat; and the mouse!2"Dogs chase cats & cats chase mice?2mat mat MAT the-cat2!An example of text: 3 words or 332naïve café déjà vu2the end2to be or not to be2a2snake_case and CamelCase2punctuation... everywhere!!2tabs	and
+lines2x y z2+the quick brown fox jumps over the lazy dog2422dog
