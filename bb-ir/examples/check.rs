@@ -2,7 +2,9 @@
 //!
 //! Folders are searched for `.onnx` files at any depth. Exit status 1 if a model was refused.
 
-use bb_ir::check::{CheckOptions, check, parse_model};
+use bb_ir::Limits;
+use bb_ir::check::{CheckOptions, check, load_model};
+use bb_ir::proto::ExternalData;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,8 +40,9 @@ fn find(path: &Path, models: &mut Vec<PathBuf>) {
 }
 
 fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
-    let options = CheckOptions { external_data: path.parent(), ..CheckOptions::default() };
-    let model = parse_model(std::fs::read(path)?.into(), &options.limits)?;
-    check(&model, &options)?;
+    let limits = Limits::default();
+    let model = load_model(path, &limits)?;
+    let data = ExternalData::of_model(path, &limits);
+    check(&model, &CheckOptions { limits, external_data: Some(&data) })?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! Why a tensor, a graph or a frame was refused.
 
-use crate::DataType;
+use crate::file::{FileKind, Format};
+use crate::{DataType, LimitInfo, Limits};
+use std::path::{Path, PathBuf};
 
 /// An error of any type, as the source of another.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -131,15 +133,26 @@ pub enum Error {
         op: &'static str,
     },
 
-    /// A tensor would have more elements or bytes than the limit, or than an address can count.
-    #[error("a tensor of {dtype} with extents {shape:?} is larger than the limit of {limit} bytes")]
+    /// A tensor would have more bytes than a limit allows, or more elements than an address can count.
+    #[error("a tensor of {dtype} with extents {shape:?} {}", too_large(*.limit, *.name))]
     TooLarge {
         /// The element type.
         dtype: DataType,
         /// The extents.
         shape: Box<[usize]>,
-        /// The limit in bytes.
+        /// The limit in bytes; at least `isize::MAX` where nothing but the address space limits.
         limit: usize,
+        /// The field of [`Limits`](crate::Limits) that sets the limit, if one does.
+        name: Option<&'static str>,
+    },
+
+    /// The system has no memory for what an operation needs.
+    #[error("`{op}`: no memory for {bytes} bytes")]
+    Memory {
+        /// The operation.
+        op: &'static str,
+        /// The bytes asked for.
+        bytes: usize,
     },
 
     /// A tensor's bytes do not match its element type and extents.
@@ -218,15 +231,85 @@ pub enum Error {
         source: prost::DecodeError,
     },
 
+    /// No limit has this name.
+    #[error(
+        "there is no limit `{name}`; those that there are, and their values unless told: {}",
+        limit_names()
+    )]
+    UnknownLimit {
+        /// The name.
+        name: String,
+    },
+
+    /// A limit cannot have this value.
+    #[error("the limit `{name}` cannot be `{value}`; expected {expected}")]
+    LimitValue {
+        /// The limit's name.
+        name: &'static str,
+        /// The value as it came.
+        value: String,
+        /// What a value looks like.
+        expected: &'static str,
+    },
+
+    /// There is no file of this path.
+    #[error("there is no file `{}`{}", .path.display(), missing_folder(.path, .missing))]
+    NoFile {
+        /// The path asked for.
+        path: PathBuf,
+        /// The first part of the path that does not exist.
+        missing: PathBuf,
+    },
+
+    /// A path leads to something that is no regular file.
+    #[error("`{}` is {kind}; expected a file{}", .path.display(), inside(.candidates))]
+    NotFile {
+        /// The path asked for.
+        path: PathBuf,
+        /// What it leads to.
+        kind: FileKind,
+        /// Models inside, if it is a folder.
+        candidates: Box<[PathBuf]>,
+    },
+
+    /// A file cannot be opened, read or mapped.
+    #[error("cannot read `{}`", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// The content of a file is not what it should be; the source says why.
+    #[error("`{}` cannot be loaded", .path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+
+    /// Bytes that should be an ONNX model are in another format.
+    #[error("expected an ONNX model, got {format}{}", .format.advice())]
+    Format {
+        /// The format.
+        format: Format,
+    },
+
     /// A model has no graph.
     #[error("the model has no graph")]
     NoGraph,
 
     /// A model asks for more than the limits allow.
-    #[error("{what}: at most {limit} allowed, got {got}")]
+    #[error("{what}: at most {limit} allowed{}, got {got}", by_limit(*.name))]
     Limit {
         /// What is bounded.
         what: &'static str,
+        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if nothing can change it.
+        name: Option<&'static str>,
         /// The limit.
         limit: usize,
         /// How many came, or were about to.
@@ -511,10 +594,47 @@ pub enum Error {
         location: String,
     },
 
-    /// A location of external data is no regular file below the model's folder.
-    #[error("external data `{location}` is no regular file below the model's folder")]
+    /// A location of external data leads out of the folders in which it may lie.
+    #[error(
+        "external data `{location}` leads to `{}`, which is in no folder that is allowed: {}; \
+         the limit `external_folders` allows others",
+        .resolved.display(), paths(.allowed)
+    )]
     ExternalPath {
-        /// The location as it came.
+        /// The location as it came, cut to 256 characters.
+        location: String,
+        /// What it leads to.
+        resolved: PathBuf,
+        /// The folders that are allowed, each with all that is below it.
+        allowed: Box<[PathBuf]>,
+    },
+
+    /// A location of external data leads to something that is no regular file.
+    #[error("external data `{location}` leads to `{}`, which is {kind}; expected a file", .resolved.display())]
+    ExternalKind {
+        /// The location as it came, cut to 256 characters.
+        location: String,
+        /// What it leads to.
+        resolved: PathBuf,
+        /// What that is.
+        kind: FileKind,
+    },
+
+    /// There is no file at a location of external data.
+    #[error("external data `{location}` does not exist in {}{}", paths(.folders), other_case(.similar))]
+    ExternalMissing {
+        /// The location as it came, cut to 256 characters.
+        location: String,
+        /// The folders that were looked in.
+        folders: Box<[PathBuf]>,
+        /// A file there whose name differs in the case of letters only.
+        similar: Option<Box<str>>,
+    },
+
+    /// External data was replaced by something else while it was opened.
+    #[error("external data `{location}` was replaced by something else while it was opened")]
+    ExternalReplaced {
+        /// The location as it came, cut to 256 characters.
         location: String,
     },
 
@@ -711,4 +831,43 @@ fn declared(hash: u64) -> String {
         Some(dtype) => format!("`{}`", crate::wire::type_name(dtype)),
         None => format!("a type that is not declared here (hash {hash:#018x})"),
     }
+}
+
+/// What is wrong with a tensor's size in words.
+fn too_large(limit: usize, name: Option<&str>) -> String {
+    if limit >= isize::MAX as usize {
+        return "has more elements than an address can count".to_owned();
+    }
+    format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
+}
+
+/// The limit's name in words, if it has one.
+fn by_limit(name: Option<&str>) -> String {
+    name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
+}
+
+fn limit_names() -> String {
+    let text = |limit: &LimitInfo| match limit.default() {
+        default if default.is_empty() => format!("`{}`", limit.name),
+        default => format!("`{}` ({default})", limit.name),
+    };
+    Limits::all().iter().map(text).collect::<Vec<_>>().join(", ")
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    let names: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    names.join(", ")
+}
+
+/// Says which folder on the way to a file is missing, if one is.
+fn missing_folder(path: &Path, missing: &Path) -> String {
+    if path == missing { String::new() } else { format!(": there is no folder `{}`", missing.display()) }
+}
+
+fn inside(models: &[PathBuf]) -> String {
+    if models.is_empty() { String::new() } else { format!(", such as {} inside", paths(models)) }
+}
+
+fn other_case(similar: &Option<Box<str>>) -> String {
+    similar.as_ref().map(|name| format!("; there is `{name}`, in other letters")).unwrap_or_default()
 }

@@ -7,9 +7,11 @@ pub mod check;
 pub mod convert;
 mod dtype;
 mod error;
+pub mod file;
 pub mod graph;
 pub mod infer;
 mod limits;
+pub mod memory;
 mod nearest;
 pub mod op;
 pub mod opset;
@@ -20,10 +22,10 @@ pub mod wire;
 
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error};
-pub use limits::Limits;
+pub use limits::{FileAccess, LimitInfo, Limits};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, Strings, Summary, TensorData, element_count, unpack_into};
+pub use tensor::{ALIGNMENT, Strings, StringsBuilder, Summary, TensorData, element_count, unpack_into};
 
 /// Re-exported so that callers name the same versions.
 pub use half::{bf16, f16};

@@ -60,7 +60,7 @@ fn every_pair_of_number_types_converts_as_the_reference_does() {
         let (from, to, src, want) = (dtype(from), dtype(to), bytes(src), bytes(want));
         // ml_dtypes has no sign above the bits of an element.
         let src = if from.is_sub_byte() {
-            TensorData::pack(from, &[src.len()], &src).unwrap().unpacked().into_owned()
+            TensorData::pack(from, &[src.len()], &src).unwrap().unpacked().unwrap().into_owned()
         } else {
             src
         };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::check::{CheckOptions, check, parse_model};
+use bb_ir::proto::ExternalData;
 use bb_ir::{Error, Limits};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,7 +14,8 @@ fn folder() -> PathBuf {
 
 fn outcome(file: &str, external_data: Option<&Path>) -> Result<(), Error> {
     let bytes = std::fs::read(folder().join(file)).unwrap();
-    let options = CheckOptions { external_data, ..CheckOptions::default() };
+    let data = external_data.map(|folder| ExternalData::in_folder(folder, &Limits::default()));
+    let options = CheckOptions { external_data: data.as_ref(), ..CheckOptions::default() };
     let model = parse_model(bytes.into(), &options.limits)?;
     check(&model, &options).map(drop)
 }

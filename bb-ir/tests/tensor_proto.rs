@@ -1,8 +1,9 @@
 //! Tensors in models: every encoding is read, and every malformed one is an error that says why.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb_ir::file::FileKind;
 use bb_ir::proto::{ExternalData, SparseTensorProto, StringStringEntryProto, TensorProto};
-use bb_ir::{DataType, Error, TensorData, bf16, f16};
+use bb_ir::{DataType, Error, Limits, TensorData, bf16, f16};
 use num_complex::Complex;
 use prost::Message;
 
@@ -200,12 +201,12 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     std::fs::write(base.join("secret"), [0u8; 8]).unwrap();
     let elements: Vec<u8> = [0f32, 1.5, 2.5].iter().flat_map(|v| v.to_le_bytes()).collect();
     std::fs::write(folder.join("sub/data.bin"), &elements).unwrap();
-    let data = ExternalData::new(&folder).unwrap();
+    let data = ExternalData::in_folder(&folder, &Limits::default());
     let read = |entries: &[(&str, &str)], dims: &[i64]| match TensorData::from_proto_in(
         &external(entries, dims),
         &data,
     ) {
-        Ok(t) => Ok(t.as_slice::<f32>().unwrap().to_vec()),
+        Ok(t) => t.as_slice::<f32>().map(<[f32]>::to_vec),
         Err(Error::InTensor { source, .. }) => Err(*source),
         Err(other) => panic!("{other:?}"),
     };
@@ -226,10 +227,29 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     assert!(matches!(read(&[at, at], &[2]), Err(Error::ExternalKey { .. })));
     let digest = "c6b44d0d54ed1bd0e1f3ef2aabd2f3d7d30a7bb2";
     assert!(matches!(read(&[at, ("checksum", digest)], &[3]), Err(Error::ExternalChecksum { .. })));
-    for outside in ["", "../secret", "/etc/passwd", "sub/../../secret", "sub", "."] {
-        assert!(matches!(read(&[("location", outside)], &[2]), Err(Error::ExternalPath { .. })), "{outside}");
+    for outside in ["../secret", "/etc/passwd", "sub/../../secret", "absent/../../secret"] {
+        let refused = read(&[("location", outside)], &[2]);
+        assert!(matches!(refused, Err(Error::ExternalPath { .. })), "{outside}: {refused:?}");
     }
-    assert!(matches!(read(&[("location", "absent")], &[2]), Err(Error::ExternalIo { .. })));
+    for inside in ["sub/../sub/data.bin", "absent/../sub/data.bin", "./sub//data.bin"] {
+        assert_eq!(read(&[("location", inside)], &[3]).unwrap(), [0.0, 1.5, 2.5], "{inside}");
+    }
+    for no_file in ["", "sub", "."] {
+        let refused = read(&[("location", no_file)], &[2]);
+        assert!(matches!(refused, Err(Error::ExternalKind { kind: FileKind::Folder, .. })), "{no_file}");
+    }
+    assert!(matches!(
+        read(&[("location", "absent")], &[2]),
+        Err(Error::ExternalMissing { similar: None, .. })
+    ));
+    match read(&[("location", "sub/Data.BIN")], &[2]) {
+        Err(Error::ExternalMissing { similar: Some(name), .. }) => assert_eq!(&*name, "data.bin"),
+        // Some systems do not tell the case of letters.
+        other => assert_eq!(other.unwrap(), [0.0, 1.5]),
+    }
+    let long = "x".repeat(1 << 20);
+    let refused = read(&[("location", &long)], &[2]).unwrap_err();
+    assert!(refused.to_string().len() < 1000);
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink(base.join("secret"), folder.join("link")).unwrap();

@@ -11,16 +11,6 @@ pub enum Error {
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 
-    /// A file could not be read.
-    #[error("cannot read `{}`", .path.display())]
-    File {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
-    },
-
     /// A kernel failed.
     #[error("backend `{backend}` failed in `{op}`")]
     Kernel {

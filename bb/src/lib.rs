@@ -48,5 +48,10 @@ pub use runtime::{
 };
 pub use trace::trace;
 
+/// The program of the page about limits, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/limits.md")]
+mod limits_page {}
+
 #[doc(hidden)]
 pub mod __private;

@@ -52,9 +52,6 @@ pub(crate) enum Error {
     #[error("the extent `{name}` is {first} and {second}")]
     Contradiction { name: String, first: String, second: String },
 
-    #[error("no limit is called `{name}`; those that there are, and their values unless told: {known}")]
-    UnknownLimit { name: String, known: String },
-
     #[error(
         "several backends are linked, and none is called `cpu`: choose one of {linked} with --backend NAME"
     )]

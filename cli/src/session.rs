@@ -43,42 +43,16 @@ pub(crate) fn load(options: &args::Model) -> Result<Module> {
     Ok(Module::load(&options.model, &limits(options)?)?)
 }
 
-/// Reads the limits of a model.
+/// Reads the limits that the options set.
 pub(crate) fn limits(options: &args::Model) -> Result<Limits> {
     let mut limits = Limits::default();
-    let mut compile = CompileOptions::default();
-    options.limits.iter().try_for_each(|limit| set(limit, &mut limits, &mut compile))?;
+    options.limits.iter().try_for_each(|limit| limits.set(&limit.name, &limit.value))?;
     Ok(limits)
 }
 
 /// Reads the limits of a run.
 pub(crate) fn compile_options(options: &args::Model) -> Result<CompileOptions> {
-    let mut limits = Limits::default();
-    let mut compile = CompileOptions::default();
-    options.limits.iter().try_for_each(|limit| set(limit, &mut limits, &mut compile))?;
-    Ok(compile)
-}
-
-fn set(limit: &args::Limit, limits: &mut Limits, compile: &mut CompileOptions) -> Result<()> {
-    let mut places = [
-        ("model_bytes", &mut limits.model_bytes),
-        ("nodes", &mut limits.nodes),
-        ("nesting", &mut limits.nesting),
-        ("tensor_elements", &mut limits.tensor_elements),
-        ("tensor_bytes", &mut limits.tensor_bytes),
-        ("total_tensor_bytes", &mut limits.total_tensor_bytes),
-        ("sparse_bytes", &mut limits.sparse_bytes),
-        ("name_bytes", &mut limits.name_bytes),
-        ("total_text_bytes", &mut limits.total_text_bytes),
-        ("value_bytes", &mut compile.value_bytes),
-        ("rounds", &mut compile.rounds),
-    ];
-    if let Some((_, place)) = places.iter_mut().find(|(name, _)| *name == limit.name) {
-        **place = limit.value;
-        return Ok(());
-    }
-    let known: Vec<String> = places.iter().map(|(name, place)| format!("`{name}` ({place})")).collect();
-    Err(Error::UnknownLimit { name: limit.name.clone(), known: known.join(", ") })
+    Ok(CompileOptions::default().within(&limits(options)?))
 }
 
 /// Returns the backend of that name; without a name, the one that commands take unless told.

@@ -47,27 +47,27 @@ pub(crate) fn div(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 
 pub(crate) fn neg(x: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Neg, &[x.dtype()], &[])?;
-    numbers!("neg", dtype, T => Ok(Tensor::new(dtype, unary(x.array(dtype)?, |&x: &T| x.negated()))))
+    numbers!("neg", dtype, T => Ok(Tensor::new(dtype, unary("neg", x.array(dtype)?, |&x: &T| x.negated())?)))
 }
 
 pub(crate) fn abs(x: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Abs, &[x.dtype()], &[])?;
-    numbers!("abs", dtype, T => Ok(Tensor::new(dtype, unary(x.array(dtype)?, |&x: &T| x.magnitude()))))
+    numbers!("abs", dtype, T => Ok(Tensor::new(dtype, unary("abs", x.array(dtype)?, |&x: &T| x.magnitude())?)))
 }
 
 pub(crate) fn sqrt(x: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Sqrt, &[x.dtype()], &[])?;
-    floats!("sqrt", dtype, T => Ok(Tensor::new(dtype, unary(x.array(dtype)?, |&x: &T| x.root()))))
+    floats!("sqrt", dtype, T => Ok(Tensor::new(dtype, unary("sqrt", x.array(dtype)?, |&x: &T| x.root())?)))
 }
 
 pub(crate) fn exp(x: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Exp, &[x.dtype()], &[])?;
-    floats!("exp", dtype, T => Ok(Tensor::new(dtype, unary(x.array(dtype)?, |&x: &T| x.exponential()))))
+    floats!("exp", dtype, T => Ok(Tensor::new(dtype, unary("exp", x.array(dtype)?, |&x: &T| x.exponential())?)))
 }
 
 pub(crate) fn log(x: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Log, &[x.dtype()], &[])?;
-    floats!("log", dtype, T => Ok(Tensor::new(dtype, unary(x.array(dtype)?, |&x: &T| x.logarithm()))))
+    floats!("log", dtype, T => Ok(Tensor::new(dtype, unary("log", x.array(dtype)?, |&x: &T| x.logarithm())?)))
 }
 
 /// Integers to integers stay integers; all else is computed in `f64` and cast to the type of `a`.

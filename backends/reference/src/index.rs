@@ -1,26 +1,42 @@
 //! `gather`.
 
+use crate::tensor::blank;
 use crate::{Error, Tensor};
-use bb::ir::{Error as IrError, infer};
+use bb::ir::{Error as IrError, Shape, infer, memory};
 use bb::{DataType, Primitive, Tensor as _};
 use ndarray::{Axis, IxDyn};
 
 pub(crate) fn gather(data: &Tensor, indices: &Tensor, axis: i64) -> Result<Tensor, Error> {
-    infer::dtype(Primitive::Gather, &[data.dtype(), indices.dtype()], &[])?;
+    let dtype = data.dtype();
+    infer::dtype(Primitive::Gather, &[dtype, indices.dtype()], &[])?;
     let joined = infer::gather(data.shape(), indices.shape(), axis)?;
     let axis = joined.axis.get();
     let extent = data.shape().get(axis).copied().unwrap_or(0);
     let resolve = |index: i64| position(index, extent);
-    let indices: Result<Vec<usize>, IrError> = match indices.dtype() {
-        DataType::I32 => indices.array::<i32>(DataType::I32)?.iter().map(|&i| resolve(i.into())).collect(),
-        _ => indices.array::<i64>(DataType::I64)?.iter().map(|&i| resolve(i)).collect(),
+    let indices: Vec<usize> = match indices.dtype() {
+        DataType::I32 => {
+            let indices = indices.array::<i32>(DataType::I32)?;
+            memory::try_collected("gather", indices.iter().map(|&i| resolve(i.into())))?
+        }
+        _ => {
+            let indices = indices.array::<i64>(DataType::I64)?;
+            memory::try_collected("gather", indices.iter().map(|&i| resolve(i)))?
+        }
     };
-    let indices = indices?;
-    any!("gather", data.dtype(), T => {
-        let chosen = data.array::<T>(data.dtype())?.select(Axis(axis), &indices);
+    // With the indices along one axis, an entry of the result is an entry of the operand.
+    let mut along: Shape = data.shape().into();
+    if let Some(extent) = along.get_mut(axis) {
+        *extent = indices.len();
+    }
+    any!("gather", dtype, T => {
+        let data = data.array::<T>(dtype)?;
+        let mut chosen = blank("gather", &along)?;
+        for (mut entry, &index) in chosen.axis_iter_mut(Axis(axis)).zip(&indices) {
+            entry.assign(&data.index_axis(Axis(axis), index));
+        }
         let shaped = chosen.into_shape_clone(IxDyn(&joined.shape));
         let array = shaped.map_err(|source| Error::Extents { shape: joined.shape.as_slice().into(), source })?;
-        Ok(Tensor::new(data.dtype(), array.into_shared()))
+        Ok(Tensor::new(dtype, array.into_shared()))
     })
 }
 

@@ -2,22 +2,27 @@
 
 use crate::cast::cast;
 use crate::number::Integer;
-use crate::tensor::{Array, array};
+use crate::tensor::{Array, Held, array};
 use crate::{Error, Tensor};
-use bb::ir::infer;
+use bb::ir::{element_count, infer, memory};
 use bb::{DataType, Primitive, RoundMode, Tensor as _};
-use ndarray::{Array2, ArrayView2, ArrayViewD, Axis, Dimension as _, IxDyn};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, ShapeError};
 
 /// Multiplies matrices; those of `f16` and `bf16` in `f32`, rounded once.
 pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::MatMul, &[a.dtype(), b.dtype()], &[])?;
     match dtype {
         DataType::F32 => {
-            let product = batched::<f32>(a.array(dtype)?, b.array(dtype)?, |a, b| a.dot(&b))?;
+            let product = batched::<f32>(a.array(dtype)?, b.array(dtype)?, |a, b, mut y| {
+                general_mat_mul(1.0, &a, &b, 0.0, &mut y);
+            })?;
             Ok(Tensor::new(dtype, product))
         }
         DataType::F64 => {
-            let product = batched::<f64>(a.array(dtype)?, b.array(dtype)?, |a, b| a.dot(&b))?;
+            let product = batched::<f64>(a.array(dtype)?, b.array(dtype)?, |a, b, mut y| {
+                general_mat_mul(1.0, &a, &b, 0.0, &mut y);
+            })?;
             Ok(Tensor::new(dtype, product))
         }
         DataType::F16 | DataType::BF16 => {
@@ -32,10 +37,10 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
 }
 
 /// Multiplies each matrix of `a` with the one of `b` that it meets when the leading extents broadcast.
-fn batched<T: Copy>(
+fn batched<T: Held>(
     a: &Array<T>,
     b: &Array<T>,
-    product: impl Fn(ArrayView2<'_, T>, ArrayView2<'_, T>) -> Array2<T>,
+    multiply: impl Fn(ArrayView2<'_, T>, ArrayView2<'_, T>, ArrayViewMut2<'_, T>),
 ) -> Result<Array<T>, Error> {
     let extents = infer::matmul(a.shape(), b.shape())?;
     // A vector is a matrix of one row (`a`) or one column (`b`).
@@ -43,8 +48,26 @@ fn batched<T: Copy>(
     let b = if b.ndim() == 1 { b.view().insert_axis(Axis(1)) } else { b.view() };
     let batch = &extents.batch[..];
     let (a, b) = (matrices(&a, batch)?, matrices(&b, batch)?);
-    let products = a.iter().zip(&b).flat_map(|(a, b)| product(*a, *b));
-    array(&extents.shape, products.collect())
+    let mut products = memory::filled("matmul", T::blank(), element_count(&extents.shape).unwrap_or(0))?;
+    for ((a, b), product) in a.iter().zip(&b).zip(matrices_of(&mut products, &a, &b)) {
+        multiply(
+            *a,
+            *b,
+            product.map_err(|source| Error::Extents { shape: extents.shape.as_slice().into(), source })?,
+        );
+    }
+    array(&extents.shape, products)
+}
+
+/// Cuts the elements of all products into matrices; each product of nothing is one that has no elements.
+fn matrices_of<'y, T>(
+    products: &'y mut [T],
+    a: &[ArrayView2<'_, T>],
+    b: &[ArrayView2<'_, T>],
+) -> impl Iterator<Item = Result<ArrayViewMut2<'y, T>, ShapeError>> {
+    let rows = a.first().map_or(0, |a| a.nrows());
+    let columns = b.first().map_or(0, |b| b.ncols());
+    products.chunks_mut((rows * columns).max(1)).map(move |y| ArrayViewMut2::from_shape((rows, columns), y))
 }
 
 /// Lists the matrices that the last two dimensions hold, once for each index of `batch`.
@@ -56,22 +79,22 @@ fn matrices<'a, T>(x: &'a ArrayViewD<'a, T>, batch: &[usize]) -> Result<Vec<Arra
     let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
     let failed = |source| Error::Extents { shape: shape.as_slice().into(), source };
     let all = x.broadcast(IxDyn(&shape)).ok_or_else(|| failed(overflow))?;
-    ndarray::indices(batch)
-        .into_iter()
-        .map(|index| {
-            let matrix = index.slice().iter().fold(all.clone(), |x, &i| x.index_axis_move(Axis(0), i));
-            matrix.into_dimensionality().map_err(failed)
-        })
-        .collect()
+    let matrix = |index: IxDyn| {
+        let matrix = index.slice().iter().fold(all.clone(), |x, &i| x.index_axis_move(Axis(0), i));
+        matrix.into_dimensionality().map_err(failed)
+    };
+    memory::try_collected("matmul", ndarray::indices(batch).into_iter().map(matrix))
 }
 
-/// Multiplies two matrices of integers; sums and products wrap.
-fn integer_product<T: Integer>(a: ArrayView2<'_, T>, b: ArrayView2<'_, T>) -> Array2<T> {
-    let mut product = Array2::from_elem((a.nrows(), b.ncols()), T::ZERO);
+/// Adds the product of two matrices of integers to `product`; sums and products wrap.
+fn integer_product<T: Integer>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut product: ArrayViewMut2<'_, T>,
+) {
     for (mut row, factors) in product.rows_mut().into_iter().zip(a.rows()) {
         for (&factor, terms) in factors.iter().zip(b.rows()) {
             row.zip_mut_with(&terms, |sum, &term| *sum = sum.plus(factor.times(term)));
         }
     }
-    product
 }

@@ -1,9 +1,9 @@
 //! `reduce_sum reduce_mean reduce_max reduce_min`.
 
 use crate::number::{Number, Ordered};
-use crate::tensor::{Array, array};
+use crate::tensor::{Array, array, row_major};
 use crate::{Error, Tensor};
-use bb::ir::{Error as IrError, element_count, infer};
+use bb::ir::{Error as IrError, element_count, infer, memory};
 use bb::{Primitive, Tensor as _};
 
 pub(crate) fn sum(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
@@ -64,12 +64,15 @@ fn reduce<T: Clone>(
     // With the reduced dimensions last, each result is made of one run of elements.
     let mut order: Vec<usize> = (0..x.ndim()).collect();
     order.sort_by_key(|&axis| reduction.reduced.get(axis));
-    let rows = x.view().permuted_axes(order);
-    let rows = rows.as_standard_layout();
-    let rows = rows.as_slice().unwrap_or_default();
-    let results: Option<Vec<T>> = match reduction.count {
-        0 => (0..element_count(&reduction.shape).unwrap_or(0)).map(|_| f(&[])).collect(),
-        count => rows.chunks(count).map(f).collect(),
+    let permuted = x.view().permuted_axes(order);
+    let rows = row_major(op, &permuted)?;
+    let one = |row: &[T]| f(row).ok_or(IrError::DivisionByZero { op });
+    let results = match reduction.count {
+        0 => {
+            let count = element_count(&reduction.shape).unwrap_or(0);
+            memory::try_collected(op, (0..count).map(|_| one(&[])))?
+        }
+        count => memory::try_collected(op, rows.chunks(count).map(one))?,
     };
-    array(&reduction.shape, results.ok_or(IrError::DivisionByZero { op })?)
+    array(&reduction.shape, results)
 }

@@ -1,9 +1,9 @@
 //! `reshape transpose squeeze unsqueeze identity concat slice split`: elements move, or only extents
 //! change, so any element type will do.
 
-use crate::tensor::{Array, Held};
+use crate::tensor::{array, blank};
 use crate::{Error, Tensor};
-use bb::ir::{Shape, infer};
+use bb::ir::{Shape, infer, memory};
 use bb::{Primitive, Tensor as _};
 use ndarray::{Axis, IxDyn, Slice};
 
@@ -22,8 +22,11 @@ pub(crate) fn unsqueeze(x: &Tensor, axes: &[i64]) -> Result<Tensor, Error> {
 /// Gives the elements, in row-major order, other extents; copies them only if they are not in it.
 fn with_extents(op: &'static str, x: &Tensor, shape: Shape) -> Result<Tensor, Error> {
     any!(op, x.dtype(), T => {
-        let elements = x.array::<T>(x.dtype())?.clone();
-        let reshaped = elements.into_shape_clone(IxDyn(&shape));
+        let elements = x.array::<T>(x.dtype())?;
+        if !elements.is_standard_layout() {
+            return Ok(Tensor::new(x.dtype(), array(&shape, memory::collected(op, elements.iter().cloned())?)?));
+        }
+        let reshaped = elements.clone().into_shape_clone(IxDyn(&shape));
         let array = reshaped.map_err(|source| Error::Extents { shape: shape.as_slice().into(), source })?;
         Ok(Tensor::new(x.dtype(), array))
     })
@@ -76,14 +79,15 @@ pub(crate) fn concat(xs: &[&Tensor], axis: i64) -> Result<Tensor, Error> {
     let joined = infer::concat(&shapes, axis)?;
     let dtypes: Vec<_> = xs.iter().map(|x| x.dtype()).collect();
     let dtype = infer::dtype(Primitive::Concat, &dtypes, &[])?;
-    any!("concat", dtype, T => Ok(Tensor::new(dtype, join::<T>(xs, Axis(joined.axis.get()))?)))
-}
-
-fn join<T: Held>(xs: &[&Tensor], axis: Axis) -> Result<Array<T>, Error> {
-    let parts = xs.iter().map(|x| Ok(x.array::<T>(x.dtype())?.view()));
-    let parts: Vec<_> = parts.collect::<Result<_, Error>>()?;
-    let shape = parts.first().map(|x| x.shape()).unwrap_or_default();
-    let joined = ndarray::concatenate(axis, &parts)
-        .map_err(|source| Error::Extents { shape: shape.into(), source })?;
-    Ok(joined.into_shared())
+    let axis = Axis(joined.axis.get());
+    any!("concat", dtype, T => {
+        let mut all = blank::<T>("concat", &joined.shape)?;
+        let mut start = 0;
+        for x in xs {
+            let end = start + x.shape().get(axis.0).copied().unwrap_or(0);
+            all.slice_axis_mut(axis, Slice::from(start..end)).assign(x.array::<T>(dtype)?);
+            start = end;
+        }
+        Ok(Tensor::new(dtype, all.into_shared()))
+    })
 }

@@ -4,9 +4,11 @@
 //! type is held as its bytes: what is smaller than a byte has a byte of its own.
 
 use crate::Error;
-use bb::ir::Error as IrError;
+use crate::number::Number;
+use bb::ir::{Error as IrError, element_count, memory};
 use bb::{DataType, TensorData, bf16, f16};
 use ndarray::{ArcArray, ArrayD, ArrayViewD, IxDyn};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A shared array of any rank.
@@ -25,6 +27,8 @@ pub(crate) trait Held: Clone + Send + Sync + 'static {
     fn hold(array: Array<Self>) -> Values;
     /// Unwraps an array, if this is what it holds.
     fn held(values: &Values) -> Option<&Array<Self>>;
+    /// Returns an element that stands where none was computed yet.
+    fn blank() -> Self;
     /// Reads the elements of a host tensor.
     fn from_host(x: &TensorData) -> Result<Vec<Self>, IrError>;
     /// Makes a host tensor of elements in row-major order.
@@ -61,6 +65,24 @@ pub(crate) fn array<T: Clone>(shape: &[usize], elements: Vec<T>) -> Result<Array
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
+/// Makes an array whose elements are yet to be computed.
+pub(crate) fn blank<T: Held>(op: &'static str, shape: &[usize]) -> Result<ArrayD<T>, Error> {
+    let elements = memory::filled(op, T::blank(), element_count(shape).unwrap_or(0))?;
+    ArrayD::from_shape_vec(IxDyn(shape), elements)
+        .map_err(|source| Error::Extents { shape: shape.into(), source })
+}
+
+/// Returns the elements in row-major order, copied if they lie in another.
+pub(crate) fn row_major<'a, T: Clone>(
+    op: &'static str,
+    x: &'a ArrayViewD<'_, T>,
+) -> Result<Cow<'a, [T]>, Error> {
+    match x.as_slice() {
+        Some(elements) => Ok(Cow::Borrowed(elements)),
+        None => Ok(Cow::Owned(memory::collected(op, x.iter().cloned())?)),
+    }
+}
+
 /// Repeats an array to extents that it broadcasts to, without copying.
 pub(crate) fn stretched<'a, T>(x: &'a Array<T>, shape: &[usize]) -> Result<ArrayViewD<'a, T>, Error> {
     let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
@@ -77,14 +99,14 @@ pub(crate) fn from_host(x: &TensorData) -> Result<Tensor, Error> {
 /// Copies a tensor to the host.
 pub(crate) fn to_host(x: &Tensor) -> Result<TensorData, Error> {
     any!("to_host", x.dtype, T => {
-        let rows = x.array::<T>(x.dtype)?.as_standard_layout();
-        Ok(T::to_host(x.dtype, rows.shape(), rows.as_slice().unwrap_or_default())?)
+        let array = x.array::<T>(x.dtype)?.view();
+        Ok(T::to_host(x.dtype, array.shape(), &row_major("to_host", &array)?)?)
     })
 }
 
 /// Declares [`Values`], one variant per type that elements are held as.
 macro_rules! values {
-    ($( $variant:ident($type:ty), |$x:ident| $from:expr, |$dtype:ident, $shape:ident, $elements:ident| $to:expr; )*) => {
+    ($( $variant:ident($type:ty), $blank:expr, |$x:ident| $from:expr, |$dtype:ident, $shape:ident, $elements:ident| $to:expr; )*) => {
         /// An array of one of the types that elements are held as.
         #[derive(Debug, Clone)]
         pub(crate) enum Values { $( $variant(Array<$type>), )* }
@@ -107,6 +129,10 @@ macro_rules! values {
                 }
             }
 
+            fn blank() -> Self {
+                $blank
+            }
+
             fn from_host($x: &TensorData) -> Result<Vec<Self>, IrError> {
                 $from
             }
@@ -121,21 +147,27 @@ macro_rules! values {
 /// The rows of [`values!`] for types that the host holds as they are.
 macro_rules! all_values {
     ($( $plain:ident($type:ty), )*) => { values! {
-        $( $plain($type), |x| Ok(x.as_slice()?.to_vec()), |_dtype, shape, elements| TensorData::new(shape, elements); )*
-        Bool(bool),
-            |x| Ok(x.bytes().iter().map(|&byte| byte != 0).collect()),
+        $( $plain($type), <$type as Number>::ZERO,
+            |x| memory::copied("constant", x.as_slice()?),
+            |_dtype, shape, elements| TensorData::new(shape, elements); )*
+        Bool(bool), false,
+            |x| x.to_bools(),
             |_dtype, shape, elements| TensorData::bools(shape, elements);
-        Text(Arc<str>),
-            |x| Ok(x.iter_str().map(Arc::from).collect()),
+        Text(Arc<str>), Arc::default(),
+            |x| {
+                // Each string is counted in memory of its own.
+                memory::probe("constant", x.byte_len().saturating_mul(3))?;
+                memory::collected("constant", x.iter_str().map(Arc::from))
+            },
             |_dtype, shape, elements| TensorData::strings(shape, elements);
-        Bytes1([u8; 1]),
-            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+        Bytes1([u8; 1]), [0; 1],
+            |x| memory::copied("constant", x.unpacked()?.as_chunks().0),
             |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
-        Bytes8([u8; 8]),
-            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+        Bytes8([u8; 8]), [0; 8],
+            |x| memory::copied("constant", x.unpacked()?.as_chunks().0),
             |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
-        Bytes16([u8; 16]),
-            |x| Ok(x.unpacked().as_chunks().0.to_vec()),
+        Bytes16([u8; 16]), [0; 16],
+            |x| memory::copied("constant", x.unpacked()?.as_chunks().0),
             |dtype, shape, elements| TensorData::pack(dtype, shape, elements.as_flattened());
     } };
 }

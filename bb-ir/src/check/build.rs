@@ -9,12 +9,11 @@ use super::names::Frame;
 use super::order::{label, order};
 use super::{control, schema, types};
 use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
-use crate::limits::{Meter, within};
+use crate::limits::Meter;
 use crate::opset::{domain_name, home};
 use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto};
 use crate::{Error, TensorData};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
 use std::rc::Rc;
 
 /// A graph being built.
@@ -29,8 +28,7 @@ pub(super) struct Level {
 pub(super) struct Builder<'p> {
     pub(super) meter: Meter<'p>,
     /// Where external data lies.
-    pub(super) path: Option<&'p Path>,
-    pub(super) folder: Option<ExternalData>,
+    pub(super) external: Option<&'p ExternalData>,
     /// The tensors of functions, by the address of their messages.
     pub(super) decoded: HashMap<usize, TensorData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
@@ -49,8 +47,7 @@ impl<'p> Builder<'p> {
     ) -> Result<Builder<'p>, Error> {
         Ok(Builder {
             meter: Meter::new(&options.limits),
-            path: options.external_data,
-            folder: None,
+            external: options.external_data,
             decoded: HashMap::new(),
             functions: super::function::index(functions)?,
             calls: Vec::new(),
@@ -255,7 +252,10 @@ impl<'p> Builder<'p> {
 /// Adds a value to a graph.
 pub(super) fn push_value(level: &mut Level, info: ValueInfo, renamable: bool) -> Result<ValueId, Error> {
     let count = level.graph.values.len();
-    within("values of a graph", count, u32::MAX as usize - 1)?;
+    let limit = u32::MAX as usize - 1;
+    if count > limit {
+        return Err(Error::Limit { what: "values of a graph", name: None, limit, got: count });
+    }
     level.graph.values.push(info);
     level.renamable.push(renamable);
     Ok(ValueId(count as u32))

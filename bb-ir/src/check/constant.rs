@@ -3,11 +3,11 @@
 use super::build::Builder;
 use crate::limits::within;
 use crate::proto::tensor_proto::DataLocation;
-use crate::proto::{ExternalData, SparseTensorProto, TensorProto};
+use crate::proto::{SparseTensorProto, TensorProto};
 use crate::{Error, TensorData, element_count};
 
 impl<'p> Builder<'p> {
-    /// Decodes a tensor; one that lies outside the model is looked for in the folder allowed.
+    /// Decodes a tensor; one that lies outside the model is looked for where the options allow.
     ///
     /// What a function carries is decoded once, however often the function is inlined.
     pub(super) fn tensor(&mut self, proto: &'p TensorProto) -> Result<TensorData, Error> {
@@ -17,13 +17,13 @@ impl<'p> Builder<'p> {
         }
         self.header(proto, &proto.dims)?;
         let data = if proto.data_location() == DataLocation::External
-            && let Some(folder) = self.folder()?
+            && let Some(folder) = self.external
         {
             TensorData::from_proto_in(proto, folder)?
         } else {
             TensorData::from_proto(proto)?
         };
-        self.meter.tensor(data.bytes().len())?;
+        self.meter.tensor(data.byte_len())?;
         self.keep(key, &data);
         Ok(data)
     }
@@ -37,8 +37,16 @@ impl<'p> Builder<'p> {
         for part in proto.values.iter().chain(&proto.indices) {
             self.header(part, &part.dims)?;
         }
-        let data = TensorData::from_sparse_proto(proto, self.meter.sparse_left())?;
-        self.meter.sparse(data.bytes().len())?;
+        let (left, limit_name) = self.meter.sparse_left();
+        let data = TensorData::from_sparse_proto_in(proto, left, self.external).map_err(|mut error| {
+            if let Error::InTensor { source, .. } = &mut error
+                && let Error::TooLarge { name, .. } = &mut **source
+            {
+                *name = Some(limit_name);
+            }
+            error
+        })?;
+        self.meter.sparse(data.byte_len())?;
         self.keep(key, &data);
         Ok(data)
     }
@@ -56,15 +64,7 @@ impl<'p> Builder<'p> {
         let at = |source| Error::InTensor { name: proto.name().to_owned(), source: Box::new(source) };
         let (_, shape) = proto.dtype_and_shape().map_err(at)?;
         let elements = element_count(&shape).unwrap_or(usize::MAX);
-        within("elements of a constant", elements, self.meter.limits.tensor_elements).map_err(at)
-    }
-
-    /// The folder of external data, opened when it is first needed.
-    fn folder(&mut self) -> Result<Option<&ExternalData>, Error> {
-        if let (None, Some(path)) = (&self.folder, self.path) {
-            let io = |source| Error::ExternalIo { location: path.display().to_string(), source };
-            self.folder = Some(ExternalData::new(path).map_err(io)?);
-        }
-        Ok(self.folder.as_ref())
+        within("tensor_elements", "elements of a constant", elements, self.meter.limits.tensor_elements)
+            .map_err(at)
     }
 }

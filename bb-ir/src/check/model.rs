@@ -1,10 +1,11 @@
 //! From bytes to a checked model.
 
 use super::build::Builder;
+use crate::file::{self, Format};
 use crate::graph::Graph;
 use crate::limits::within;
 use crate::opset::{domain_name, supported_opsets};
-use crate::proto::{FunctionProto, GraphProto, ModelProto, OperatorSetIdProto};
+use crate::proto::{ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, scan};
 use crate::{Error, Limits, infer};
 use bytes::Bytes;
 use prost::Message;
@@ -16,8 +17,8 @@ use std::path::Path;
 pub struct CheckOptions<'a> {
     /// The bounds.
     pub limits: Limits,
-    /// The folder in which external data lies, usually the model's; `None` refuses external data.
-    pub external_data: Option<&'a Path>,
+    /// Where external data may lie; `None` refuses external data.
+    pub external_data: Option<&'a ExternalData>,
 }
 
 /// A model that passed the check.
@@ -47,11 +48,34 @@ pub struct CheckedModel {
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if there are more bytes than `limits` allows; [`Error::Decode`] if they are no
-/// model or nest too deep.
+/// [`Error::Limit`] if there are more bytes than `limits` allows, or they nest too deep; [`Error::Format`] if they are
+/// something else that is known, and [`Error::Decode`] if they are something unknown; [`Error::Memory`] if there is no
+/// memory for the decoded model.
 pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
-    within("bytes of a model", bytes.len(), limits.model_bytes)?;
-    ModelProto::decode(bytes).map_err(|source| Error::Decode { what: "an ONNX model", source })
+    within("model_bytes", "bytes of a model", bytes.len(), limits.model_bytes)?;
+    if let Some(format) = Format::of(&bytes) {
+        return Err(Error::Format { format });
+    }
+    scan::model(&bytes)?;
+    let no_model = || Format::of_no_model(&bytes).map(|format| Error::Format { format });
+    match ModelProto::decode(bytes.clone()) {
+        Ok(model) if model.graph.is_none() => no_model().map_or(Ok(model), Err),
+        Ok(model) => Ok(model),
+        Err(source) => Err(no_model().unwrap_or(Error::Decode { what: "an ONNX model", source })),
+    }
+}
+
+/// Decodes the model in a file, which is mapped or read as `limits` say.
+///
+/// The model's raw tensor data are those of the mapped file; they are not read.
+///
+/// # Errors
+///
+/// As [`file::load`]; [`Error::InFile`] with what [`parse_model`] finds wrong.
+pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
+    let bytes = file::load(path, limits)?;
+    let inside = |source| Error::InFile { path: path.to_owned(), source: Box::new(source) };
+    parse_model(bytes, limits).map_err(inside)
 }
 
 /// Checks a model and returns its graph.
@@ -64,10 +88,9 @@ pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
 /// # Examples
 ///
 /// ```
-/// use bb_ir::{Error, check::{check, parse_model}};
-/// let model = parse_model(bytes::Bytes::new(), &Default::default())?;
+/// use bb_ir::{Error, check::check, proto::ModelProto};
+/// let model = ModelProto::default();
 /// assert!(matches!(check(&model, &Default::default()), Err(Error::NoGraph)));
-/// # Ok::<(), Error>(())
 /// ```
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;

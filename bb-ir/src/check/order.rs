@@ -107,7 +107,7 @@ fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
 /// Adds the names that `graph` reads and does not produce.
 fn free<'p>(graph: &'p GraphProto, left: usize, limit: usize, names: &mut Vec<&'p str>) -> Result<(), Error> {
     let Some(left) = left.checked_sub(1) else {
-        return Err(Error::Limit { what: "levels of nesting", limit, got: limit + 1 });
+        return Err(Error::Limit { what: "levels of nesting", name: Some("nesting"), limit, got: limit + 1 });
     };
     let mut local: HashSet<&str> = HashSet::new();
     local.extend(graph.input.iter().map(|v| v.name()));

@@ -14,7 +14,7 @@ use crate::{DataType, Error, limits::within};
 /// than `nesting`.
 pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error> {
     let below = || {
-        within("levels of nesting", 1, nesting)?;
+        within("nesting", "levels of nesting", 1, nesting)?;
         Ok::<_, Error>(nesting - 1)
     };
     let inner = |ty: Option<&TypeProto>| -> Result<Box<ValueType>, Error> {

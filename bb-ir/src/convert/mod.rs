@@ -25,10 +25,10 @@ mod text;
 
 pub use minifloat::{decode_table, encode_small_float};
 pub use numeric::{cast_into, unpacked_size};
-pub use text::{format_elements, parse_elements};
+pub use text::{format_elements, format_tensor, parse_elements};
 
 use crate::op::RoundMode;
-use crate::{DataType, Error, TensorData};
+use crate::{DataType, Error, TensorData, memory};
 use bytes::Bytes;
 
 /// How a cast treats values between or beyond those of a small float type.
@@ -54,7 +54,8 @@ impl Default for Rounding {
 /// # Errors
 ///
 /// [`Error::CastText`] for a string that is no number of that type; [`Error::Unsupported`] between
-/// strings and complex numbers; [`Error::TooLarge`] if the result's size overflows.
+/// strings and complex numbers; [`Error::TooLarge`] if the result's size overflows; [`Error::Memory`] if there is no
+/// memory for it.
 ///
 /// # Examples
 ///
@@ -74,16 +75,16 @@ pub fn cast(x: &TensorData, to: DataType, rounding: Rounding) -> Result<TensorDa
     if from == to {
         return Ok(x.clone());
     }
-    let too_large = || Error::TooLarge { dtype: to, shape: x.shape().into(), limit: usize::MAX };
+    let too_large = || Error::TooLarge { dtype: to, shape: x.shape().into(), limit: usize::MAX, name: None };
     if to == DataType::String {
-        return TensorData::strings(x.shape(), &format_elements(from, &x.unpacked())?);
+        return format_tensor(from, x.shape(), &x.unpacked()?);
     }
     let size = x.len().checked_mul(unpacked_size(to)).ok_or_else(too_large)?;
-    let mut out = vec![0u8; size];
+    let mut out = memory::filled("cast", 0u8, size)?;
     if from == DataType::String {
         parse_elements(x.iter_str(), to, rounding, &mut out)?;
     } else {
-        cast_into(from, &x.unpacked(), to, rounding, &mut out)?;
+        cast_into(from, &x.unpacked()?, to, rounding, &mut out)?;
     }
     if to.is_sub_byte() {
         TensorData::pack(to, x.shape(), &out)

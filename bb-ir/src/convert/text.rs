@@ -6,7 +6,8 @@
 //! and `NaN` and to spaces around it.
 
 use super::{Rounding, cast_into, unpacked_size};
-use crate::{DataType, Error};
+use crate::tensor::StringsBuilder;
+use crate::{DataType, Error, TensorData, memory};
 use half::f16;
 
 /// Writes each element in `src`, unpacked as the [module](super) describes, as a string.
@@ -14,31 +15,52 @@ use half::f16;
 /// # Errors
 ///
 /// [`Error::Unsupported`] for complex numbers and strings; [`Error::ByteLength`] if `src` is not
-/// whole elements.
+/// whole elements; [`Error::Memory`] if there is no memory for the list.
 pub fn format_elements(from: DataType, src: &[u8]) -> Result<Vec<String>, Error> {
+    let mut texts = memory::room("format_elements", src.len() / unpacked_size(from).max(1))?;
+    format_each(from, src, &mut |text| memory::push("format_elements", &mut texts, text.to_owned()))?;
+    Ok(texts)
+}
+
+/// Makes a tensor of strings of the elements in `src`, written as [`format_elements`] writes them.
+///
+/// # Errors
+///
+/// As [`format_elements`]; [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`] if there
+/// is no memory for the strings.
+pub fn format_tensor(from: DataType, shape: &[usize], src: &[u8]) -> Result<TensorData, Error> {
+    let mut strings = StringsBuilder::with_room("cast", src.len() / unpacked_size(from).max(1))?;
+    format_each(from, src, &mut |text| strings.push(text))?;
+    strings.finish(shape)
+}
+
+/// Takes each element as a string.
+type Take<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
+
+fn format_each(from: DataType, src: &[u8], take: Take<'_>) -> Result<(), Error> {
     match from {
         DataType::String | DataType::C64 | DataType::C128 => {
             Err(Error::Unsupported { op: "format_elements", dtype: from })
         }
-        DataType::Bool => Ok(src.iter().map(|&b| if b == 0 { "False" } else { "True" }.to_owned()).collect()),
-        DataType::U64 => through(from, src, DataType::U64, |b| u64::from_le_bytes(b).to_string()),
-        DataType::F64 => through(from, src, DataType::F64, |b| {
+        DataType::Bool => src.iter().try_for_each(|&b| take(if b == 0 { "False" } else { "True" })),
+        DataType::U64 => through(from, src, DataType::U64, take, |b| u64::from_le_bytes(b).to_string()),
+        DataType::F64 => through(from, src, DataType::F64, take, |b| {
             let x = f64::from_le_bytes(b);
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
         }),
-        DataType::F16 => through(from, src, DataType::F16, |b| {
+        DataType::F16 => through(from, src, DataType::F16, take, |b| {
             let x = shortest_half(f16::from_le_bytes(b));
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
         }),
         float
             if float == DataType::F32 || float == DataType::BF16 || super::decode_table(float).is_some() =>
         {
-            through(from, src, DataType::F32, |b| {
+            through(from, src, DataType::F32, take, |b| {
                 let x = f32::from_le_bytes(b);
                 plain(f64::from(x), || format!("{x:?}"), || format!("{x:e}"))
             })
         }
-        _ => through(from, src, DataType::I64, |b| i64::from_le_bytes(b).to_string()),
+        _ => through(from, src, DataType::I64, take, |b| i64::from_le_bytes(b).to_string()),
     }
 }
 
@@ -88,15 +110,23 @@ pub fn parse_elements<'a>(
     Ok(())
 }
 
+/// Casts elements to the type `carrier`, a few at a time, and formats each.
 fn through<const N: usize>(
     from: DataType,
     src: &[u8],
     carrier: DataType,
+    take: Take<'_>,
     format: impl Fn([u8; N]) -> String,
-) -> Result<Vec<String>, Error> {
-    let mut bytes = vec![0; (src.len() / unpacked_size(from)).saturating_mul(N)];
-    cast_into(from, src, carrier, Rounding::default(), &mut bytes)?;
-    Ok(bytes.as_chunks::<N>().0.iter().map(|&b| format(b)).collect())
+) -> Result<(), Error> {
+    const CHUNK: usize = 256;
+    let mut carried = [[0u8; N]; CHUNK];
+    for chunk in src.chunks(CHUNK * unpacked_size(from)) {
+        let count = chunk.len() / unpacked_size(from);
+        let carried = carried.get_mut(..count).unwrap_or_default();
+        cast_into(from, chunk, carrier, Rounding::default(), carried.as_flattened_mut())?;
+        carried.iter().try_for_each(|&element| take(&format(element)))?;
+    }
+    Ok(())
 }
 
 fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> String) -> String {

@@ -1,53 +1,80 @@
 //! Elements that lie in files beside a model, and nowhere else.
 //!
-//! A location is a relative path without `..`; the file that it leads to, symbolic links followed,
-//! must be a regular file below the model's folder. Nothing is read before the range is known to
-//! lie in the file and to have the length that the tensor needs.
+//! What counts is where a location leads to, symbolic links and `..` followed: a regular file in the folder of the model
+//! as named, in the folder of the file that the model's path leads to, in a folder that [`Limits`] allow, or below one
+//! of them. An absolute location is not even looked at unless it names such a folder. Nothing is read before the range is
+//! known to lie in the file and to have the length that the tensor needs.
 
-use super::mapped::Files;
 use super::{TensorProto, sha1};
-use crate::Error;
+use crate::file::{self, FileKind};
+use crate::{Error, FileAccess, Limits};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folder that a model's external data may come from.
+/// The folders that a model's external data may come from.
 #[derive(Debug)]
 pub struct ExternalData {
-    root: PathBuf,
-    /// The digest of each file of which one was asked for.
-    digests: Mutex<HashMap<PathBuf, String>>,
-    files: Files,
+    /// Where locations start: the folder of the model as named, and as resolved where that is another.
+    bases: Vec<PathBuf>,
+    /// Folders allowed beside them.
+    further: Vec<PathBuf>,
+    access: FileAccess,
+    /// The files opened so far, by location.
+    files: Mutex<HashMap<String, Arc<Opened>>>,
+}
+
+/// A file of external data.
+#[derive(Debug)]
+struct Opened {
+    file: Mutex<File>,
+    size: u64,
+    /// All of it, if it is mapped.
+    whole: Option<Bytes>,
+    /// Its digest, once one was asked for.
+    digest: Mutex<Option<String>>,
 }
 
 impl ExternalData {
-    /// Allows the files below `folder`.
-    ///
-    /// # Errors
-    ///
-    /// The operating system's, if there is no such folder.
-    pub fn new(folder: &Path) -> io::Result<ExternalData> {
-        Ok(ExternalData {
-            // The parent of a bare file name is the empty path.
-            root: if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.canonicalize()?,
-            digests: Mutex::default(),
-            files: Files::default(),
-        })
+    /// Allows the files in `folder` and below, where locations start.
+    pub fn in_folder(folder: &Path, limits: &Limits) -> ExternalData {
+        ExternalData {
+            bases: vec![named(folder)],
+            further: limits.external_folders.clone(),
+            access: limits.file_access,
+            files: Mutex::default(),
+        }
     }
 
-    /// Reads `length` bytes at `offset` of the file at `location`, to its end if no length is given.
+    /// Allows the files in the folder of the model at `path` and below, and likewise in the folder of the file that the
+    /// path leads to if it is a symbolic link, as in a cache of Hugging Face.
+    pub fn of_model(path: &Path, limits: &Limits) -> ExternalData {
+        let mut data = ExternalData::in_folder(path.parent().unwrap_or(path), limits);
+        let real = |path: &Path| path.canonicalize().ok();
+        let named = data.bases.first().and_then(|folder| real(folder));
+        // Locations start at the real file only where the folder named has nothing of that name.
+        if let Some(folder) = real(path).as_deref().and_then(Path::parent)
+            && named.as_deref() != Some(folder)
+        {
+            data.bases.push(folder.to_owned());
+        }
+        data
+    }
+
+    /// Returns `length` bytes at `offset` of the file at `location`, to its end if no length is given.
     ///
-    /// With the feature `mmap` the bytes are those of the mapped file; otherwise they are read.
+    /// They are those of the mapped file, unless the limits ask for reading.
     ///
     /// Units: bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::ExternalPath`] for a location outside the folder; [`Error::ExternalRange`] for bytes
-    /// that the file does not have; [`Error::ExternalIo`] if it cannot be opened or read.
+    /// [`Error::ExternalPath`] for a location that leads elsewhere, [`Error::ExternalKind`] for one that leads to no
+    /// regular file, [`Error::ExternalMissing`] if there is none; [`Error::ExternalRange`] for bytes that the file does
+    /// not have; [`Error::ExternalIo`] if it cannot be opened or read, [`Error::Memory`] if there is no memory for them.
     pub fn read(&self, location: &str, offset: u64, length: Option<u64>) -> Result<Bytes, Error> {
         self.read_exactly(location, offset, length, None)
     }
@@ -59,72 +86,192 @@ impl ExternalData {
         length: Option<u64>,
         needed: Option<u64>,
     ) -> Result<Bytes, Error> {
-        let (path, file, size) = self.open(location)?;
-        let rest = size.checked_sub(offset);
+        let opened = self.open(location)?;
+        let rest = opened.size.checked_sub(offset);
         let length = length.or(rest).unwrap_or_default();
         if rest.is_none_or(|rest| length > rest) || needed.is_some_and(|needed| needed != length) {
-            let location = location.to_owned();
             return Err(Error::ExternalRange {
-                location,
+                location: cut(location),
                 offset,
                 length,
-                file: size,
+                file: opened.size,
                 needed: needed.unwrap_or(length),
             });
         }
-        let io = |source| Error::ExternalIo { location: location.to_owned(), source };
-        self.files.slice(&path, file, offset, length).map_err(io)
+        if let Some(bytes) = opened.whole.as_ref().and_then(|whole| file::slice(whole, offset, length)) {
+            return Ok(bytes);
+        }
+        let io = |source| Error::ExternalIo { location: cut(location), source };
+        let file = opened.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file::read(&file, offset, length).map_err(io)?
     }
 
-    /// Opens the regular file at `location`; returns its real path and its size as well.
-    fn open(&self, location: &str) -> Result<(PathBuf, File, u64), Error> {
-        let outside = || Error::ExternalPath { location: location.to_owned() };
-        let io = |source| Error::ExternalIo { location: location.to_owned(), source };
-        let relative = Path::new(location);
-        if location.is_empty()
-            || !relative.components().all(|c| matches!(c, Component::Normal(_) | Component::CurDir))
-        {
-            return Err(outside());
+    /// Opens the file at `location`, or finds that it is open.
+    fn open(&self, location: &str) -> Result<Arc<Opened>, Error> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = files.get(location) {
+            return Ok(opened.clone());
         }
-        let path = self.root.join(relative).canonicalize().map_err(io)?;
-        if !path.starts_with(&self.root) {
+        let (file, size) = self.open_allowed(location)?;
+        let whole = if self.access == FileAccess::Map { file::whole(&file, size) } else { None };
+        let opened = Arc::new(Opened { file: Mutex::new(file), size, whole, digest: Mutex::default() });
+        files.insert(location.to_owned(), opened.clone());
+        Ok(opened)
+    }
+
+    /// Opens the file that `location` leads to, if it may be used.
+    fn open_allowed(&self, location: &str) -> Result<(File, u64), Error> {
+        let io = |source| Error::ExternalIo { location: cut(location), source };
+        let folders = self.bases.iter().chain(&self.further);
+        // A folder that does not exist holds nothing.
+        let allowed: Vec<PathBuf> = folders.clone().filter_map(|folder| folder.canonicalize().ok()).collect();
+        let path = self.resolve(location, &allowed)?;
+        let outside = || Error::ExternalPath {
+            location: cut(location),
+            resolved: path.clone(),
+            allowed: allowed.as_slice().into(),
+        };
+        if !allowed.iter().any(|folder| path.starts_with(folder)) {
             return Err(outside());
         }
         // Opening a pipe would wait for its writer, so the kind is asked for first.
-        if !path.metadata().map_err(io)?.is_file() {
-            return Err(outside());
+        let before = path.metadata().map_err(io)?;
+        if let Some(kind) = FileKind::of(before.file_type()) {
+            return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
         let file = File::open(&path).map_err(io)?;
-        let size = file.metadata().map_err(io)?.len();
-        Ok((path, file, size))
+        let opened = file.metadata().map_err(io)?;
+        // Whatever was moved on the way meanwhile: the file that is open must be the one that was judged.
+        if !path.canonicalize().is_ok_and(|again| again == path) || !same(&before, &opened) {
+            return Err(Error::ExternalReplaced { location: cut(location) });
+        }
+        Ok((file, opened.len()))
     }
 
+    /// Returns the real path that `location` leads to, which may be outside of what is allowed.
+    fn resolve(&self, location: &str, allowed: &[PathBuf]) -> Result<PathBuf, Error> {
+        let io = |source| Error::ExternalIo { location: cut(location), source };
+        let given = Path::new(location);
+        let rooted = given.has_root() || given.components().any(|c| matches!(c, Component::Prefix(_)));
+        if rooted {
+            // Looking at a path may have effects, such as asking another machine for it.
+            let folders = self.bases.iter().chain(&self.further).chain(allowed);
+            if !folders.into_iter().any(|folder| given.starts_with(folder)) {
+                let (location, resolved) = (cut(location), PathBuf::from(cut(location)));
+                return Err(Error::ExternalPath { location, resolved, allowed: allowed.into() });
+            }
+            return given.canonicalize().map_err(io);
+        }
+        // A folder that does not exist may be left again, as in `absent/../w.bin`, which systems refuse.
+        let shorter = shortened(given);
+        for base in &self.bases {
+            for location in [given, &shorter] {
+                match base.join(location).canonicalize() {
+                    Ok(path) => return Ok(path),
+                    Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {}
+                    Err(e) => return Err(io(e)),
+                }
+            }
+        }
+        let similar = self.bases.iter().find_map(|base| other_case(&base.join(given)));
+        Err(Error::ExternalMissing {
+            location: cut(location),
+            folders: self.bases.as_slice().into(),
+            similar,
+        })
+    }
+}
+
+impl Opened {
+    /// Compares the digest of the file with the one that a model states.
     fn verify(&self, location: &str, expected: &str) -> Result<(), Error> {
-        let (path, file, _) = self.open(location)?;
-        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        let got = match digests.get(&path) {
+        let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
+        let got = match &*digest {
             Some(digest) => digest.clone(),
             None => {
-                let digest = sha1::digest(file)
-                    .map_err(|source| Error::ExternalIo { location: location.to_owned(), source })?;
-                digests.entry(path).or_insert(digest).clone()
+                let io = |source| Error::ExternalIo { location: cut(location), source };
+                let computed = match &self.whole {
+                    Some(whole) => sha1::digest(&whole[..]),
+                    None => {
+                        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+                        file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
+                    }
+                };
+                digest.insert(computed.map_err(io)?).clone()
             }
         };
         if got.eq_ignore_ascii_case(expected) {
             Ok(())
         } else {
-            Err(Error::ExternalChecksum { location: location.to_owned(), expected: expected.to_owned(), got })
+            Err(Error::ExternalChecksum { location: cut(location), expected: cut(expected), got })
         }
     }
 }
 
-/// Reads the `size` bytes that a tensor's `external_data` points to.
-pub(super) fn read(proto: &TensorProto, size: usize, folder: Option<&ExternalData>) -> Result<Bytes, Error> {
+/// The parent of a bare file name is the empty path, which names the current folder.
+fn named(folder: &Path) -> PathBuf {
+    if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned()
+}
+
+/// Leaves out each name that `..` follows, and the `..`.
+fn shortened(location: &Path) -> PathBuf {
+    let mut short = PathBuf::new();
+    for part in location.components() {
+        let named = matches!(short.components().next_back(), Some(Component::Normal(_)));
+        if part == Component::ParentDir && named {
+            short.pop();
+        } else {
+            short.push(part);
+        }
+    }
+    short
+}
+
+/// Cuts text from a model for a message.
+fn cut(text: &str) -> String {
+    const SHOWN: usize = 256;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// Tells whether two descriptions are of one file; where the system does not say, they are taken to be.
+fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        a.dev() == b.dev() && a.ino() == b.ino() && b.is_file()
+    }
+    #[cfg(not(unix))]
+    {
+        a.len() == b.len() && b.is_file()
+    }
+}
+
+/// Finds a file that is called like `path` but for the case of letters.
+fn other_case(path: &Path) -> Option<Box<str>> {
+    let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
+    let entries = std::fs::read_dir(folder).ok()?.flatten().take(10_000);
+    let mut names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.find(|other| other.to_lowercase() == name.to_lowercase()).map(String::into_boxed_str)
+}
+
+/// What compares a file with its digest when its elements are needed.
+type Check = Box<dyn Fn() -> Result<(), Error> + Send + Sync>;
+
+/// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest that is stated
+/// there, which is put off because it reads all of the file; none if the file was read and compared already.
+pub(super) fn read(
+    proto: &TensorProto,
+    size: usize,
+    folder: Option<&ExternalData>,
+) -> Result<(Bytes, Option<Check>), Error> {
     let (mut location, mut offset, mut length, mut checksum) = (None, None, None, None);
     for entry in &proto.external_data {
         let key = entry.key.as_deref().unwrap_or_default();
         let value = entry.value.as_deref().unwrap_or_default();
-        let refused = || Error::ExternalKey { key: key.to_owned(), value: value.to_owned() };
+        let refused = || Error::ExternalKey { key: cut(key), value: cut(value) };
         let slot = match key {
             "location" => &mut location,
             "checksum" => &mut checksum,
@@ -138,17 +285,21 @@ pub(super) fn read(proto: &TensorProto, size: usize, folder: Option<&ExternalDat
         }
     }
     let number = |key: &str, value: Option<&str>| {
-        let parse = |v: &str| {
-            v.parse::<u64>().map_err(|_| Error::ExternalKey { key: key.to_owned(), value: v.to_owned() })
-        };
+        let parse =
+            |v: &str| v.parse::<u64>().map_err(|_| Error::ExternalKey { key: key.to_owned(), value: cut(v) });
         value.map(parse).transpose()
     };
     let (offset, length) = (number("offset", offset)?.unwrap_or(0), number("length", length)?);
     let location = location.unwrap_or_default();
-    let folder = folder.ok_or_else(|| Error::NoExternalFolder { location: location.to_owned() })?;
-    if let Some(expected) = checksum {
-        folder.verify(location, expected)?;
-    }
+    let folder = folder.ok_or_else(|| Error::NoExternalFolder { location: cut(location) })?;
     // A length is optional, and then what the tensor needs is what is meant.
-    folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))
+    let bytes = folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))?;
+    let Some(expected) = checksum else { return Ok((bytes, None)) };
+    let opened = folder.open(location)?;
+    if opened.whole.is_none() {
+        opened.verify(location, expected)?;
+        return Ok((bytes, None));
+    }
+    let (location, expected) = (location.to_owned(), expected.to_owned());
+    Ok((bytes, Some(Box::new(move || opened.verify(&location, &expected)))))
 }

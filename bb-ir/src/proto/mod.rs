@@ -9,8 +9,7 @@ mod onnx;
 
 mod data;
 mod external;
-#[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
-mod mapped;
+pub(crate) mod scan;
 mod sha1;
 mod sparse;
 mod tensor;

@@ -1,8 +1,11 @@
 //! `SparseTensorProto` to a dense [`TensorData`].
 
 use super::tensor::{extents, in_tensor};
-use super::{SparseTensorProto, TensorProto};
-use crate::{DataType, Error, TensorData, element_count};
+use super::{ExternalData, SparseTensorProto, TensorProto};
+use crate::{DataType, Error, TensorData, element_count, memory};
+
+/// What fails where there is no memory.
+const READING: &str = "reading a sparse tensor";
 
 impl TensorData {
     /// Reads a sparse tensor and fills the places without a value with zeros, or empty strings.
@@ -16,24 +19,34 @@ impl TensorData {
     /// [`Error::SparseShapes`] if values and indices do not fit each other; what
     /// [`from_proto`](Self::from_proto) finds wrong with either.
     pub fn from_sparse_proto(proto: &SparseTensorProto, limit: usize) -> Result<TensorData, Error> {
+        TensorData::from_sparse_proto_in(proto, limit, None)
+    }
+
+    /// Reads a sparse tensor whose values and indices are inside the message or in files that `external` allows.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`from_sparse_proto`](Self::from_sparse_proto) and of [`ExternalData::read`].
+    pub fn from_sparse_proto_in(
+        proto: &SparseTensorProto,
+        limit: usize,
+        external: Option<&ExternalData>,
+    ) -> Result<TensorData, Error> {
         let missing = TensorProto::default();
-        let values = proto.values.as_ref().unwrap_or(&missing);
-        let indices = proto.indices.as_ref().unwrap_or(&missing);
-        dense(values, indices, &proto.dims, limit).map_err(|source| in_tensor(values, source))
+        let parts = [&proto.values, &proto.indices].map(|part| part.as_ref().unwrap_or(&missing));
+        let [values, indices] = parts.map(|part| match external {
+            Some(external) => TensorData::from_proto_in(part, external),
+            None => TensorData::from_proto(part),
+        });
+        let named = |source| in_tensor(proto.values.as_ref().unwrap_or(&missing), source);
+        dense(&values.map_err(named)?, &indices.map_err(named)?, &proto.dims, limit).map_err(named)
     }
 }
 
-fn dense(
-    values: &TensorProto,
-    indices: &TensorProto,
-    dims: &[i64],
-    limit: usize,
-) -> Result<TensorData, Error> {
+fn dense(values: &TensorData, indices: &TensorData, dims: &[i64], limit: usize) -> Result<TensorData, Error> {
     let shape = extents(dims)?;
-    let values = TensorData::from_proto(values)?;
-    let indices = TensorData::from_proto(indices)?;
     let dtype = values.dtype();
-    let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit };
+    let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit, name: None };
     let elements = element_count(&shape).ok_or_else(too_large)?;
     let n = values.len();
     let linear = match *indices.shape() {
@@ -52,7 +65,7 @@ fn dense(
     let rank = if linear { 1 } else { shape.len() };
     let bounds: &[usize] = if linear { &[elements] } else { &shape };
     let all = indices.as_slice::<i64>()?;
-    let mut places = Vec::with_capacity(n);
+    let mut places = memory::room(READING, n)?;
     for position in 0..n {
         // The offset of one value: Horner's scheme over its index.
         let index = all.get(position * rank..(position + 1) * rank).unwrap_or_default();
@@ -68,7 +81,7 @@ fn dense(
     }
     if dtype == DataType::String {
         let size = elements.checked_mul(2 * size_of::<&str>()).filter(|&size| size <= limit);
-        let mut texts = vec![""; size.map(|_| elements).ok_or_else(too_large)?];
+        let mut texts = memory::filled(READING, "", size.map(|_| elements).ok_or_else(too_large)?)?;
         for (&place, text) in places.iter().zip(values.iter_str()) {
             if let Some(t) = texts.get_mut(place) {
                 *t = text;
@@ -78,8 +91,8 @@ fn dense(
     }
     let width = crate::convert::unpacked_size(dtype);
     let size = elements.checked_mul(width).filter(|&size| size <= limit).ok_or_else(too_large)?;
-    let mut bytes = vec![0u8; size];
-    for (&place, value) in places.iter().zip(values.unpacked().chunks_exact(width)) {
+    let mut bytes = memory::filled(READING, 0u8, size)?;
+    for (&place, value) in places.iter().zip(values.unpacked()?.chunks_exact(width)) {
         if let Some(b) = bytes.get_mut(place * width..(place + 1) * width) {
             b.copy_from_slice(value);
         }

@@ -8,8 +8,11 @@
 
 use super::{ExternalData, TensorProto, tensor_proto::DataLocation};
 use crate::tensor::aligned;
-use crate::{DataType, Element, Error, Shape, TensorData, element_count};
+use crate::{DataType, Element, Error, Shape, StringsBuilder, TensorData, element_count, memory};
 use bytes::Bytes;
+
+/// What fails where there is no memory.
+const READING: &str = "reading a tensor";
 
 impl TensorData {
     /// Reads a tensor whose elements are inside the message.
@@ -55,7 +58,7 @@ impl TensorData {
         if self.dtype() == DataType::String {
             proto.string_data = self.iter_str().map(|s| s.as_bytes().to_vec()).collect();
         } else {
-            proto.raw_data = Some(self.bytes().clone());
+            proto.raw_data = Some(self.settled_bytes().clone());
         }
         proto
     }
@@ -86,7 +89,8 @@ pub(super) fn extents(dims: &[i64]) -> Result<Shape, Error> {
 
 fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData, Error> {
     let (dtype, shape) = proto.dtype_and_shape()?;
-    let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: isize::MAX as usize };
+    let too_large =
+        || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: isize::MAX as usize, name: None };
     let elements = element_count(&shape).ok_or_else(too_large)?;
     if proto.segment.is_some() {
         return Err(Error::Segment);
@@ -99,8 +103,11 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
             return Err(Error::TwoDataFields { first: "external_data", second: field.name });
         }
         let size = dtype.bytes_for(elements).ok_or_else(too_large)?;
-        let bytes = super::external::read(proto, size, folder)?;
-        return TensorData::adopt(dtype, &shape, bytes);
+        if dtype == DataType::String {
+            return Err(Error::DataField { dtype, field: "external_data" });
+        }
+        let (bytes, check) = super::external::read(proto, size, folder)?;
+        return Ok(TensorData::adopt(dtype, &shape, bytes)?.checked_later(check));
     }
     let takes = Takes::of(dtype);
     let count = |field: &Field, expected: usize| {
@@ -134,37 +141,36 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         }
         (Kind::Floats, Takes::Floats(per)) => {
             count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
-            TensorData::adopt(dtype, &shape, copied(&proto.float_data))
+            TensorData::adopt(dtype, &shape, copied(&proto.float_data)?)
         }
         (Kind::Doubles, Takes::Doubles(per)) => {
             count(&field, elements.checked_mul(per).ok_or_else(too_large)?)?;
-            TensorData::adopt(dtype, &shape, copied(&proto.double_data))
+            TensorData::adopt(dtype, &shape, copied(&proto.double_data)?)
         }
         (Kind::Int64, Takes::Int64) => {
             count(&field, elements)?;
-            TensorData::adopt(dtype, &shape, copied(&proto.int64_data))
+            TensorData::adopt(dtype, &shape, copied(&proto.int64_data)?)
         }
         (Kind::Uint64, Takes::Uint64) => {
             count(&field, elements)?;
             if dtype == DataType::U64 {
-                return TensorData::adopt(dtype, &shape, copied(&proto.uint64_data));
+                return TensorData::adopt(dtype, &shape, copied(&proto.uint64_data)?);
             }
             let entry = |(index, &value): (usize, &u64)| {
                 let refused = Error::DataValue { field: "uint64_data", index, value: value.into(), dtype };
                 u32::try_from(value).map_err(|_| refused)
             };
             let values: Vec<u32> =
-                proto.uint64_data.iter().enumerate().map(entry).collect::<Result<_, _>>()?;
+                memory::try_collected(READING, proto.uint64_data.iter().enumerate().map(entry))?;
             TensorData::new(&shape, &values)
         }
         (Kind::Strings, Takes::Strings) => {
             count(&field, elements)?;
-            let text = |(index, bytes): (usize, &Vec<u8>)| {
-                std::str::from_utf8(bytes).map(str::to_owned).map_err(|source| Error::Utf8 { index, source })
-            };
-            let texts: Vec<String> =
-                proto.string_data.iter().enumerate().map(text).collect::<Result<_, _>>()?;
-            TensorData::strings(&shape, &texts)
+            let mut strings = StringsBuilder::with_room(READING, elements)?;
+            for (index, bytes) in proto.string_data.iter().enumerate() {
+                strings.push(std::str::from_utf8(bytes).map_err(|source| Error::Utf8 { index, source })?)?;
+            }
+            strings.finish(&shape)
         }
         _ => Err(refused()),
     }
@@ -246,9 +252,9 @@ fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
     }
 }
 
-fn copied<T: Element>(values: &[T]) -> Bytes {
+fn copied<T: Element>(values: &[T]) -> Result<Bytes, Error> {
     let bytes: &[u8] = bytemuck::cast_slice(values);
-    aligned(bytes.len(), |out| out.extend_from_slice(bytes))
+    aligned(READING, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
 /// Keeps the low bytes of each entry, which must be all it has: a number of that width, with or
@@ -264,9 +270,9 @@ fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
         return Err(Error::DataValue { field: "int32_data", index, value: value.into(), dtype });
     }
     let width = dtype.bits().div_ceil(8);
-    Ok(aligned(entries.len() * width, |out| match width {
+    aligned(READING, entries.len() * width, |out| match width {
         4 => out.extend_from_slice(bytemuck::cast_slice(entries)),
         2 => out.extend(entries.iter().flat_map(|&v| (v as u16).to_le_bytes())),
         _ => out.extend(entries.iter().map(|&v| v as u8)),
-    }))
+    })
 }

@@ -28,6 +28,7 @@ impl TensorData {
             dtype: self.dtype(),
             shape: self.shape().into(),
             limit: isize::MAX as usize,
+            name: None,
         })
     }
 

@@ -11,11 +11,12 @@ mod strings;
 mod summary;
 
 pub use packed::unpack_into;
-pub use strings::Strings;
+pub use strings::{Strings, StringsBuilder};
 pub use summary::Summary;
 
-use crate::{DataType, Element, Error, Shape};
+use crate::{DataType, Element, Error, Shape, memory};
 use bytes::Bytes;
+use std::sync::{Arc, OnceLock};
 
 #[cfg(target_endian = "big")]
 compile_error!("tensors are viewed in place as little-endian elements");
@@ -31,12 +32,27 @@ pub const ALIGNMENT: usize = 64;
 /// zeros of different sign differ.
 ///
 /// What `bb` allocates is aligned to [`ALIGNMENT`] bytes; bytes that were adopted are aligned for
-/// their element type.
-#[derive(Clone, PartialEq)]
+/// their element type when they are first used. Weights of a mapped file are not read before.
+#[derive(Clone)]
 pub struct TensorData {
     dtype: DataType,
     shape: Shape,
+    /// Of any alignment, if something is left to do.
     bytes: Bytes,
+    later: Option<Arc<Later>>,
+}
+
+/// What is left to do before the elements are used; done at most once for all clones of a tensor.
+struct Later {
+    /// The elements where they are aligned, once everything is done.
+    ready: OnceLock<Bytes>,
+    check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
+}
+
+impl PartialEq for TensorData {
+    fn eq(&self, other: &TensorData) -> bool {
+        self.dtype == other.dtype && self.shape == other.shape && self.bytes == other.bytes
+    }
 }
 
 impl TensorData {
@@ -47,7 +63,7 @@ impl TensorData {
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn new<T: Element>(shape: &[usize], elements: &[T]) -> Result<TensorData, Error> {
         let bytes: &[u8] = bytemuck::cast_slice(elements);
-        Self::adopt(T::DTYPE, shape, aligned_copy(bytes))
+        Self::adopt(T::DTYPE, shape, aligned_copy("making a tensor", bytes)?)
     }
 
     /// Makes a tensor of truth values, in row-major order.
@@ -56,7 +72,8 @@ impl TensorData {
     ///
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn bools(shape: &[usize], elements: &[bool]) -> Result<TensorData, Error> {
-        let bytes = aligned(elements.len(), |out| out.extend(elements.iter().map(|&b| u8::from(b))));
+        let write = |out: &mut Vec<u8>| out.extend(elements.iter().map(|&b| u8::from(b)));
+        let bytes = aligned("making a tensor", elements.len(), write)?;
         Self::adopt(DataType::Bool, shape, bytes)
     }
 
@@ -73,21 +90,25 @@ impl TensorData {
         });
         match size {
             Some(size) if size <= limit => {
-                Ok(TensorData { dtype, shape, bytes: aligned(size, |out| out.resize(out.len() + size, 0)) })
+                let bytes = aligned("making a tensor", size, |out| out.resize(out.len() + size, 0))?;
+                Ok(TensorData { dtype, shape, bytes, later: None })
             }
-            _ => Err(Error::TooLarge { dtype, shape: shape.as_slice().into(), limit }),
+            _ => Err(Error::TooLarge { dtype, shape: shape.as_slice().into(), limit, name: None }),
         }
     }
 
     /// Makes a rank-0 tensor.
     pub fn scalar<T: Element>(value: T) -> TensorData {
-        TensorData { dtype: T::DTYPE, shape: Shape::new(), bytes: aligned_copy(bytemuck::bytes_of(&value)) }
+        let bytes = bytemuck::bytes_of(&value);
+        // Where there is no memory for a few bytes, there is none to report it either.
+        let bytes = aligned_copy("making a tensor", bytes).unwrap_or_else(|_| Bytes::copy_from_slice(bytes));
+        TensorData { dtype: T::DTYPE, shape: Shape::new(), bytes, later: None }
     }
 
     /// Takes over bytes that are already in the form described at [`TensorData`].
     ///
-    /// Copies them only where they are not aligned for the element type, or where bits that pad the
-    /// last packed byte have to be cleared.
+    /// Copies them only where bits that pad the last packed byte have to be cleared, and when they are first used as
+    /// elements that they are not aligned for. Numbers are not looked at: those of a mapped file are not read.
     ///
     /// # Errors
     ///
@@ -96,7 +117,8 @@ impl TensorData {
     /// [`Error::StringOffset`] or [`Error::Utf8`] for strings not in that form.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
-        let too_large = || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: usize::MAX };
+        let too_large =
+            || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: usize::MAX, name: None };
         let elements = element_count(&shape).ok_or_else(too_large)?;
         if dtype == DataType::String {
             strings::validate(&shape, elements, &bytes)?;
@@ -118,14 +140,51 @@ impl TensorData {
         }
         let padding = packed::padding_mask(dtype, elements);
         let bytes = match bytes.split_last() {
-            Some((&last, rest)) if last & padding != 0 => aligned(bytes.len(), |out| {
-                out.extend_from_slice(rest);
-                out.push(last & !padding);
-            }),
-            Some(_) if bytes.as_ptr().align_offset(dtype.align()) != 0 => aligned_copy(&bytes),
+            Some((&last, rest)) if padding != 0 && last & padding != 0 => {
+                aligned("making a tensor", bytes.len(), |out| {
+                    out.extend_from_slice(rest);
+                    out.push(last & !padding);
+                })?
+            }
             _ => bytes,
         };
-        Ok(TensorData { dtype, shape, bytes })
+        let moves = !bytes.is_empty() && bytes.as_ptr().align_offset(dtype.align()) != 0;
+        let later = moves.then(|| Arc::new(Later { ready: OnceLock::new(), check: None }));
+        Ok(TensorData { dtype, shape, bytes, later })
+    }
+
+    /// Returns the same tensor, which runs `check` before its elements are used.
+    pub(crate) fn checked_later(
+        self,
+        check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
+    ) -> TensorData {
+        if check.is_none() {
+            return self;
+        }
+        TensorData { later: Some(Arc::new(Later { ready: OnceLock::new(), check })), ..self }
+    }
+
+    /// Does what was left for when the elements are used: copies elements that are not aligned for their type, and
+    /// compares a mapped file with the digest that the model states.
+    ///
+    /// [`as_slice`](Self::as_slice) does so itself, and `bb` does so before a backend is given the tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`] if there is no memory for the copy; [`Error::ExternalChecksum`] and [`Error::ExternalIo`] if
+    /// the tensor lies in a file that was damaged or cannot be read.
+    pub fn prepare(&self) -> Result<(), Error> {
+        let Some(later) = self.later.as_deref().filter(|later| later.ready.get().is_none()) else {
+            return Ok(());
+        };
+        if let Some(check) = &later.check {
+            check()?;
+        }
+        let moves = self.bytes.as_ptr().align_offset(self.dtype.align()) != 0;
+        let ready = if moves { aligned_copy("aligning a tensor", &self.bytes)? } else { self.bytes.clone() };
+        // If another thread was faster, its copy is the one that is kept.
+        later.ready.get_or_init(|| ready);
+        Ok(())
     }
 
     /// Returns the element type.
@@ -148,16 +207,46 @@ impl TensorData {
         self.shape.contains(&0)
     }
 
-    /// Returns the bytes in the form described at [`TensorData`].
+    /// Returns the bytes in the form described at [`TensorData`], aligned for the element type.
+    ///
+    /// # Panics
+    ///
+    /// If they are not aligned yet and there is no memory for a copy that is; [`prepare`](Self::prepare) reports it.
     pub fn bytes(&self) -> &Bytes {
+        let Some(later) = &self.later else {
+            return &self.bytes;
+        };
+        later.ready.get_or_init(|| {
+            if self.bytes.as_ptr().align_offset(self.dtype.align()) == 0 {
+                return self.bytes.clone();
+            }
+            match aligned_copy("aligning a tensor", &self.bytes) {
+                Ok(copy) => copy,
+                Err(error) => panic!("{error}"),
+            }
+        })
+    }
+
+    /// Returns the bytes in the form described at [`TensorData`], where they lie: of any alignment, never copied.
+    pub fn unaligned_bytes(&self) -> &Bytes {
         &self.bytes
+    }
+
+    /// Returns the aligned copy if there is one, else the bytes where they lie.
+    pub(crate) fn settled_bytes(&self) -> &Bytes {
+        self.later.as_ref().and_then(|later| later.ready.get()).unwrap_or(&self.bytes)
+    }
+
+    /// Returns the number of bytes.
+    pub fn byte_len(&self) -> usize {
+        self.bytes.len()
     }
 
     /// Returns the elements in row-major order.
     ///
     /// # Errors
     ///
-    /// [`Error::DataType`] if the elements are not `T`.
+    /// [`Error::DataType`] if the elements are not `T`, and as [`prepare`](Self::prepare).
     pub fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
         if self.dtype != T::DTYPE {
             return Err(Error::DataType { expected: T::DTYPE, got: self.dtype });
@@ -165,8 +254,9 @@ impl TensorData {
         if self.bytes.is_empty() {
             return Ok(&[]);
         }
-        // Every constructor aligns the bytes for the element type and checks their number.
-        bytemuck::try_cast_slice(&self.bytes).map_err(|_| Error::ByteLength {
+        self.prepare()?;
+        // The bytes are aligned for the element type now, and every constructor checks their number.
+        bytemuck::try_cast_slice(self.bytes()).map_err(|_| Error::ByteLength {
             dtype: self.dtype,
             shape: self.shape.as_slice().into(),
             expected: self.len() * size_of::<T>(),
@@ -183,7 +273,7 @@ impl TensorData {
         if self.dtype != DataType::Bool {
             return Err(Error::DataType { expected: DataType::Bool, got: self.dtype });
         }
-        Ok(self.bytes.iter().map(|&b| b != 0).collect())
+        memory::collected("copying a tensor", self.bytes.iter().map(|&b| b != 0))
     }
 
     /// Returns the same elements under other extents, without copying.
@@ -199,7 +289,7 @@ impl TensorData {
                 right: shape.into(),
             });
         }
-        Ok(TensorData { dtype: self.dtype, shape: Shape::from_slice(shape), bytes: self.bytes.clone() })
+        Ok(TensorData { shape: Shape::from_slice(shape), ..self.clone() })
     }
 }
 
@@ -235,19 +325,23 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
 }
 
 /// Copies `bytes` into a buffer aligned to [`ALIGNMENT`].
-fn aligned_copy(bytes: &[u8]) -> Bytes {
-    aligned(bytes.len(), |out| out.extend_from_slice(bytes))
+fn aligned_copy(op: &'static str, bytes: &[u8]) -> Result<Bytes, Error> {
+    aligned(op, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
 /// Makes a buffer aligned to [`ALIGNMENT`] from what `write` appends, at most `size` bytes.
-pub(crate) fn aligned(size: usize, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+pub(crate) fn aligned(
+    op: &'static str,
+    size: usize,
+    write: impl FnOnce(&mut Vec<u8>),
+) -> Result<Bytes, Error> {
     // Over-allocating and slicing aligns the start without unsafe code.
-    let mut buffer: Vec<u8> = Vec::with_capacity(size.saturating_add(ALIGNMENT));
+    let mut buffer: Vec<u8> = memory::room(op, size.saturating_add(ALIGNMENT))?;
     let offset = buffer.as_ptr().align_offset(ALIGNMENT);
     buffer.resize(offset, 0);
     write(&mut buffer);
     debug_assert!(buffer.len() <= offset + size, "a longer buffer would move and lose its alignment");
-    Bytes::from(buffer).slice(offset..)
+    Ok(Bytes::from(buffer).slice(offset..))
 }
 
 #[cfg(test)]

@@ -6,9 +6,13 @@
 //!
 //! Source: `numpy.lib.format`.
 
-use super::{TensorData, element_count};
-use crate::{DataType, Error, Shape};
+use super::{StringsBuilder, TensorData, element_count};
+use crate::{DataType, Error, Shape, memory};
 use bytes::Bytes;
+
+/// What fails where there is no memory.
+const READING: &str = "reading a .npy file";
+const WRITING: &str = "writing a .npy file";
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
@@ -24,8 +28,12 @@ impl TensorData {
         let header = Header::parse(&file)?;
         let Header { text_width, width, swap, dtype, .. } = header;
         let shape = Shape::from_vec(header.shape);
-        let too_large =
-            || Error::TooLarge { dtype, shape: shape.as_slice().into(), limit: isize::MAX as usize };
+        let too_large = || Error::TooLarge {
+            dtype,
+            shape: shape.as_slice().into(),
+            limit: isize::MAX as usize,
+            name: None,
+        };
         let elements = element_count(&shape).ok_or_else(too_large)?;
         let expected = elements.checked_mul(width).ok_or_else(too_large)?;
         let mut bytes = file.slice(header.end..);
@@ -34,16 +42,15 @@ impl TensorData {
             return Err(Error::ByteLength { dtype, shape, expected, got });
         }
         if header.fortran && shape.len() > 1 && elements > 0 && width > 0 {
-            bytes = Bytes::from(row_major(&bytes, &shape, width));
+            bytes = Bytes::from(row_major(&bytes, &shape, width)?);
         }
         if let Some(kind) = text_width {
-            let texts = texts(&bytes, elements, width, kind, swap)?;
-            return TensorData::strings(&shape, &texts);
+            return texts(&bytes, elements, width, kind, swap)?.finish(&shape);
         }
         if swap {
             // The two parts of a complex number are swapped each.
             let part = if matches!(dtype, DataType::C64 | DataType::C128) { width / 2 } else { width };
-            let mut swapped = bytes.to_vec();
+            let mut swapped = memory::copied(READING, &bytes)?;
             swapped.chunks_mut(part).for_each(<[u8]>::reverse);
             bytes = Bytes::from(swapped);
         }
@@ -77,16 +84,18 @@ impl TensorData {
             .map_err(|_| Error::Npy { problem: "the header is longer than 65535 bytes" })?;
         let mut out = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
         if self.dtype() != DataType::String {
-            out.extend_from_slice(self.bytes());
+            memory::reserve(WRITING, &mut out, self.byte_len())?;
+            out.extend_from_slice(self.unaligned_bytes());
             return Ok(out);
         }
         let shape = self.shape().into();
-        let too_large = Error::TooLarge { dtype: DataType::String, shape, limit: isize::MAX as usize };
+        let (dtype, limit) = (DataType::String, isize::MAX as usize);
+        let too_large = Error::TooLarge { dtype, shape, limit, name: None };
         let size = longest
             .checked_mul(4)
             .and_then(|w| w.checked_mul(self.len()))
             .filter(|&n| n <= isize::MAX as usize);
-        out.reserve(size.ok_or(too_large)?);
+        memory::reserve(WRITING, &mut out, size.ok_or(too_large)?)?;
         for text in self.iter_str() {
             let codes = text.chars().map(u32::from).chain(std::iter::repeat(0)).take(longest);
             out.extend(codes.flat_map(u32::to_le_bytes));
@@ -242,7 +251,7 @@ impl<'a> Literal<'a> {
 }
 
 /// Puts elements that lie with the first index fastest in row-major order.
-fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
+fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Result<Vec<u8>, Error> {
     let mut strides = Vec::with_capacity(shape.len());
     let mut stride = width;
     for &extent in shape {
@@ -251,7 +260,7 @@ fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
     }
     let mut index = vec![0; shape.len()];
     let mut from = 0;
-    let mut out = Vec::with_capacity(bytes.len());
+    let mut out = memory::room(READING, bytes.len())?;
     while out.len() < bytes.len() {
         out.extend_from_slice(bytes.get(from..from + width).unwrap_or_default());
         for ((i, &extent), &stride) in index.iter_mut().zip(shape).zip(&strides).rev() {
@@ -264,18 +273,26 @@ fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Vec<u8> {
             *i = 0;
         }
     }
-    out
+    Ok(out)
 }
 
-fn texts(bytes: &[u8], elements: usize, width: usize, kind: Text, swap: bool) -> Result<Vec<String>, Error> {
+fn texts(
+    bytes: &[u8],
+    elements: usize,
+    width: usize,
+    kind: Text,
+    swap: bool,
+) -> Result<StringsBuilder, Error> {
+    let mut strings = StringsBuilder::with_room(READING, elements)?;
     if width == 0 {
-        return Ok(vec![String::new(); elements]);
+        (0..elements).try_for_each(|_| strings.push(""))?;
+        return Ok(strings);
     }
-    let read = |(index, element): (usize, &[u8])| match kind {
+    let mut read = |(index, element): (usize, &[u8])| match kind {
         Text::Bytes => {
             let used = element.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
             let text = std::str::from_utf8(element.get(..used).unwrap_or_default());
-            text.map(str::to_owned).map_err(|source| Error::Utf8 { index, source })
+            strings.push(text.map_err(|source| Error::Utf8 { index, source })?)
         }
         Text::Codes => {
             let code = |&b: &[u8; 4]| {
@@ -283,8 +300,9 @@ fn texts(bytes: &[u8], elements: usize, width: usize, kind: Text, swap: bool) ->
             };
             let text: Option<String> = element.as_chunks().0.iter().map(code).collect();
             let text = text.ok_or(Error::Npy { problem: "a string has a code that is no character" })?;
-            Ok(text.trim_end_matches('\0').to_owned())
+            strings.push(text.trim_end_matches('\0'))
         }
     };
-    bytes.chunks(width).enumerate().map(read).collect()
+    bytes.chunks(width).enumerate().try_for_each(&mut read)?;
+    Ok(strings)
 }

@@ -4,7 +4,7 @@
 //! Source: `onnx.proto`, `TensorProto.raw_data`.
 
 use super::{TensorData, aligned, element_count};
-use crate::{DataType, Error};
+use crate::{DataType, Error, memory};
 use std::borrow::Cow;
 
 impl TensorData {
@@ -17,12 +17,14 @@ impl TensorData {
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
     pub fn pack(dtype: DataType, shape: &[usize], elements: &[u8]) -> Result<TensorData, Error> {
         if !dtype.is_sub_byte() {
-            return Self::adopt(dtype, shape, aligned(elements.len(), |b| b.extend_from_slice(elements)));
+            let bytes = aligned("making a tensor", elements.len(), |b| b.extend_from_slice(elements))?;
+            return Self::adopt(dtype, shape, bytes);
         }
         let got = elements.len();
         match element_count(shape) {
             Some(n) if n == got => {
-                Self::adopt(dtype, shape, aligned(got, |b| pack_bits(dtype.bits(), elements, b)))
+                let bytes = aligned("making a tensor", got, |b| pack_bits(dtype.bits(), elements, b))?;
+                Self::adopt(dtype, shape, bytes)
             }
             expected => Err(Error::ByteLength {
                 dtype,
@@ -34,14 +36,18 @@ impl TensorData {
     }
 
     /// Returns the elements' bytes with at least one byte for each: signed integers are
-    /// sign-extended, everything else has zeros above. Borrowed unless the type is packed.
-    pub fn unpacked(&self) -> Cow<'_, [u8]> {
+    /// sign-extended, everything else has zeros above. Borrowed, of any alignment, unless the type is packed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`] if the type is packed and there is no memory for the copy.
+    pub fn unpacked(&self) -> Result<Cow<'_, [u8]>, Error> {
         if !self.dtype().is_sub_byte() {
-            return Cow::Borrowed(self.bytes());
+            return Ok(Cow::Borrowed(self.unaligned_bytes()));
         }
-        let mut out = vec![0; self.len()];
-        unpack_into(self.dtype(), self.bytes(), &mut out);
-        Cow::Owned(out)
+        let mut out = memory::filled("unpacking a tensor", 0, self.len())?;
+        unpack_into(self.dtype(), self.unaligned_bytes(), &mut out);
+        Ok(Cow::Owned(out))
     }
 }
 
@@ -111,7 +117,7 @@ mod tests {
         assert_eq!(t.bytes()[..], [0x21, 0x03]);
         let t = TensorData::pack(DataType::I2, &[5], &[1, 0xFF, 0xFE, 0, 1]).unwrap();
         assert_eq!(t.bytes()[..], [0b00_10_11_01, 0b01]);
-        assert_eq!(t.unpacked()[..], [1, 0xFF, 0xFE, 0, 1]);
+        assert_eq!(t.unpacked().unwrap()[..], [1, 0xFF, 0xFE, 0, 1]);
         let (x0, x1, x2, x3) = (0x2A, 0x15, 0x3F, 0x01);
         let t = TensorData::pack(DataType::F6E2M3, &[4], &[x0, x1, x2, x3]).unwrap();
         assert_eq!(t.bytes()[..], [x0 | (x1 & 3) << 6, x1 >> 2 | (x2 & 0xF) << 4, x2 >> 4 | x3 << 2]);
@@ -124,7 +130,7 @@ mod tests {
                 let low = (1u16 << dtype.bits()) - 1;
                 let elements: Vec<u8> = (0..n as u16).map(|i| ((i * 37) & low) as u8).collect();
                 let t = TensorData::pack(dtype, &[n], &elements).unwrap();
-                let back: Vec<u8> = t.unpacked().iter().map(|&b| b & low as u8).collect();
+                let back: Vec<u8> = t.unpacked().unwrap().iter().map(|&b| b & low as u8).collect();
                 assert_eq!(back, elements, "{dtype} {n}");
             }
         }
@@ -133,7 +139,7 @@ mod tests {
     #[test]
     fn signed_elements_keep_their_sign() {
         let t = TensorData::pack(DataType::I4, &[2], &[0xF8, 7]).unwrap();
-        assert_eq!(t.unpacked()[..], [0xF8, 7]);
+        assert_eq!(t.unpacked().unwrap()[..], [0xF8, 7]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tensors of strings: `n + 1` offsets and the text they divide, in one buffer.
 
 use super::{TensorData, aligned, element_count};
-use crate::{DataType, Error, Shape};
+use crate::{DataType, Error, Shape, memory};
 
 /// Bytes of one offset.
 const OFFSET: usize = 8;
@@ -25,7 +25,7 @@ impl TensorData {
             });
         }
         let text: usize = elements.iter().map(|s| s.as_ref().len()).sum();
-        let bytes = aligned((n + 1) * OFFSET + text, |bytes| {
+        let bytes = aligned("making a tensor", (n + 1) * OFFSET + text, |bytes| {
             let mut end = 0u64;
             bytes.extend_from_slice(&end.to_le_bytes());
             for s in elements {
@@ -35,8 +35,8 @@ impl TensorData {
             for s in elements {
                 bytes.extend_from_slice(s.as_ref().as_bytes());
             }
-        });
-        Ok(TensorData { dtype: DataType::String, shape, bytes })
+        })?;
+        Ok(TensorData { dtype: DataType::String, shape, bytes, later: None })
     }
 
     /// Returns the strings in row-major order; none if the elements are not strings.
@@ -50,6 +50,67 @@ impl TensorData {
     /// one.
     pub fn str_at(&self, index: usize) -> Option<&str> {
         self.iter_str().nth(index)
+    }
+}
+
+/// Makes a tensor of strings that come one after the other.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::StringsBuilder;
+/// let mut strings = StringsBuilder::with_room("greet", 2)?;
+/// strings.push("hello")?;
+/// strings.push("world")?;
+/// assert_eq!(strings.finish(&[2])?.str_at(1), Some("world"));
+/// # Ok::<(), bb_ir::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct StringsBuilder {
+    op: &'static str,
+    /// Where each string ends.
+    ends: Vec<u64>,
+    text: Vec<u8>,
+}
+
+impl StringsBuilder {
+    /// Makes room for `n` strings, on behalf of `op`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`] if there is no memory for them.
+    pub fn with_room(op: &'static str, n: usize) -> Result<StringsBuilder, Error> {
+        Ok(StringsBuilder { op, ends: memory::room(op, n)?, text: Vec::new() })
+    }
+
+    /// Appends a string.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Memory`] if there is no memory for it.
+    pub fn push(&mut self, text: &str) -> Result<(), Error> {
+        memory::append(self.op, &mut self.text, text.as_bytes())?;
+        memory::push(self.op, &mut self.ends, self.text.len() as u64)
+    }
+
+    /// Makes the tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`] if there is no memory for it.
+    pub fn finish(self, shape: &[usize]) -> Result<TensorData, Error> {
+        let n = self.ends.len();
+        let (dtype, expected) = (DataType::String, element_count(shape));
+        if expected != Some(n) {
+            let expected = expected.unwrap_or(usize::MAX);
+            return Err(Error::ByteLength { dtype, shape: shape.into(), expected, got: n });
+        }
+        let bytes = aligned(self.op, (n + 1) * OFFSET + self.text.len(), |bytes| {
+            bytes.extend_from_slice(&0u64.to_le_bytes());
+            self.ends.iter().for_each(|end| bytes.extend_from_slice(&end.to_le_bytes()));
+            bytes.extend_from_slice(&self.text);
+        })?;
+        Ok(TensorData { dtype, shape: Shape::from_slice(shape), bytes, later: None })
     }
 }
 

@@ -40,7 +40,9 @@ impl fmt::Display for Summary<'_> {
                 None => write!(f, " {s:?}"),
             })?;
         } else {
-            let bytes = x.unpacked();
+            let Ok(bytes) = x.unpacked() else {
+                return f.write_str(" too large for this machine's memory to be looked at");
+            };
             let size = unpacked_size(x.dtype());
             if !matches!(x.dtype(), DataType::C64 | DataType::C128) {
                 statistics(x.dtype(), &bytes, size).fmt(f)?;

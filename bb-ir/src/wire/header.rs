@@ -30,7 +30,7 @@ impl Header {
             type_hash: type_hash(x.dtype()),
             dtype: x.dtype().to_onnx() as u32,
             shape: x.shape().iter().map(|&d| d as u64).collect(),
-            length: x.bytes().len() as u64,
+            length: x.byte_len() as u64,
         }
     }
 

@@ -28,7 +28,7 @@ mod stream;
 pub use hash::{element_type, hash_name, refuse_collisions, type_hash, type_name};
 pub use stream::{Frame, read, read_frame, write};
 
-use crate::{ALIGNMENT, DataType, Error, TensorData};
+use crate::{ALIGNMENT, DataType, Error, TensorData, memory};
 use bytes::Bytes;
 use header::Header;
 use std::cmp::Ordering;
@@ -84,11 +84,11 @@ pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 ///
-/// [`Error::FrameHeader`] if the tensor has thousands of extents.
+/// [`Error::FrameHeader`] if the tensor has thousands of extents; [`Error::Memory`] if there is no memory for the frame.
 pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Result<(), Error> {
-    let elements = x.bytes();
+    let elements = x.unaligned_bytes();
     let front = front_of(x, checksum, 0)?;
-    out.reserve_exact(front.len() + elements.len());
+    memory::reserve("encoding a frame", out, front.len() + elements.len())?;
     let base = out.len();
     out.extend_from_slice(&front);
     if checksum == Checksum::Header {

@@ -4,7 +4,7 @@
 //! before anything is allocated for it.
 
 use super::{Checksum, Front, PRELUDE, type_hash};
-use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count};
+use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
 
@@ -44,12 +44,12 @@ pub struct Frame {
 pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<(), Error> {
     let elements = match checksum {
         Checksum::Header => 0,
-        Checksum::All => crc32fast::hash(x.bytes()),
+        Checksum::All => crc32fast::hash(x.unaligned_bytes()),
     };
     let front = super::front_of(x, checksum, elements)?;
     let io = |source| Error::FrameIo { source };
     to.write_all(&front).map_err(io)?;
-    to.write_all(x.bytes()).map_err(io)
+    to.write_all(x.unaligned_bytes()).map_err(io)
 }
 
 /// Reads the next frame as a tensor; `None` where the stream ends before it.
@@ -64,7 +64,7 @@ pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<
 pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
     // Over-allocating by the alignment lets the elements be aligned without a second copy.
-    let mut buffer = reserved(begun.length.saturating_add(ALIGNMENT))?;
+    let mut buffer = memory::room("reading a frame", begun.length.saturating_add(ALIGNMENT))?;
     let offset = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     buffer.resize(offset, 0);
     begun.rest(from, &mut buffer)?;
@@ -82,7 +82,7 @@ pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Er
 /// As [`read`], but for what is wrong with the elements.
 pub fn read_frame(from: &mut impl Read, limit: usize) -> Result<Option<Frame>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
-    let mut bytes = reserved(begun.start.len().saturating_add(begun.length))?;
+    let mut bytes = memory::room("reading a frame", begun.start.len().saturating_add(begun.length))?;
     bytes.extend_from_slice(&begun.start);
     begun.rest(from, &mut bytes)?;
     Ok(Some(Frame { type_hash: type_hash(begun.dtype), bytes }))
@@ -126,8 +126,12 @@ impl Begun {
         // Within `limit`, and so within `usize`.
         let length = length as usize;
         let refused = || shape.as_slice().into();
-        let elements =
-            element_count(&shape).ok_or_else(|| Error::TooLarge { dtype, shape: refused(), limit })?;
+        let elements = element_count(&shape).ok_or_else(|| Error::TooLarge {
+            dtype,
+            shape: refused(),
+            limit,
+            name: None,
+        })?;
         if dtype != DataType::String && dtype.bytes_for(elements) != Some(length) {
             let expected = dtype.bytes_for(elements).unwrap_or(usize::MAX);
             return Err(Error::ByteLength { dtype, shape: refused(), expected, got: length });
@@ -148,15 +152,6 @@ impl Begun {
             });
         }
         Ok(())
-    }
-}
-
-/// Returns an empty buffer that has room for `bytes`.
-fn reserved(bytes: usize) -> Result<Vec<u8>, Error> {
-    let mut buffer = Vec::new();
-    match buffer.try_reserve_exact(bytes) {
-        Ok(()) => Ok(buffer),
-        Err(_) => Err(Error::FrameIo { source: ErrorKind::OutOfMemory.into() }),
     }
 }
 

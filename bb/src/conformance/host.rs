@@ -139,7 +139,7 @@ pub fn elements(x: &TensorData) -> Vec<Vec<u8>> {
     if x.dtype() == DataType::String {
         return x.iter_str().map(|s| s.as_bytes().to_vec()).collect();
     }
-    x.unpacked().chunks(x.dtype().bits().div_ceil(8)).map(<[u8]>::to_vec).collect()
+    x.unpacked().expect("memory").chunks(x.dtype().bits().div_ceil(8)).map(<[u8]>::to_vec).collect()
 }
 
 /// Makes a host tensor of those elements of `x` that `order` names, counted in row-major order.

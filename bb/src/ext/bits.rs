@@ -2,8 +2,8 @@
 
 use super::{HostBody, Ops};
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
 
 crate::ext::family::family! { [
     /// Integers as bits.
@@ -60,7 +60,7 @@ static NOT: HostBody = HostBody {
     random: false,
     run: |inputs, _| {
         let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
-        let bytes: Vec<u8> = x.bytes().iter().map(|b| !b).collect();
+        let bytes = memory::collected("bitwise_not", x.bytes().iter().map(|b| !b))?;
         Ok(vec![TensorData::adopt(x.dtype(), x.shape(), bytes.into())?])
     },
 };
@@ -128,26 +128,31 @@ fn joined(
     }
     let shape = bb_ir::infer::broadcast(op, &[a.shape(), b.shape()])?;
     let width = a.dtype().bits() / 8;
-    let spread = |x: &TensorData| -> Vec<u8> {
+    let spread = |x: &TensorData| -> Result<Vec<u8>, bb_ir::Error> {
         if x.shape() == shape.as_slice() {
-            return x.bytes().to_vec();
+            return memory::copied(op, x.bytes());
         }
-        let at = positions(x.shape(), &shape).into_iter();
-        at.filter_map(|at| x.bytes().get(at * width..(at + 1) * width)).flatten().copied().collect()
+        let at = positions(op, x.shape(), &shape)?;
+        let mut bytes = memory::room(op, at.len().saturating_mul(width))?;
+        bytes.extend(at.iter().filter_map(|at| x.bytes().get(at * width..(at + 1) * width)).flatten());
+        Ok(bytes)
     };
-    let bytes: Vec<u8> = spread(a).into_iter().zip(spread(b)).map(|(a, b)| join(a, b)).collect();
+    let (left, right) = (spread(a)?, spread(b)?);
+    let bytes = memory::collected(op, left.iter().zip(&right).map(|(&a, &b)| join(a, b)))?;
     Ok(vec![TensorData::adopt(a.dtype(), &shape, bytes.into())?])
 }
 
 /// For each element of a broadcast result, the position of the operand's.
-pub(crate) fn positions(shape: &[usize], to: &[usize]) -> Vec<usize> {
+pub(crate) fn positions(op: &'static str, shape: &[usize], to: &[usize]) -> Result<Vec<usize>, bb_ir::Error> {
     if to.contains(&0) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     let own = super::scatter::strides(shape);
     let steps = shape.iter().zip(&own).map(|(&d, &step)| if d == 1 { 0 } else { step });
     let steps = std::iter::repeat_n(0, to.len() - shape.len()).chain(steps);
-    to.iter().zip(steps).fold(vec![0], |positions, (&extent, step)| {
-        positions.into_iter().flat_map(|p| (0..extent).map(move |i| p + i * step)).collect()
+    to.iter().zip(steps).try_fold(vec![0], |positions, (&extent, step)| {
+        let mut longer = memory::room(op, positions.len().saturating_mul(extent))?;
+        longer.extend(positions.into_iter().flat_map(|p| (0..extent).map(move |i| p + i * step)));
+        Ok(longer)
     })
 }

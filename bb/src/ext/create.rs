@@ -4,7 +4,7 @@ use crate::ext::{HostBody, Ops};
 use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, TensorData, memory};
 
 crate::ext::family::family! { [
     /// Makes tensors: constants, zeros, ones, ranges, random numbers.
@@ -103,7 +103,8 @@ pub fn range<B: Backend + ?Sized>(
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
     let count = limited(&[usize::try_from(count).unwrap_or(0)], dtype)?;
-    let elements: Vec<f64> = (0..count).map(|i| start + i as f64 * step).collect();
+    let elements =
+        memory::collected("range", (0..count).map(|i| start + i as f64 * step)).map_err(Error::from)?;
     from_f64(on, &[count], &elements, dtype)
 }
 
@@ -246,7 +247,7 @@ fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Res
     let mut random = crate::ext::Mersenne::of(take::OptInt("draw", params.get(2))?);
     let dtype = take::Type("draw", params.get(3))?;
     let count = limited(shape, dtype)?;
-    let elements: Vec<f64> = (0..count).map(|_| offset + scale * next(&mut random)).collect();
+    let elements = memory::collected("draw", (0..count).map(|_| offset + scale * next(&mut random)))?;
     Ok(vec![cast(&TensorData::new(shape, &elements)?, dtype, Rounding::default())?])
 }
 
@@ -264,9 +265,10 @@ fn from_f64<B: Backend + ?Sized>(
 /// Counts the elements of what is made on the host, of which there is a limit.
 fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
     const MOST: usize = 1 << 28;
-    bb_ir::element_count(shape)
-        .filter(|&n| n <= MOST)
-        .ok_or_else(|| bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit: MOST }.into())
+    bb_ir::element_count(shape).filter(|&n| n <= MOST).ok_or_else(|| {
+        let limit = MOST * dtype.bits().div_ceil(8);
+        bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None }.into()
+    })
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ impl Ops for Tracer {
 /// Reads integers or truth values of any width.
 pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
     fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
-        Ok(x.as_slice::<T>()?.iter().map(|&v| v.into()).collect())
+        bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
     }
     match x.dtype() {
         DataType::I64 => widen::<i64>(x),
@@ -116,7 +116,7 @@ pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         DataType::U8 => widen::<u8>(x),
         DataType::U16 => widen::<u16>(x),
         DataType::U32 => widen::<u32>(x),
-        DataType::Bool => Ok(x.bytes().iter().map(|&b| i64::from(b)).collect()),
+        DataType::Bool => bb_ir::memory::collected("integers", x.bytes().iter().map(|&b| i64::from(b))),
         got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
     }
 }

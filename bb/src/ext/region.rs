@@ -4,7 +4,7 @@ use crate::ext::{HostBody, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::Param;
-use bb_ir::{Shape, TensorData};
+use bb_ir::{Shape, TensorData, memory};
 
 /// The most samples that an attribute may ask for along a dimension of a bin.
 const MOST_SAMPLES: i64 = 1 << 10;
@@ -51,7 +51,8 @@ fn wrong(op: &str, operand: usize, problem: String) -> Error {
 }
 
 fn numbers(x: &TensorData) -> Result<Vec<f64>, Error> {
-    Ok(cast(x, DataType::F64, Rounding::default())?.as_slice::<f64>()?.to_vec())
+    let wide = cast(x, DataType::F64, Rounding::default())?;
+    Ok(memory::copied("RoiAlign", wide.as_slice::<f64>()?)?)
 }
 
 /// Puts results in the map's element type.
@@ -116,7 +117,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
     let (&[count, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
         return Ok(Vec::new());
     };
-    let mut y = Vec::with_capacity(count * channels * rows * columns);
+    let mut y = memory::room("RoiAlign", count * channels * rows * columns)?;
     for (roi, &image) in rois.chunks(4).zip(images.as_slice::<i64>()?) {
         let image = usize::try_from(image).ok().filter(|&i| i < batch);
         let image =
@@ -197,8 +198,8 @@ fn pooled<T: Tensor>(
     match bb_ir::element_count(&shape) {
         Some(n) if fits && n <= MOST => Ok(shape),
         _ => {
-            Err(bb_ir::Error::TooLarge { dtype: x.dtype(), shape: shape.as_slice().into(), limit: MOST }
-                .into())
+            let (dtype, limit) = (x.dtype(), MOST * x.dtype().bits() / 8);
+            Err(bb_ir::Error::TooLarge { dtype, shape: shape.as_slice().into(), limit, name: None }.into())
         }
     }
 }

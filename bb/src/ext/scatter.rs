@@ -3,7 +3,7 @@
 use super::sort::{by_dtype, by_size};
 use crate::Error;
 use bb_ir::op::{Param, take};
-use bb_ir::{DataType, Element, TensorData, bf16, f16};
+use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
 
 /// What becomes of an element and its update.
@@ -74,8 +74,8 @@ fn extremum<T: PartialOrd>(a: T, b: T, wanted: Ordering) -> T {
 /// Reads indices of either width.
 pub(crate) fn indices(x: &TensorData) -> Result<Vec<i64>, Error> {
     Ok(match x.dtype() {
-        DataType::I32 => x.as_slice::<i32>()?.iter().map(|&i| i.into()).collect(),
-        _ => x.as_slice::<i64>()?.to_vec(),
+        DataType::I32 => memory::collected("indices", x.as_slice::<i32>()?.iter().map(|&i| i.into()))?,
+        _ => memory::copied("indices", x.as_slice::<i64>()?)?,
     })
 }
 
@@ -127,7 +127,7 @@ pub(super) fn elements(
         let at = coordinates.enumerate().map(|(i, c)| if i == axis { along } else { c });
         Ok(at.zip(&own).map(|(c, step)| c * step).sum())
     });
-    let positions: Vec<usize> = positions.collect::<Result<_, Error>>()?;
+    let positions: Vec<usize> = memory::try_collected::<_, Error>(OP, positions)?;
     Ok(vec![written(OP, data, updates, &positions, 1, Reduction::of(OP, params)?)?])
 }
 
@@ -148,7 +148,7 @@ pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Re
     let steps = strides(named);
     let count: usize = lead.iter().product();
     let list = indices(places)?;
-    let mut positions = Vec::with_capacity(count);
+    let mut positions = memory::room(OP, count)?;
     for row in 0..count {
         let tuple = list.get(row * tuple..(row + 1) * tuple).unwrap_or_default();
         let mut at = 0;
@@ -175,15 +175,15 @@ fn written(
     }
     match (reduction, dtype) {
         (Reduction::None, DataType::String) => {
-            let mut texts: Vec<&str> = data.iter_str().collect();
-            let new: Vec<&str> = updates.iter_str().collect();
+            let mut texts = memory::collected(op, data.iter_str())?;
+            let new = memory::collected(op, updates.iter_str())?;
             replace(&mut texts, &new, positions, size);
             Ok(TensorData::strings(data.shape(), &texts)?)
         }
         (Reduction::None, _) if dtype.bits().is_multiple_of(8) => {
             let width = dtype.bits() / 8;
-            let mut bytes = data.bytes().to_vec();
-            let starts: Vec<usize> = positions.iter().map(|at| at * width).collect();
+            let mut bytes = memory::copied(op, data.bytes())?;
+            let starts = memory::collected(op, positions.iter().map(|at| at * width))?;
             replace(&mut bytes, updates.bytes(), &starts, size * width);
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
@@ -191,7 +191,7 @@ fn written(
             // Sums of truth values are disjunctions, products conjunctions.
             let any = matches!(reduction, Reduction::Add | Reduction::Max);
             let join = |a: u8, b: u8| if any { a | b } else { a & b };
-            let mut bytes = data.bytes().to_vec();
+            let mut bytes = memory::copied(op, data.bytes())?;
             update(&mut bytes, updates.bytes(), positions, size, join);
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
@@ -237,7 +237,7 @@ fn reduced<T: Number>(
         Reduction::Max => extremum(a, b, Ordering::Greater),
         Reduction::Min => extremum(a, b, Ordering::Less),
     };
-    let mut elements = data.as_slice::<T>()?.to_vec();
+    let mut elements = memory::copied("scatter", data.as_slice::<T>()?)?;
     update(&mut elements, updates.as_slice::<T>()?, positions, size, join);
     Ok(TensorData::new(data.shape(), &elements)?)
 }

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use bb_ir::op::{Param, take};
-use bb_ir::{DataType, Element, TensorData};
+use bb_ir::{DataType, Element, TensorData, memory};
 use std::cmp::Ordering;
 
 /// Calls a generic function with the type of a tensor's elements, numbers and truth values.
@@ -70,8 +70,9 @@ fn taken<T: Element + PartialOrd>(
         let none = TensorData::zeros(x.dtype(), &shape, usize::MAX)?;
         return Ok(vec![none, TensorData::zeros(DataType::I64, &shape, usize::MAX)?]);
     };
-    let (mut values, mut positions) = (vec![first; places], vec![0i64; places]);
-    let mut row: Vec<(T, usize)> = Vec::with_capacity(extent);
+    let mut values = memory::filled("top_k", first, places)?;
+    let mut positions = memory::filled("top_k", 0i64, places)?;
+    let mut row: Vec<(T, usize)> = memory::room("top_k", extent)?;
     for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
         row.clear();
         let start = o * extent * inner + i;

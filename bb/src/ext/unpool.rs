@@ -2,8 +2,8 @@
 
 use crate::ext::{HostBody, Ops, fail};
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::op::Param;
+use bb_ir::{TensorData, memory};
 
 /// Puts elements where indices say, among zeros.
 static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unpool };
@@ -12,7 +12,7 @@ fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Te
     let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
     let width = x.dtype().bits() / 8;
     let zeros = TensorData::zeros(x.dtype(), shape, 1 << 32)?;
-    let mut bytes = zeros.bytes().to_vec();
+    let mut bytes = memory::copied("unpool", zeros.bytes())?;
     for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
         let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
         let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));

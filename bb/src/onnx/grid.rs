@@ -3,7 +3,8 @@
 use super::call::{Answer, Call, one};
 use super::window::numbers;
 use crate::ext::{Ops, math};
-use crate::{DataType, Tensor};
+use crate::{DataType, Error, Tensor};
+use bb_ir::memory;
 
 /// `GridSample`: the modes had other names before opset 20.
 pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
@@ -31,7 +32,7 @@ pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let count = bb_ir::element_count(dims).and_then(|n| n.checked_mul(columns)).filter(|&n| n <= MOST);
     let count =
         count.ok_or_else(|| call.wrong("size", format!("is {size:?}, too many positions")))? / columns;
-    let mut points = vec![1.0; count * columns];
+    let mut points = memory::filled("AffineGrid", 1.0, count * columns).map_err(Error::from)?;
     let mut inner = 1;
     // The innermost dimension is the first coordinate.
     for (coordinate, &extent) in dims.iter().rev().enumerate() {

@@ -4,9 +4,9 @@ use super::call::{Answer, Call};
 use super::ml::texts;
 use crate::ext::{HostBody, Ops};
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
 use std::collections::HashMap;
 
 /// The most elements that a row of the result has.
@@ -164,7 +164,7 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let width = shape.last().copied().unwrap_or(1);
     let length_of_row = x.shape().last().copied().unwrap_or(1);
     let rows = bb_ir::element_count(shape).unwrap_or(0) / width.max(1);
-    let mut y = vec![0f32; rows * width];
+    let mut y = memory::filled(OP, 0f32, rows * width)?;
     for (row, counts) in y.chunks_mut(width).enumerate() {
         let row = row_items.get(row * length_of_row..(row + 1) * length_of_row).unwrap_or_default();
         let mut least = least;

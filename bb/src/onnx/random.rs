@@ -7,9 +7,9 @@ use super::call::{Answer, Call, one};
 use super::shape::number;
 use crate::ext::{HostBody, Mersenne, Ops, math};
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
 use smallvec::smallvec;
 
 /// Reads the seed: a float, of which the integral part counts, or an integer; NaN is none.
@@ -131,7 +131,8 @@ pub(super) fn bernoulli<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 
 fn flips(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let (x, mut random, dtype, shape) = given(inputs, params)?;
-    let flips: Vec<u8> = x.as_slice::<f64>()?.iter().map(|&p| u8::from(random.chance(p))).collect();
+    let flips = x.as_slice::<f64>()?.iter().map(|&p| u8::from(random.chance(p)));
+    let flips = memory::collected("Bernoulli", flips)?;
     Ok(vec![cast(&TensorData::new(&shape, &flips)?, dtype, Rounding::default())?])
 }
 
@@ -153,7 +154,8 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let (x, mut random, dtype, shape) = given(inputs, params)?;
     let classes = x.shape().last().copied().unwrap_or(1).max(1);
     let samples = shape.last().copied().unwrap_or(0);
-    let mut chosen: Vec<i64> = Vec::new();
+    let count = bb_ir::element_count(&shape).unwrap_or(usize::MAX);
+    let mut chosen: Vec<i64> = memory::room("Multinomial", count)?;
     for row in x.as_slice::<f64>()?.chunks(classes) {
         // Against the greatest, no weight overflows.
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -4,7 +4,7 @@ use super::call::{Call, Results, one};
 use crate::Error;
 use crate::ext::sort::{around, by_dtype, by_size};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::{Axis, DataType, Element, TensorData};
+use bb_ir::{Axis, DataType, Element, TensorData, memory};
 use smallvec::smallvec;
 use std::cmp::Ordering;
 
@@ -17,20 +17,20 @@ fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
     };
     let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
     let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
-    Ok(truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im).collect())
+    Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
 }
 
 /// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
 pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
     let x = call.input(0)?;
-    let found: Vec<usize> =
-        truths(x)?.into_iter().enumerate().filter(|(_, truth)| *truth).map(|(i, _)| i).collect();
+    let truths = truths(x)?;
+    let found = truths.iter().enumerate().filter(|(_, truth)| **truth).map(|(i, _)| i);
+    let found: Vec<usize> = memory::collected("NonZero", found)?;
     let strides = crate::ext::scatter::strides(x.shape());
-    let coordinates: Vec<i64> = strides
-        .iter()
-        .zip(x.shape())
-        .flat_map(|(&stride, &extent)| found.iter().map(move |i| (i / stride % extent) as i64))
-        .collect();
+    let mut coordinates: Vec<i64> = memory::room("NonZero", found.len().saturating_mul(strides.len()))?;
+    for (&stride, &extent) in strides.iter().zip(x.shape()) {
+        coordinates.extend(found.iter().map(|i| (i / stride % extent) as i64));
+    }
     Ok(one(TensorData::new(&[x.shape().len(), found.len()], &coordinates)?))
 }
 
@@ -43,17 +43,18 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     }
     let starts = (0..outer).flat_map(|o| entries.iter().map(move |e| (o * extent + e) * inner));
     if x.dtype() == DataType::String {
-        let texts: Vec<&str> = x.iter_str().collect();
-        let chosen: Vec<&str> =
-            starts.filter_map(|at| texts.get(at..at + inner)).flatten().copied().collect();
+        let texts = memory::collected("take", x.iter_str())?;
+        let chosen = starts.filter_map(|at| texts.get(at..at + inner)).flatten().copied();
+        let chosen: Vec<&str> = memory::collected("take", chosen)?;
         return Ok(TensorData::strings(&shape, &chosen)?);
     }
     if !x.dtype().bits().is_multiple_of(8) {
         return Err(bb_ir::Error::Unsupported { op: "take", dtype: x.dtype() }.into());
     }
     let width = x.dtype().bits() / 8;
-    let bytes: Vec<u8> =
-        starts.filter_map(|at| x.bytes().get(at * width..(at + inner) * width)).flatten().copied().collect();
+    let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
+    let mut bytes = memory::room("take", count)?;
+    bytes.extend(starts.filter_map(|at| x.bytes().get(at * width..(at + inner) * width)).flatten());
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
 

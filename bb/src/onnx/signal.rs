@@ -4,7 +4,7 @@ use super::call::{Answer, Call, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::{Axis, TensorData};
+use bb_ir::{Axis, TensorData, memory};
 
 /// The most elements of what is made on the host.
 const MOST: i64 = 1 << 25;
@@ -105,8 +105,8 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
     }
     let frames = (samples - length) / step + 1;
     extent(call, "frame_step", (frames as i64).saturating_mul(length as i64), 1)?;
-    let places: Vec<i64> =
-        (0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)).collect();
+    let mut places: Vec<i64> = memory::room("STFT", frames.saturating_mul(length)).map_err(Error::from)?;
+    places.extend((0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)));
     let places = on.host(&[frames, length], &places)?;
     let y = math::widened(on, x, DataType::F32, |x| {
         let mut framed = on.gather(x, &places, 1)?;
@@ -184,7 +184,7 @@ pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     let count = bins.checked_mul(bands).filter(|&n| n <= MOST as usize);
     let count =
         count.ok_or_else(|| call.wrong("num_mel_bins", format!("makes {bins} times {bands} weights")))?;
-    let mut weights = vec![0.0; count];
+    let mut weights = memory::filled("MelWeightMatrix", 0.0, count).map_err(Error::from)?;
     for (band, triangle) in corners.windows(3).enumerate() {
         let &[left, centre, right] = triangle else { continue };
         let mut set = |bin: usize, weight: f64| {

@@ -5,8 +5,8 @@ use super::ml::texts;
 use super::pattern::{Classes, Pattern};
 use crate::ext::{HostBody, Ops, bits};
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::op::{Param, take};
+use bb_ir::{StringsBuilder, TensorData, memory};
 use smallvec::smallvec;
 
 static CONCAT: HostBody = HostBody {
@@ -15,13 +15,23 @@ static CONCAT: HostBody = HostBody {
     run: |inputs, params| {
         let &[Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
         let shape = take::Extents("string_concat", params.first())?;
-        let spread = |x: &'_ TensorData| -> Vec<String> {
-            let texts: Vec<&str> = x.iter_str().collect();
-            let at = bits::positions(x.shape(), shape).into_iter();
-            at.filter_map(|at| texts.get(at).map(|&text| text.to_owned())).collect()
-        };
-        let joined: Vec<String> = spread(a).into_iter().zip(spread(b)).map(|(a, b)| a + &b).collect();
-        Ok(vec![TensorData::strings(shape, &joined)?])
+        const OP: &str = "StringConcat";
+        let texts = [memory::collected(OP, a.iter_str())?, memory::collected(OP, b.iter_str())?];
+        let places = [bits::positions(OP, a.shape(), shape)?, bits::positions(OP, b.shape(), shape)?];
+        let [left, right] = [0, 1].map(|side: usize| {
+            let texts = texts.get(side).map(Vec::as_slice).unwrap_or_default();
+            let places = places.get(side).map(Vec::as_slice).unwrap_or_default();
+            places.iter().filter_map(|&at| texts.get(at).copied())
+        });
+        let mut joined = StringsBuilder::with_room(OP, bb_ir::element_count(shape).unwrap_or(0))?;
+        let mut text = String::new();
+        for (left, right) in left.zip(right) {
+            text.clear();
+            text.push_str(left);
+            text.push_str(right);
+            joined.push(&text)?;
+        }
+        Ok(vec![joined.finish(shape)?])
     },
 };
 
@@ -132,7 +142,8 @@ pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Resul
     // One long row makes all others as long.
     const MOST: usize = 1 << 28;
     if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
-        let error = bb_ir::Error::TooLarge { dtype: DataType::String, shape: shape.into(), limit: MOST };
+        let (dtype, limit) = (DataType::String, MOST * size_of::<&str>());
+        let error = bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
         return Err(error.into());
     }
     let all: Vec<&str> = rows

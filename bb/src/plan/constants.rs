@@ -153,10 +153,12 @@ fn weight<B: Backend + ?Sized>(
             index: index as u16,
         });
     };
-    let key = (data.dtype(), data.shape().into(), data.bytes().as_ptr().addr(), data.bytes().len());
+    // Where the bytes lie in the model, whether they have to move for their alignment or not.
+    let key = (data.dtype(), data.shape().into(), data.unaligned_bytes().as_ptr().addr(), data.byte_len());
     if let Some(&number) = pool.weights.get(&key) {
         return Ok(number);
     }
+    data.prepare().map_err(crate::Error::from)?;
     let number = pool.add(on.constant(data)?);
     pool.weights.insert(key, number);
     Ok(number)
@@ -167,6 +169,7 @@ fn literal<B: Backend + ?Sized>(
     pool: &mut Pool<B::Tensor>,
     data: &TensorData,
 ) -> Result<u32, B::Error> {
+    data.prepare().map_err(crate::Error::from)?;
     let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
     if let Some(&number) = pool.literals.get(&key) {
         return Ok(number);

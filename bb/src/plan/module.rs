@@ -5,7 +5,10 @@ use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::Graph;
-use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
+use bb_ir::proto::{
+    AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
+    StringStringEntryProto,
+};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,21 +27,18 @@ impl Module {
         Module { graph: Arc::new(graph) }
     }
 
-    /// Reads and checks a model file; its external data lies in its folder.
+    /// Checks the model in a file; its external data lies in its folder, or in that of the file which the path leads to.
+    ///
+    /// The file and its external data are mapped: weights are read when they are used, and the CPU backend uses them
+    /// where they lie. The files must not be shortened or rewritten while the module or what was compiled of it is in
+    /// use; [`FileAccess`](bb_ir::FileAccess) says what happens otherwise, and how to have them read instead.
     ///
     /// # Errors
     ///
-    /// [`Error::File`] if the file cannot be read, [`Error::Ir`] if the model is not valid.
+    /// [`Error::Ir`] if the file cannot be read or the model is not valid.
     pub fn load(path: &Path, limits: &bb_ir::Limits) -> Result<Module, Error> {
-        let file = |source| Error::File { path: path.to_owned(), source };
-        let size = std::fs::metadata(path).map_err(file)?.len();
-        if size > limits.model_bytes as u64 {
-            let limit = limits.model_bytes;
-            let got = usize::try_from(size).unwrap_or(usize::MAX);
-            return Err(bb_ir::Error::Limit { what: "bytes of a model", got, limit }.into());
-        }
-        let bytes = std::fs::read(path).map_err(file)?;
-        Module::from_bytes(bytes.into(), limits, path.parent())
+        let model = check::load_model(path, limits)?;
+        Module::checked(&model, limits, Some(&ExternalData::of_model(path, limits)))
     }
 
     /// Checks a serialized model; `folder` is where its external data may lie.
@@ -52,8 +52,17 @@ impl Module {
         folder: Option<&Path>,
     ) -> Result<Module, Error> {
         let model = check::parse_model(bytes, limits)?;
-        let options = CheckOptions { limits: limits.clone(), external_data: folder };
-        Ok(Module::new(check::check(&model, &options)?.graph))
+        let data = folder.map(|folder| ExternalData::in_folder(folder, limits));
+        Module::checked(&model, limits, data.as_ref())
+    }
+
+    fn checked(
+        model: &ModelProto,
+        limits: &bb_ir::Limits,
+        external_data: Option<&ExternalData>,
+    ) -> Result<Module, Error> {
+        let options = CheckOptions { limits: limits.clone(), external_data };
+        Ok(Module::new(check::check(model, &options)?.graph))
     }
 
     /// Checks a graph on its own. Without opsets it is taken to be of the newest.
@@ -88,10 +97,9 @@ impl Module {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct CompileOptions {
-    /// The most bytes that one value of the graph may have, 4 GiB unless told; what would be larger is an error before
-    /// anything runs.
+    /// [`Limits::value_bytes`](bb_ir::Limits::value_bytes).
     pub value_bytes: usize,
-    /// The most rounds that all loops of a run may take together, so that a loop which does not end is an error.
+    /// [`Limits::rounds`](bb_ir::Limits::rounds).
     pub rounds: usize,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
@@ -105,6 +113,12 @@ pub struct CompileOptions {
 struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 
 impl CompileOptions {
+    /// Returns the same with what `limits` say about running.
+    #[must_use]
+    pub fn within(self, limits: &bb_ir::Limits) -> CompileOptions {
+        CompileOptions { value_bytes: limits.value_bytes, rounds: limits.rounds, ..self }
+    }
+
     /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
     #[must_use]
     pub fn with_families<B: Backend + ?Sized + 'static>(
@@ -169,12 +183,7 @@ impl std::fmt::Debug for CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions {
-            value_bytes: crate::trace::DEFAULT_LIMIT,
-            rounds: 1 << 20,
-            identity: None,
-            caller: None,
-            families: None,
-        }
+        let bb_ir::Limits { value_bytes, rounds, .. } = bb_ir::Limits::default();
+        CompileOptions { value_bytes, rounds, identity: None, caller: None, families: None }
     }
 }

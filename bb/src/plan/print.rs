@@ -150,7 +150,8 @@ impl Module {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
+        let settings =
+            Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &None, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
             Outcome::Needs(position) => {

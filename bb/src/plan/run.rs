@@ -155,8 +155,8 @@ impl<T: Tensor, N> Program<T, N> {
         if let Some(mut given) = next {
             *rounds += 1;
             if *rounds > self.rounds {
-                let (what, limit) = ("rounds of loops", self.rounds);
-                return Err(Error::from(bb_ir::Error::Limit { what, got: *rounds, limit }).into());
+                let (what, name, limit) = ("rounds of loops", Some("rounds"), self.rounds);
+                return Err(Error::from(bb_ir::Error::Limit { what, name, got: *rounds, limit }).into());
             }
             given.extend(frame.captured.iter().cloned());
             if let Some((resolved, node)) = frame.node() {

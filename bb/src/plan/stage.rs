@@ -263,7 +263,7 @@ pub(crate) fn count_steps(
         })
         .collect();
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
-    let settings = Settings { natives: natives.to_vec(), value_bytes: crate::trace::DEFAULT_LIMIT };
+    let settings = Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
     let resolved = Arc::new(Resolved::new(module.shared()).ok()?);
     let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &None, &settings).ok()? else {
         return None;

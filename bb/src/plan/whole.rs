@@ -109,7 +109,10 @@ impl<T> Whole<T> {
                 Some(Source::Constant(i)) => recorded.constants.get(i as usize),
                 _ => None,
             };
-            whole.constants.extend(data.map(|data| (*no, data.clone())));
+            if let Some(data) = data {
+                data.prepare()?;
+                whole.constants.push((*no, data.clone()));
+            }
         }
         Ok(whole)
     }

@@ -57,7 +57,7 @@ impl Value {
     /// ```
     pub fn to_host(&self, limit: usize) -> Result<TensorData, Error> {
         let (dtype, shape) = (self.dtype(), self.shape());
-        let too_large = || bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit };
+        let too_large = || bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
         if dtype != DataType::String {
             let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
             if dtype.bytes_for(elements).is_none_or(|bytes| bytes > limit) {
@@ -66,7 +66,7 @@ impl Value {
         }
         let runtime = self.owner.runtime().ok_or(Error::Gone { owner: self.owner })?;
         let host = runtime.to_host(self)?;
-        if host.bytes().len() > limit {
+        if host.byte_len() > limit {
             return Err(too_large().into());
         }
         Ok(host)

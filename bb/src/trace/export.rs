@@ -55,7 +55,7 @@ pub fn trace(
 ///
 /// # Errors
 ///
-/// [`Error::NotPrimitive`] if a step is no primitive.
+/// [`Error::NotPrimitive`] if a step is no primitive, and what [`TensorData::prepare`] finds wrong with a weight.
 pub(crate) fn to_graph(
     recorded: &Recorded,
     inputs: &[String],
@@ -92,6 +92,7 @@ pub(crate) fn to_graph(
             }
             Source::Weight(i) if used.get(no) == Some(&true) => {
                 if let Some(data) = weight(i) {
+                    data.prepare()?;
                     writer.initializer(no as ValueNo, &data, format!("weight_{i}"));
                 }
             }

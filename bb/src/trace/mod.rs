@@ -11,5 +11,4 @@ mod tracer;
 pub use export::trace;
 pub(crate) use export::{one_node_graph, to_graph};
 pub(crate) use recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
-pub(crate) use tracer::DEFAULT_LIMIT;
 pub use tracer::{Traced, Tracer};

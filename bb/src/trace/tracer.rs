@@ -89,13 +89,9 @@ pub(crate) struct Mark {
 
 impl Default for Tracer {
     fn default() -> Self {
-        Tracer::new(Vec::new(), DEFAULT_LIMIT)
+        Tracer::new(Vec::new(), bb_ir::Limits::default().value_bytes)
     }
 }
-
-/// The most bytes that one traced value may have, unless the caller says otherwise: 4 GiB, beyond what honest models hold in one
-/// value, and below what most machines have.
-pub(crate) const DEFAULT_LIMIT: usize = 1 << 32;
 
 /// The most elements that the evaluator computes; shape arithmetic needs a handful.
 const EVALUATED: usize = 4096;
@@ -282,6 +278,7 @@ impl Tracer {
                 dtype: *dtype,
                 shape: shape.as_slice().into(),
                 limit: self.limit,
+                name: Some("value_bytes"),
             };
             let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
             let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };

@@ -4,7 +4,7 @@ mod shared;
 mod values;
 
 pub(crate) use shared::{Common, Extents, Inputs, Model, Threads};
-pub(crate) use values::{Dim, Limit, Range, Shape};
+pub(crate) use values::{Dim, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;

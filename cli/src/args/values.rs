@@ -29,7 +29,7 @@ pub(crate) struct Range {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) name: String,
-    pub(crate) value: usize,
+    pub(crate) value: String,
 }
 
 /// Why a value of an option is none.
@@ -46,9 +46,6 @@ pub(crate) enum ValueError {
 
     #[error("{low} is not less than {high}")]
     EmptyRange { low: f64, high: f64 },
-
-    #[error("`{text}` is no whole number, alone or with K, M, G or T for powers of 1024")]
-    Amount { text: String },
 
     #[error("expected 1 to {most}, which is 16 for each processor and at least 256")]
     Threads { most: usize },
@@ -92,7 +89,7 @@ impl Range {
 impl Limit {
     pub(crate) fn parse(text: &str) -> Result<Limit, ValueError> {
         let (name, value) = named(text, "NAME=VALUE, as in nodes=5000000")?;
-        Ok(Limit { name: name.to_owned(), value: amount(value)? })
+        Ok(Limit { name: name.to_owned(), value: value.to_owned() })
     }
 }
 
@@ -110,20 +107,6 @@ fn named<'a>(text: &'a str, expected: &'static str) -> Result<(&'a str, &'a str)
 
 fn extent(text: &str) -> Result<usize, ValueError> {
     text.trim().parse().map_err(|_| ValueError::Extent { text: text.to_owned() })
-}
-
-/// Reads a number that may end in K, M, G or T, powers of 1024.
-fn amount(text: &str) -> Result<usize, ValueError> {
-    let wrong = || ValueError::Amount { text: text.to_owned() };
-    let (digits, power) = match text.char_indices().last() {
-        Some((at, 'k' | 'K')) => (text.get(..at), 10),
-        Some((at, 'm' | 'M')) => (text.get(..at), 20),
-        Some((at, 'g' | 'G')) => (text.get(..at), 30),
-        Some((at, 't' | 'T')) => (text.get(..at), 40),
-        _ => (Some(text), 0),
-    };
-    let number: usize = digits.and_then(|digits| digits.trim().parse().ok()).ok_or_else(wrong)?;
-    number.checked_mul(1 << power).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -155,15 +138,6 @@ mod tests {
         for wrong in ["1", "1..1", "2..1", "nan..1", "0..inf", "..1", "x=1"] {
             assert!(Range::parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn amounts_have_suffixes_of_powers_of_1024() {
-        let value = |text| Limit::parse(text).map(|l| l.value).ok();
-        assert_eq!(value("nodes=12"), Some(12));
-        assert_eq!(value("model_bytes=3K"), Some(3072));
-        assert_eq!(value("model_bytes=2G"), Some(2 << 30));
-        assert_eq!((value("nodes=G"), value("nodes=-1"), value("nodes=99999999T")), (None, None, None));
     }
 
     #[test]

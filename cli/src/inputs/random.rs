@@ -7,6 +7,7 @@ use bb::onnx::Item;
 use bb::{DataType, Port, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::ValueType;
+use bb_ir::{StringsBuilder, memory};
 
 /// Where the options say that numbers are drawn from.
 pub(super) struct Ranges<'a>(&'a [Range]);
@@ -96,10 +97,9 @@ impl Filling<'_> {
         let too_large = || Error::TooLarge { name: self.name.to_owned(), shape: shape.to_vec() };
         let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
         if self.dtype == DataType::String {
-            let mut texts: Vec<String> = Vec::new();
-            texts.try_reserve_exact(elements).map_err(|_| too_large())?;
-            texts.extend((0..elements).map(|_| self.text(draw)));
-            return Ok(TensorData::strings(shape, &texts)?);
+            let mut texts = StringsBuilder::with_room("--random", elements)?;
+            (0..elements).try_for_each(|_| texts.push(&self.text(draw)))?;
+            return Ok(texts.finish(shape)?);
         }
         // A complex number is two floats.
         let (drawn, elements) = match self.dtype {
@@ -109,8 +109,7 @@ impl Filling<'_> {
         };
         let elements = elements.ok_or_else(too_large)?;
         let size = drawn.bytes_for(elements).ok_or_else(too_large)?;
-        let mut bytes: Vec<u8> = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| too_large())?;
+        let mut bytes: Vec<u8> = memory::room("--random", size)?;
         let numbers = self.numbers(drawn)?;
         let mask = self.masks().then(|| shape.last().copied().unwrap_or(1));
         let mut at = 0;

@@ -3,7 +3,9 @@
 
 mod conformance;
 mod coverage;
+mod files;
 mod hostile;
+mod memory;
 mod process;
 mod random;
 mod run;

@@ -36,9 +36,19 @@ pub(crate) fn bb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
 
 /// Runs `bb` in an address space of so many KiB.
 pub(crate) fn capped<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
+    limited('v', memory, arguments)
+}
+
+/// Runs `bb` with so many KiB of memory of its own; mapped files do not count.
+pub(crate) fn capped_own<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
+    limited('d', memory, arguments)
+}
+
+fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, arguments: &[S]) -> Ended {
     let mut command = if cfg!(unix) {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("ulimit -v {memory}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_bb")]);
+        let script = format!("ulimit -{what} {memory}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_bb")]);
         shell
     } else {
         Command::new(env!("CARGO_BIN_EXE_bb"))

@@ -12,13 +12,15 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// Makes an array of a host tensor; it shares the bytes unless they are packed, strings, or few.
+/// Makes an array of a host tensor; it shares the bytes, those of a mapped file too, unless they are packed, strings, or
+/// few.
 pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let (dtype, len) = (value.dtype(), value.len());
     let shape = Shape::from_slice(value.shape());
     if dtype == DataType::String {
         return text::from_host(pool, value);
     }
+    value.prepare()?;
     let bytes = value.bytes();
     if dtype.is_sub_byte() {
         return made(pool, dtype, shape, |out| {

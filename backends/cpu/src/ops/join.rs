@@ -2,11 +2,11 @@
 
 use super::{copied, copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
-use crate::error::Result;
+use crate::error::{CpuError, Result};
 use crate::kernels::strided;
 use crate::layout::{Dim, collapse, dense_strides, for_each_index, is_dense};
 use crate::pool::Pool;
-use bb::ir::{Error, infer};
+use bb::ir::{Error, infer, memory};
 use bb::{DataType, Shape, Tensor};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -60,7 +60,7 @@ fn concat_strings(pool: &Arc<Pool>, xs: &[&Array], axis: usize, shape: Shape) ->
     let mut moved = Vec::with_capacity(xs.len());
     for x in xs {
         moved.push(text::shifted(pool, x, text.len() as u64)?);
-        text.extend_from_slice(x.text().map(|t| &t[..]).unwrap_or_default());
+        memory::append("concat", &mut text, x.text().map(|t| &t[..]).unwrap_or_default())?;
     }
     let out = placed(pool, DataType::String, axis, shape, moved.iter())?;
     Ok(out.with_text(Some(Arc::new(Bytes::from(text)))))
@@ -110,7 +110,9 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
 
 /// Resolves indices, row-major.
 fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
-    let mut at = SmallVec::with_capacity(indices.len());
+    let mut at = SmallVec::new();
+    let none = |_| CpuError::Memory { bytes: indices.len().saturating_mul(size_of::<usize>()) };
+    at.try_reserve_exact(indices.len()).map_err(none)?;
     let strides = indices.strides();
     let dims =
         collapse(indices.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));

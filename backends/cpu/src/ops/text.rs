@@ -7,8 +7,8 @@ use crate::array::Array;
 use crate::error::Result;
 use crate::layout::for_each_index;
 use crate::pool::Pool;
-use bb::ir::convert::{Rounding, format_elements, parse_elements, unpacked_size};
-use bb::ir::infer;
+use bb::ir::convert::{Rounding, format_tensor, parse_elements, unpacked_size};
+use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor, TensorData};
 use bytes::Bytes;
 use std::slice;
@@ -39,15 +39,15 @@ pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
 /// Copies strings to the host.
 pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     let x = dense(pool, x)?;
-    Ok(TensorData::strings(x.shape(), &list(&x))?)
+    Ok(TensorData::strings(x.shape(), &list(&x)?)?)
 }
 
 /// Returns the strings of a dense array.
-fn list(x: &Array) -> Vec<&str> {
+fn list(x: &Array) -> Result<Vec<&str>> {
     let text: &[u8] = x.text().map(|t| &t[..]).unwrap_or_default();
     // SAFETY: the array is dense, and its elements are ranges.
     let ranges = unsafe { slice::from_raw_parts(x.ptr().cast::<Range>(), x.len()) };
-    ranges.iter().map(|&range| piece(text, range)).collect()
+    Ok(memory::collected("to_host", ranges.iter().map(|&range| piece(text, range)))?)
 }
 
 fn piece(text: &[u8], [start, end]: Range) -> &str {
@@ -76,8 +76,8 @@ pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
 /// Reads strings as numbers.
 pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Rounding) -> Result<Array> {
     let x = dense(pool, x)?;
-    let mut bytes = vec![0; x.len() * unpacked_size(to)];
-    parse_elements(list(&x).into_iter(), to, rounding, &mut bytes)?;
+    let mut bytes = memory::filled("cast", 0, x.len() * unpacked_size(to))?;
+    parse_elements(list(&x)?.into_iter(), to, rounding, &mut bytes)?;
     made(pool, to, Shape::from_slice(x.shape()), |out| {
         // SAFETY: the room is for as many elements of that type.
         unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
@@ -86,7 +86,7 @@ pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Roundin
 
 /// Writes numbers as strings.
 pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: &[u8]) -> Result<Array> {
-    from_host(pool, &TensorData::strings(shape, &format_elements(from, numbers)?)?)
+    from_host(pool, &format_tensor(from, shape, numbers)?)
 }
 
 /// Returns `y` with its ranges in a text that has `x`'s before it, and that text; `y` as it is and
@@ -98,7 +98,10 @@ pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array
     if Arc::ptr_eq(first, second) {
         return Ok((y.clone(), Some(first.clone())));
     }
-    let text = Bytes::from([&first[..], &second[..]].concat());
+    let mut text = memory::room("concat", first.len().saturating_add(second.len()))?;
+    text.extend_from_slice(first);
+    text.extend_from_slice(second);
+    let text = Bytes::from(text);
     let moved = shifted(pool, y, first.len() as u64)?;
     Ok((moved, Some(Arc::new(text))))
 }

@@ -214,7 +214,10 @@ fn bounded(ty: &ValueType, limit: usize) -> Result<(), Error> {
     let elements = element_count(&shape);
     match elements.and_then(|n| n.checked_mul(dtype.bits().max(8) / 8)) {
         Some(bytes) if bytes <= limit => Ok(()),
-        _ => Err(Error::TooLarge { dtype: *dtype, shape: shape.into_boxed_slice(), limit }),
+        _ => {
+            let (shape, name) = (shape.into_boxed_slice(), Some("tensor_bytes"));
+            Err(Error::TooLarge { dtype: *dtype, shape, limit, name })
+        }
     }
 }
 

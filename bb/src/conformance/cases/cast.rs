@@ -110,7 +110,7 @@ fn truncation<B: Backend>(on: &Subject<'_, B>) {
 fn codes<B: Backend>(on: &Subject<'_, B>, x: Result<B::Tensor, B::Error>) -> Vec<u8> {
     let x = x.unwrap_or_else(|error| panic!("cast failed: {error}"));
     let host = on.fetch(&x);
-    host.unpacked().to_vec()
+    host.unpacked().expect("memory").to_vec()
 }
 
 /// Source: onnx 1.23, the reference evaluator.

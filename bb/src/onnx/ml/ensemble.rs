@@ -166,7 +166,8 @@ impl<B: Ops + ?Sized> Tables<'_, B> {
         let size = bb_ir::element_count(&[sets.len(), width]).filter(|&n| n <= MOST_WEIGHTS);
         if size.is_none() {
             let shape = [sets.len(), width].as_slice().into();
-            let error = bb_ir::Error::TooLarge { dtype: DataType::F64, shape, limit: MOST_WEIGHTS };
+            let (dtype, limit) = (DataType::F64, MOST_WEIGHTS * size_of::<f64>());
+            let error = bb_ir::Error::TooLarge { dtype, shape, limit, name: None };
             return crate::ext::fail::<B, _>(error);
         }
         let padded: Vec<f64> = sets

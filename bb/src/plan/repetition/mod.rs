@@ -268,5 +268,5 @@ fn join<B: Backend + ?Sized>(on: &B, parts: &[B::Tensor], axis: i64) -> Result<B
 
 /// Makes zeros.
 fn empty<B: Backend + ?Sized>(on: &B, dtype: DataType, shape: &[usize]) -> Result<B::Tensor, B::Error> {
-    on.constant(&TensorData::zeros(dtype, shape, crate::trace::DEFAULT_LIMIT).map_err(Error::from)?)
+    on.constant(&TensorData::zeros(dtype, shape, bb_ir::Limits::default().value_bytes).map_err(Error::from)?)
 }

@@ -1,0 +1,264 @@
+//! What a file is that was taken for a model.
+
+use std::fmt;
+
+/// The format of bytes that are no ONNX model.
+///
+/// It is told by how the bytes begin, which no serialized model does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Nothing at all.
+    Empty,
+    /// The text that Git LFS keeps in place of a file.
+    GitLfs,
+    /// The text of a symbolic link that was copied as a file.
+    Link(
+        /// What the link leads to.
+        String,
+    ),
+    /// An ONNX model as JSON.
+    OnnxJson,
+    /// An ONNX model as text.
+    OnnxText,
+    /// A model in ONNX Runtime's own format.
+    Ort,
+    /// A model of TensorFlow Lite.
+    TfLite,
+    /// A `SavedModel` of TensorFlow.
+    SavedModel,
+    /// Data in HDF5, as Keras writes models.
+    Hdf5,
+    /// A checkpoint or a TorchScript module of PyTorch.
+    PyTorch,
+    /// A pickled Python object.
+    Pickle,
+    /// Tensors in the format safetensors.
+    SafeTensors,
+    /// A model in the format GGUF.
+    Gguf,
+    /// A model of Core ML as a package.
+    CoreMl,
+    /// An engine of TensorRT.
+    TensorRt,
+    /// An array of NumPy.
+    Npy,
+    /// A picture.
+    Picture(
+        /// The format's name.
+        &'static str,
+    ),
+    /// An archive or a compressed file.
+    Archive(
+        /// The format's name.
+        &'static str,
+    ),
+    /// A web page.
+    Html,
+    /// A document in XML, as OpenVINO writes models.
+    Xml,
+    /// Other data in JSON.
+    Json,
+    /// An executable or a library.
+    Executable,
+    /// A document in PDF.
+    Pdf,
+    /// Other text.
+    Text,
+}
+
+/// Formats that begin with these bytes.
+const MAGIC: &[(&[u8], Format)] = &[
+    (b"version https://git-lfs", Format::GitLfs),
+    (b"GGUF", Format::Gguf),
+    (b"\x89HDF\r\n\x1a\n", Format::Hdf5),
+    (b"\x93NUMPY", Format::Npy),
+    (b"\x89PNG\r\n\x1a\n", Format::Picture("PNG")),
+    (b"\xff\xd8\xff", Format::Picture("JPEG")),
+    (b"GIF8", Format::Picture("GIF")),
+    (b"RIFF", Format::Picture("WebP")),
+    (b"II*\0", Format::Picture("TIFF")),
+    (b"MM\0*", Format::Picture("TIFF")),
+    (b"\x1f\x8b", Format::Archive("gzip")),
+    (b"\x28\xb5\x2f\xfd", Format::Archive("Zstandard")),
+    (b"\xfd7zXZ\0", Format::Archive("xz")),
+    (b"BZh", Format::Archive("bzip2")),
+    (b"7z\xbc\xaf\x27\x1c", Format::Archive("7z")),
+    (b"\x04\x22\x4d\x18", Format::Archive("LZ4")),
+    (b"Rar!\x1a\x07", Format::Archive("RAR")),
+    (b"ptrt", Format::TensorRt),
+    (b"ftrt", Format::TensorRt),
+    (b"%PDF-", Format::Pdf),
+    (b"\x7fELF", Format::Executable),
+    (b"MZ", Format::Executable),
+];
+
+impl Format {
+    /// Tells the format of a file that is no model; `None` if it may be one.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Format> {
+        if bytes.is_empty() {
+            return Some(Format::Empty);
+        }
+        // The first four bytes of a flat buffer are the offset of its root, which is near.
+        let flat = |name: &[u8]| bytes.get(4..8) == Some(name) && bytes.get(2..4) == Some(&[0, 0]);
+        if flat(b"TFL3") {
+            return Some(Format::TfLite);
+        }
+        if flat(b"ORTM") {
+            return Some(Format::Ort);
+        }
+        if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+            return Some(zip(bytes));
+        }
+        if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+            return Some(format.clone());
+        }
+        if bytes.starts_with(b"BM") && bytes.get(6..10) == Some(&[0; 4]) {
+            return Some(Format::Picture("BMP"));
+        }
+        if bytes.get(257..262) == Some(b"ustar") {
+            return Some(Format::Archive("tar"));
+        }
+        if let Some([length @ .., b'{']) = bytes.get(..9)
+            && length.get(4..) == Some(&[0; 4])
+        {
+            return Some(Format::SafeTensors);
+        }
+        // The opcodes for the protocol's version, and for what objects and numbers begin with.
+        if let [0x80, 2..=5, b'}' | b']' | b'(' | b'c' | b'K' | 0x8a | 0x95, ..] = bytes {
+            let torch = bytes.starts_with(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19");
+            return Some(if torch { Format::PyTorch } else { Format::Pickle });
+        }
+        text(bytes)
+    }
+
+    /// Tells the format of bytes that do not decode as a model, or decode to one without a graph.
+    pub(crate) fn of_no_model(bytes: &[u8]) -> Option<Format> {
+        // A `SavedModel` is a version and a list of graphs, in the fields that a model has its version and producer in.
+        let saved = bytes.starts_with(&[0x08, 0x01, 0x12])
+            && bytes.get(..4096).unwrap_or(bytes).windows(5).any(|w| w == b"serve" || w == b"train");
+        if saved {
+            return Some(Format::SavedModel);
+        }
+        let start = bytes.get(..4096).unwrap_or(bytes);
+        printable(start).then_some(Format::Text)
+    }
+
+    /// Returns what to do, with a semicolon before it, or nothing.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self {
+            Format::GitLfs => "; `git lfs pull` fetches the file itself",
+            Format::Link(_) => "; copy the file that the link leads to",
+            Format::OnnxJson => "; parse it with `google.protobuf.json_format` and save it with `onnx.save`",
+            Format::OnnxText => {
+                "; load it with `onnx.load(…, format=\"textproto\")` or `onnx.parser`, and save it"
+            }
+            Format::Ort => "; the ONNX model that it was made from is needed",
+            Format::TfLite | Format::SavedModel | Format::Hdf5 => "; `tf2onnx` converts it",
+            Format::PyTorch => "; `torch.onnx.export` converts it",
+            Format::Pickle => {
+                "; `skl2onnx` converts models of scikit-learn, `torch.onnx.export` those of PyTorch"
+            }
+            Format::SafeTensors | Format::Gguf => {
+                "; it holds weights without a graph, `optimum` exports such models"
+            }
+            Format::Archive(_) => "; unpack it first",
+            Format::Html => "; the download gave an error or a log-in page in place of the file",
+            Format::Npy => "; give it as an input",
+            _ => "",
+        }
+    }
+}
+
+/// Tells archives of PyTorch and Core ML from others, by the names of their first files.
+fn zip(bytes: &[u8]) -> Format {
+    let start = bytes.get(..4096).unwrap_or(bytes);
+    let names = |part: &[u8]| start.windows(part.len()).any(|w| w == part);
+    if names(b"/data.pkl") || names(b"/version") || names(b"/byteorder") || names(b"constants.pkl") {
+        Format::PyTorch
+    } else if names(b".mlmodel") {
+        Format::CoreMl
+    } else {
+        Format::Archive("zip")
+    }
+}
+
+/// Tells formats that are text, which a model never begins as.
+fn text(bytes: &[u8]) -> Option<Format> {
+    let start = bytes.get(..4096).unwrap_or(bytes);
+    let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
+    let lower = start.get(..512).unwrap_or(start).to_ascii_lowercase();
+    let has = |part: &[u8]| start.windows(part.len()).any(|w| w == part);
+    if lower.starts_with(b"<!doctype html") || lower.starts_with(b"<html") || lower.starts_with(b"<head") {
+        return Some(Format::Html);
+    }
+    if lower.starts_with(b"<?xml") || lower.starts_with(b"<net ") {
+        return Some(Format::Xml);
+    }
+    // `{` and `[` would be the start and the end of a group, `<` the end of one, all of which models do not have.
+    match start.first()? {
+        b'{' if has(b"\"irVersion\"") || has(b"\"opsetImport\"") || has(b"\"ir_version\"") => {
+            return Some(Format::OnnxJson);
+        }
+        b'{' | b'[' if printable(start) => return Some(Format::Json),
+        b'<' if has(b"ir_version") => return Some(Format::OnnxText),
+        _ => {}
+    }
+    let fields: [&[u8]; 4] = [b"ir_version:", b"producer_name:", b"graph {", b"opset_import {"];
+    if printable(start) && fields.iter().any(|field| start.starts_with(field)) {
+        return Some(Format::OnnxText);
+    }
+    link(bytes).map(Format::Link)
+}
+
+/// Returns the path that a short file is nothing but, which is what links become where there are none.
+fn link(bytes: &[u8]) -> Option<String> {
+    const LONGEST: usize = 1024;
+    let path = std::str::from_utf8(bytes.get(..LONGEST.min(bytes.len()))?).ok()?.trim_end();
+    let plain = bytes.len() < LONGEST && !path.contains(|c: char| c.is_control() || c.is_whitespace());
+    (plain && (path.starts_with("../") || path.starts_with("./") || path.starts_with('/')))
+        .then(|| path.to_owned())
+}
+
+/// Tells whether bytes, which may end amid a character, are text.
+fn printable(bytes: &[u8]) -> bool {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(bytes.get(..e.valid_up_to()).unwrap_or_default()).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !text.is_empty() && text.chars().all(|c| !c.is_control() || matches!(c, '\n' | '\r' | '\t'))
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Empty => "an empty file",
+            Format::GitLfs => "a pointer of Git LFS",
+            Format::Link(to) => return write!(f, "the text of a symbolic link to `{to}`"),
+            Format::OnnxJson => "an ONNX model as JSON",
+            Format::OnnxText => "an ONNX model as text",
+            Format::Ort => "a model in the format of ONNX Runtime (.ort)",
+            Format::TfLite => "a model of TensorFlow Lite",
+            Format::SavedModel => "a `SavedModel` of TensorFlow",
+            Format::Hdf5 => "HDF5 data, as Keras writes models",
+            Format::PyTorch => "a file of PyTorch",
+            Format::Pickle => "a pickled Python object",
+            Format::SafeTensors => "tensors in the format safetensors",
+            Format::Gguf => "a model in the format GGUF",
+            Format::CoreMl => "a model of Core ML",
+            Format::TensorRt => "an engine of TensorRT",
+            Format::Npy => "an array of NumPy",
+            Format::Picture(name) => return write!(f, "a {name} picture"),
+            Format::Archive(name) => return write!(f, "a {name} archive"),
+            Format::Html => "a web page",
+            Format::Xml => "XML, as OpenVINO writes models",
+            Format::Json => "JSON",
+            Format::Executable => "an executable",
+            Format::Pdf => "a PDF document",
+            Format::Text => "text",
+        })
+    }
+}

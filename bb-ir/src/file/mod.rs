@@ -1,0 +1,168 @@
+//! Opens the files of models: regular files only, mapped where that is asked for and possible.
+
+mod format;
+#[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
+mod mapped;
+
+pub use format::Format;
+
+use crate::limits::within;
+use crate::tensor::aligned;
+use crate::{Error, FileAccess, Limits};
+use bytes::Bytes;
+use std::fmt;
+use std::fs::{File, FileType};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// What a path leads to that is no regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A folder.
+    Folder,
+    /// A pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+    /// Something else.
+    Other,
+}
+
+impl FileKind {
+    /// Tells what a file is; `None` for a regular one.
+    pub(crate) fn of(file: FileType) -> Option<FileKind> {
+        if file.is_file() {
+            return None;
+        }
+        if file.is_dir() {
+            return Some(FileKind::Folder);
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::FileTypeExt;
+            if file.is_fifo() {
+                return Some(FileKind::Pipe);
+            }
+            if file.is_socket() {
+                return Some(FileKind::Socket);
+            }
+            if file.is_char_device() || file.is_block_device() {
+                return Some(FileKind::Device);
+            }
+        }
+        Some(FileKind::Other)
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::Folder => "a folder",
+            FileKind::Pipe => "a pipe",
+            FileKind::Socket => "a socket",
+            FileKind::Device => "a device",
+            FileKind::Other => "no regular file",
+        })
+    }
+}
+
+/// Brings a whole file into memory, as `limits` say how.
+///
+/// # Errors
+///
+/// [`Error::NoFile`] if there is none; [`Error::NotFile`] for a folder, a pipe or a device, which also names the models
+/// inside a folder; [`Error::InFile`] with [`Error::Limit`] if it is longer than a model may be, or with
+/// [`Error::Memory`] if there is no memory for it; [`Error::File`] if it cannot be read.
+pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
+    let failed = |source| Error::File { path: path.to_owned(), source };
+    // Opening a pipe would wait for its writer, so the kind is asked for first.
+    let found = match path.metadata() {
+        Ok(metadata) => FileKind::of(metadata.file_type()),
+        Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Err(Error::NoFile { path: path.to_owned(), missing: first_missing(path) });
+        }
+        Err(e) => return Err(failed(e)),
+    };
+    let refused = |kind| {
+        let candidates = if kind == FileKind::Folder { models(path) } else { Vec::new() };
+        Error::NotFile { path: path.to_owned(), kind, candidates: candidates.into() }
+    };
+    if let Some(kind) = found {
+        return Err(refused(kind));
+    }
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if let Some(kind) = FileKind::of(metadata.file_type()) {
+        return Err(refused(kind));
+    }
+    let inside = |source| Error::InFile { path: path.to_owned(), source: Box::new(source) };
+    let size = usize::try_from(metadata.len()).unwrap_or(usize::MAX);
+    within("model_bytes", "bytes of a model", size, limits.model_bytes).map_err(inside)?;
+    let mapped = if limits.file_access == FileAccess::Map { whole(&file, metadata.len()) } else { None };
+    match mapped {
+        Some(bytes) => Ok(bytes),
+        None => read(&file, 0, metadata.len()).map_err(failed)?.map_err(inside),
+    }
+}
+
+/// Maps all of a file, of which `wanted` bytes are wanted; `None` if it cannot be mapped or has nothing.
+pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
+    // An empty file cannot be mapped.
+    if wanted == 0 { None } else { mapped::map(file) }
+}
+
+/// Cuts `length` bytes at `offset`.
+pub(crate) fn slice(whole: &Bytes, offset: u64, length: u64) -> Option<Bytes> {
+    let start = usize::try_from(offset).ok()?;
+    let end = start.checked_add(usize::try_from(length).ok()?)?;
+    (end <= whole.len()).then(|| whole.slice(start..end))
+}
+
+/// Reads `length` bytes at `offset`. The outer error is the operating system's, the inner one [`Error::Memory`].
+pub(crate) fn read(mut file: &File, offset: u64, length: u64) -> io::Result<Result<Bytes, Error>> {
+    let size = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut read = Ok(0);
+    let bytes = aligned("reading a file", size, |out| read = file.take(length).read_to_end(out));
+    if read? == size || bytes.is_err() { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Returns the first part of a path that does not exist.
+fn first_missing(path: &Path) -> PathBuf {
+    let mut missing = path;
+    while let Some(parent) = missing.parent()
+        && !parent.as_os_str().is_empty()
+        && parent.symlink_metadata().is_err()
+    {
+        missing = parent;
+    }
+    missing.to_owned()
+}
+
+/// Finds models in a folder and in the folders in it, a few at most.
+fn models(folder: &Path) -> Vec<PathBuf> {
+    const SHOWN: usize = 3;
+    /// Folders of any size are given by mistake; not all of one is looked at.
+    const LOOKED_AT: usize = 1000;
+    let mut found = Vec::new();
+    let mut below = Vec::new();
+    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().take(LOOKED_AT);
+    let is_model = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
+    for path in entries(folder).map(|entry| entry.path()) {
+        if is_model(&path) {
+            found.push(path);
+        } else if path.is_dir() && below.len() < LOOKED_AT / 10 {
+            below.push(path);
+        }
+    }
+    if found.is_empty() {
+        let inner = below.iter().flat_map(|folder| entries(folder)).map(|entry| entry.path());
+        found.extend(inner.filter(|path| is_model(path)).take(LOOKED_AT));
+    }
+    found.sort();
+    found.truncate(SHOWN);
+    found
+}

@@ -1,0 +1,159 @@
+//! Memory that may not be there: vectors whose room is asked for, rather than taken.
+//!
+//! A vector of the standard library ends the process if the system has no memory for it. What a model, a file or an
+//! extent decides the size of is made here instead, so that running out is [`Error::Memory`].
+
+use crate::Error;
+
+/// Makes an empty vector with room for `n` elements.
+///
+/// # Errors
+///
+/// [`Error::Memory`], which names `op`, if the system has no memory for them.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::{Error, memory};
+/// let mut doubled = memory::room("double", 3)?;
+/// doubled.extend([1, 2, 3].iter().map(|x| x * 2));
+/// assert_eq!(doubled, [2, 4, 6]);
+/// assert!(matches!(memory::room::<u64>("double", usize::MAX), Err(Error::Memory { op: "double", .. })));
+/// # Ok::<(), Error>(())
+/// ```
+pub fn room<T>(op: &'static str, n: usize) -> Result<Vec<T>, Error> {
+    let mut vec = Vec::new();
+    reserve(op, &mut vec, n)?;
+    Ok(vec)
+}
+
+/// Makes room for `n` more elements in `vec`, and no more than that.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn reserve<T>(op: &'static str, vec: &mut Vec<T>, n: usize) -> Result<(), Error> {
+    vec.try_reserve_exact(n).map_err(|_| none::<T>(op, vec.len().saturating_add(n)))
+}
+
+/// Makes a vector of `n` elements that are all `value`.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn filled<T: Clone>(op: &'static str, value: T, n: usize) -> Result<Vec<T>, Error> {
+    let mut vec = room(op, n)?;
+    vec.resize(n, value);
+    Ok(vec)
+}
+
+/// Copies a slice into a vector.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn copied<T: Clone>(op: &'static str, elements: &[T]) -> Result<Vec<T>, Error> {
+    let mut vec = room(op, elements.len())?;
+    vec.extend_from_slice(elements);
+    Ok(vec)
+}
+
+/// Collects what an iterator gives, as [`Iterator::collect`] does.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> Result<Vec<T>, Error> {
+    let mut elements = elements.into_iter();
+    let mut vec = room(op, elements.size_hint().0)?;
+    // The elements that were promised fit without growing.
+    let promised = vec.capacity();
+    vec.extend(elements.by_ref().take(promised));
+    for element in elements {
+        push(op, &mut vec, element)?;
+    }
+    Ok(vec)
+}
+
+/// Collects the elements until the first error.
+///
+/// # Errors
+///
+/// The first error of the iterator, or as [`room`].
+pub fn try_collected<T, E: From<Error>>(
+    op: &'static str,
+    elements: impl IntoIterator<Item = Result<T, E>>,
+) -> Result<Vec<T>, E> {
+    let elements = elements.into_iter();
+    let mut vec = room(op, elements.size_hint().0)?;
+    for element in elements {
+        push(op, &mut vec, element?)?;
+    }
+    Ok(vec)
+}
+
+/// Appends one element; the room at least doubles when it is used up.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Error> {
+    if vec.len() == vec.capacity() {
+        vec.try_reserve(1).map_err(|_| none::<T>(op, vec.len().saturating_add(1)))?;
+    }
+    vec.push(element);
+    Ok(())
+}
+
+/// Appends a slice; the room at least doubles when it is used up.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn append<T: Clone>(op: &'static str, vec: &mut Vec<T>, elements: &[T]) -> Result<(), Error> {
+    vec.try_reserve(elements.len()).map_err(|_| none::<T>(op, vec.len().saturating_add(elements.len())))?;
+    vec.extend_from_slice(elements);
+    Ok(())
+}
+
+/// Finds out whether the system has `bytes` bytes now, for code that allocates by itself and cannot report that it
+/// failed. What is less than 1 MiB is taken to be there.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn probe(op: &'static str, bytes: usize) -> Result<(), Error> {
+    const FEW: usize = 1 << 20;
+    if bytes <= FEW { Ok(()) } else { room::<u8>(op, bytes).map(drop) }
+}
+
+#[cold]
+fn none<T>(op: &'static str, n: usize) -> Error {
+    Error::Memory { op, bytes: n.saturating_mul(size_of::<T>()) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_machine_has_is_an_error_that_counts_bytes() {
+        let most = isize::MAX as usize / 8;
+        for bytes in [
+            room::<u64>("a", most).map(drop),
+            filled("a", 1u64, most).map(drop),
+            probe("a", most * 8),
+            collected("a", std::iter::repeat_n(1u64, most)).map(drop),
+        ] {
+            assert!(matches!(bytes, Err(Error::Memory { op: "a", bytes }) if bytes == most * 8));
+        }
+    }
+
+    #[test]
+    fn collecting_takes_more_and_fewer_than_were_promised() {
+        assert_eq!(collected("a", (0..10).filter(|x| x % 2 == 0)).unwrap(), [0, 2, 4, 6, 8]);
+        let failing = [Ok(1), Err(Error::NoGraph), Ok(2)];
+        assert!(matches!(try_collected("a", failing), Err(Error::NoGraph)));
+    }
+}

@@ -1,0 +1,250 @@
+//! Looks through a serialized model before it is decoded: how deep its messages nest, and how much memory they will
+//! take.
+//!
+//! Decoding makes vectors that grow as it goes, which ends the process where there is no memory for them; a message of
+//! two bytes may become hundreds. So the memory is counted first, and asked for once. Bytes that the decoded model
+//! shares with the file, as `raw_data`, are not looked at. What is no valid message is left to decoding to refuse.
+
+use super::*;
+use crate::{Error, memory};
+
+/// The deepest nesting of messages that `prost` decodes.
+const DEEPEST: usize = 100;
+
+/// Vectors at least double when they grow, and the old elements are there until the new ones are.
+const GROWTH: usize = 3;
+
+/// Bytes that a string takes beside its text: its place in a vector, and what an allocator adds.
+const STRING: usize = GROWTH * size_of::<String>() + 16;
+
+/// Finds out whether a serialized model can be decoded.
+///
+/// # Errors
+///
+/// [`Error::Limit`] if its messages nest too deep; [`Error::Memory`] if there is no memory for what they become.
+pub(crate) fn model(bytes: &[u8]) -> Result<(), Error> {
+    memory::probe("decoding a model", needed(bytes)?)
+}
+
+/// Counts the bytes of memory that a model's messages take when they are decoded.
+fn needed(bytes: &[u8]) -> Result<usize, Error> {
+    let mut total = 0usize;
+    let mut outer: Vec<(Message, &[u8])> = Vec::new();
+    let (mut message, mut rest) = (Message::Model, bytes);
+    loop {
+        if rest.is_empty() {
+            match outer.pop() {
+                Some(back) => (message, rest) = back,
+                None => return Ok(total),
+            }
+            continue;
+        }
+        let Some((number, content, after)) = field(rest) else { return Ok(total) };
+        rest = after;
+        let Some(content) = content else {
+            total = total.saturating_add(GROWTH * size_of::<u64>());
+            continue;
+        };
+        match message.holds(number) {
+            Holds::Shared => {}
+            Holds::Text => total = total.saturating_add(content.len().saturating_add(STRING)),
+            Holds::Fixed => total = total.saturating_add(content.len().saturating_mul(GROWTH)),
+            Holds::Integers(size) => {
+                // The last byte of each has no mark that more follow.
+                let count = content.iter().filter(|&&b| b < 0x80).count();
+                total = total.saturating_add(count.saturating_mul(GROWTH * size));
+            }
+            Holds::Message(inner) => {
+                total = total.saturating_add(GROWTH * inner.size());
+                outer.push((message, rest));
+                if outer.len() > DEEPEST {
+                    let (what, name, got) = ("levels of messages within messages", None, outer.len());
+                    return Err(Error::Limit { what, name, limit: DEEPEST, got });
+                }
+                (message, rest) = (inner, content);
+            }
+        }
+    }
+}
+
+/// What a field with a length holds.
+enum Holds {
+    /// Bytes that are not copied.
+    Shared,
+    /// A string, or bytes that are copied.
+    Text,
+    /// Numbers of fixed width.
+    Fixed,
+    /// Integers of any length, which take so many bytes each in memory.
+    Integers(usize),
+    Message(Message),
+}
+
+/// The messages that hold others, or more than a few bytes of their own.
+#[derive(Clone, Copy)]
+enum Message {
+    Model,
+    Training,
+    Graph,
+    Node,
+    Attribute,
+    Tensor,
+    Sparse,
+    ValueInfo,
+    Type,
+    /// A tensor's type, which has a shape.
+    TensorType,
+    /// A sequence's, an optional's or a map's type, which has others.
+    TypeOfTypes,
+    Shape,
+    Dimension,
+    Function,
+    Annotation,
+    Device,
+    Sharding,
+    ShardedDim,
+    /// A message without messages.
+    Plain,
+}
+
+impl Message {
+    /// Returns what a field holds. Source: `onnx.proto`.
+    fn holds(self, number: u64) -> Holds {
+        use Message as M;
+        let message = match (self, number) {
+            (M::Tensor, 9) => return Holds::Shared,
+            (M::Tensor, 4 | 10) | (M::Attribute, 7) => return Holds::Fixed,
+            (M::Tensor, 5) => return Holds::Integers(4),
+            (M::Tensor, 1 | 7 | 11) | (M::Attribute, 8) | (M::Sparse, 3) => return Holds::Integers(8),
+            (M::Model, 7) | (M::Training, 1 | 2) | (M::Attribute, 6 | 11) => M::Graph,
+            (M::Model, 20) => M::Training,
+            (M::Model, 25) => M::Function,
+            (M::Graph, 1) | (M::Function, 7) => M::Node,
+            (M::Graph, 5) | (M::Attribute, 5 | 10) | (M::Sparse, 1 | 2) => M::Tensor,
+            (M::Graph, 15) | (M::Attribute, 22 | 23) => M::Sparse,
+            (M::Graph, 11..=13) | (M::Function, 12) => M::ValueInfo,
+            (M::Graph, 14) => M::Annotation,
+            (M::Node, 5) | (M::Function, 11) => M::Attribute,
+            (M::Node, 10) => M::Device,
+            (M::Device, 2) => M::Sharding,
+            (M::Sharding, 4) => M::ShardedDim,
+            (M::Attribute, 14 | 15) | (M::ValueInfo, 2) => M::Type,
+            (M::Type, 1 | 8) => M::TensorType,
+            (M::Type, 4 | 5 | 9) => M::TypeOfTypes,
+            (M::TypeOfTypes, 1 | 2) => M::Type,
+            (M::TensorType, 2) => M::Shape,
+            (M::Shape, 1) => M::Dimension,
+            (M::Model, 8 | 14 | 26)
+            | (M::Graph, 16)
+            | (M::Node, 9)
+            | (M::Tensor, 3 | 13 | 16)
+            | (M::ValueInfo, 4)
+            | (M::Function, 9 | 14)
+            | (M::Annotation, 2)
+            | (M::Training, 3 | 4)
+            | (M::Sharding, 3)
+            | (M::ShardedDim, 2)
+            | (M::Type, 7) => M::Plain,
+            _ => return Holds::Text,
+        };
+        Holds::Message(message)
+    }
+
+    /// Returns the bytes that one takes in memory, without what it points to.
+    fn size(self) -> usize {
+        match self {
+            Message::Model => size_of::<ModelProto>(),
+            Message::Training => size_of::<TrainingInfoProto>(),
+            Message::Graph => size_of::<GraphProto>(),
+            Message::Node => size_of::<NodeProto>(),
+            Message::Attribute => size_of::<AttributeProto>(),
+            Message::Tensor => size_of::<TensorProto>(),
+            Message::Sparse => size_of::<SparseTensorProto>(),
+            Message::ValueInfo => size_of::<ValueInfoProto>(),
+            Message::Type | Message::TensorType | Message::TypeOfTypes => size_of::<TypeProto>(),
+            Message::Shape => size_of::<TensorShapeProto>(),
+            Message::Dimension => size_of::<tensor_shape_proto::Dimension>(),
+            Message::Function => size_of::<FunctionProto>(),
+            Message::Annotation => size_of::<TensorAnnotation>(),
+            Message::Device => size_of::<NodeDeviceConfigurationProto>(),
+            Message::Sharding => size_of::<ShardingSpecProto>(),
+            Message::ShardedDim => size_of::<ShardedDimProto>(),
+            Message::Plain => size_of::<StringStringEntryProto>(),
+        }
+    }
+}
+
+/// Cuts off the first field: its number, its content if it has a length, and what follows; `None` for no valid field.
+///
+/// Source: "Encoding" in the documentation of protocol buffers.
+#[expect(clippy::type_complexity, reason = "three parts of one slice")]
+fn field(bytes: &[u8]) -> Option<(u64, Option<&[u8]>, &[u8])> {
+    let (tag, rest) = varint(bytes)?;
+    let (content, after) = match tag & 7 {
+        0 => (None, varint(rest)?.1),
+        1 => (None, rest.get(8..)?),
+        5 => (None, rest.get(4..)?),
+        2 => {
+            let (length, rest) = varint(rest)?;
+            let (content, after) = rest.split_at_checked(usize::try_from(length).ok()?)?;
+            (Some(content), after)
+        }
+        _ => return None,
+    };
+    Some((tag >> 3, content, after))
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0u64;
+    for (i, &byte) in bytes.iter().take(10).enumerate() {
+        value |= u64::from(byte & 0x7F) << (7 * i);
+        if byte < 0x80 {
+            return Some((value, bytes.get(i + 1..)?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use prost::Message as _;
+
+    fn graph(graph: GraphProto) -> Vec<u8> {
+        ModelProto { ir_version: Some(8), graph: Some(graph), ..Default::default() }.encode_to_vec()
+    }
+
+    #[test]
+    fn shared_bytes_do_not_count_and_numbers_do() {
+        let raw = TensorProto { raw_data: Some(vec![0; 1 << 20].into()), ..Default::default() };
+        let raw = needed(&graph(GraphProto { initializer: vec![raw], ..Default::default() })).unwrap();
+        assert!(raw < 1 << 14, "{raw}");
+        let floats = TensorProto { float_data: vec![0.0; 1 << 18], ..Default::default() };
+        let floats = needed(&graph(GraphProto { initializer: vec![floats], ..Default::default() })).unwrap();
+        assert!(floats >= 1 << 20, "{floats}");
+        let int64s = TensorProto { int64_data: vec![0; 1 << 18], ..Default::default() };
+        let int64s = needed(&graph(GraphProto { initializer: vec![int64s], ..Default::default() })).unwrap();
+        assert!(int64s >= 2 << 20, "{int64s}");
+    }
+
+    #[test]
+    fn empty_messages_take_what_they_become() {
+        let initializer = vec![TensorProto::default(); 1000];
+        let bytes = graph(GraphProto { initializer, ..Default::default() });
+        assert!(bytes.len() < 3000);
+        assert!(needed(&bytes).unwrap() >= 1000 * size_of::<TensorProto>());
+    }
+
+    #[test]
+    fn what_nests_deeper_than_decoding_goes_is_refused_by_its_depth() {
+        let mut inner = GraphProto::default();
+        for _ in 0..40 {
+            let branch = AttributeProto { g: Some(inner), ..Default::default() };
+            let node = NodeProto { attribute: vec![branch], ..Default::default() };
+            inner = GraphProto { node: vec![node], ..Default::default() };
+        }
+        let error = model(&graph(inner)).unwrap_err();
+        assert!(matches!(error, Error::Limit { name: None, limit: 100, got: 101, .. }), "{error}");
+    }
+}

@@ -1,0 +1,28 @@
+//! The page about limits lists the limits that there are.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::ir::Limits;
+
+#[test]
+fn the_page_has_a_row_for_each_limit() {
+    let page = include_str!("../../bb/docs/limits.md");
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
+    let row = |limit: &bb::ir::LimitInfo| {
+        let default = limit.default();
+        let default = if default.is_empty() { "none" } else { &default };
+        format!("| `{}` | {} | {default} | {} |", limit.name, limit.unit, limit.doc())
+    };
+    let expected: Vec<String> = Limits::all().iter().map(row).collect();
+    assert_eq!(rows, expected);
+}
+
+#[test]
+fn limits_of_a_run_are_those_of_compiling() {
+    let mut limits = Limits::default();
+    limits.set("rounds", "7").unwrap();
+    limits.set("value_bytes", "1KiB").unwrap();
+    let options = bb::CompileOptions::default().within(&limits);
+    assert_eq!((options.rounds, options.value_bytes), (7, 1024));
+    let usual = bb::CompileOptions::default();
+    assert_eq!((usual.rounds, usual.value_bytes), (Limits::default().rounds, Limits::default().value_bytes));
+}
