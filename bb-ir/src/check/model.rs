@@ -5,10 +5,9 @@ use crate::file::{self, Format};
 use crate::graph::Graph;
 use crate::limits::within;
 use crate::opset::{domain_name, supported_opsets};
-use crate::proto::{ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, scan};
+use crate::proto::{ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, decode};
 use crate::{Error, Limits, infer};
 use bytes::Bytes;
-use prost::Message;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -56,12 +55,11 @@ pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     if let Some(format) = Format::of(&bytes) {
         return Err(Error::Format { format });
     }
-    scan::model(&bytes)?;
     let no_model = || Format::of_no_model(&bytes).map(|format| Error::Format { format });
-    match ModelProto::decode(bytes.clone()) {
+    match decode::<ModelProto>(bytes.clone()) {
         Ok(model) if model.graph.is_none() => no_model().map_or(Ok(model), Err),
-        Ok(model) => Ok(model),
-        Err(source) => Err(no_model().unwrap_or(Error::Decode { what: "an ONNX model", source })),
+        Err(error @ Error::Decode { .. }) => Err(no_model().unwrap_or(error)),
+        decoded => decoded,
     }
 }
 

@@ -9,7 +9,7 @@ mod onnx;
 
 mod data;
 mod external;
-pub(crate) mod scan;
+mod scan;
 mod sha1;
 mod sparse;
 mod tensor;
@@ -17,3 +17,4 @@ mod tensor;
 pub use data::{ElementKind, MapProto, OptionalProto, SequenceProto};
 pub use external::ExternalData;
 pub use onnx::*;
+pub use scan::{FileMessage, decode};

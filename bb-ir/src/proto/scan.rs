@@ -1,12 +1,13 @@
-//! Looks through a serialized model before it is decoded: how deep its messages nest, and how much memory they will
+//! Looks through a serialized message before it is decoded: how deep its messages nest, and how much memory they will
 //! take.
 //!
 //! Decoding makes vectors that grow as it goes, which ends the process where there is no memory for them; a message of
-//! two bytes may become hundreds. So the memory is counted first, and asked for once. Bytes that the decoded model
+//! two bytes may become hundreds. So the memory is counted first, and asked for once. Bytes that the decoded message
 //! shares with the file, as `raw_data`, are not looked at. What is no valid message is left to decoding to refuse.
 
 use super::*;
 use crate::{Error, memory};
+use bytes::Bytes;
 
 /// The deepest nesting of messages that `prost` decodes.
 const DEEPEST: usize = 100;
@@ -17,20 +18,52 @@ const GROWTH: usize = 3;
 /// Bytes that a string takes beside its text: its place in a vector, and what an allocator adds.
 const STRING: usize = GROWTH * size_of::<String>() + 16;
 
-/// Finds out whether a serialized model can be decoded.
+/// A message that files consist of: a model, a tensor, a sequence, a map or an optional.
+pub trait FileMessage: prost::Message + Default {
+    /// What the message is, in words.
+    const NAME: &'static str;
+    /// What it is to the scan; nobody else can make one, so that no other message can claim to be one.
+    #[doc(hidden)]
+    const KIND: Kind;
+}
+
+/// Hides what the scan tells apart.
+#[derive(Clone, Copy)]
+pub struct Kind(Message);
+
+macro_rules! file_messages {
+    ($( $message:ident: $kind:ident, $name:literal; )*) => { $(
+        impl FileMessage for $message {
+            const NAME: &'static str = $name;
+            const KIND: Kind = Kind(Message::$kind);
+        }
+    )* };
+}
+
+file_messages! {
+    ModelProto: Model, "an ONNX model";
+    TensorProto: Tensor, "a tensor";
+    SequenceProto: Sequence, "a sequence";
+    MapProto: Map, "a map";
+    OptionalProto: Sequence, "an optional";
+}
+
+/// Decodes a message, whose raw data share `bytes`.
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if its messages nest too deep; [`Error::Memory`] if there is no memory for what they become.
-pub(crate) fn model(bytes: &[u8]) -> Result<(), Error> {
-    memory::probe("decoding a model", needed(bytes)?)
+/// [`Error::Limit`] if its messages nest too deep; [`Error::Memory`] if there is no memory for what they become;
+/// [`Error::Decode`] if the bytes are no such message.
+pub fn decode<M: FileMessage>(bytes: Bytes) -> Result<M, Error> {
+    memory::probe("decoding", needed(M::KIND.0, &bytes)?)?;
+    M::decode(bytes).map_err(|source| Error::Decode { what: M::NAME, source })
 }
 
-/// Counts the bytes of memory that a model's messages take when they are decoded.
-fn needed(bytes: &[u8]) -> Result<usize, Error> {
+/// Counts the bytes of memory that a message and those in it take when they are decoded.
+fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
     let mut total = 0usize;
     let mut outer: Vec<(Message, &[u8])> = Vec::new();
-    let (mut message, mut rest) = (Message::Model, bytes);
+    let mut rest = bytes;
     loop {
         if rest.is_empty() {
             match outer.pop() {
@@ -103,6 +136,9 @@ enum Message {
     Device,
     Sharding,
     ShardedDim,
+    /// A sequence or an optional of values.
+    Sequence,
+    Map,
     /// A message without messages.
     Plain,
 }
@@ -134,6 +170,10 @@ impl Message {
             (M::TypeOfTypes, 1 | 2) => M::Type,
             (M::TensorType, 2) => M::Shape,
             (M::Shape, 1) => M::Dimension,
+            (M::Sequence, 3) => M::Tensor,
+            (M::Sequence, 5 | 7) | (M::Map, 5) => M::Sequence,
+            (M::Sequence, 6) => M::Map,
+            (M::Map, 3) => return Holds::Integers(8),
             (M::Model, 8 | 14 | 26)
             | (M::Graph, 16)
             | (M::Node, 9)
@@ -169,6 +209,8 @@ impl Message {
             Message::Device => size_of::<NodeDeviceConfigurationProto>(),
             Message::Sharding => size_of::<ShardingSpecProto>(),
             Message::ShardedDim => size_of::<ShardedDimProto>(),
+            Message::Sequence => size_of::<SequenceProto>().max(size_of::<OptionalProto>()),
+            Message::Map => size_of::<MapProto>(),
             Message::Plain => size_of::<StringStringEntryProto>(),
         }
     }
@@ -218,13 +260,18 @@ mod tests {
     #[test]
     fn shared_bytes_do_not_count_and_numbers_do() {
         let raw = TensorProto { raw_data: Some(vec![0; 1 << 20].into()), ..Default::default() };
-        let raw = needed(&graph(GraphProto { initializer: vec![raw], ..Default::default() })).unwrap();
+        let raw = needed(Message::Model, &graph(GraphProto { initializer: vec![raw], ..Default::default() }))
+            .unwrap();
         assert!(raw < 1 << 14, "{raw}");
         let floats = TensorProto { float_data: vec![0.0; 1 << 18], ..Default::default() };
-        let floats = needed(&graph(GraphProto { initializer: vec![floats], ..Default::default() })).unwrap();
+        let floats =
+            needed(Message::Model, &graph(GraphProto { initializer: vec![floats], ..Default::default() }))
+                .unwrap();
         assert!(floats >= 1 << 20, "{floats}");
         let int64s = TensorProto { int64_data: vec![0; 1 << 18], ..Default::default() };
-        let int64s = needed(&graph(GraphProto { initializer: vec![int64s], ..Default::default() })).unwrap();
+        let int64s =
+            needed(Message::Model, &graph(GraphProto { initializer: vec![int64s], ..Default::default() }))
+                .unwrap();
         assert!(int64s >= 2 << 20, "{int64s}");
     }
 
@@ -233,7 +280,7 @@ mod tests {
         let initializer = vec![TensorProto::default(); 1000];
         let bytes = graph(GraphProto { initializer, ..Default::default() });
         assert!(bytes.len() < 3000);
-        assert!(needed(&bytes).unwrap() >= 1000 * size_of::<TensorProto>());
+        assert!(needed(Message::Model, &bytes).unwrap() >= 1000 * size_of::<TensorProto>());
     }
 
     #[test]
@@ -244,7 +291,7 @@ mod tests {
             let node = NodeProto { attribute: vec![branch], ..Default::default() };
             inner = GraphProto { node: vec![node], ..Default::default() };
         }
-        let error = model(&graph(inner)).unwrap_err();
+        let error = decode::<ModelProto>(graph(inner).into()).unwrap_err();
         assert!(matches!(error, Error::Limit { name: None, limit: 100, got: 101, .. }), "{error}");
     }
 }

@@ -4,8 +4,7 @@ use super::Failure;
 use crate::onnx::Item;
 use crate::{BoxError, DataType, Port, TensorData};
 use bb_ir::graph::ValueType;
-use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto};
-use prost::Message;
+use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto, decode};
 use std::path::Path;
 
 /// Reads a serialized `TensorProto`.
@@ -14,7 +13,7 @@ use std::path::Path;
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
 pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
-    let tensor = |bytes| Ok(TensorData::from_proto(&TensorProto::decode(bytes)?)?);
+    let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
     read(path, "tensor", tensor)
 }
 
@@ -61,10 +60,10 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<Tens
 fn read<T>(
     path: &Path,
     expected: &'static str,
-    decode: impl FnOnce(bytes::Bytes) -> Result<T, BoxError>,
+    content: impl FnOnce(bytes::Bytes) -> Result<T, BoxError>,
 ) -> Result<T, Failure> {
     let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
-    decode(bytes.into()).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
+    content(bytes.into()).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
 }
 
 /// Reads a file that holds what `ty` says; a tensor where that says nothing.
@@ -74,9 +73,9 @@ fn read<T>(
 /// [`Failure::Read`] and [`Failure::Content`].
 pub fn read_item(path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
     match ty {
-        ValueType::Sequence(_) => read(path, "sequence", |bytes| sequence(&SequenceProto::decode(bytes)?)),
-        ValueType::Optional(_) => read(path, "optional", |bytes| optional(&OptionalProto::decode(bytes)?)),
-        ValueType::Map(..) => read(path, "map", |bytes| map(&MapProto::decode(bytes)?)),
+        ValueType::Sequence(_) => read(path, "sequence", |bytes| sequence(&decode(bytes)?)),
+        ValueType::Optional(_) => read(path, "optional", |bytes| optional(&decode(bytes)?)),
+        ValueType::Map(..) => read(path, "map", |bytes| map(&decode(bytes)?)),
         ValueType::Tensor { .. } | ValueType::Unknown => {
             Ok(Item::Tensor(as_declared(read_tensor(path)?, ty)))
         }
