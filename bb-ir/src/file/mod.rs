@@ -142,27 +142,28 @@ fn first_missing(path: &Path) -> PathBuf {
     missing.to_owned()
 }
 
-/// Finds models in a folder and in the folders in it, a few at most.
+/// Finds the models in a folder that are the fewest folders down, a few at most.
 fn models(folder: &Path) -> Vec<PathBuf> {
     const SHOWN: usize = 3;
+    /// A cache of Hugging Face has its models three folders down.
+    const DEEPEST: usize = 4;
     /// Folders of any size are given by mistake; not all of one is looked at.
-    const LOOKED_AT: usize = 1000;
-    let mut found = Vec::new();
-    let mut below = Vec::new();
-    let entries = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().take(LOOKED_AT);
+    const LOOKED_AT: usize = 2000;
     let is_model = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
-    for path in entries(folder).map(|entry| entry.path()) {
-        if is_model(&path) {
-            found.push(path);
-        } else if path.is_dir() && below.len() < LOOKED_AT / 10 {
-            below.push(path);
+    let mut level = vec![folder.to_owned()];
+    let mut left = LOOKED_AT;
+    for _ in 0..DEEPEST {
+        let entries =
+            level.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
+        let paths: Vec<PathBuf> = entries.take(left).map(|entry| entry.path()).collect();
+        left -= paths.len();
+        let (mut models, others): (Vec<_>, Vec<_>) = paths.into_iter().partition(|path| is_model(path));
+        if !models.is_empty() {
+            models.sort();
+            models.truncate(SHOWN);
+            return models;
         }
+        level = others.into_iter().filter(|path| path.is_dir()).collect();
     }
-    if found.is_empty() {
-        let inner = below.iter().flat_map(|folder| entries(folder)).map(|entry| entry.path());
-        found.extend(inner.filter(|path| is_model(path)).take(LOOKED_AT));
-    }
-    found.sort();
-    found.truncate(SHOWN);
-    found
+    Vec::new()
 }

@@ -149,6 +149,33 @@ fn a_table_inside_a_model_of_4_gib_is_used_where_it_lies() {
 }
 
 #[test]
+fn a_model_in_the_current_folder_has_its_data_there() {
+    let folder = folder("files-bare");
+    std::fs::write(folder.join("w.bin"), 1.5f32.to_le_bytes()).unwrap();
+    let location = StringStringEntryProto { key: Some("location".into()), value: Some("w.bin".into()) };
+    let weight = TensorProto {
+        data_location: Some(1),
+        external_data: vec![location],
+        name: Some("table".into()),
+        data_type: Some(1),
+        dims: vec![1],
+        ..TensorProto::default()
+    };
+    let mut model = gathers(Some(weight), "");
+    let graph = model.graph.as_mut().unwrap();
+    graph.node = vec![node("Neg", &["table"], &["y"])];
+    write(&folder, "model.onnx", &model.encode_to_vec());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bb"));
+    let output = command.current_dir(&folder).args(["run", "model.onnx"]).output().unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && out.contains("-1.5"),
+        "{out}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
 fn messages_say_what_a_file_is_and_what_to_do() {
     let folder = folder("files-messages");
     let pointer =
