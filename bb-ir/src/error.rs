@@ -60,6 +60,15 @@ pub enum Error {
         shapes: String,
     },
 
+    /// A list of axes is no permutation of the dimensions.
+    #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
+    Permutation {
+        /// The list as it came.
+        perm: Box<[i64]>,
+        /// The number of dimensions.
+        rank: usize,
+    },
+
     /// A parameter does not fit the operands.
     #[error("`{op}`: `{param}` {problem}; the operand has shape {shape:?}")]
     Param {

@@ -35,6 +35,64 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// Nodes that a backend runs as one graph failed.
+    #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed")]
+    Nodes {
+        /// The first node's name, or its first output's where it has none.
+        first: String,
+        /// The last node's.
+        last: String,
+        /// The number of nodes.
+        count: usize,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An iteration of a loop failed.
+    #[error("iteration {index} failed")]
+    Iteration {
+        /// The iteration, the first being 0.
+        index: usize,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An initializer could not be put on the backend.
+    #[error("initializer `{name}` of {dtype} cannot be put on the backend")]
+    Initializer {
+        /// The initializer's name.
+        name: String,
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A constant that a node was lowered to could not be put on the backend.
+    #[error("a constant of {dtype} cannot be put on the backend")]
+    Constant {
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A value could not be copied to the host.
+    #[error("`{value}` of {dtype} cannot be copied to the host")]
+    Transfer {
+        /// The value's name.
+        value: String,
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
     /// An input that the graph needs was not given.
     #[error("input `{name}` is missing; the graph needs {expected:?}")]
     MissingInput {
@@ -53,15 +111,17 @@ pub enum Error {
         expected: Vec<String>,
     },
 
-    /// An input has another element type than the graph declares.
-    #[error("input `{name}` is declared as {expected}, got {got}")]
-    InputType {
-        /// The input's name.
-        name: String,
-        /// The element type that the graph declares.
-        expected: crate::DataType,
-        /// The element type that came.
-        got: crate::DataType,
+    /// An input is not what the graph declares.
+    #[error(transparent)]
+    Input(Box<crate::InputMismatch>),
+
+    /// More inputs came than the graph has.
+    #[error("the graph takes {expected} inputs, got {got}")]
+    InputCount {
+        /// The number that the graph takes.
+        expected: usize,
+        /// The number that came.
+        got: usize,
     },
 
     /// A sequence, an optional or a map came where only tensors go.

@@ -31,8 +31,8 @@ pub use bb_ir::{
 };
 pub use call::primitive as call;
 pub use contract::{
-    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity, Later,
-    Outputs, Port, SlotValue, Tensor,
+    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
+    InputMismatch, InputProblem, InputSpec, Later, Outputs, Port, SlotValue, Tensor,
 };
 pub use error::{BoxError, Error};
 

@@ -1,7 +1,7 @@
 //! `bb inspect`: what a model takes, gives and is made of, and what runs each node.
 
 use crate::error::Result;
-use crate::{args, inputs, out, render, session};
+use crate::{args, inputs, out, render, session, warnings};
 use bb::Module;
 use bb::coverage::{Coverage, How};
 use bb_ir::graph::ValueId;
@@ -23,7 +23,11 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
             ports.add_row([kind.to_owned(), graph.name_of(*value).to_owned(), type_of(&module, *value)]);
         }
     }
-    out::line(format_args!("{ports}\n"))?;
+    out::line(format_args!(
+        "{ports}
+"
+    ))?;
+    warnings::print(&module)?;
     let mut operators: BTreeMap<(String, String, i64, String), usize> = BTreeMap::new();
     for node in &coverage.nodes {
         let key = (node.domain.clone(), node.op.clone(), node.opset, node.how.to_string());
@@ -56,7 +60,7 @@ fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> R
 }
 
 fn type_of(module: &Module, value: ValueId) -> String {
-    module.graph().values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.ty))
+    module.graph().values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.named()))
 }
 
 fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
@@ -76,5 +80,8 @@ fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
             })
         })
         .collect();
-    serde_json::json!({ "inputs": ports(&graph.inputs), "outputs": ports(&graph.outputs), "nodes": nodes })
+    serde_json::json!({
+        "inputs": ports(&graph.inputs), "outputs": ports(&graph.outputs), "nodes": nodes,
+        "warnings": warnings::json(module),
+    })
 }

@@ -33,6 +33,7 @@ mod out;
 mod render;
 mod run;
 mod session;
+mod warnings;
 
 use args::{Arguments, Command};
 use clap::Parser;

@@ -84,16 +84,49 @@ pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str,
             ..Default::default()
         }
     };
-    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
-        domain: Some(domain.to_owned()),
-        version: Some(version),
-    };
     let graph = GraphProto {
         name: Some("test".to_owned()),
         node: nodes,
         input: inputs.iter().map(info).collect(),
         output: outputs.iter().map(info).collect(),
         ..GraphProto::default()
+    };
+    serialized(graph)
+}
+
+/// Declares a value: its element type by ONNX's number, and extents as numbers, names or `?`.
+pub fn value(name: &str, dtype: i32, extents: &[&str]) -> ValueInfoProto {
+    let dim = |extent: &&str| Dimension {
+        value: match (extent.parse(), *extent) {
+            (Ok(number), _) => Some(Extent::DimValue(number)),
+            (_, "?") => None,
+            (_, name) => Some(Extent::DimParam(name.to_owned())),
+        },
+        ..Default::default()
+    };
+    let shape = Some(TensorShapeProto { dim: extents.iter().map(dim).collect() });
+    of_type(name, Value::TensorType(Tensor { elem_type: Some(dtype), shape }))
+}
+
+/// Declares a value of any type.
+pub fn of_type(name: &str, ty: Value) -> ValueInfoProto {
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto { value: Some(ty), ..Default::default() }),
+        ..Default::default()
+    }
+}
+
+/// A value of which only the name is told.
+pub fn untyped(name: &str) -> ValueInfoProto {
+    ValueInfoProto { name: Some(name.to_owned()), ..Default::default() }
+}
+
+/// Serializes a graph as a model at opset 23.
+pub fn serialized(graph: GraphProto) -> Vec<u8> {
+    let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
+        domain: Some(domain.to_owned()),
+        version: Some(version),
     };
     ModelProto {
         ir_version: Some(10),

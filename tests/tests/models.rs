@@ -58,6 +58,35 @@ fn random_forest() {
     passes_everywhere("skl_random_forest");
 }
 
+#[test]
+fn models_that_declare_wrong_shapes() {
+    passes_everywhere("skl_pls");
+    passes_everywhere("skl_ovo");
+}
+
+#[test]
+fn wrong_declarations_are_told() {
+    let told = |file: &str| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
+        let module = Module::load(&path, &bb::ir::Limits::default()).unwrap();
+        module.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let unused = "the declaration is not used";
+    assert_eq!(
+        told("models/skl_pls/model.onnx"),
+        [format!("value `variable` is declared as f32[?, 10], but is f32[?, 1]; {unused}")]
+    );
+    assert_eq!(
+        told("models/skl_ovo/model.onnx"),
+        [format!("value `output_label` is declared as i64[?], but is i64[?, 1]; {unused}")]
+    );
+    assert_eq!(
+        told("declarations/valinfo_wrong.onnx"),
+        [format!("value `a` is declared as f32[N, 7], but is f32[N, 2]; {unused}")]
+    );
+    assert_eq!(told("models/skl_random_forest/model.onnx"), [""; 0]);
+}
+
 /// The model without what it says of values other than inputs, whose unknown extents get names.
 fn open(model: &str) -> Module {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models").join(model).join("model.onnx");

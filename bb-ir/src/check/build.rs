@@ -7,7 +7,7 @@
 use super::model::CheckOptions;
 use super::names::Frame;
 use super::order::{label, order};
-use super::{control, schema, types};
+use super::{control, schema};
 use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
 use crate::limits::Meter;
 use crate::opset::{domain_name, home};
@@ -109,9 +109,14 @@ impl<'p> Builder<'p> {
             self.declare(info)?;
         }
         for info in &graph.input {
-            self.declare(info)?;
             let id = self.define(info.name(), "the graph's inputs")?;
             self.level.graph.inputs.push(id);
+            match self.written(info)? {
+                // Nobody compares what a node gives its subgraph with what that declares, so this is a claim.
+                Some(ty) if self.in_subgraph() => self.claim(id, &ty)?,
+                Some(ty) => self.refine(id, &ty)?,
+                None => {}
+            }
         }
         let mut given = HashSet::new();
         for tensor in &graph.initializer {
@@ -128,9 +133,7 @@ impl<'p> Builder<'p> {
         for info in &graph.output {
             let found = self.resolve(info.name())?.flatten();
             let id = found.ok_or_else(|| Error::MissingOutput { value: info.name().to_owned() })?;
-            if let Some(ty) = self.declared(info.name()).cloned() {
-                self.refine(id, &ty)?;
-            }
+            self.claims(id, info.name())?;
             self.level.graph.outputs.push(id);
         }
         Ok(())
@@ -149,7 +152,14 @@ impl<'p> Builder<'p> {
         };
         given.insert(id);
         let shape = data.shape().iter().map(|&d| crate::graph::Dim::Known(d)).collect();
-        self.refine(id, &ValueType::Tensor { dtype: data.dtype(), shape: Some(shape) })?;
+        let own = ValueType::Tensor { dtype: data.dtype(), shape: Some(shape) };
+        let input = self.level.graph.inputs.contains(&id) && !self.in_subgraph();
+        let known = self.level.graph.values.get(id.index()).map(|info| info.ty.clone());
+        self.refine(id, &own)?;
+        // A default must fit what the input declares, and a caller may give another one that does.
+        if let (true, Some(known), Some(info)) = (input, known, self.level.graph.values.get_mut(id.index())) {
+            info.ty = if known == ValueType::Unknown { own.unshaped() } else { known };
+        }
         self.level.graph.constants.push((id, data));
         Ok(())
     }
@@ -186,6 +196,7 @@ impl<'p> Builder<'p> {
             Error::Node { .. }
             | Error::MissingValue { .. }
             | Error::DuplicateValue { .. }
+            | Error::Type { .. }
             | Error::Cycle { .. } => source,
             source => {
                 Error::Node { node: label.clone(), op: node.op_type().to_owned(), source: Box::new(source) }
@@ -296,5 +307,5 @@ pub(super) fn at_value(name: &str, source: Error) -> Error {
 
 /// The error for two statements about one value that cannot both hold.
 pub(super) fn contradiction(name: &str, declared: &ValueType, found: &ValueType) -> Error {
-    Error::Type { value: name.to_owned(), declared: types::describe(declared), found: types::describe(found) }
+    Error::Type { value: name.to_owned(), declared: declared.to_string(), found: found.to_string() }
 }

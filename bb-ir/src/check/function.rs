@@ -75,8 +75,8 @@ impl<'p> Builder<'p> {
                 let node = function_name(function);
                 return Err(Error::DuplicateValue { node, value: name.clone() });
             }
-            if let (Some(id), Some(ty)) = (value, self.declared(name).cloned()) {
-                self.refine(id, &ty)?;
+            if let Some(id) = value {
+                self.claims(id, name)?;
             }
         }
         self.frame.bound = Some(Rc::new(self.with_defaults(bound, function)?));
@@ -117,10 +117,7 @@ impl<'p> Builder<'p> {
             *r = renamable;
         }
         self.frame.names.insert(name, Some(id));
-        if let Some(ty) = self.declared(name).cloned() {
-            self.refine(id, &ty)?;
-        }
-        Ok(())
+        self.claims(id, name)
     }
 
     /// Adds an `Identity`, for a function that returns what it was given, or one value twice.
@@ -128,7 +125,8 @@ impl<'p> Builder<'p> {
         self.meter.node()?;
         let ty = self.level.graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
         self.meter.text(weight(&ty))?;
-        let copy = push_value(&mut self.level, ValueInfo { name: String::new(), ty }, false)?;
+        let copy =
+            push_value(&mut self.level, ValueInfo { name: String::new(), ty, declared: Vec::new() }, false)?;
         self.level.graph.nodes.push(Node {
             name: label.to_owned(),
             op_type: "Identity".to_owned(),

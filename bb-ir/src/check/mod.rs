@@ -16,6 +16,6 @@ mod order;
 mod schema;
 mod types;
 
-pub use model::{CheckOptions, CheckedModel, check, check_graph, load_model, parse_model};
+pub use model::{CheckOptions, CheckedModel, check, check_graph, declared_inputs, load_model, parse_model};
 
-pub(crate) use types::{describe, merge, weight};
+pub(crate) use types::{merge, weight};

@@ -1,11 +1,14 @@
 //! From bytes to a checked model.
 
 use super::build::Builder;
+use super::types;
 use crate::file::{self, Format};
-use crate::graph::Graph;
+use crate::graph::{Graph, ValueType};
 use crate::limits::within;
 use crate::opset::{domain_name, supported_opsets};
-use crate::proto::{ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, decode};
+use crate::proto::{
+    ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto, decode,
+};
 use crate::{Error, Limits, infer};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -123,6 +126,20 @@ pub fn check_graph(
         import(&mut known, domain, version)?;
     }
     build(graph, &known, functions, options)
+}
+
+/// Returns what a graph declares of its inputs, by name; nothing else of it is looked at.
+///
+/// # Errors
+///
+/// [`Error::UnknownDataType`] or [`Error::Limit`], if a type is none.
+pub fn declared_inputs(graph: &GraphProto) -> Result<Vec<(&str, ValueType)>, Error> {
+    let nesting = Limits::default().nesting;
+    let declared = |info: &'_ ValueInfoProto| match &info.r#type {
+        Some(ty) => types::decode(ty, nesting),
+        None => Ok(ValueType::Unknown),
+    };
+    graph.input.iter().map(|info| Ok((info.name(), declared(info)?))).collect()
 }
 
 /// Builds the graph and fills in the types of its values.

@@ -15,8 +15,8 @@ use std::rc::Rc;
 pub(super) struct Frame<'p> {
     /// What each name stands for; `None` is an operand that a function's caller left out.
     pub(super) names: HashMap<&'p str, Option<ValueId>>,
-    /// What the model declares of names.
-    pub(super) declared: HashMap<&'p str, ValueType>,
+    /// What the model claims of names.
+    pub(super) declared: HashMap<&'p str, Vec<ValueType>>,
     /// Whether names that are not found here are looked up in the frame below.
     pub(super) subgraph: bool,
     /// Which graph the values belong to: the position in the stack of graphs.
@@ -49,28 +49,51 @@ impl<'p> Frame<'p> {
 }
 
 impl<'p> Builder<'p> {
-    /// Remembers what the model declares of a value.
+    /// Remembers what the model claims of a value: a `value_info`, or the type of an output.
     pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
-        let name = info.name();
-        let Some(ty) = &info.r#type else {
-            return Ok(());
-        };
-        self.meter.text(prost::Message::encoded_len(ty))?;
-        let ty = types::decode(ty, self.meter.deepest()).map_err(|e| at_value(name, e))?;
-        let both = match self.frame.declared.get(name) {
-            None => ty,
-            Some(first) => merge(first, &ty).ok_or_else(|| contradiction(name, first, &ty))?,
-        };
-        self.frame.declared.insert(name, both);
+        if let Some(ty) = self.written(info)? {
+            let claims = self.frame.declared.entry(info.name()).or_default();
+            if !claims.contains(&ty) {
+                claims.push(ty);
+            }
+        }
         Ok(())
     }
 
+    /// Decodes a type that the model writes.
+    pub(super) fn written(&mut self, info: &ValueInfoProto) -> Result<Option<ValueType>, Error> {
+        let Some(ty) = &info.r#type else {
+            return Ok(None);
+        };
+        self.meter.text(prost::Message::encoded_len(ty))?;
+        types::decode(ty, self.meter.deepest()).map(Some).map_err(|e| at_value(info.name(), e))
+    }
+
     /// Adds what is known of a value's type.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] if it contradicts what was known.
     pub(super) fn refine(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
         let Some(info) = self.level.graph.values.get_mut(id.index()) else {
             return Ok(());
         };
         info.ty = merge(&info.ty, ty).ok_or_else(|| contradiction(&info.name, &info.ty, ty))?;
+        Ok(())
+    }
+
+    /// Adds what the model claims of a value: its shapes are kept beside what is known, its element types are used.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Type`] if its element types contradict what is known.
+    pub(super) fn claim(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
+        self.refine(id, &ty.unshaped())?;
+        if let Some(info) = self.level.graph.values.get_mut(id.index())
+            && !info.declared.contains(ty)
+        {
+            info.declared.push(ty.clone());
+        }
         Ok(())
     }
 
@@ -82,12 +105,13 @@ impl<'p> Builder<'p> {
         if self.frame.names.contains_key(name) {
             return Err(Error::DuplicateValue { node: by.to_owned(), value: name.to_owned() });
         }
-        let ty = self.frame.declared.get(name).cloned().unwrap_or(ValueType::Unknown);
         let full = format!("{}{name}", self.frame.prefix);
         let renamable = !self.frame.prefix.is_empty();
         self.meter.name(&full)?;
-        let id = push_value(&mut self.level, ValueInfo { name: full, ty }, renamable)?;
+        let info = ValueInfo { name: full, ..ValueInfo::default() };
+        let id = push_value(&mut self.level, info, renamable)?;
         self.frame.names.insert(name, Some(id));
+        self.claims(id, name)?;
         Ok(id)
     }
 
@@ -130,7 +154,10 @@ impl<'p> Builder<'p> {
             Some(l) => l.graph.values.get(outer.index()),
             None => self.level.graph.values.get(outer.index()),
         };
-        let info = info.cloned().unwrap_or_default();
+        // What is claimed of the value is told where it is made.
+        let info =
+            info.map(|info| ValueInfo { name: info.name.clone(), ty: info.ty.clone(), declared: Vec::new() });
+        let info = info.unwrap_or_default();
         self.meter.name(&info.name)?;
         self.meter.text(types::weight(&info.ty))?;
         let inner = self.outer.get_mut(level + 1).unwrap_or(&mut self.level);
@@ -155,8 +182,9 @@ impl<'p> Builder<'p> {
         (format!("{}{name}", self.frame.prefix), !self.frame.prefix.is_empty())
     }
 
-    /// What the model declares of a name in the current frame.
-    pub(super) fn declared(&self, name: &str) -> Option<&ValueType> {
-        self.frame.declared.get(name)
+    /// Adds to a value what the model claims of a name in the current frame.
+    pub(super) fn claims(&mut self, id: ValueId, name: &str) -> Result<(), Error> {
+        let claims = self.frame.declared.get(name).cloned().unwrap_or_default();
+        claims.iter().try_for_each(|ty| self.claim(id, ty))
     }
 }

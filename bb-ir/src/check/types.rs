@@ -51,11 +51,18 @@ fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Er
     Ok(ValueType::Tensor { dtype, shape: shape.map(extents) })
 }
 
-/// Exporters write a negative extent, or an empty name, for one that is not known.
+/// What exporters write as the name of an extent that is not known.
+///
+/// A name is binding, as ONNX has it: extents of one name are equal, and a run compares those of its inputs. (ONNX Runtime
+/// compares ranks and numbers, not names.) These are not names: converters of Keras and Core ML models write `None`, and
+/// others `?` and `-1`, for every extent that they leave open, several in one shape.
+const NO_NAMES: [&str; 4] = ["", "None", "?", "-1"];
+
+/// Exporters write a negative extent, or a name that says nothing, for an extent that is not known.
 fn dim(value: Option<&DimValue>) -> Dim {
     match value {
         Some(DimValue::DimValue(n)) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
-        Some(DimValue::DimParam(name)) if !name.is_empty() => Dim::Symbol(name.clone()),
+        Some(DimValue::DimParam(name)) if !NO_NAMES.contains(&name.as_str()) => Dim::Symbol(name.clone()),
         _ => Dim::Unknown,
     }
 }
@@ -111,21 +118,6 @@ pub(crate) fn weight(ty: &ValueType) -> usize {
     }
 }
 
-/// Writes a type for a message.
-pub(crate) fn describe(ty: &ValueType) -> String {
-    match ty {
-        ValueType::Unknown => "anything".to_owned(),
-        ValueType::Tensor { dtype, shape: None } => dtype.to_string(),
-        ValueType::Tensor { dtype, shape: Some(dims) } => {
-            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
-            format!("{dtype}[{}]", dims.join(", "))
-        }
-        ValueType::Sequence(t) => format!("sequence of {}", describe(t)),
-        ValueType::Optional(t) => format!("optional {}", describe(t)),
-        ValueType::Map(k, t) => format!("map from {k} to {}", describe(t)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,8 +140,10 @@ mod tests {
     }
 
     #[test]
-    fn negative_extents_are_unknown() {
+    fn negative_extents_and_names_that_say_nothing_are_unknown() {
         assert_eq!(dim(Some(&DimValue::DimValue(-1))), Dim::Unknown);
-        assert_eq!(dim(Some(&DimValue::DimParam(String::new()))), Dim::Unknown);
+        for name in NO_NAMES {
+            assert_eq!(dim(Some(&DimValue::DimParam(name.to_owned()))), Dim::Unknown);
+        }
     }
 }

@@ -6,10 +6,12 @@
 //! outer values are its [`captures`](Graph::captures).
 
 mod attribute;
+mod claims;
 mod formula;
 mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
+pub use claims::Warning;
 pub use formula::Formula;
 pub use to_proto::entry;
 
@@ -98,8 +100,10 @@ pub enum ValueType {
 pub struct ValueInfo {
     /// The name in the model.
     pub name: String,
-    /// What the model declares or inference found.
+    /// What is known: what a graph's input must be, what a constant is, what inference found.
     pub ty: ValueType,
+    /// What the model claims of it, which may be false; see [`Warning`].
+    pub declared: Vec<ValueType>,
 }
 
 /// A node: one call of an operator.

@@ -58,19 +58,25 @@ fn write(
     opsets: &mut Opsets,
 ) -> Result<GraphProto, Error> {
     let name = |value: ValueId| outer.get(&value).cloned().unwrap_or_else(|| graph.name_of(value).to_owned());
-    let info = |value: &ValueId| ValueInfoProto {
+    let info = |value: &ValueId, ty: Option<TypeProto>| ValueInfoProto {
         name: Some(name(*value)),
-        r#type: graph.values.get(value.index()).and_then(|v| type_proto(&v.ty)),
+        r#type: ty,
         ..ValueInfoProto::default()
     };
+    // Inputs are compared with what is written of them, so that only what is known is. Of outputs claims are written as
+    // claims.
+    let input =
+        |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.ty)));
+    let output =
+        |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.claimed())));
     let mut read: std::collections::HashSet<ValueId> = nodes.iter().flat_map(|node| node.reads()).collect();
     read.extend(outputs);
     let constants = graph.constants.iter().filter(|(value, _)| read.contains(value));
     let mut proto = GraphProto {
         name: Some(graph.name.clone()),
         initializer: constants.map(|(value, data)| data.to_proto(&name(*value))).collect(),
-        input: inputs.iter().map(info).collect(),
-        output: outputs.iter().map(info).collect(),
+        input: inputs.iter().map(input).collect(),
+        output: outputs.iter().map(output).collect(),
         ..GraphProto::default()
     };
     for node in nodes {

@@ -17,7 +17,7 @@ pub struct Transposed {
 ///
 /// # Errors
 ///
-/// [`Error::Param`] if `perm` is not a permutation of `0..rank`.
+/// [`Error::Permutation`] if `perm` is not a permutation of `0..rank`.
 pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
     if perm.is_empty() {
         return Ok(Transposed {
@@ -25,12 +25,7 @@ pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
             shape: shape.iter().rev().copied().collect(),
         });
     }
-    let wrong = || Error::Param {
-        op: "transpose",
-        param: "perm",
-        problem: "is not a permutation of the dimensions",
-        shape: shape.into(),
-    };
+    let wrong = || Error::Permutation { perm: perm.into(), rank: shape.len() };
     if perm.len() != shape.len() {
         return Err(wrong());
     }
@@ -120,7 +115,10 @@ mod tests {
         assert_eq!((&t.perm[..], &t.shape[..]), (&[1, 2, 0][..], &[3, 4, 2][..]));
         assert_eq!(transpose(&[2, 3, 4], &[]).expect("reversal").shape[..], [4, 3, 2]);
         for perm in [&[0, 0, 1][..], &[0, 1], &[0, 1, 3], &[0, 1, -1], &[i64::MAX, 0, 1]] {
-            assert!(matches!(transpose(&[2, 3, 4], perm), Err(Error::Param { .. })), "{perm:?}");
+            assert!(
+                matches!(transpose(&[2, 3, 4], perm), Err(Error::Permutation { rank: 3, .. })),
+                "{perm:?}"
+            );
         }
     }
 

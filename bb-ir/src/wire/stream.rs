@@ -64,7 +64,7 @@ pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<
 pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
     // Over-allocating by the alignment lets the elements be aligned without a second copy.
-    let mut buffer = memory::room("reading a frame", begun.length.saturating_add(ALIGNMENT))?;
+    let mut buffer = memory::room::<u8>("reading a frame", begun.length.saturating_add(ALIGNMENT))?;
     let offset = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     buffer.resize(offset, 0);
     begun.rest(from, &mut buffer)?;

@@ -130,7 +130,7 @@ fn a_name_for_what_follows_from_the_inputs_gives_way() {
     g.output = vec![value("y", 1, &["total"])];
     let found = checked(g.clone()).unwrap();
     assert_eq!(ty(&found, "y"), "f32[m + n]");
-    // A name that inputs have says as much.
+    // So does one that inputs have: the claim is false unless `m` is 0.
     g.output = vec![value("y", 1, &["n"])];
-    assert_eq!(ty(&checked(g).unwrap(), "y"), "f32[n]");
+    assert_eq!(ty(&checked(g).unwrap(), "y"), "f32[m + n]");
 }

@@ -114,14 +114,18 @@ fn opsets_are_checked_per_domain() {
 }
 
 #[test]
-fn declared_types_must_hold() {
+fn declared_element_types_must_hold() {
     let mut g = graph(&["x"], vec![node("Neg", &["x"], &["y"])], &[]);
     g.output = vec![value("y", 7, &["n"])];
     assert!(matches!(checked(g), Err(Error::Type { value, .. }) if value == "y"));
     let mut g = graph(&[], vec![], &["w"]);
-    g.value_info = vec![value("w", 1, &["3"])];
+    g.value_info = vec![value("w", 7, &["2"])];
     let w = TensorData::new(&[2], &[1f32, 2.]).unwrap();
     assert!(matches!(checked(initializer(g, "w", &w)), Err(Error::Type { .. })));
+    let mut g = graph(&["x"], vec![node("Neg", &["x"], &["y"])], &[]);
+    g.output = vec![value("y", 1, &["n"])];
+    g.value_info = vec![value("y", 7, &["n"])];
+    assert!(matches!(checked(g), Err(Error::Type { value, .. }) if value == "y"));
 }
 
 #[test]

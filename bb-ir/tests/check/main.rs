@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod build;
+mod claims;
 mod contents;
 mod functions;
 mod graphs;

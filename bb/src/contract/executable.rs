@@ -28,8 +28,13 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
 
     /// Runs the graph; `None` leaves out an optional input.
     ///
+    /// Plans compare the inputs with what the graph declares, and a [`Runtime`](crate::Runtime) does so before it runs an
+    /// executable of any kind. One of a backend's own that is called without a runtime asks an
+    /// [`InputSpec`](crate::InputSpec).
+    ///
     /// # Errors
     ///
+    /// [`Error::Input`](crate::Error::Input) if an input is not what the graph declares,
     /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is left out,
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;

@@ -7,6 +7,7 @@ mod backend;
 mod completion;
 mod executable;
 mod forward;
+mod inputs;
 mod tensor;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
@@ -16,6 +17,8 @@ pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 #[doc(hidden)]
 pub use forward::{Types, kept, one_node};
+pub(crate) use inputs::check_named;
+pub use inputs::{InputMismatch, InputProblem, InputSpec};
 pub use tensor::{SlotValue, Tensor};
 
 /// The results of one operation; one is held without an allocation.

@@ -3,7 +3,8 @@
 use super::cut::Part;
 use super::report::Placement;
 use super::{BackendSubgraph, Component, Ctx};
-use crate::{Backends, ContractResponse, Error, Module, Value};
+use crate::{Backends, ContractResponse, Error, InputSpec, Module, Value};
+use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub(super) enum Step {
 /// A model that can run.
 pub(super) struct Program {
     pub(super) module: Module,
+    /// What each run compares its inputs with.
+    declared: InputSpec,
     pub(super) placement: Placement,
     parts: Vec<Part>,
     steps: Vec<Step>,
@@ -52,11 +55,14 @@ impl Program {
                 wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
             }
         }
-        let on_default =
-            |(value, data): &(ValueId, _)| Ok((*value, backends.default_backend()?.constant(data)?));
+        let on_default = |(value, data): &(ValueId, TensorData)| {
+            let made = backends.default_backend()?.constant(data);
+            Ok((*value, made.map_err(|e| crate::plan::initializer(graph, *value, data.dtype(), e))?))
+        };
         let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
         let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
-        Ok(Program { module, placement, parts, steps, frees, constants })
+        let declared = InputSpec::new(graph);
+        Ok(Program { module, declared, placement, parts, steps, frees, constants })
     }
 
     /// Iterates over the parts that go to backends whole.
@@ -110,13 +116,13 @@ impl Program {
                 }
             }
         }
-        match inputs.into_keys().min() {
-            None => Ok(values),
-            Some(name) => {
-                let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
-                Err(Error::UnknownInput { name, expected })
-            }
+        if let Some(name) = inputs.into_keys().min() {
+            let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
+            return Err(Error::UnknownInput { name, expected });
         }
+        let given = |i: usize| values.get(graph.inputs.get(i)?).map(|x| (x.dtype(), x.shape()));
+        self.declared.check_by(graph.inputs.len(), &given)?;
+        Ok(values)
     }
 
     /// Starts a part.

@@ -264,6 +264,11 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong("operand 0", "has no four dimensions").into());
     };
+    if c % (b * b) != 0 {
+        return Err(call
+            .wrong("blocksize", format!("is {b}, whose square does not divide {c} channels"))
+            .into());
+    }
     let depth = c / (b * b);
     let (apart, perm) = match call.text_or("mode", "DCR")? {
         "DCR" => ([n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2]),
@@ -280,6 +285,11 @@ pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong("operand 0", "has no four dimensions").into());
     };
+    if h % b != 0 || w % b != 0 {
+        return Err(call
+            .wrong("blocksize", format!("is {b}, which does not divide extents {h} and {w}"))
+            .into());
+    }
     let moved = on.transpose(&on.reshape(x, &[n, c, h / b, b, w / b, b])?, &[0, 3, 5, 1, 2, 4])?;
     Ok(one(on.reshape(&moved, &[n, c * b * b, h / b, w / b])?))
 }

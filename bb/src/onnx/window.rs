@@ -86,6 +86,9 @@ fn extents_in_reach<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<(), Error> {
 fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sliding, Error> {
     let n = kernel.len();
     in_reach(call, "kernel_shape", &kernel)?;
+    if let Some(extent) = kernel.iter().find(|&&extent| extent < 1) {
+        return Err(call.wrong("kernel_shape", format!("has {extent}, expected a positive number")));
+    }
     extents_in_reach(call, x)?;
     if x.rank() != n + 2 {
         return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
@@ -123,6 +126,47 @@ fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error
     }
 }
 
+/// Reads `group`: into how many parts the channels of the operand and the filters are divided, each with filters of its
+/// own. `back` is for a transposed convolution, whose filters go from the operand's channels.
+fn groups<T: Tensor>(call: &Call<'_, T>, x: &T, w: &T, back: bool) -> Result<i64, Error> {
+    let group = call.int_or("group", 1)?;
+    let Some(count) = usize::try_from(group).ok().filter(|&count| count > 0) else {
+        return Err(call.wrong("group", format!("is {group}, expected a positive number")));
+    };
+    if w.rank() != x.rank() {
+        let problem = format!("have rank {}; the operand has rank {}", w.rank(), x.rank());
+        return Err(call.wrong("the filters", problem));
+    }
+    let (Some(&channels), &[filters, of, ..]) = (x.shape().get(1), w.shape()) else {
+        return Err(call.wrong("the operand", format!("has rank {}, expected at least 2", x.rank())));
+    };
+    if channels % count != 0 {
+        return Err(call
+            .wrong("group", format!("is {count}, which does not divide the operand's {channels} channels")));
+    }
+    if back {
+        return match filters == channels {
+            true => Ok(group),
+            false => {
+                let problem = format!("are for {filters} channels; the operand has {channels}");
+                Err(call.wrong("the filters", problem))
+            }
+        };
+    }
+    if of != channels / count {
+        let problem = format!(
+            "are for {of} channels each; the operand has {channels} in {count} {}, which is {} each",
+            if count == 1 { "group" } else { "groups" },
+            channels / count
+        );
+        return Err(call.wrong("the filters", problem));
+    }
+    if filters % count != 0 {
+        return Err(call.wrong("group", format!("is {count}, which does not divide the {filters} filters")));
+    }
+    Ok(group)
+}
+
 /// The kernel that the attribute says.
 fn given_kernel<T: Tensor>(call: &Call<'_, T>) -> Result<Vec<i64>, Error> {
     call.ints("kernel_shape")?
@@ -143,8 +187,9 @@ pub(super) fn plain_conv<B: Ops + ?Sized>(
     w: &B::Tensor,
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
+    let group = groups(call, x, w, false)?;
     let s = sliding(call, x, filter_kernel(call, w)?)?;
-    on.conv(x, w, bias, &s.strides, &s.pads, &s.dilations, call.int_or("group", 1)?)
+    on.conv(x, w, bias, &s.strides, &s.pads, &s.dilations, group)
 }
 
 /// Operand `index` as `i32`, less its zero point at `zero`, which may be one for each filter.
@@ -183,6 +228,7 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
     let (x, w) = (call.input(0)?, call.input(1)?);
+    let group = groups(call, x, w, true)?;
     let kernel = filter_kernel(call, w)?;
     extents_in_reach(call, x)?;
     extents_in_reach(call, w)?;
@@ -230,7 +276,6 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
             before
         }
     };
-    let group = call.int_or("group", 1)?;
     on.conv_transpose(x, w, bias, &strides, &pads, &dilations, &extra, group)
 }
 

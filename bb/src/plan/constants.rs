@@ -4,7 +4,7 @@
 //! uploads its weights again nor computes again what follows from them.
 
 use super::lir::{Callee, callee};
-use super::stage::Weights;
+use super::stage::StageTrace;
 use crate::ext::{FamilyTable, OpSet};
 use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
 use crate::{Backend, Outputs};
@@ -68,28 +68,31 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
     natives: &N,
     pool: &mut Pool<B::Tensor>,
-    recorded: &Recorded,
-    outputs: &[ValueNo],
-    weights: Weights<'_>,
+    traced: &StageTrace,
 ) -> Result<PlanConstants<B::Tensor>, B::Error> {
+    let (recorded, outputs) = (&traced.recorded, &traced.outputs);
     if pool.tensors.len() > KEPT + pool.weights.len() {
         *pool = Pool::default();
     }
     let read = read_values(recorded, outputs);
     let mut numbers: Vec<Option<u32>> = vec![None; recorded.values.len()];
-    for (value, number) in
-        recorded.values.iter().zip(&mut numbers).zip(&read).filter(|(_, read)| **read).map(|(v, _)| v)
-    {
+    for (no, (value, number)) in recorded.values.iter().zip(&mut numbers).enumerate() {
+        if read.get(no) != Some(&true) {
+            continue;
+        }
+        let failed = |index, error| traced.constant(no as ValueNo, index, value.dtype, error);
         *number = match value.source {
-            Source::Weight(index) => Some(weight(on, pool, index, weights)?),
+            Source::Weight(index) => {
+                Some(weight(on, pool, index, traced).map_err(|error| failed(Some(index), error))?)
+            }
             Source::Constant(index) => match recorded.constants.get(index as usize) {
-                Some(data) => Some(literal(on, pool, data)?),
+                Some(data) => Some(literal(on, pool, data).map_err(|error| failed(None, error))?),
                 None => None,
             },
             Source::Input(_) | Source::Step => None,
         };
     }
-    for step in &recorded.steps {
+    for (at, step) in recorded.steps.iter().enumerate() {
         let known: Option<SmallVec<[Option<u32>; 3]>> = step
             .inputs
             .iter()
@@ -102,7 +105,8 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
         let Some(known) = known.filter(|k| wanted && !k.is_empty() && worth_folding(recorded, step)) else {
             continue;
         };
-        let results = run(on, natives, pool, step, known)?;
+        let results = run(on, natives, pool, step, known)
+            .map_err(|error| traced.node_of(at).name(&traced.resolved.graph, error))?;
         for (&v, &number) in step.outputs.iter().zip(&results) {
             if let Some(place) = numbers.get_mut(v as usize) {
                 *place = Some(number);
@@ -145,9 +149,9 @@ fn weight<B: Backend + ?Sized>(
     on: &B,
     pool: &mut Pool<B::Tensor>,
     index: u32,
-    weights: Weights<'_>,
+    traced: &StageTrace,
 ) -> Result<u32, B::Error> {
-    let Some(data) = weights.get(index) else {
+    let Some(data) = traced.weights().get(index) else {
         return crate::ext::fail::<B, _>(crate::Error::UnknownIndex {
             family: "weights",
             index: index as u16,

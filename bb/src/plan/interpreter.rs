@@ -1,6 +1,7 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
 use super::constants::{Natives, PlanConstants, call};
+use super::failure::{Failure, Where};
 use super::lir::{Instruction, Operand, Plan};
 use super::origin::Origins;
 use super::stage::StageTrace;
@@ -18,12 +19,6 @@ pub(crate) struct Prepared<T> {
     origins: Origins,
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
-}
-
-/// A failure, and the node of the graph in which it happened.
-pub(crate) struct Failure<E> {
-    pub(crate) node: Option<usize>,
-    pub(crate) error: E,
 }
 
 impl<T: crate::Tensor> Prepared<T> {
@@ -59,7 +54,7 @@ impl<T: crate::Tensor> Prepared<T> {
             }
             let since = watch.mark();
             let results = call(on, natives, instruction.callee, &operands, &instruction.params)
-                .map_err(|error| Failure { node: self.node_of(instruction), error })?;
+                .map_err(|error| Failure { at: self.node_of(instruction), error })?;
             watch.instruction(since, first + at, operands.iter().copied(), results.iter());
             drop(operands);
             for &slot in &instruction.frees {
@@ -73,7 +68,7 @@ impl<T: crate::Tensor> Prepared<T> {
                 let Some(result) = results.next() else {
                     let op = instruction.operation.name().to_owned();
                     let error = Error::Results { op, expected: instruction.outputs.len(), got };
-                    return Err(Failure { node: self.node_of(instruction), error: error.into() });
+                    return Err(Failure { at: self.node_of(instruction), error: error.into() });
                 };
                 if let Some(place) = slot.and_then(|s| slots.get_mut(s as usize)) {
                     *place = Some(result);
@@ -85,7 +80,7 @@ impl<T: crate::Tensor> Prepared<T> {
             .iter()
             .map(|&operand| {
                 self.operand(&slots, inputs, operand).cloned().ok_or_else(|| Failure {
-                    node: None,
+                    at: Where::Graph,
                     error: Error::Operand { op: "output", index: 0, expected: "a tensor" }.into(),
                 })
             })
@@ -102,8 +97,8 @@ impl<T: crate::Tensor> Prepared<T> {
         }
     }
 
-    fn node_of(&self, instruction: &Instruction) -> Option<usize> {
-        self.origins.node_of(instruction.step)
+    fn node_of(&self, instruction: &Instruction) -> Where {
+        self.origins.node_of(instruction.step).map_or(Where::Graph, Where::Node)
     }
 
     /// Says what each instruction is.

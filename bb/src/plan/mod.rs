@@ -7,6 +7,7 @@
 mod constants;
 mod end;
 mod execute;
+mod failure;
 mod interpreter;
 mod lir;
 mod module;
@@ -24,6 +25,7 @@ mod watch;
 mod whole;
 
 pub(crate) use execute::{execute, run_named};
+pub(crate) use failure::initializer;
 pub use module::{CompileOptions, Module};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub(crate) use program::compile;

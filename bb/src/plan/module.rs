@@ -4,7 +4,7 @@ use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
-use bb_ir::graph::Graph;
+use bb_ir::graph::{Graph, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
     StringStringEntryProto,
@@ -86,6 +86,12 @@ impl Module {
     /// Returns the checked graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
+    }
+
+    /// Lists what the model says of its values and is not so: shapes that contradict what inference finds, which are not
+    /// used.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.graph.warnings()
     }
 
     pub(crate) fn shared(&self) -> Arc<Graph> {

@@ -5,9 +5,9 @@ use super::end::End;
 use super::lir::{Operand, Plan};
 use super::resolve::Resolved;
 use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, trace};
-use crate::Error;
 use crate::ext::OpSet;
 use crate::trace::{Operation, Source};
+use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::{Family, Param};
@@ -149,13 +149,15 @@ impl Module {
                 }
             })
             .collect::<Result<Vec<_>, Error>>()?;
+        let given = |i: usize| arriving.get(i).map(|a| (a.dtype, a.shape.as_slice()));
+        InputSpec::new(graph).check_by(arriving.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings =
             Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &None, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
-            Outcome::Needs(position) => {
-                let value = start.live.get(position).map_or("", |v| graph.name_of(*v));
+            Outcome::Needs(wanted) => {
+                let value = start.live.get(wanted.position).map_or("", |v| graph.name_of(*v));
                 Err(Error::NotConstant { op: "trace".to_owned(), value: value.to_owned() })
             }
         }

@@ -6,14 +6,15 @@
 
 use super::constants::{Natives, NoNatives, Pool, fold};
 use super::end::{Between, End, What};
-use super::interpreter::{Failure, Prepared};
+use super::failure::{Failure, in_node};
+use super::interpreter::Prepared;
 use super::resolve::Resolved;
-use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, in_node, trace};
+use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, Wanted, trace};
 use super::watch::Watch;
 use super::whole::Whole;
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
-use crate::{Backend, Error, Executable, Port, Tensor};
+use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
 use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -28,6 +29,8 @@ pub(crate) struct Program<T, N> {
     settings: Settings,
     engine: Engine,
     pub(super) inputs: Vec<Port>,
+    /// What each run compares its inputs with.
+    pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
     pub(super) first: Stage<T>,
     /// The most rounds that all repetitions of a run may take together.
@@ -41,8 +44,8 @@ pub(crate) struct Program<T, N> {
 pub(super) struct Stage<T> {
     resolved: Arc<Resolved>,
     start: Start,
-    /// The live tensors, by position, that some plan had to read.
-    read: RwLock<Vec<usize>>,
+    /// The live tensors that some plan had to read.
+    read: RwLock<Vec<Arc<Wanted>>>,
     variants: RwLock<Vec<Arc<Variant<T>>>>,
 }
 
@@ -119,15 +122,23 @@ impl<T> Variant<T> {
         &self,
         failure: Failure<E>,
     ) -> E {
-        match failure.node {
-            Some(node) => in_node(&self.resolved.graph, node, failure.error).into(),
-            None => failure.error,
-        }
+        failure.at.name(&self.resolved.graph, failure.error)
     }
 }
 
 impl<T> Stage<T> {
-    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<usize>) -> Stage<T> {
+    /// Says that a tensor which a node must know could not be read.
+    fn unread<E>(&self, wanted: &Wanted, dtype: DataType, source: E) -> E
+    where
+        E: std::error::Error + From<Error> + Send + Sync + 'static,
+    {
+        let value = self.start.live.get(wanted.position);
+        let value = value.map(|v| self.resolved.graph.name_of(*v).to_owned()).unwrap_or_default();
+        let error = Error::Transfer { value, dtype, source: source.into() };
+        in_node(&wanted.resolved.graph, wanted.node, error).into()
+    }
+
+    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Stage<T> {
         Stage { resolved, start, read: RwLock::new(read), variants: RwLock::default() }
     }
 }
@@ -174,9 +185,10 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     engine: Engine,
 ) -> Result<Program<B::Tensor, N>, Error> {
     let graph = module.graph();
+    // Of an input this is its declaration, as nothing else is known of it.
     let port = |value: &ValueId| Port {
         name: graph.name_of(*value).to_owned(),
-        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.ty.clone()),
+        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named()),
         optional: graph.constants.iter().any(|(v, _)| v == value),
     };
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
@@ -190,6 +202,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         first: Stage::new(resolved.clone(), start, Vec::new()),
         rounds: options.rounds,
         caller: options.caller(),
+        declared: InputSpec::new(graph),
         inputs,
         outputs,
         resolved,
@@ -213,11 +226,10 @@ impl<T: Tensor, N> Program<T, N> {
         let graph = &variant.resolved.graph;
         let since = watch.mark();
         let results = match &variant.code {
-            Code::Plan(plan) => {
-                plan.run(on, &self.natives, live, graph, watch).map_err(|failure| variant.name(failure))?
-            }
-            Code::Graph(whole) => whole.run(on, live, graph, watch)?,
+            Code::Plan(plan) => plan.run(on, &self.natives, live, graph, watch),
+            Code::Graph(whole) => whole.run(on, live, graph, watch),
         };
+        let results = results.map_err(|failure| variant.name(failure))?;
         watch.stage(since, &variant.resolved, variant.from);
         Ok(results)
     }
@@ -241,11 +253,14 @@ impl<T: Tensor, N> Program<T, N> {
             if !read.is_empty() {
                 values.resize(live.len(), None);
             }
-            for &position in &read {
-                if let (Some(place @ None), Some(x)) = (values.get_mut(position), live.get(position)) {
+            for wanted in &read {
+                if let (Some(place @ None), Some(x)) =
+                    (values.get_mut(wanted.position), live.get(wanted.position))
+                {
                     let since = watch.mark();
-                    *place = Some(on.to_host(x)?);
-                    watch.activity(since, Activity::Transfer, Some((&stage.resolved, stage.start.node)));
+                    let host = on.to_host(x).map_err(|error| stage.unread(wanted, x.dtype(), error))?;
+                    *place = Some(host);
+                    watch.activity(since, Activity::Transfer, Some((&wanted.resolved, wanted.node)));
                 }
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
@@ -259,9 +274,6 @@ impl<T: Tensor, N> Program<T, N> {
             }
             drop(known);
             let since = watch.mark();
-            if std::ptr::eq(stage, &self.first) && structure.is_none() {
-                self.check_types(live)?;
-            }
             let arriving: Vec<Arriving> = live
                 .iter()
                 .enumerate()
@@ -273,10 +285,10 @@ impl<T: Tensor, N> Program<T, N> {
                 })
                 .collect();
             match trace(&stage.resolved, &stage.start, &arriving, structure, &self.settings)? {
-                Outcome::Needs(position) => {
+                Outcome::Needs(wanted) => {
                     let mut read = stage.read.write().unwrap_or_else(PoisonError::into_inner);
-                    if !read.contains(&position) {
-                        read.push(position);
+                    if !read.iter().any(|known| known.position == wanted.position) {
+                        read.push(Arc::new(wanted));
                     }
                     watch.activity(since, Activity::Planning, None);
                 }
@@ -287,7 +299,10 @@ impl<T: Tensor, N> Program<T, N> {
                         .map(|(i, a)| Guard {
                             dtype: a.dtype,
                             rank: a.shape.len(),
-                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0)
+                            // A graph of primitives declares the extents that it was traced with.
+                            extents: (!a.varies
+                                || self.engine == Engine::WholeGraph
+                                || traced.consulted & (1 << i.min(63)) != 0)
                                 .then_some(a.shape),
                             value: a.known,
                         })
@@ -314,19 +329,6 @@ impl<T: Tensor, N> Program<T, N> {
         }
     }
 
-    /// Compares the inputs' element types with those that the graph declares; a plan holds for the types it was made
-    /// with, so that no later run needs to.
-    fn check_types(&self, inputs: &[&T]) -> Result<(), Error> {
-        for (port, x) in self.inputs.iter().zip(inputs) {
-            if let ValueType::Tensor { dtype, .. } = port.ty
-                && dtype != x.dtype()
-            {
-                return Err(Error::InputType { name: port.name.clone(), expected: dtype, got: x.dtype() });
-            }
-        }
-        Ok(())
-    }
-
     /// Makes of a trace what runs it.
     fn code<B>(&self, on: &B, traced: &StageTrace) -> Result<Code<T>, B::Error>
     where
@@ -336,8 +338,7 @@ impl<T: Tensor, N> Program<T, N> {
         match self.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let (recorded, outputs) = (&traced.recorded, &traced.outputs);
-                let constants = fold(on, &self.natives, &mut pool, recorded, outputs, traced.weights())?;
+                let constants = fold(on, &self.natives, &mut pool, traced)?;
                 Ok(Code::Plan(Prepared::new(traced, constants)))
             }
             Engine::WholeGraph => Ok(Code::Graph(Box::new(Whole::new(traced)?))),
@@ -366,7 +367,9 @@ impl<T> Next<T> {
         match end {
             End::Done => Next::Done,
             End::Read { start, wanted } => {
-                Next::Stage(Stage::new(resolved.clone(), start, wanted.into_iter().collect()))
+                let (node, resolved) = (start.node, resolved.clone());
+                let wanted = wanted.map(|position| Wanted { position, resolved: resolved.clone(), node });
+                Next::Stage(Stage::new(resolved, start, wanted.map(Arc::new).into_iter().collect()))
             }
             End::Between(node) => {
                 let body = match &node.what {

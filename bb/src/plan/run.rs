@@ -4,10 +4,11 @@
 
 use super::constants::Natives;
 use super::end::{Place, What};
+use super::failure::{Where, initializer};
 use super::program::{BetweenStages, Next, Program, Stage, Variant};
 use super::repetition::Repetition;
 use super::resolve::Resolved;
-use super::stage::{Structure, filled, in_node};
+use super::stage::{Structure, filled};
 use super::watch::{Silent, Watch};
 use super::{Activity, Profile};
 use crate::contract::Caller;
@@ -61,11 +62,23 @@ impl<T> Frame<T> {
         }
     }
 
-    fn body(&self) -> Result<&Stage<T>, Error> {
+    /// Says in which loop an error happened.
+    fn name<E>(&self, error: E) -> E
+    where
+        E: std::error::Error + From<Error> + Send + Sync + 'static,
+    {
         match &self.before.next {
-            Next::Between(between) => between.body.as_ref().ok_or_else(lost),
-            Next::Done | Next::Stage(_) => Err(lost()),
+            Next::Between(between) => Where::Node(between.node.node).name(&self.before.resolved.graph, error),
+            Next::Done | Next::Stage(_) => error,
         }
+    }
+}
+
+/// Returns the body of the loop after a plan.
+fn body<T>(before: &Variant<T>) -> Result<&Stage<T>, Error> {
+    match &before.next {
+        Next::Between(between) => between.body.as_ref().ok_or_else(lost),
+        Next::Done | Next::Stage(_) => Err(lost()),
     }
 }
 
@@ -108,31 +121,60 @@ impl<T: Tensor, N> Program<T, N> {
     {
         let mut frames: Vec<Frame<T>> = Vec::new();
         let mut rounds = 0;
-        let Ran { mut variant, mut live } = first;
+        let mut ran = first;
         loop {
-            let ran = match &variant.next {
-                Next::Stage(stage) => self.enter(on, stage, &live, watch)?,
-                Next::Between(between) => match between.node.what {
+            if matches!(ran.variant.next, Next::Done) && frames.is_empty() {
+                return Ok(ran.live);
+            }
+            let next = self.step(on, &mut frames, &mut rounds, ran, watch);
+            // What fails in a body fails in every loop around it.
+            ran = next.map_err(|error| {
+                frames.iter().rev().fold(error, |error, frame| {
+                    let index = frame.repetition.index();
+                    frame.name(Error::Iteration { index, source: error.into() }.into())
+                })
+            })?;
+        }
+    }
+
+    /// Runs what follows a plan: a stage, or a node between stages and the stage after it.
+    fn step<B, W: Watch>(
+        &self,
+        on: &B,
+        frames: &mut Vec<Frame<T>>,
+        rounds: &mut usize,
+        Ran { variant, live }: Ran<T>,
+        watch: &mut W,
+    ) -> Result<Ran<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
+        match &variant.next {
+            Next::Stage(stage) => self.enter(on, stage, &live, watch),
+            Next::Between(between) => {
+                let here = Where::Node(between.node.node);
+                let failed = |error| here.name(&variant.resolved.graph, error);
+                match between.node.what {
                     What::Host(_) => {
-                        let items = host(on, &variant, between, live.items(), watch)?;
-                        self.enter(on, &between.after, &Live::new(&items), watch)?
+                        let items = host(on, &variant, between, live.items(), watch).map_err(failed)?;
+                        self.enter(on, &between.after, &Live::new(&items), watch)
                     }
                     What::Repeat { .. } => {
                         let since = watch.mark();
-                        let frame = begin(on, &variant, between, live.items())?;
+                        let frame = begin(on, &variant, between, live.items()).map_err(failed)?;
                         watch.activity(since, Activity::Loop, frame.node());
-                        self.advance(on, &mut frames, frame, &mut rounds, watch)?
+                        self.advance(on, frames, frame, rounds, watch)
                     }
-                },
-                Next::Done => {
-                    let Some(mut frame) = frames.pop() else { return Ok(live) };
-                    let since = watch.mark();
-                    frame.repetition.absorb(on, live.items())?;
-                    watch.activity(since, Activity::Loop, frame.node());
-                    self.advance(on, &mut frames, frame, &mut rounds, watch)?
                 }
-            };
-            Ran { variant, live } = ran;
+            }
+            Next::Done => {
+                let Some(mut frame) = frames.pop() else { return Err(lost().into()) };
+                let since = watch.mark();
+                frame.repetition.absorb(on, live.items()).map_err(|error| frame.name(error))?;
+                watch.activity(since, Activity::Loop, frame.node());
+                self.advance(on, frames, frame, rounds, watch)
+            }
         }
     }
 
@@ -150,32 +192,35 @@ impl<T: Tensor, N> Program<T, N> {
         N: Natives<B>,
     {
         let since = watch.mark();
-        let next = frame.repetition.next(on)?;
+        let given = frame.repetition.next(on).map_err(|error| frame.name(error))?;
         watch.activity(since, Activity::Loop, frame.node());
-        if let Some(mut given) = next {
+        if let Some(mut given) = given {
             *rounds += 1;
             if *rounds > self.rounds {
                 let (what, name, limit) = ("rounds of loops", Some("rounds"), self.rounds);
-                return Err(Error::from(bb_ir::Error::Limit { what, name, got: *rounds, limit }).into());
+                let error = Error::from(bb_ir::Error::Limit { what, name, got: *rounds, limit });
+                return Err(frame.name(error.into()));
             }
             given.extend(frame.captured.iter().cloned());
             if let Some((resolved, node)) = frame.node() {
                 watch.begin_round(frames.len(), resolved, node);
             }
-            let ran = self.enter(on, frame.body()?, &Live::new(&given), watch)?;
+            let before = frame.before.clone();
             frames.push(frame);
-            return Ok(ran);
+            return self.enter(on, body(&before)?, &Live::new(&given), watch);
         }
         let before = frame.before.clone();
         let Next::Between(between) = &before.next else { return Err(lost().into()) };
+        let failed = |error| Where::Node(between.node.node).name(&before.resolved.graph, error);
         let mut items = frame.kept;
         let since = watch.mark();
-        let mut results = frame.repetition.finish(on)?.into_iter().map(Some).collect::<Vec<_>>();
+        let results = frame.repetition.finish(on).map_err(failed)?;
+        let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
         watch.activity(since, Activity::Loop, Some((&before.resolved, between.node.node)));
         watch.end_rounds(frames.len());
         for &position in &between.node.results {
             let result = results.get_mut(position).and_then(Option::take);
-            items.push(result.ok_or_else(|| too_few(&before, between, position))?);
+            items.push(result.ok_or_else(|| failed(too_few(&before, between, position).into()))?);
         }
         self.enter(on, &between.after, &Live::new(&items), watch)
     }
@@ -191,6 +236,7 @@ impl<T: Tensor, N> Program<T, N> {
             (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let live = match given {
             Some(given) => {
+                self.declared.check(inputs)?;
                 let variant = self.variant(on, &self.first, &given, &None, &mut Silent)?;
                 let tensors = self.run_variant(on, &variant, &given, &mut Silent)?;
                 if matches!(variant.next, Next::Done) && variant.results.is_none() {
@@ -225,6 +271,7 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
+        self.declared.check_items(inputs)?;
         let mut items = Vec::with_capacity(self.inputs.len());
         for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
             let default = || {
@@ -232,11 +279,12 @@ impl<T: Tensor, N> Program<T, N> {
                 self.resolved.graph.constants.get(index).map(|(_, data)| data)
             };
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
-                check(&port.name, &port.ty, item)?;
                 items.push(item.map(&mut |x: &&T| (*x).clone()));
             } else if let Some(data) = default() {
                 let since = watch.mark();
-                items.push(Item::Tensor(on.constant(data)?));
+                let failed =
+                    |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error).into();
+                items.push(Item::Tensor(on.constant(data).map_err(failed)?));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
                 items.push(Item::Absent);
@@ -250,33 +298,11 @@ impl<T: Tensor, N> Program<T, N> {
     }
 }
 
-/// Checks that an input is of the kind and element type that the graph declares.
-fn check<T: Tensor>(name: &str, ty: &ValueType, item: &Item<&T>) -> Result<(), Error> {
-    let expected = match (ty, item) {
-        (ValueType::Tensor { dtype, .. }, Item::Tensor(x)) if *dtype != x.dtype() => {
-            return Err(Error::InputType { name: name.to_owned(), expected: *dtype, got: x.dtype() });
-        }
-        (ValueType::Sequence(of), Item::Sequence(items)) => {
-            return items.iter().try_for_each(|item| check(name, of, item));
-        }
-        (ValueType::Tensor { .. }, Item::Tensor(_))
-        | (ValueType::Map(..), Item::Map { .. })
-        | (ValueType::Optional(_), Item::Absent)
-        | (ValueType::Unknown, _) => return Ok(()),
-        (ValueType::Optional(of), item) => return check(name, of, item),
-        (ValueType::Tensor { .. }, _) => "a tensor",
-        (ValueType::Sequence(_), _) => "a sequence",
-        (ValueType::Map(..), _) => "a map",
-    };
-    let (what, problem) = (format!("input `{name}`"), format!("is {}, expected {expected}", item.kind()));
-    Err(Error::Operator { op: "run".to_owned(), what, problem })
-}
-
 /// Says that a node gave too few results.
 fn too_few<T>(variant: &Variant<T>, between: &BetweenStages<T>, position: usize) -> Error {
     let graph = &variant.resolved.graph;
     let op = graph.nodes.get(between.node.node).map_or_else(String::new, |n| n.op_type.clone());
-    in_node(graph, between.node.node, Error::Results { op, expected: position + 1, got: position })
+    Error::Results { op, expected: position + 1, got: position }
 }
 
 /// Runs a function on host tensors, and returns what the next stage takes.
@@ -300,21 +326,30 @@ fn host<B: Backend + ?Sized, W: Watch>(
             Place::Absent => None,
             Place::Known(data) => Some(data.clone()),
             Place::Live(position) => match live.get(*position) {
-                Some(Item::Tensor(x)) => Some(on.to_host(x)?),
+                Some(Item::Tensor(x)) => {
+                    let value = node.inputs.get(operands.len()).copied().flatten();
+                    let failed = |error: B::Error| Error::Transfer {
+                        value: value.map(|v| graph.name_of(v).to_owned()).unwrap_or_default(),
+                        dtype: x.dtype(),
+                        source: error.into(),
+                    };
+                    Some(on.to_host(x).map_err(failed)?)
+                }
                 _ => None,
             },
         });
     }
     watch.activity(since, Activity::Transfer, of);
     let since = watch.mark();
-    let results = function(&Call::new(node, &operands)).map_err(|e| in_node(graph, at.node, e))?;
+    let results = function(&Call::new(node, &operands))?;
     watch.activity(since, Activity::Host, of);
     let since = watch.mark();
     let mut items: Vec<Item<B::Tensor>> = at.kept.iter().filter_map(|i| live.get(*i).cloned()).collect();
     for &position in &at.results {
         let data = results.get(position).and_then(Option::as_ref);
         let data = data.ok_or_else(|| too_few(variant, between, position))?;
-        items.push(Item::Tensor(on.constant(data)?));
+        let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
+        items.push(Item::Tensor(on.constant(data).map_err(failed)?));
     }
     watch.activity(since, Activity::Transfer, of);
     Ok(items)
@@ -337,7 +372,10 @@ fn begin<B: Backend + ?Sized>(
     for place in &at.operands {
         operands.push(match place {
             Place::Absent => None,
-            Place::Known(data) => Some(Item::Tensor(on.constant(data)?)),
+            Place::Known(data) => {
+                let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
+                Some(Item::Tensor(on.constant(data).map_err(failed)?))
+            }
             Place::Live(position) => live.get(*position).cloned(),
         });
     }

@@ -26,7 +26,7 @@ pub(super) fn splice(graph: &Graph, at: usize, branch: &Graph) -> Graph {
     }
     for (info, number) in branch.values.iter().zip(&mut numbers).filter(|(_, number)| number.is_none()) {
         *number = Some(ValueId(spliced.values.len() as u32));
-        spliced.values.push(ValueInfo { name: format!("{prefix}/{}", info.name), ty: info.ty.clone() });
+        spliced.values.push(ValueInfo { name: format!("{prefix}/{}", info.name), ..info.clone() });
     }
     let numbers = Numbers(numbers);
     spliced.constants.extend(branch.constants.iter().map(|(v, data)| (numbers.of(*v), data.clone())));

@@ -7,6 +7,7 @@
 //! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two stages.
 
 use super::end::{Cut, End, Outputs, end};
+use super::failure::in_node;
 use super::origin::Origins;
 use super::resolve::{Code, Resolved};
 use super::splice::splice;
@@ -98,8 +99,17 @@ impl<'a> Weights<'a> {
 pub(crate) enum Outcome {
     /// With a trace.
     Done(Box<StageTrace>),
-    /// Before its first node: the tensor at this position must be known.
-    Needs(usize),
+    /// Before its first node: a tensor must be known.
+    Needs(Wanted),
+}
+
+/// A live tensor that a node must know, by position.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) position: usize,
+    /// The graph of the node, in which branches taken stand for their `If`s.
+    pub(crate) resolved: Arc<Resolved>,
+    pub(crate) node: usize,
 }
 
 /// Settings of a trace that do not change between stages.
@@ -172,7 +182,8 @@ pub(crate) fn trace(
                 let graph = &tracing.resolved.graph;
                 let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
                 if let Some(position) = arrived.iter().position(|x| x.no() == wanted) {
-                    return Ok(Outcome::Needs(position));
+                    let resolved = tracing.resolved.clone();
+                    return Ok(Outcome::Needs(Wanted { position, resolved, node: at }));
                 }
                 let node = graph.nodes.get(at);
                 if !node.is_some_and(|n| n.reads().any(|v| tracing.holds(v, wanted))) {
@@ -228,17 +239,6 @@ fn missing_branch(graph: &Graph, at: usize, name: &str) -> Error {
     let problem = "is missing".to_owned();
     let error = Error::Operator { op: "If".to_owned(), what: format!("attribute `{name}`"), problem };
     in_node(graph, at, error)
-}
-
-/// Says in which node an error happened.
-pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<crate::BoxError>) -> Error {
-    let node = graph.nodes.get(at);
-    let name = node.map_or_else(String::new, |n| crate::coverage::name(graph, n));
-    Error::Node {
-        node: name,
-        op: node.map_or_else(String::new, |n| n.op_type.clone()),
-        source: source.into(),
-    }
 }
 
 /// Counts the steps that each node is lowered to, where the extents of all inputs are known; `None` where they

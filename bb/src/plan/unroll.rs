@@ -3,10 +3,11 @@
 //! A body whose number of rounds is known and small is unrolled; a branch inside it whose condition is known is taken.
 //! What cannot be traced in place is left to run between stages.
 
+use super::failure::in_node;
 use super::origin::InnerNode;
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
-use super::stage::{INNER_WEIGHT, in_node, missing};
+use super::stage::{INNER_WEIGHT, missing};
 use crate::Error;
 use crate::onnx::{Call, HostFunction, Item, Results};
 use crate::trace::{Traced, Tracer, ValueNo};
@@ -235,7 +236,10 @@ impl<'t> Tracing<'t> {
                 return Ok(None);
             }
             while let Some(given) = repetition.next(self.tracer)? {
-                let Some(results) = self.inline(at, "body", inner, given)? else { return Ok(None) };
+                let index = repetition.index();
+                let results = self.inline(at, "body", inner, given);
+                let results = results.map_err(|e| Error::Iteration { index, source: e.into() })?;
+                let Some(results) = results else { return Ok(None) };
                 repetition.absorb(self.tracer, results)?;
                 if self.tracer.steps() - before > STEPS {
                     return Ok(None);

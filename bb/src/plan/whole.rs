@@ -1,5 +1,6 @@
 //! A stage for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
+use super::failure::{Failure, Where, in_node};
 use super::origin::{NodeName, Origins};
 use super::stage::StageTrace;
 use super::watch::{Called, Site, Sites, Watch};
@@ -17,8 +18,8 @@ use std::sync::{Arc, OnceLock};
 /// A stage as graphs.
 pub(super) struct Whole<T> {
     parts: Vec<Part>,
-    /// The constants that the host reads, or that are outputs.
-    constants: Vec<(ValueNo, TensorData)>,
+    /// The constants that the host reads, or that are outputs, and who reads them.
+    constants: Vec<(ValueNo, TensorData, Where)>,
     /// For each input, its value.
     inputs: Vec<ValueNo>,
     outputs: Vec<ValueNo>,
@@ -111,7 +112,7 @@ impl<T> Whole<T> {
             };
             if let Some(data) = data {
                 data.prepare()?;
-                whole.constants.push((*no, data.clone()));
+                whole.constants.push((*no, data.clone(), traced.reader_of(*no)));
             }
         }
         Ok(whole)
@@ -124,7 +125,7 @@ impl<T> Whole<T> {
         live: &[&T],
         graph: &Graph,
         watch: &mut W,
-    ) -> Result<Vec<T>, B::Error>
+    ) -> Result<Vec<T>, Failure<B::Error>>
     where
         T: crate::Tensor,
     {
@@ -134,45 +135,20 @@ impl<T> Whole<T> {
         for (no, &x) in self.inputs.iter().zip(live) {
             set(&mut slots, *no, x.clone());
         }
-        for (no, data) in &self.constants {
-            set(&mut slots, *no, on.constant(data)?);
+        for (no, data, at) in &self.constants {
+            let failed = |error: B::Error| {
+                let error = Error::Constant { dtype: data.dtype(), source: error.into() };
+                Failure { at: *at, error: error.into() }
+            };
+            set(&mut slots, *no, on.constant(data).map_err(failed)?);
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let since = watch.mark();
-            match part {
-                Part::Graph(part) => {
-                    let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
-                    for (name, no) in &part.inputs {
-                        inputs.insert(name.clone(), get(&slots, *no)?.clone());
-                    }
-                    let mut attrs = BackendAttrs::default().with_identity(part.identity);
-                    if let Some(caller) = &caller {
-                        attrs = attrs.with_node(&caller.attributes, &caller.metadata);
-                    }
-                    let mut results = on.execute(&part.graph, inputs, attrs)?;
-                    for (name, no) in &part.outputs {
-                        let result = results.remove(name);
-                        let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
-                        set(&mut slots, *no, result);
-                    }
-                    let operands = part.inputs.iter().map(|(_, no)| get(&slots, *no).ok());
-                    let results = part.outputs.iter().filter_map(|(_, no)| get(&slots, *no).ok());
-                    watch.instruction(since, first + at, operands, results);
-                }
-                Part::Host { body, params, inputs, outputs, .. } => {
-                    let operands: Vec<Option<&T>> = inputs
-                        .iter()
-                        .map(|v| v.map(|v| get(&slots, v)).transpose())
-                        .collect::<Result<_, _>>()?;
-                    let results = crate::ext::host::run(on, body, &operands, params)?;
-                    watch.instruction(since, first + at, operands.iter().copied(), results.iter());
-                    for (&no, result) in outputs.iter().zip(results) {
-                        set(&mut slots, no, result);
-                    }
-                }
-            }
+            let ran = part.run(on, &mut slots, &caller, first + at, watch);
+            ran.map_err(|error| Failure { at: part.at(&self.origins), error })?;
         }
-        self.outputs.iter().map(|no| Ok(get(&slots, *no)?.clone())).collect()
+        let outputs = self.outputs.iter().map(|no| Ok(get(&slots, *no)?.clone()));
+        let outputs: Result<Vec<T>, Error> = outputs.collect();
+        outputs.map_err(|error| Failure { at: Where::Graph, error: error.into() })
     }
 
     /// Says what each part is.
@@ -189,6 +165,58 @@ impl<T> Whole<T> {
             },
         };
         self.sites.get_or_init(|| Arc::new(Sites(self.parts.iter().map(site).collect()))).clone()
+    }
+}
+
+impl Part {
+    /// Finds the nodes that the part comes from.
+    fn at(&self, origins: &Origins) -> Where {
+        match self {
+            Part::Graph(part) => Where::of(origins, part.steps.clone()),
+            Part::Host { step, .. } => origins.node_of(*step).map_or(Where::Graph, Where::Node),
+        }
+    }
+
+    fn run<B: Backend + ?Sized, W: Watch>(
+        &self,
+        on: &B,
+        slots: &mut [Option<B::Tensor>],
+        caller: &Option<Arc<Caller>>,
+        site: usize,
+        watch: &mut W,
+    ) -> Result<(), B::Error> {
+        let since = watch.mark();
+        match self {
+            Part::Graph(part) => {
+                let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
+                for (name, no) in &part.inputs {
+                    inputs.insert(name.clone(), get(slots, *no)?.clone());
+                }
+                let mut attrs = BackendAttrs::default().with_identity(part.identity);
+                if let Some(caller) = caller {
+                    attrs = attrs.with_node(&caller.attributes, &caller.metadata);
+                }
+                let mut results = on.execute(&part.graph, inputs, attrs)?;
+                for (name, no) in &part.outputs {
+                    let result = results.remove(name);
+                    let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+                    set(slots, *no, result);
+                }
+                let operands = part.inputs.iter().map(|(_, no)| get(slots, *no).ok());
+                let results = part.outputs.iter().filter_map(|(_, no)| get(slots, *no).ok());
+                watch.instruction(since, site, operands, results);
+            }
+            Part::Host { body, params, inputs, outputs, .. } => {
+                let operands: Vec<Option<&B::Tensor>> =
+                    inputs.iter().map(|v| v.map(|v| get(slots, v)).transpose()).collect::<Result<_, _>>()?;
+                let results = crate::ext::host::run(on, body, &operands, params)?;
+                watch.instruction(since, site, operands.iter().copied(), results.iter());
+                for (&no, result) in outputs.iter().zip(results) {
+                    set(slots, no, result);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -247,7 +275,15 @@ impl GraphPart {
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
         let weight = |i: u32| traced.weights().get(i).cloned();
-        let graph = to_graph(&part, &names, &output_names, &results, &weight)?;
+        let graph = to_graph(&part, &names, &output_names, &results, &weight);
+        let graph = graph.map_err(|error| {
+            let wrong =
+                |step: &Step| matches!(error, Error::NotPrimitive { op } if op == step.operation.name());
+            match own.iter().position(wrong).map(|step| traced.node_of(steps.start + step)) {
+                Some(Where::Node(node)) => in_node(&traced.resolved.graph, node, error),
+                _ => error,
+            }
+        })?;
         let outputs = output_names.into_iter().zip(results).collect();
         let typed = |(_, no): &(String, ValueNo)| {
             recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.clone()))

@@ -11,8 +11,8 @@ use crate::contract::{KeepsPlans, Plans as LentPlans};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::Item;
 use crate::{
-    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module,
-    Outputs, Port, Profile,
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
+    Module, Outputs, Port, Profile,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -171,6 +171,9 @@ impl<B: Backend + 'static> Runtime<B> {
         inputs: HashMap<String, B::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
+        if let Err(error) = crate::contract::check_named(&graph, &inputs) {
+            return ContractResponse::Now(Err(error));
+        }
         let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
         let attrs = attrs.with_plans(&plans);
         self.answer(
@@ -320,8 +323,9 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error> {
+        let declared = InputSpec::new(module.graph());
         let executable = self.plans.get_or(options, || self.prepare(module, options))?;
-        Ok(Arc::new(Compiled { runtime: self, executable }))
+        Ok(Arc::new(Compiled { runtime: self, executable, declared }))
     }
 
     fn dispatch(
@@ -361,6 +365,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 struct Compiled<B: Backend + 'static> {
     runtime: Arc<Runtime<B>>,
     executable: Arc<dyn Executable<B>>,
+    /// What a run compares its inputs with, whatever the executable does.
+    declared: InputSpec,
 }
 
 impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
@@ -375,6 +381,7 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let on = &*self.runtime;
         let outputs = bridge::with_operands::<B::Tensor, _>("run", on.owner, inputs, |operands| {
+            self.declared.check(operands)?;
             on.guard("run", || self.executable.run(&on.backend, operands))
         })?;
         Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
@@ -412,6 +419,7 @@ impl<B: Backend + 'static> Compiled<B> {
             .collect::<Result<_, Error>>()?;
         let refs: Vec<Option<Item<&B::Tensor>>> =
             typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+        self.declared.check_items(&refs)?;
         let outputs = on.guard("run", || run(&*self.executable, &on.backend, &refs))?;
         Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
     }

@@ -34,6 +34,23 @@ fn inspect_says_what_runs_each_node() {
 }
 
 #[test]
+fn inspect_tells_what_a_model_declares_wrongly() {
+    let folder = folder("inspect-warnings");
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[3])]);
+    let path = write(&folder, "model.onnx", &bytes);
+    let message = "value `y` is declared as f32[3], but is f32[2]; the declaration is not used";
+    let json = bb(&["inspect", &path, "--json"]).json();
+    let expected =
+        serde_json::json!([{ "value": "y", "declared": ["f32[3]"], "found": "f32[2]", "message": message }]);
+    assert_eq!(json["warnings"], expected);
+    assert_eq!(json["outputs"], serde_json::json!([{ "name": "y", "type": "f32[2]" }]));
+    let ended = bb(&["inspect", &path]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains(message), "{}", ended.out);
+    assert_eq!(bb(&["run", &path, "--random"]).code(), 0);
+}
+
+#[test]
 fn inspect_fails_if_nothing_runs_a_node() {
     let folder = folder("inspect-unsupported");
     let bytes = model(&[("x", &[2])], vec![custom("Foo", &["x"], &["y"])], &[("y", &[2])]);

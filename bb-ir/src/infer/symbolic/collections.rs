@@ -27,20 +27,6 @@ pub(super) fn either(a: &ValueType, b: &ValueType) -> ValueType {
     }
 }
 
-/// The type without names of extents, which are a subgraph's own.
-pub(super) fn without_names(ty: &ValueType) -> ValueType {
-    match ty {
-        ValueType::Tensor { dtype, shape: Some(dims) } => {
-            let known = |d: &Dim| if matches!(d, Dim::Known(_)) { d.clone() } else { Dim::Unknown };
-            tensor(Some(*dtype), Some(dims.iter().map(known).collect()))
-        }
-        ValueType::Sequence(of) => ValueType::Sequence(Box::new(without_names(of))),
-        ValueType::Optional(of) => ValueType::Optional(Box::new(without_names(of))),
-        ValueType::Map(key, of) => ValueType::Map(*key, Box::new(without_names(of))),
-        other => other.clone(),
-    }
-}
-
 fn sequence(of: ValueType) -> Option<Types> {
     Some(vec![ValueType::Sequence(Box::new(of))])
 }

@@ -1,9 +1,9 @@
 //! Results of nodes that have subgraphs, from what is inferred in those.
 //!
-//! What a subgraph declares holds for it, but for its names of extents, which are its own; those that are known to the
-//! graph around it come in with the operands and the captured values.
+//! What a subgraph declares of its inputs is a claim like any other, because nobody compares the node's operands with it.
+//! Names of extents are those of the graphs around it, which come in with the operands and the captured values.
 
-use super::collections::{either, without_names};
+use super::collections::either;
 use super::contents::{Contents, Entry};
 use super::dims::{concrete, map};
 use super::operators::{At, Types, axis, tensor};
@@ -73,7 +73,7 @@ fn infer(
         work.again = work.again.saturating_sub(graph.values.len());
     }
     let mut facts = Facts {
-        types: graph.values.iter().map(|v| without_names(&v.ty)).collect(),
+        types: graph.values.iter().map(|v| v.ty.clone()).collect(),
         contents: HashMap::new(),
         extents: HashSet::new(),
     };
@@ -97,10 +97,8 @@ fn infer(
     }
     for (id, ty) in graph.inputs.iter().zip(given) {
         work.meter.text(weight(ty))?;
-        if let Some(slot) = facts.types.get_mut(id.index())
-            && let Some(both) = merge(slot, ty)
-        {
-            *slot = both;
+        if let Some(slot) = facts.types.get_mut(id.index()) {
+            *slot = merge(slot, ty).unwrap_or_else(|| ty.clone());
         }
     }
     for (input, contents) in known {
@@ -108,12 +106,10 @@ fn infer(
             facts.contents.insert(*id, contents.clone());
         }
     }
-    pass(graph, &mut facts, work, None)?;
+    pass(graph, &mut facts, work, false)?;
     if work.keep {
         for (value, ty) in graph.values.iter_mut().zip(&facts.types) {
-            if let Some(both) = merge(ty, &value.ty) {
-                value.ty = both;
-            }
+            value.ty.clone_from(ty);
         }
     }
     Ok(Body {
@@ -168,7 +164,7 @@ impl Carried<'_> {
         same.unwrap_or_else(|| either(was, is))
     }
 
-    /// What the body declares of the values that are carried.
+    /// What the body declares of the values that are carried: element types.
     fn declared(&self, node: &Node) -> Vec<ValueType> {
         let Some(Attribute::Graph(graph)) = node.attributes.get("body") else { return Vec::new() };
         let inputs = graph.inputs.iter().skip(self.before.len());
@@ -185,9 +181,9 @@ impl Carried<'_> {
         mut state: Vec<ValueType>,
     ) -> Result<Option<(Vec<ValueType>, Body)>, Error> {
         let count = state.len();
-        // What the body declares of what comes in holds of what goes in first.
+        // The element types that the body declares of what comes in hold of what goes in first.
         for (state, declared) in state.iter_mut().zip(self.declared(node)) {
-            if let Some(both) = merge(state, &without_names(&declared)) {
+            if let Some(both) = merge(state, &declared) {
                 *state = both;
             }
         }
@@ -241,15 +237,18 @@ fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
 
 /// `Loop`: values that are carried, then those of all rounds.
 fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
-    let operands: Vec<ValueType> =
-        (2..node.inputs.len()).map(|input| facts.ty(node, input).clone()).collect();
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
+    let given = node.inputs.get(1).is_some_and(Option::is_some);
+    // The condition is carried too; without one the first round gets a scalar.
+    let condition = if given { facts.ty(node, 1).clone() } else { scalar(DataType::Bool) };
+    let operands = (2..node.inputs.len()).map(|input| facts.ty(node, input).clone());
+    let operands: Vec<ValueType> = std::iter::once(condition).chain(operands).collect();
     let count = operands.len();
     // A round that is entered is one whose condition holds.
     let holds = Contents { shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
     let carried = Carried {
-        first: 1,
-        before: &[scalar(DataType::I64), ValueType::Unknown],
+        first: 0,
+        before: &[scalar(DataType::I64)],
         after: &[],
         known: &[(1, holds)],
         constant: false,
@@ -269,8 +268,8 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
         (Some(1), Some(0), None) => Dim::Known(1),
         _ => Dim::Unknown,
     };
-    let collected = body.types.iter().skip(1 + count).map(|ty| stacked(ty, &rounds, 0));
-    Ok(Body::of(state.into_iter().chain(collected).collect()))
+    let collected = body.types.iter().skip(count).map(|ty| stacked(ty, &rounds, 0));
+    Ok(Body::of(state.into_iter().skip(1).chain(collected).collect()))
 }
 
 /// The extents of a condition, which is one element of rank 0 or 1.

@@ -1,9 +1,9 @@
 //! Types of a graph's values before inputs arrive: extents known, named, or unknown.
 //!
-//! One pass over the nodes fills in what the model does not declare and refuses what it declares
-//! wrongly. The contents of small integer tensors are followed too, as most shapes are computed from
-//! `Shape`. A node that the rules do not cover leaves its results as they were declared. In subgraphs
-//! nothing is refused: a branch that does not fit is usually one that never runs.
+//! One pass over the nodes finds what follows from the graph's inputs and constants. What the model claims of other
+//! values is not looked at, but for element types, which are used where a rule says nothing; see
+//! [`Warning`](crate::graph::Warning). The contents of small integer tensors are followed too, as most shapes are
+//! computed from `Shape`. In subgraphs nothing is refused: a branch that does not fit is usually one that never runs.
 
 mod attention;
 mod collections;
@@ -23,7 +23,7 @@ mod windows;
 
 pub use operators::has_rule;
 
-use crate::check::{describe, merge, weight};
+use crate::check::{merge, weight};
 use crate::graph::{Dim, Formula, Graph, Node, ValueId, ValueType};
 use crate::limits::Meter;
 use crate::{Error, Limits, element_count};
@@ -78,7 +78,7 @@ struct Work<'m, 'l> {
 /// # Errors
 ///
 /// [`Error::Node`] if a node cannot run on operands of the types known; [`Error::Type`] if a declared
-/// type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
+/// element type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
 /// to take more bytes than one tensor may.
 pub(crate) fn graph(graph: &mut Graph, limits: &Limits) -> Result<(), Error> {
     let mut work = Work { meter: &mut Meter::new(limits), again: 500_000, follow: 2_000_000, keep: true };
@@ -87,29 +87,15 @@ pub(crate) fn graph(graph: &mut Graph, limits: &Limits) -> Result<(), Error> {
         contents: HashMap::new(),
         extents: HashSet::new(),
     };
-    let mut names = HashSet::new();
-    for id in &graph.inputs {
-        for dim in shape_of(facts.of(*id)).unwrap_or_default() {
-            if let Dim::Symbol(name) = dim {
-                names.insert(name.clone());
-            }
-        }
-    }
-    pass(graph, &mut facts, &mut work, Some(&names))?;
+    pass(graph, &mut facts, &mut work, true)?;
     for (value, ty) in graph.values.iter_mut().zip(facts.types) {
         value.ty = ty;
     }
     Ok(())
 }
 
-/// Infers what is known of a graph's values; `names`, those of the inputs' extents, are given for the outermost graph, in
-/// which what contradicts is refused.
-fn pass(
-    graph: &mut Graph,
-    facts: &mut Facts,
-    work: &mut Work<'_, '_>,
-    names: Option<&HashSet<String>>,
-) -> Result<(), Error> {
+/// Infers what is known of a graph's values; in the outermost graph what contradicts is refused.
+fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost: bool) -> Result<(), Error> {
     let inputs: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     for (id, data) in &graph.constants {
         // A caller may override an initializer that is also an input.
@@ -139,22 +125,22 @@ fn pass(
         });
         let mut found = match results {
             Ok(found) => found,
-            Err(_) if names.is_none() => continue,
+            Err(_) if !outermost => continue,
             Err(source) => return Err(at_node(node, at, source)),
         };
         for (output, ty) in node.outputs.iter().zip(found.types) {
             let Some(id) = output else { continue };
             work.meter.text(weight(&ty))?;
             let Some(slot) = facts.types.get_mut(id.index()) else { continue };
-            match settled(slot, &ty, names) {
+            match merge(slot, &ty) {
                 Some(both) => *slot = both,
-                None if names.is_none() => {}
+                None if !outermost => *slot = ty,
                 None => {
                     let value = graph.values.get(id.index()).map_or("", |v| &v.name);
                     return Err(Error::Type {
                         value: value.to_owned(),
-                        declared: describe(slot),
-                        found: describe(&ty),
+                        declared: slot.to_string(),
+                        found: ty.to_string(),
                     });
                 }
             }
@@ -184,23 +170,6 @@ fn pass(
         }
     }
     Ok(())
-}
-
-/// What a declaration and a rule say together; `None` if they contradict.
-///
-/// Of two names for one extent that is kept which the graph's inputs have, else what the rule says.
-fn settled(declared: &ValueType, found: &ValueType, names: Option<&HashSet<String>>) -> Option<ValueType> {
-    let both = merge(declared, found)?;
-    let (ValueType::Tensor { dtype, shape: Some(both) }, Some(was), Some(is), Some(names)) =
-        (&both, shape_of(declared), shape_of(found), names)
-    else {
-        return Some(both);
-    };
-    let chosen = both.iter().zip(was).zip(is).map(|((both, was), is)| match (was, is) {
-        (Dim::Symbol(name), Dim::Symbol(_) | Dim::Computed(_)) if !names.contains(name) => is.clone(),
-        _ => both.clone(),
-    });
-    Some(ValueType::Tensor { dtype: *dtype, shape: Some(chosen.collect()) })
 }
 
 /// Refuses a value that is known to take more than `limit` bytes.

@@ -20,6 +20,7 @@ pub use suite::{Made, Start};
 
 use crate::onnx::Item;
 use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};
+use bb_ir::proto::type_proto::Value as Kind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -124,7 +125,28 @@ fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     Ok(tolerance)
 }
 
+/// Reads a case's model without what it says of the shapes of these inputs.
+fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
+    let path = case.join("model.onnx");
+    let bytes = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
+    let limits = bb_ir::Limits::default();
+    let mut model = bb_ir::check::parse_model(bytes.into(), &limits).map_err(Error::from)?;
+    for input in model.graph.iter_mut().flat_map(|graph| &mut graph.input) {
+        if let Some(Kind::TensorType(tensor)) = input.r#type.as_mut().and_then(|ty| ty.value.as_mut())
+            && input.name.as_ref().is_some_and(|name| inputs.contains(name))
+        {
+            tensor.shape = None;
+        }
+    }
+    let bytes = prost::Message::encode_to_vec(&model);
+    Ok(Module::from_bytes(bytes.into(), &limits, Some(case))?)
+}
+
 /// Runs every data set of a case on a backend and compares the outputs.
+///
+/// Some of ONNX's older cases give a tensor of another shape than their model declares, as `like` of `CastLike`, of which
+/// only the element type is read. ONNX Runtime refuses them and ONNX's reference evaluator, which made their outputs, does
+/// not look at the declaration; here they run without it.
 ///
 /// # Errors
 ///
@@ -132,7 +154,8 @@ fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
     let module = Module::load(&case.join("model.onnx"), &bb_ir::Limits::default())?;
-    let executable = on.clone().compile(module, &CompileOptions::default())?;
+    let mut executable = on.clone().compile(module, &CompileOptions::default())?;
+    let mut open = Vec::new();
     for set in 0.. {
         let folder = case.join(format!("test_data_set_{set}"));
         if !folder.is_dir() {
@@ -144,7 +167,15 @@ pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
         let inputs = read_inputs(&folder, executable.inputs())?.into_iter().map(upload);
         let inputs: Vec<Option<Item<Value>>> = inputs.collect::<Result<_, _>>()?;
         let expected = read_items(&folder, "output", executable.outputs())?;
-        let got = executable.run_items(&inputs)?;
+        let got = loop {
+            match executable.run_items(&inputs) {
+                Err(Error::Input(wrong)) if wrong.is_shape() && !open.contains(&wrong.name) => {
+                    open.push(wrong.name);
+                    executable = on.clone().compile(opened(case, &open)?, &CompileOptions::default())?;
+                }
+                other => break other?,
+            }
+        };
         if expected.len() > got.len() {
             return Err(Failure::Outputs { expected: expected.len(), got: got.len() });
         }

@@ -97,6 +97,11 @@ impl<T: Tensor> Repetition<T> {
         self.trips
     }
 
+    /// Returns which round is under way, the first being 0.
+    pub(crate) fn index(&self) -> usize {
+        self.begun.saturating_sub(1)
+    }
+
     /// Begins a round: what the body is given, or `None` after the last.
     ///
     /// # Errors
@@ -252,7 +257,8 @@ fn collected<T>(body: &Graph, first: usize, how: impl Fn(usize) -> (i64, bool)) 
     outputs
         .map(|(i, value)| {
             let (axis, backwards) = how(i);
-            let declared = body.values.get(value.index()).map(|v| v.ty.clone()).unwrap_or_default();
+            // It is read where there is no part, so that nothing can contradict what the model claims.
+            let declared = body.values.get(value.index()).map(|v| v.claimed()).unwrap_or_default();
             Collected { parts: Vec::new(), axis, backwards, declared }
         })
         .collect()

@@ -1,0 +1,266 @@
+//! What a model says of its values beside what is known of them.
+//!
+//! Exporters write `value_info` and the shapes of outputs from what they believe, and are often wrong: every other
+//! runtime runs such models. So a claim is kept beside the inferred type and never instead of it: nothing is planned or
+//! inferred by a claimed shape. The declarations of the graph's inputs are no claims, because a run compares its inputs
+//! with them. Claimed element types are used where nothing else is known, because those that contradict are errors.
+
+use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
+
+/// Something that a model says and that is not so, though the model runs.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Warning {
+    /// What the model declares of a value contradicts what inference found, which is used.
+    Declaration {
+        /// The value's name.
+        value: String,
+        /// What the model declares.
+        declared: ValueType,
+        /// What inference found.
+        found: ValueType,
+    },
+    /// The model declares two types of a value that contradict each other, and inference proves neither wrong.
+    Declarations {
+        /// The value's name.
+        value: String,
+        /// The one.
+        first: ValueType,
+        /// The other.
+        second: ValueType,
+    },
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Warning::Declaration { value, declared, found } => {
+                write!(
+                    f,
+                    "value `{value}` is declared as {declared}, but is {found}; the declaration is not used"
+                )
+            }
+            Warning::Declarations { value, first, second } => {
+                write!(f, "value `{value}` is declared as {first} and as {second}; neither is used")
+            }
+        }
+    }
+}
+
+impl ValueType {
+    /// Returns the type without shapes: the kind of value and the element types.
+    pub(crate) fn unshaped(&self) -> ValueType {
+        match self {
+            ValueType::Unknown => ValueType::Unknown,
+            ValueType::Tensor { dtype, .. } => ValueType::Tensor { dtype: *dtype, shape: None },
+            ValueType::Sequence(of) => ValueType::Sequence(Box::new(of.unshaped())),
+            ValueType::Optional(of) => ValueType::Optional(Box::new(of.unshaped())),
+            ValueType::Map(key, of) => ValueType::Map(*key, Box::new(of.unshaped())),
+        }
+    }
+
+    /// Tells whether no value is of both types.
+    ///
+    /// Names of extents are compared only if `names` are the same in both.
+    fn contradicts(&self, other: &ValueType, names: bool) -> bool {
+        match (self, other) {
+            (ValueType::Unknown, _) | (_, ValueType::Unknown) => false,
+            (ValueType::Tensor { dtype: a, shape: left }, ValueType::Tensor { dtype: b, shape: right }) => {
+                let shapes = left.as_ref().zip(right.as_ref());
+                let differ = |(left, right): (&Vec<Dim>, &Vec<Dim>)| {
+                    left.len() != right.len() || left.iter().zip(right).any(|(a, b)| differ(a, b, names))
+                };
+                a != b || shapes.is_some_and(differ)
+            }
+            (ValueType::Sequence(a), ValueType::Sequence(b))
+            | (ValueType::Optional(a), ValueType::Optional(b)) => a.contradicts(b, names),
+            (ValueType::Map(k, a), ValueType::Map(l, b)) => k != l || a.contradicts(b, names),
+            _ => true,
+        }
+    }
+
+    /// Returns the type with what `claim` says where nothing is known: names of extents, and with `all` extents and
+    /// shapes too.
+    fn filled(&self, claim: &ValueType, all: bool) -> ValueType {
+        match (self, claim) {
+            (ValueType::Unknown, claim) if all => claim.clone(),
+            (ValueType::Tensor { dtype, shape: None }, ValueType::Tensor { dtype: d, shape })
+                if all && dtype == d =>
+            {
+                ValueType::Tensor { dtype: *dtype, shape: shape.clone() }
+            }
+            (
+                ValueType::Tensor { dtype, shape: Some(known) },
+                ValueType::Tensor { dtype: d, shape: Some(claimed) },
+            ) if dtype == d && known.len() == claimed.len() => {
+                let fill = |(known, claimed): (&Dim, &Dim)| match (known, claimed) {
+                    (Dim::Unknown, Dim::Symbol(_)) => claimed.clone(),
+                    (Dim::Unknown, _) if all => claimed.clone(),
+                    _ => known.clone(),
+                };
+                ValueType::Tensor {
+                    dtype: *dtype,
+                    shape: Some(known.iter().zip(claimed).map(fill).collect()),
+                }
+            }
+            (ValueType::Sequence(a), ValueType::Sequence(b)) => {
+                ValueType::Sequence(Box::new(a.filled(b, all)))
+            }
+            (ValueType::Optional(a), ValueType::Optional(b)) => {
+                ValueType::Optional(Box::new(a.filled(b, all)))
+            }
+            (ValueType::Map(k, a), ValueType::Map(l, b)) if k == l => {
+                ValueType::Map(*k, Box::new(a.filled(b, all)))
+            }
+            (known, _) => known.clone(),
+        }
+    }
+}
+
+/// Tells whether two extents cannot be the same.
+fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => a != b,
+        // A difference that depends on no name, as of `n` and `n + 1`, is there whatever the extents.
+        _ if names => match (a.formula(), b.formula()) {
+            (Some(a), Some(b)) => a.minus(&b).and_then(|d| d.constant()).is_some_and(|d| d != 0),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+impl ValueInfo {
+    /// Returns what is known of the type, with the names that the model declares for extents that are not known.
+    ///
+    /// Such a name is the exporter's word: two extents of that name need not be equal.
+    pub fn named(&self) -> ValueType {
+        self.filled(false)
+    }
+
+    /// Returns what is known of the type and, where nothing is, what the model claims.
+    ///
+    /// It serves where no value exists that could contradict the claim, and where claims are written again.
+    pub fn claimed(&self) -> ValueType {
+        self.filled(true)
+    }
+
+    fn filled(&self, all: bool) -> ValueType {
+        let fits = self.declared.iter().find(|claim| !claim.contradicts(&self.ty, false));
+        fits.map_or_else(|| self.ty.clone(), |claim| self.ty.filled(claim, all))
+    }
+
+    /// Adds what contradicts; `names` tells whether the names of extents are those of the inferred types.
+    fn warn(&self, names: bool, warnings: &mut Vec<Warning>) {
+        let mut holds: Option<&ValueType> = None;
+        for declared in &self.declared {
+            let value = self.name.clone();
+            if declared.contradicts(&self.ty, names) {
+                warnings.push(Warning::Declaration {
+                    value,
+                    declared: declared.clone(),
+                    found: self.ty.clone(),
+                });
+            } else if let Some(first) = holds
+                && first.contradicts(declared, names)
+            {
+                warnings.push(Warning::Declarations {
+                    value,
+                    first: first.clone(),
+                    second: declared.clone(),
+                });
+            } else {
+                holds = holds.or(Some(declared));
+            }
+        }
+    }
+}
+
+impl Graph {
+    /// Lists what the model says of its values and is not so, those of subgraphs included.
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        self.warn(true, &mut warnings);
+        warnings
+    }
+
+    fn warn(&self, outermost: bool, warnings: &mut Vec<Warning>) {
+        // A subgraph's names of extents are its own, while inferred types have those of the graphs around it.
+        self.values.iter().for_each(|value| value.warn(outermost, warnings));
+        for (_, attribute) in self.nodes.iter().flat_map(|node| node.attributes.iter()) {
+            match attribute {
+                Attribute::Graph(graph) => graph.warn(false, warnings),
+                Attribute::Graphs(graphs) => graphs.iter().for_each(|graph| graph.warn(false, warnings)),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for ValueType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ValueType::Unknown => f.write_str("anything"),
+            ValueType::Tensor { dtype, shape: None } => dtype.fmt(f),
+            ValueType::Tensor { dtype, shape: Some(dims) } => {
+                write!(f, "{dtype}[")?;
+                for (i, dim) in dims.iter().enumerate() {
+                    let separator = if i == 0 { "" } else { ", " };
+                    write!(f, "{separator}{dim}")?;
+                }
+                f.write_str("]")
+            }
+            ValueType::Sequence(of) => write!(f, "sequence of {of}"),
+            ValueType::Optional(of) => write!(f, "optional {of}"),
+            ValueType::Map(key, of) => write!(f, "map from {key} to {of}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DataType;
+    use crate::graph::Formula;
+
+    fn f32s(dims: &[&str]) -> ValueType {
+        let dim = |text: &&str| match (text.parse(), *text) {
+            (Ok(n), _) => Dim::Known(n),
+            (_, "?") => Dim::Unknown,
+            (_, name) => Dim::Symbol(name.to_owned()),
+        };
+        ValueType::Tensor { dtype: DataType::F32, shape: Some(dims.iter().map(dim).collect()) }
+    }
+
+    fn value(known: &[&str], claims: &[&[&str]]) -> ValueInfo {
+        let declared = claims.iter().map(|claim| f32s(claim)).collect();
+        ValueInfo { name: "y".to_owned(), ty: f32s(known), declared }
+    }
+
+    #[test]
+    fn names_are_kept_and_numbers_are_not_trusted() {
+        let y = value(&["?", "?", "4"], &[&["n", "3", "m"]]);
+        assert_eq!(y.named(), f32s(&["n", "?", "4"]));
+        assert_eq!(y.claimed(), f32s(&["n", "3", "4"]));
+        let wrong = value(&["?", "2"], &[&["n", "3"], &["m", "2"]]);
+        assert_eq!(wrong.named(), f32s(&["m", "2"]));
+    }
+
+    #[test]
+    fn what_contradicts_is_told_once() {
+        let warned = |value: &ValueInfo| {
+            let mut warnings = Vec::new();
+            value.warn(true, &mut warnings);
+            warnings.iter().map(Warning::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(warned(&value(&["?", "2"], &[&["n", "2"], &["n", "k"]])), [""; 0]);
+        let wrong = "value `y` is declared as f32[3], but is f32[2]; the declaration is not used";
+        assert_eq!(warned(&value(&["2"], &[&["3"]])), [wrong]);
+        let both = "value `y` is declared as f32[3] and as f32[4]; neither is used";
+        assert_eq!(warned(&value(&["?"], &[&["3"], &["4"]])), [both]);
+        let grown = Formula::name("n").plus(&1.into()).map(Dim::from).into_iter().collect();
+        let ty = ValueType::Tensor { dtype: DataType::F32, shape: Some(grown) };
+        let y = ValueInfo { name: "y".to_owned(), ty, declared: vec![f32s(&["n"])] };
+        assert_eq!(warned(&y).len(), 1, "n + 1 is not n");
+    }
+}

@@ -1,0 +1,471 @@
+//! What a graph declares of its inputs, and whether what a caller gives is that.
+//!
+//! The declarations are taken apart once, when a graph is compiled, so that a run compares element types and extents
+//! without allocating, hashing or looking at a name. Every path on which tensors come into a graph compares here.
+
+use super::Tensor;
+use crate::Error;
+use crate::onnx::Item;
+use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, Shape, TensorData};
+use std::collections::HashMap;
+
+/// What a graph declares of its inputs.
+///
+/// Plans compare by themselves. A backend with an [`Executable`](crate::Executable) of its own makes one of the module's
+/// graph, and asks it at the beginning of each run.
+///
+/// # Examples
+///
+/// ```
+/// use bb::{Error, InputSpec, Module, TensorData};
+/// let sum = bb::trace(&[("x", bb::DataType::F32, &[2]), ("y", bb::DataType::F32, &[2])], |on, inputs| {
+///     Ok(vec![bb::Backend::add(on, &inputs[0], &inputs[1])?])
+/// })?;
+/// let spec = InputSpec::new(Module::from_graph(&sum, &[], &[])?.graph());
+/// let x = TensorData::new(&[2], &[1f32, 2.])?;
+/// let y = TensorData::new(&[3], &[1f32, 2., 3.])?;
+/// assert!(spec.check_by(2, &|i| [Some((x.dtype(), x.shape())), None][i]).is_ok());
+/// let wrong = spec.check_by(2, &|i| [Some((x.dtype(), x.shape())), Some((y.dtype(), y.shape()))][i]);
+/// let message = "input `y` is declared as f32[2], got f32[3]: extent 3 of axis 0 must be 2";
+/// assert_eq!(wrong.unwrap_err().to_string(), message);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct InputSpec {
+    inputs: Box<[Declared]>,
+    symbols: Box<[Symbol]>,
+}
+
+/// An input as it is declared.
+#[derive(Debug, Clone)]
+struct Declared {
+    name: String,
+    ty: ValueType,
+    form: Form,
+    /// The extents of the default, which stands for an input that is left out.
+    default: Option<Shape>,
+}
+
+/// A declared type, taken apart.
+#[derive(Debug, Clone)]
+enum Form {
+    Any,
+    Tensor(TensorForm),
+    Sequence(Box<Form>),
+    Optional(Box<Form>),
+    Map { key: DataType, value: Option<DataType> },
+}
+
+#[derive(Debug, Clone)]
+struct TensorForm {
+    dtype: DataType,
+    /// `None` if the model declares no shape, which says nothing of the rank. An empty shape is rank 0.
+    extents: Option<Box<[Extent]>>,
+}
+
+/// A declared extent.
+#[derive(Debug, Clone, Copy)]
+enum Extent {
+    Any,
+    Number(usize),
+    /// The symbol's number, and how many of its places come before this one.
+    Symbol {
+        symbol: u32,
+        before: u32,
+    },
+}
+
+/// A name of extents, and where it stands, in order.
+#[derive(Debug, Clone)]
+struct Symbol {
+    name: String,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    input: usize,
+    axis: usize,
+}
+
+/// What is wrong, in numbers; it becomes an [`InputProblem`] where it is reported.
+enum Wrong {
+    Kind,
+    DataType { expected: DataType, got: DataType },
+    Rank { expected: usize, got: usize },
+    Extent { axis: usize, expected: usize, got: usize },
+    Symbol { axis: usize, symbol: u32, bound: Place, expected: usize, got: usize },
+    Element { index: usize, wrong: Box<Wrong> },
+}
+
+/// An input is not what the graph declares.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("input `{name}` is declared as {declared}, got {got}: {problem}")]
+#[non_exhaustive]
+pub struct InputMismatch {
+    /// The input's name.
+    pub name: String,
+    /// What the graph declares.
+    pub declared: ValueType,
+    /// What came.
+    pub got: ValueType,
+    /// In what they differ.
+    pub problem: InputProblem,
+}
+
+/// In what an input differs from what the graph declares.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum InputProblem {
+    /// One is a tensor, a sequence, a map or absent, and the other is not.
+    Kind,
+    /// The element types differ.
+    DataType {
+        /// The element type declared.
+        expected: DataType,
+        /// The element type that came.
+        got: DataType,
+    },
+    /// The numbers of extents differ.
+    Rank {
+        /// The number declared.
+        expected: usize,
+        /// The number that came.
+        got: usize,
+    },
+    /// An extent is declared as another number.
+    Extent {
+        /// The axis.
+        axis: usize,
+        /// The extent declared.
+        expected: usize,
+        /// The extent that came.
+        got: usize,
+    },
+    /// An extent is declared by a name, and another extent of that name differs.
+    Symbol {
+        /// The axis.
+        axis: usize,
+        /// The name.
+        symbol: String,
+        /// The extent that the name stands for.
+        expected: usize,
+        /// The extent that came.
+        got: usize,
+        /// The input that the name has its extent from.
+        bound_by: String,
+        /// The axis of that input.
+        bound_axis: usize,
+    },
+    /// An element of a sequence is wrong.
+    Element {
+        /// The element's position.
+        index: usize,
+        /// In what it differs.
+        problem: Box<InputProblem>,
+    },
+}
+
+impl std::fmt::Display for InputProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            InputProblem::Kind => f.write_str("it is a value of another kind"),
+            InputProblem::DataType { expected, got } => {
+                write!(f, "element type {got} must be {expected}")
+            }
+            InputProblem::Rank { expected, got } => write!(f, "rank {got} must be {expected}"),
+            InputProblem::Extent { axis, expected, got } => {
+                write!(f, "extent {got} of axis {axis} must be {expected}")
+            }
+            InputProblem::Symbol { axis, symbol, expected, got, bound_by, bound_axis } => write!(
+                f,
+                "extent {got} of axis {axis} must be {expected}, because `{symbol}` is {expected} at axis {bound_axis} \
+                 of input `{bound_by}`"
+            ),
+            InputProblem::Element { index, problem } => write!(f, "element {index}: {problem}"),
+        }
+    }
+}
+
+impl InputMismatch {
+    /// Tells whether a tensor's rank or extents differ from what is declared, and nothing else.
+    pub fn is_shape(&self) -> bool {
+        use InputProblem::{Extent, Rank, Symbol};
+        matches!(self.problem, Rank { .. } | Extent { .. } | Symbol { .. })
+    }
+}
+
+impl InputSpec {
+    /// Takes the declarations of a graph's inputs apart.
+    pub fn new(graph: &Graph) -> InputSpec {
+        let defaults: HashMap<ValueId, &TensorData> =
+            graph.constants.iter().map(|(v, data)| (*v, data)).collect();
+        InputSpec::of(graph.inputs.iter().map(|value| {
+            let ty = graph.values.get(value.index()).map(|v| v.ty.clone()).unwrap_or_default();
+            let default = defaults.get(value).map(|data| data.shape().into());
+            (graph.name_of(*value).to_owned(), ty, default)
+        }))
+    }
+
+    /// Takes declarations apart: names, types, and the extents of defaults.
+    fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
+        let mut symbols = Vec::new();
+        let inputs = inputs.enumerate().map(|(input, (name, ty, default))| {
+            let form = Form::new(&ty, Some(input), &mut symbols);
+            Declared { name, ty, form, default }
+        });
+        InputSpec { inputs: inputs.collect(), symbols: symbols.into() }
+    }
+
+    /// Compares tensors with what is declared; what is left out counts as its default.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] with the first difference; [`Error::InputCount`] if there are more tensors than inputs.
+    #[inline]
+    pub fn check<T: Tensor>(&self, given: &[Option<&T>]) -> Result<(), Error> {
+        self.check_by(given.len(), &|i| given.get(i).copied().flatten().map(|x| (x.dtype(), x.shape())))
+    }
+
+    /// Compares `count` tensors, of which `given` tells element types and extents, with what is declared.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    #[inline]
+    pub fn check_by<'a>(
+        &self,
+        count: usize,
+        given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,
+    ) -> Result<(), Error> {
+        self.count(count)?;
+        let extent = |place: Place| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
+        for (input, declared) in self.inputs.iter().enumerate() {
+            let Some((dtype, shape)) = given(input) else { continue };
+            let compared = match declared.form.optional() {
+                Form::Any => Ok(()),
+                Form::Tensor(form) => self.tensor(form, dtype, shape, &extent),
+                Form::Sequence(_) | Form::Map { .. } | Form::Optional(_) => Err(Wrong::Kind),
+            };
+            if let Err(wrong) = compared {
+                return Err(self.mismatch(input, tensor_type(dtype, shape), wrong));
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares items with what is declared; what is left out counts as its default.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_items<T: Tensor>(&self, given: &[Option<Item<&T>>]) -> Result<(), Error> {
+        self.count(given.len())?;
+        let extent = |place: Place| match given.get(place.input) {
+            Some(Some(Item::Tensor(x))) => Some(x.shape().get(place.axis).copied()),
+            _ => None,
+        };
+        for (input, (declared, item)) in self.inputs.iter().zip(given).enumerate() {
+            let Some(item) = item else { continue };
+            if let Err(wrong) = self.item(&declared.form, item, &extent) {
+                return Err(self.mismatch(input, item_type(item), wrong));
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, got: usize) -> Result<(), Error> {
+        let expected = self.inputs.len();
+        if got <= expected { Ok(()) } else { Err(Error::InputCount { expected, got }) }
+    }
+
+    fn item<T: Tensor>(
+        &self,
+        form: &Form,
+        item: &Item<&T>,
+        extent: &impl Fn(Place) -> Option<Option<usize>>,
+    ) -> Result<(), Wrong> {
+        match (form, item) {
+            (Form::Any, _) | (Form::Optional(_), Item::Absent) => Ok(()),
+            (Form::Optional(of), item) => self.item(of, item, extent),
+            (Form::Tensor(form), Item::Tensor(x)) => self.tensor(form, x.dtype(), x.shape(), extent),
+            (Form::Sequence(of), Item::Sequence(items)) => {
+                items.iter().enumerate().try_for_each(|(index, item)| {
+                    let compared = self.item(of, item, extent);
+                    compared.map_err(|wrong| Wrong::Element { index, wrong: Box::new(wrong) })
+                })
+            }
+            (Form::Map { key, value }, Item::Map { keys, values }) => {
+                let types = [(Some(*key), keys.dtype()), (*value, values.dtype())];
+                match types.into_iter().find(|(expected, got)| expected.is_some_and(|e| e != *got)) {
+                    Some((Some(expected), got)) => Err(Wrong::DataType { expected, got }),
+                    _ => Ok(()),
+                }
+            }
+            (Form::Tensor(_) | Form::Sequence(_) | Form::Map { .. }, _) => Err(Wrong::Kind),
+        }
+    }
+
+    /// Compares a tensor; `extent` tells another tensor's extent, and nothing where an input is left out.
+    #[inline]
+    fn tensor(
+        &self,
+        form: &TensorForm,
+        dtype: DataType,
+        shape: &[usize],
+        extent: &impl Fn(Place) -> Option<Option<usize>>,
+    ) -> Result<(), Wrong> {
+        if form.dtype != dtype {
+            return Err(Wrong::DataType { expected: form.dtype, got: dtype });
+        }
+        let Some(extents) = &form.extents else { return Ok(()) };
+        if extents.len() != shape.len() {
+            return Err(Wrong::Rank { expected: extents.len(), got: shape.len() });
+        }
+        for (axis, (declared, &got)) in extents.iter().zip(shape).enumerate() {
+            match *declared {
+                Extent::Any => {}
+                Extent::Number(expected) if expected == got => {}
+                Extent::Number(expected) => return Err(Wrong::Extent { axis, expected, got }),
+                Extent::Symbol { symbol, before } => {
+                    if let Some((bound, expected)) = self.bound(symbol, before, extent)
+                        && expected != got
+                    {
+                        return Err(Wrong::Symbol { axis, symbol, bound, expected, got });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the first place at which a symbol has an extent; usually that is its first place.
+    #[inline]
+    fn bound(
+        &self,
+        symbol: u32,
+        before: u32,
+        extent: &impl Fn(Place) -> Option<Option<usize>>,
+    ) -> Option<(Place, usize)> {
+        let places = self.symbols.get(symbol as usize)?.places.iter().take(before as usize);
+        places.copied().find_map(|place| {
+            let default = || self.inputs.get(place.input)?.default.as_ref()?.get(place.axis).copied();
+            Some((place, extent(place).unwrap_or_else(default)?))
+        })
+    }
+
+    #[cold]
+    fn mismatch(&self, input: usize, got: ValueType, wrong: Wrong) -> Error {
+        let declared = self.inputs.get(input);
+        Error::Input(Box::new(InputMismatch {
+            name: declared.map(|d| d.name.clone()).unwrap_or_default(),
+            declared: declared.map(|d| d.ty.clone()).unwrap_or_default(),
+            got,
+            problem: self.problem(wrong),
+        }))
+    }
+
+    fn problem(&self, wrong: Wrong) -> InputProblem {
+        match wrong {
+            Wrong::Kind => InputProblem::Kind,
+            Wrong::DataType { expected, got } => InputProblem::DataType { expected, got },
+            Wrong::Rank { expected, got } => InputProblem::Rank { expected, got },
+            Wrong::Extent { axis, expected, got } => InputProblem::Extent { axis, expected, got },
+            Wrong::Symbol { axis, symbol, bound, expected, got } => InputProblem::Symbol {
+                axis,
+                symbol: self.symbols.get(symbol as usize).map(|s| s.name.clone()).unwrap_or_default(),
+                expected,
+                got,
+                bound_by: self.inputs.get(bound.input).map(|d| d.name.clone()).unwrap_or_default(),
+                bound_axis: bound.axis,
+            },
+            Wrong::Element { index, wrong } => {
+                InputProblem::Element { index, problem: Box::new(self.problem(*wrong)) }
+            }
+        }
+    }
+}
+
+/// Compares tensors by name with what a graph declares, for a backend that takes graphs as they come.
+///
+/// # Errors
+///
+/// [`Error::Input`] with the first difference; [`Error::Ir`] if the graph declares what is no type.
+pub(crate) fn check_named<T: Tensor>(graph: &GraphProto, inputs: &HashMap<String, T>) -> Result<(), Error> {
+    let declared = bb_ir::check::declared_inputs(graph)?;
+    let given: Vec<Option<&T>> = declared.iter().map(|(name, _)| inputs.get(*name)).collect();
+    InputSpec::of(declared.into_iter().map(|(name, ty)| (name.to_owned(), ty, None))).check(&given)
+}
+
+impl Form {
+    /// Takes a type apart; `input` is the input that a tensor of the type is, if it is one.
+    fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Vec<Symbol>) -> Form {
+        match ty {
+            ValueType::Unknown => Form::Any,
+            ValueType::Tensor { dtype, shape } => {
+                let extents = shape.as_ref().map(|dims| {
+                    dims.iter()
+                        .enumerate()
+                        .map(|(axis, dim)| Extent::new(dim, axis, input, symbols))
+                        .collect()
+                });
+                Form::Tensor(TensorForm { dtype: *dtype, extents })
+            }
+            // The elements of a sequence have one type and may have different extents, so that a name in it cannot stand
+            // for one number. Numbers and the rank hold for each element.
+            ValueType::Sequence(of) => Form::Sequence(Box::new(Form::new(of, None, symbols))),
+            ValueType::Optional(of) => Form::Optional(Box::new(Form::new(of, input, symbols))),
+            ValueType::Map(key, of) => {
+                let value = if let ValueType::Tensor { dtype, .. } = **of { Some(dtype) } else { None };
+                Form::Map { key: *key, value }
+            }
+        }
+    }
+
+    /// What an optional holds; any other form is its own.
+    fn optional(&self) -> &Form {
+        match self {
+            Form::Optional(of) => of.optional(),
+            other => other,
+        }
+    }
+}
+
+impl Extent {
+    fn new(dim: &Dim, axis: usize, input: Option<usize>, symbols: &mut Vec<Symbol>) -> Extent {
+        match (dim, input) {
+            (Dim::Known(extent), _) => Extent::Number(*extent),
+            (Dim::Symbol(name), Some(input)) => {
+                let known = symbols.iter().position(|symbol| symbol.name == *name);
+                let number = known.unwrap_or_else(|| {
+                    symbols.push(Symbol { name: name.clone(), places: Vec::new() });
+                    symbols.len() - 1
+                });
+                let Some(symbol) = symbols.get_mut(number) else { return Extent::Any };
+                symbol.places.push(Place { input, axis });
+                Extent::Symbol { symbol: number as u32, before: symbol.places.len() as u32 - 1 }
+            }
+            (Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown, _) => Extent::Any,
+        }
+    }
+}
+
+fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
+    ValueType::Tensor { dtype, shape: Some(shape.iter().map(|&n| Dim::Known(n)).collect()) }
+}
+
+/// The type of what came; of a sequence, that of its first element.
+fn item_type<T: Tensor>(item: &Item<&T>) -> ValueType {
+    match item {
+        Item::Tensor(x) => tensor_type(x.dtype(), x.shape()),
+        Item::Sequence(items) => {
+            ValueType::Sequence(Box::new(items.first().map(item_type).unwrap_or_default()))
+        }
+        Item::Absent => ValueType::Optional(Box::default()),
+        Item::Map { keys, values } => {
+            ValueType::Map(keys.dtype(), Box::new(ValueType::Tensor { dtype: values.dtype(), shape: None }))
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Where a failure happened: the node, or the nodes, that were compiled or run.
+//!
+//! Whatever fails while a graph is compiled or runs passes through here once for each graph around it, so that its chain
+//! begins with the outermost node: a loop, then the node of its body, then what the backend says.
+
+use super::origin::Origins;
+use super::stage::StageTrace;
+use crate::trace::ValueNo;
+use crate::{BoxError, Error};
+use bb_ir::DataType;
+use bb_ir::graph::{Graph, ValueId};
+
+/// Where in a trace something failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// In no node: what failed belongs to the graph.
+    Graph,
+    /// In a node.
+    Node(usize),
+    /// In one of the nodes from the first to the last, which run as one.
+    Nodes { first: usize, last: usize, count: usize },
+}
+
+/// A failure, and where it happened.
+pub(crate) struct Failure<E> {
+    pub(crate) at: Where,
+    pub(crate) error: E,
+}
+
+impl Where {
+    /// Finds the nodes that a run of steps comes from.
+    pub(crate) fn of(origins: &Origins, steps: std::ops::Range<usize>) -> Where {
+        let node = |step: usize| origins.node_of(step as u32);
+        let (Some(first), Some(last)) = (node(steps.start), node(steps.end.saturating_sub(1))) else {
+            return Where::Graph;
+        };
+        let traced = |(_, node): &&(u32, u32)| (first..=last).contains(&(*node as usize));
+        match origins.nodes.iter().filter(traced).count() {
+            0 | 1 => Where::Node(first),
+            count => Where::Nodes { first, last, count },
+        }
+    }
+
+    /// Says where an error happened.
+    pub(crate) fn name<E>(self, graph: &Graph, error: E) -> E
+    where
+        E: std::error::Error + From<Error> + Send + Sync + 'static,
+    {
+        let label =
+            |at: usize| graph.nodes.get(at).map(|n| crate::coverage::name(graph, n)).unwrap_or_default();
+        match self {
+            Where::Graph => error,
+            Where::Node(at) => in_node(graph, at, error).into(),
+            Where::Nodes { first, last, count } => {
+                Error::Nodes { first: label(first), last: label(last), count, source: error.into() }.into()
+            }
+        }
+    }
+}
+
+/// Says in which node an error happened.
+pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> Error {
+    let node = graph.nodes.get(at);
+    Error::Node {
+        node: node.map_or_else(String::new, |n| crate::coverage::name(graph, n)),
+        op: node.map_or_else(String::new, |n| n.op_type.clone()),
+        source: source.into(),
+    }
+}
+
+/// Says that an initializer could not be put on the backend, and which node reads it.
+pub(crate) fn initializer(
+    graph: &Graph,
+    value: ValueId,
+    dtype: DataType,
+    source: impl Into<BoxError>,
+) -> Error {
+    let error = Error::Initializer { name: graph.name_of(value).to_owned(), dtype, source: source.into() };
+    match graph.nodes.iter().position(|node| node.reads().any(|read| read == value)) {
+        Some(at) => in_node(graph, at, error),
+        None => error,
+    }
+}
+
+impl StageTrace {
+    /// Finds the node that a step of the trace is part of.
+    pub(crate) fn node_of(&self, step: usize) -> Where {
+        self.origins.node_of(step as u32).map_or(Where::Graph, Where::Node)
+    }
+
+    /// Finds the first node that reads a value of the trace.
+    pub(crate) fn reader_of(&self, value: ValueNo) -> Where {
+        let reads = |step: &crate::trace::Step| step.inputs.contains(&Some(value));
+        self.recorded.steps.iter().position(reads).map_or(Where::Graph, |step| self.node_of(step))
+    }
+
+    /// Says that a constant of the trace could not be put on the backend, and which node reads it.
+    pub(crate) fn constant<E>(&self, value: ValueNo, weight: Option<u32>, dtype: DataType, error: E) -> E
+    where
+        E: std::error::Error + From<Error> + Send + Sync + 'static,
+    {
+        let graph = &self.resolved.graph;
+        let source = error.into();
+        let error = match weight.and_then(|index| graph.constants.get(index as usize)) {
+            Some((value, _)) => Error::Initializer { name: graph.name_of(*value).to_owned(), dtype, source },
+            None => Error::Constant { dtype, source },
+        };
+        self.reader_of(value).name(graph, error.into())
+    }
+}
