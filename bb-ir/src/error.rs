@@ -337,6 +337,13 @@ pub enum Error {
         source: Box<Error>,
     },
 
+    /// Several nodes are not valid, or else something beside them; all are listed.
+    #[error("{} mistakes: {problems}", .problems.0.len())]
+    Several {
+        /// What is wrong.
+        problems: Problems,
+    },
+
     /// A value is not valid; the source says why.
     #[error("value `{value}` is not valid")]
     Value {
@@ -394,7 +401,8 @@ pub enum Error {
 
     /// A version of a domain's operators is not supported.
     #[error(
-        "version {version} of the operators of domain `{domain}` is not supported; expected {oldest} to {newest}"
+        "version {version} of the operators of domain `{}` is not supported; expected {oldest} to {newest}",
+        domain_title(.domain)
     )]
     Opset {
         /// The domain; empty for ONNX's own.
@@ -408,7 +416,7 @@ pub enum Error {
     },
 
     /// Two versions of a domain's operators are imported.
-    #[error("domain `{domain}` is imported in version {first} and in version {second}")]
+    #[error("domain `{}` is imported in version {first} and in version {second}", domain_title(.domain))]
     OpsetTwice {
         /// The domain; empty for ONNX's own.
         domain: String,
@@ -419,14 +427,14 @@ pub enum Error {
     },
 
     /// A node's domain is not imported.
-    #[error("no version of the operators of domain `{domain}` is imported")]
+    #[error("no version of the operators of domain `{}` is imported", domain_title(.domain))]
     NoOpset {
         /// The domain; empty for ONNX's own.
         domain: String,
     },
 
-    /// A domain has no such operator in the version imported.
-    #[error("domain `{domain}` has no operator `{op}` in version {opset}")]
+    /// A node names an overload of an operator, which only a model's own functions have, and the model has no such.
+    #[error("the model has no function `{op}` of domain `{}` (opset {opset})", domain_title(.domain))]
     UnknownOperator {
         /// The domain; empty for ONNX's own.
         domain: String,
@@ -823,6 +831,70 @@ pub enum Error {
         /// The type as NumPy describes it, cut to 64 characters.
         descr: String,
     },
+}
+
+/// What is wrong with a model, in the order in which it was found.
+#[derive(Debug)]
+pub struct Problems(pub Vec<Error>);
+
+/// How many problems a message lists; more are counted.
+const LISTED: usize = 50;
+
+impl std::fmt::Display for Problems {
+    /// Each with its causes, which the error as a whole cannot have as its one source.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for problem in self.0.iter().take(LISTED) {
+            write!(f, "\n  {problem}")?;
+            let mut cause = std::error::Error::source(problem);
+            while let Some(error) = cause {
+                write!(f, ": {error}")?;
+                cause = error.source();
+            }
+        }
+        match self.0.len().checked_sub(LISTED) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, "\n  and {more} more"),
+        }
+    }
+}
+
+impl Error {
+    /// Makes one error of several; a single one stays as it is.
+    pub(crate) fn all(mut problems: Vec<Error>) -> Error {
+        match (problems.len(), problems.pop()) {
+            (1, Some(only)) => only,
+            (_, last) => {
+                problems.extend(last);
+                Error::Several { problems: Problems(problems) }
+            }
+        }
+    }
+
+    /// Tells whether the error is about one node, so that others can still be looked at.
+    pub(crate) fn is_of_one_node(&self) -> bool {
+        match self {
+            Error::MissingValue { .. } => true,
+            Error::Node { source, .. } => matches!(
+                **source,
+                Error::UnknownOperator { .. }
+                    | Error::NoOpset { .. }
+                    | Error::Count { .. }
+                    | Error::LeftOut { .. }
+                    | Error::UnknownAttribute { .. }
+                    | Error::AttributeKind { .. }
+                    | Error::MissingAttribute { .. }
+                    | Error::DuplicateAttribute { .. }
+                    | Error::OutsideFunction { .. }
+                    | Error::Subgraph { .. }
+            ),
+            _ => false,
+        }
+    }
+}
+
+/// A domain as users write it: ONNX's own is `ai.onnx`.
+fn domain_title(domain: &str) -> &str {
+    if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
 /// A range of counts in words.

@@ -21,7 +21,7 @@ mod tensor;
 pub mod wire;
 
 pub use dtype::{DataType, Element};
-pub use error::{BoxError, Error};
+pub use error::{BoxError, Error, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};

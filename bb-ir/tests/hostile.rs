@@ -40,7 +40,8 @@ fn every_file_is_refused() {
         let file = line.split('\t').next().unwrap();
         let start = Instant::now();
         let result = outcome(file, Some(&folder()));
-        assert!(result.is_err(), "{file} passed");
+        // Whether anything runs an operator is asked when a model is compiled, not here.
+        assert_eq!(result.is_ok(), file == "14_unknown_op.onnx", "{file}: {result:?}");
         assert!(start.elapsed() < Duration::from_secs(10), "{file} took {:?}", start.elapsed());
         count += 1;
     }
@@ -53,7 +54,6 @@ fn messages_say_where_and_what() {
         ("06_cyclic_graph.onnx", "needs its own result `a`"),
         ("08_missing_initializer.onnx", "reads `w_missing`, which nothing provides"),
         ("12_huge_dims.onnx", "cannot read tensor `w`"),
-        ("14_unknown_op.onnx", "no operator `FrobnicateTensor`"),
         ("15_unknown_domain.onnx", "domain `com.evil`"),
         ("17_duplicate_output_names.onnx", "`y`, which is already provided"),
         ("22_external_absolute_path.onnx", "`/etc/passwd`"),

@@ -10,7 +10,7 @@
 ///
 /// A backend that does not support every element type declares those that it does: of all others the tests of primitives
 /// then ask that they are refused with an error that names the operation and the type, and `onnx` skips the cases that
-/// need them.
+/// need them. Where none are declared and the backend lacks some, what fails says which to declare.
 ///
 /// `onnx` fails with a list: each case's name, its operators, what was expected and what came. Before that it prints how
 /// many cases passed, failed and were skipped for each operator; `cargo test onnx -- --nocapture` shows that of a test

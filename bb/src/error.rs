@@ -194,6 +194,13 @@ pub enum Error {
         missing: crate::coverage::MissingList,
     },
 
+    /// The options refuse how some nodes would run; all of them are listed.
+    #[error("the options refuse how {} of the graph's nodes would run: {nodes}", .nodes.0.len())]
+    Refused {
+        /// The nodes, and how they would run.
+        nodes: crate::coverage::RefusedList,
+    },
+
     /// No function lowers this operator, and the backend has none of its own.
     #[error("operator `{op}` of domain `{domain}`, opset {opset}, is not supported")]
     UnsupportedOperator {
@@ -340,11 +347,11 @@ pub enum Error {
         bound: Vec<String>,
     },
 
-    /// Nothing runs some nodes of a node's models; all of them are listed.
-    #[error("{} nodes cannot run: {missing}", .missing.0.len())]
-    Uncovered {
-        /// The nodes, and the backends that were asked.
-        missing: crate::UncoveredList,
+    /// Something is wrong with what was bound to a node: all that would fail, and all that would have no effect.
+    #[error("the node is not ready, for {} reason{}: {problems}", .problems.0.len(), if .problems.0.len() == 1 { "" } else { "s" })]
+    NotReady {
+        /// What is wrong.
+        problems: crate::ProblemList,
     },
 
     /// A sequence, an optional or a map would leave the part of a node's model that makes it.
@@ -412,6 +419,21 @@ pub enum Error {
     /// Whoever was to complete a call dropped the means to do so.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
+}
+
+/// Writes an error and what caused it on one line.
+pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |e| (*e).source());
+    let mut text = error.to_string();
+    let mut last = text.clone();
+    for cause in causes.map(|cause| cause.to_string()) {
+        // A transparent error says what its cause says.
+        if cause != last {
+            text = format!("{text}: {cause}");
+        }
+        last = cause;
+    }
+    text
 }
 
 /// Says which backends are linked, and what links one.

@@ -37,8 +37,8 @@ pub use contract::{
 pub use error::{BoxError, Error};
 
 pub use node::{
-    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Source,
-    Uncovered, UncoveredList,
+    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Problem,
+    ProblemList, Side, Source, Uncovered,
 };
 pub use plan::{Activity, CompileOptions, Module, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub use runtime::{

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::{args, out, render, session};
 use bb::DataType;
-use bb::coverage::{How, Matrix, Row};
+use bb::coverage::{How, Matrix, Refused, RefusedBy, Row};
 use std::process::ExitCode;
 
 pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
@@ -17,7 +17,7 @@ pub(crate) fn coverage(options: &args::Coverage) -> Result<ExitCode> {
         let mut table = render::table(["OPERATOR", "DOMAIN", "SINCE", matrix.backend, "TYPES", "REFUSED"]);
         for row in &matrix.rows {
             let since = row.since.to_string();
-            let (served, refused) = (words(&row.served), words(&row.refused));
+            let (served, refused) = (words(&row.served), reasons(&row.refused));
             let cells = [row.name, domain(row.domain), &since, &row.how.to_string(), &served, &refused];
             table.add_row(cells);
         }
@@ -34,11 +34,39 @@ fn json(matrix: &Matrix) -> serde_json::Value {
         .map(|row| {
             serde_json::json!({
                 "domain": row.domain, "operator": row.name, "since": row.since, "runs": row.how.to_string(),
-                "types": names(&row.served), "refused": names(&row.refused),
+                "types": names(&row.served), "refused": row.refused.iter().map(refusal).collect::<Vec<_>>(),
             })
         })
         .collect();
     serde_json::json!({ "backend": matrix.backend, "operators": rows })
+}
+
+fn refusal(refused: &Refused) -> serde_json::Value {
+    let by = match &refused.by {
+        RefusedBy::Backend { .. } => "backend",
+        RefusedBy::Operator => "operator",
+        _ => "probe",
+    };
+    serde_json::json!({ "type": refused.dtype.name(), "by": by, "reason": refused.reason })
+}
+
+/// Lists the element types that were tried in vain, those that have a reason in common together.
+fn reasons(refused: &[Refused]) -> String {
+    let mut groups: Vec<(String, Vec<DataType>)> = Vec::new();
+    for Refused { dtype, by, .. } in refused {
+        let why = match by {
+            RefusedBy::Backend { op } if op.is_empty() => "failed".to_owned(),
+            RefusedBy::Backend { op } => format!("no {op}"),
+            RefusedBy::Probe { needs } => format!("not tried without {needs}"),
+            _ => "no meaning".to_owned(),
+        };
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, types)) => types.push(*dtype),
+            None => groups.push((why, vec![*dtype])),
+        }
+    }
+    let cell = |(why, types): &(String, Vec<DataType>)| format!("{} ({why})", words(types));
+    groups.iter().map(cell).collect::<Vec<_>>().join(", ")
 }
 
 /// Writes the matrix with an operator in each row, a table per domain. What neighbouring versions share is written once;
@@ -62,6 +90,9 @@ fn markdown(matrix: &Matrix) -> String {
             since.push(versions.join(", "));
             types.push(match (&*first.served, &*first.refused) {
                 ([], []) => "as its function".to_owned(),
+                ([], refused) if refused.iter().any(|r| matches!(r.by, RefusedBy::Probe { .. })) => {
+                    reasons(refused)
+                }
                 ([], _) => "none".to_owned(),
                 (served, _) => words(served),
             });
@@ -74,7 +105,8 @@ fn markdown(matrix: &Matrix) -> String {
 
 /// Whether two versions of an operator are served alike, in whatever number of operations.
 fn alike(a: &Row, b: &Row) -> bool {
-    same_way(a, b) && (&a.served, &a.refused) == (&b.served, &b.refused)
+    let types = |row: &Row| row.refused.iter().map(|refused| refused.dtype).collect::<Vec<_>>();
+    same_way(a, b) && a.served == b.served && types(a) == types(b)
 }
 
 fn same_way(a: &Row, b: &Row) -> bool {

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let module = session::load(&options.model)?;
     let handle = session::backend(options.common.backend.as_deref())?;
-    let coverage = Coverage::of(&module, &handle.runtime().capabilities().families);
+    let coverage = Coverage::of(&module, handle.runtime());
     if options.common.json {
         out::json(&json(&module, &coverage))?;
         return Ok(ExitCode::SUCCESS);
@@ -40,6 +40,10 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     }
     out::line(format_args!("{table}\n"))?;
     out::line(&coverage)?;
+    let missing = coverage.missing();
+    if !missing.0.is_empty() {
+        out::line(format_args!("\ncannot run on `{}`: {missing}", handle.name()))?;
+    }
     if let Some(stage) = options.stage {
         out::line(format_args!("\n{}", stage_text(&module, options, stage)?))?;
     }
@@ -77,6 +81,8 @@ fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
         .map(|n| {
             serde_json::json!({
                 "node": n.node, "operator": n.op, "domain": n.domain, "opset": n.opset, "runs": n.how.to_string(),
+                "types_checked": n.checked,
+                "missing": n.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })
         .collect();

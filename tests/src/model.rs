@@ -1,8 +1,9 @@
 //! Models made on the spot, as serialized bytes.
 
+use bb::DataType;
 use bb::ir::proto::{
-    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto,
-    ValueInfoProto,
+    AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorShapeProto,
+    TypeProto, ValueInfoProto,
     tensor_shape_proto::{Dimension, dimension::Value as Extent},
     type_proto::{Tensor, Value},
 };
@@ -66,6 +67,43 @@ pub fn with_graph(
 pub fn named(name: &str, mut node: NodeProto) -> NodeProto {
     node.name = Some(name.to_owned());
     node
+}
+
+/// Changes the element types of a serialized model's inputs and outputs.
+pub fn typed(model: Vec<u8>, types: &[(&str, DataType)]) -> Vec<u8> {
+    let mut model = ModelProto::decode(&*model).expect("a model");
+    let graph = model.graph.as_mut().expect("a graph");
+    for info in graph.input.iter_mut().chain(&mut graph.output) {
+        let dtype = types.iter().find(|(name, _)| *name == info.name()).map(|(_, dtype)| *dtype);
+        if let (Some(dtype), Some(Value::TensorType(ty))) =
+            (dtype, info.r#type.as_mut().and_then(|ty| ty.value.as_mut()))
+        {
+            ty.elem_type = Some(dtype.to_onnx());
+        }
+    }
+    model.encode_to_vec()
+}
+
+/// Adds to a serialized model the function `name` of the domain `test`, whose nodes may be of any domain.
+pub fn with_function(
+    model: Vec<u8>,
+    name: &str,
+    inputs: &[&str],
+    nodes: Vec<NodeProto>,
+    outputs: &[&str],
+) -> Vec<u8> {
+    let mut model = ModelProto::decode(&*model).expect("a model");
+    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    model.functions.push(FunctionProto {
+        name: Some(name.to_owned()),
+        domain: Some("test".to_owned()),
+        input: names(inputs),
+        output: names(outputs),
+        node: nodes,
+        opset_import: model.opset_import.clone(),
+        ..FunctionProto::default()
+    });
+    model.encode_to_vec()
 }
 
 /// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents, where a negative one is

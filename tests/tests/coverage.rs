@@ -1,9 +1,11 @@
 //! What a backend serves is what it runs: an element type that one primitive lacks shows in the operators that need it.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::coverage::{Matrix, Row};
-use bb::{BackendRuntime, DataType, Primitive, Runtime, Tensor};
-use bb_reference::Error;
-use bb_tests::tampered::{Hook, Tampered};
+use bb::coverage::{Coverage, How, Matrix, Refused, RefusedBy, Row, Why};
+use bb::ir::Limits;
+use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor};
+use bb_tests::model::{model, node, typed, with_graph, with_int};
+use bb_tests::tampered::{Hook, Tampered, refuse_others};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ fn matrix(hook: Hook) -> Matrix {
 const NO_EXP: Hook = |op, inputs, _| {
     let lacking = op == Primitive::Exp && inputs.iter().flatten().any(|x| x.dtype() == DataType::F16);
     let refused = bb::ir::Error::Unsupported { op: "exp", dtype: DataType::F16 };
-    lacking.then(|| Err(Error::from(bb::Error::from(refused))))
+    lacking.then(|| Err(bb_reference::Error::from(Error::from(refused))))
 };
 
 /// What the sums of `Col2Im` and the products of the tried gradient make of strings, complex numbers and truth has no
@@ -27,7 +29,10 @@ fn a_backend_of_all_primitives_serves_every_type_that_has_a_meaning() {
         .rows
         .into_iter()
         .filter(|row| !row.refused.is_empty())
-        .map(|row| (row.name, row.refused))
+        .map(|row| {
+            assert!(row.refused.iter().all(|refused| refused.by == RefusedBy::Operator), "{row:?}");
+            (row.name, row.refused.into_iter().map(|refused| refused.dtype).collect())
+        })
         .collect();
     use DataType::{Bool, C64, C128, String};
     assert_eq!(refused, [("Col2Im", vec![String, C64, C128]), ("Gradient", vec![Bool, String, C64, C128])]);
@@ -47,4 +52,132 @@ fn a_type_that_one_primitive_lacks_shows_in_the_operators_that_are_lowered_to_it
     }
     // Every other formula with an exponential widens half types to f32 first, as `Sigmoid` and `LogSoftmax` do.
     assert_eq!(lost.into_iter().collect::<Vec<_>>(), ["Attention", "Exp", "ReduceLogSumExp", "Softmax"]);
+}
+
+/// A backend with three element types.
+const THREE: Hook =
+    |op, inputs, params| refuse_others(&[DataType::F32, DataType::I64, DataType::Bool], op, inputs, params);
+
+/// A backend with one element type.
+const ONE: Hook = |op, inputs, params| refuse_others(&[DataType::F32], op, inputs, params);
+
+/// A backend that has integers of 32 bits only.
+const SHORT: Hook =
+    |op, inputs, params| refuse_others(&[DataType::F32, DataType::I32, DataType::Bool], op, inputs, params);
+
+fn refused<'a>(matrix: &'a Matrix, name: &str, dtype: DataType) -> Option<&'a Refused> {
+    let row = matrix.rows.iter().rfind(|row| row.name == name && row.domain.is_empty()).unwrap();
+    assert!(
+        row.refused.iter().any(|refused| refused.dtype == dtype) != row.served.contains(&dtype),
+        "{row:?}"
+    );
+    row.refused.iter().find(|refused| refused.dtype == dtype)
+}
+
+#[test]
+fn refusals_say_who_refuses_and_why() {
+    let one = matrix(ONE);
+    let by = |name, dtype| refused(&one, name, dtype).unwrap().clone();
+    let exp = by("Exp", DataType::F64);
+    assert_eq!(exp.by, RefusedBy::Backend { op: "constant".to_owned() });
+    assert_eq!(
+        exp.reason,
+        "`constant` of f64: backend `tampered` failed in `constant`: `constant` does not take element type f64"
+    );
+    assert_eq!(refused(&one, "Exp", DataType::F32), None);
+    // Its indices are i64, which the backend lacks; nothing is known of f32.
+    assert_eq!(by("Gather", DataType::F32).by, RefusedBy::Probe { needs: DataType::I64 });
+    assert_eq!(by("Where", DataType::F32).by, RefusedBy::Probe { needs: DataType::Bool });
+    // The positions that it gives are i64, whatever the operand.
+    assert!(matches!(by("ArgMax", DataType::F32).by, RefusedBy::Backend { .. }));
+    // Where indices may be of either type, one of the two is enough.
+    for hook in [THREE, SHORT] {
+        assert_eq!(refused(&matrix(hook), "Gather", DataType::F32), None);
+    }
+    for row in matrix(THREE).rows {
+        assert!(row.refused.iter().all(|refused| !refused.reason.is_empty()), "{row:?}");
+    }
+}
+
+fn module(bytes: Vec<u8>) -> Module {
+    Module::from_bytes(bytes.into(), &Limits::default(), None).unwrap()
+}
+
+fn coverage(bytes: Vec<u8>, hook: Hook) -> Coverage {
+    let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(hook));
+    Coverage::of(&module(bytes), &on)
+}
+
+#[test]
+fn coverage_has_element_types_in_mind() {
+    let nodes = vec![
+        node("Softmax", &["x"], &["a"]),
+        with_int(node("Cast", &["a"], &["z"]), "to", DataType::F32.to_onnx().into()),
+    ];
+    let half = typed(model(&[("x", &[-1, 4])], nodes, &[("z", &[-1, 4])]), &[("x", DataType::F16)]);
+    let whole = coverage(half.clone(), |_, _, _| None);
+    assert_eq!(whole.counts(), [1, 1, 0, 0]);
+    assert!(whole.missing().0.is_empty() && whole.nodes.iter().all(|node| node.checked));
+    let lacking = coverage(half, NO_EXP);
+    let hows: Vec<How> = lacking.nodes.iter().map(|node| node.how).collect();
+    assert_eq!(hows, [How::Unsupported, How::Native]);
+    let missing = lacking.missing().0;
+    let [missing] = missing.as_slice() else { panic!("expected one node, got {missing:?}") };
+    assert!(
+        matches!(&missing.why, Why::ElementTypes(what) if what.len() == 1 && what.iter().all(|r| r.op == "exp"))
+    );
+}
+
+/// What a node needs beyond its types may be known only when inputs arrive; then coverage says so.
+#[test]
+fn what_cannot_be_checked_is_said() {
+    let nodes = vec![
+        node("NonZero", &["x"], &["at"]),
+        node("Expand", &["y", "shape"], &["z"]),
+        node("Neg", &["z"], &["n"]),
+    ];
+    let bytes =
+        model(&[("x", &[-1]), ("y", &[1]), ("shape", &[2])], nodes, &[("n", &[-1, -1]), ("at", &[1, -1])]);
+    let bytes = typed(bytes, &[("at", DataType::I64), ("shape", DataType::I64)]);
+    let found = coverage(bytes, THREE);
+    let checked: Vec<(&str, bool)> =
+        found.nodes.iter().map(|node| (node.op.as_str(), node.checked)).collect();
+    assert_eq!(checked, [("NonZero", true), ("Expand", false), ("Neg", true)]);
+    assert!(
+        found.to_string().ends_with("; of 1, not all element types are known before inputs arrive"),
+        "{found}"
+    );
+}
+
+#[test]
+fn options_refuse_what_runs_on_the_host_and_what_is_lowered() {
+    let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(|_, _, _| None));
+    let branch = || vec![node("NonZero", &["x"], &["n"])];
+    let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], branch(), &["n"]);
+    let choice = with_graph(choice, "else_branch", &[], branch(), &["n"]);
+    let nodes = vec![
+        node("Relu", &["x"], &["r"]),
+        node("NonZero", &["r"], &["y"]),
+        node("NonZero", &["r"], &["unread"]),
+        choice,
+    ];
+    let bytes = model(&[("x", &[-1]), ("c", &[])], nodes, &[("y", &[1, -1]), ("z", &[1, -1])]);
+    let bytes = typed(bytes, &[("c", DataType::Bool), ("y", DataType::I64), ("z", DataType::I64)]);
+    let names = |host, lowered| {
+        let mut options = CompileOptions::default();
+        (options.refuse_host, options.refuse_lowered) = (host, lowered);
+        match on.clone().compile(module(bytes.clone()), &options) {
+            Ok(_) => Vec::new(),
+            Err(error) => {
+                let Error::Kernel { source, .. } = &error else { panic!("{error}") };
+                let Some(bb_reference::Error::Bb(Error::Refused { nodes })) = source.downcast_ref() else {
+                    panic!("{source}")
+                };
+                nodes.0.iter().map(|refused| refused.node.node.clone()).collect()
+            }
+        }
+    };
+    assert_eq!(names(false, false), [] as [&str; 0]);
+    assert_eq!(names(true, false), ["NonZero_y", "NonZero_n", "NonZero_n"]);
+    assert_eq!(names(false, true), ["Relu_r", "If_z"]);
 }

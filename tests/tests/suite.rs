@@ -1,8 +1,9 @@
 //! What `bb::conformance!` says of ONNX's cases on backends that are not right.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::conformance::Subject;
 use bb::conformance::onnx::{Outcome, Report, Suite};
-use bb::{Backend, DataType, Primitive, Runtime, Tensor};
+use bb::{Backend, DataType, Primitive, Runtime, Tensor, TensorData};
 use bb_reference::Reference;
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
 use std::time::Duration;
@@ -80,4 +81,94 @@ fn cases_that_need_other_types_are_skipped_with_the_type() {
     let hook: Hook = |op, inputs, params| refuse_others(FLOATS, op, inputs, params);
     let report = ran(hook, "node/test_erf", |suite| suite.with_types(FLOATS, || Tampered(hook)));
     assert_eq!(*outcome(&report, "node/test_erf"), Outcome::Passed);
+}
+
+const SOME: &[DataType] = &[DataType::F32, DataType::I64, DataType::Bool];
+
+fn some(op: Primitive, inputs: &[Option<&bb_reference::Tensor>], params: &[bb::ir::op::Param<'_>]) -> Given {
+    refuse_others(SOME, op, inputs, params)
+}
+
+type Given = Option<Result<bb::Outputs<bb_reference::Tensor>, bb_reference::Error>>;
+
+/// Runs what must panic, and returns what it says.
+fn panics(run: impl FnOnce()) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+    panic.downcast_ref::<String>().cloned().unwrap()
+}
+
+#[test]
+fn a_suite_without_types_on_a_partial_backend_says_which_to_declare() {
+    let declare = "`bb::conformance!(…, types = [F32, I64, Bool])`";
+    let mut suite = Suite::new(Runtime::named("tampered", Tampered(some)));
+    suite.only = vec!["node/test_cast_FLOAT_to_FLOAT16".to_owned()];
+    let text = panics(|| suite.check());
+    assert!(text.ends_with(declare), "{text}");
+    // The tests of primitives say so too.
+    let on = Tampered(some);
+    let text = panics(|| bb::conformance::cases::add(&Subject::new(&on, DataType::ALL)));
+    assert!(text.ends_with(declare), "{text}");
+    // Who declares the types, or has all of them, is told nothing.
+    assert_eq!(
+        Suite::new(Runtime::named("tampered", Tampered(some))).with_types(SOME, || Tampered(some)).hint(),
+        None
+    );
+    assert_eq!(Suite::new(Runtime::new(Reference)).hint(), None);
+    bb::conformance::cases::add(&Subject::new(&on, SOME));
+}
+
+#[test]
+fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected() {
+    let hook: Hook = |op, inputs, params| match (op, inputs, params) {
+        // Sums of whole numbers, off by the first operand's rank.
+        (Primitive::ReduceSum, [Some(x)], _) if x.dtype() == DataType::F32 => {
+            let sum = bb::call(&Reference, op, inputs, params).unwrap().remove(0);
+            let one = Reference.constant(&TensorData::scalar(1f32)).unwrap();
+            Some(Reference.add(&sum, &one).map(|y| [y].into_iter().collect()))
+        }
+        _ => None,
+    };
+    let text = panics(|| bb::conformance::cases::reduce_sum(&Subject::new(&Tampered(hook), DataType::ALL)));
+    let call = text.lines().next().unwrap();
+    assert!(
+        call.starts_with("reduce_sum(f32[") && call.contains("; axes = [") && call.contains(", keepdims = "),
+        "{text}"
+    );
+    assert!(call.contains("element 0 is ") && call.contains(", expected "), "{text}");
+    assert!(text.contains("\n  got      f32[") && text.contains("\n  expected f32["), "{text}");
+    assert!(text.len() < 2000, "{text}");
+    // A panic of calls as data says the same.
+    let hook: Hook = |op, _, _| (op == Primitive::Concat).then(|| Err(bb::Error::Abandoned.into()));
+    let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook), DataType::ALL)));
+    assert!(text.starts_with("concat(f32[1] {1.0}, f32[1] {1.0}; axis = -1) failed: "), "{text}");
+}
+
+/// A refusal must say what is refused; any error will not do.
+#[test]
+fn a_refusal_that_names_no_type_is_no_refusal() {
+    let vague: Hook = |op, inputs, params| {
+        let refused = some(op, inputs, params)?;
+        let casts = op == Primitive::Cast && inputs.iter().flatten().all(|x| SOME.contains(&x.dtype()));
+        Some(if casts { Err(bb::Error::Abandoned.into()) } else { refused })
+    };
+    let check = |hook: Hook| bb::conformance::topics::element_types(&Subject::new(&Tampered(hook), SOME));
+    check(some);
+    let text = panics(|| check(vague));
+    assert!(text.starts_with("the error of `cast` names neither operation nor element type"), "{text}");
+    // `bf16` is not `f16`.
+    let other: Hook = |op, inputs, params| {
+        let refused = some(op, inputs, params)?;
+        let half = params.iter().any(|param| matches!(param, bb::ir::op::Param::Type(DataType::F16)));
+        let wrong = bb::ir::Error::Unsupported { op: op.spec().method, dtype: DataType::BF16 };
+        Some(if half { Err(bb::Error::from(wrong).into()) } else { refused })
+    };
+    let text = panics(|| check(other));
+    assert!(text.starts_with("the error of `cast` names no element type"), "{text}");
+    // What the backend converts without a word is not refused.
+    let lax: Hook = |op, inputs, params| match op {
+        Primitive::Cast => None,
+        _ => some(op, inputs, params),
+    };
+    let text = panics(|| check(lax));
+    assert!(text.starts_with("`cast` was not refused"), "{text}");
 }

@@ -38,6 +38,8 @@ pub(super) struct Builder<'p> {
     pub(super) below: Vec<Frame<'p>>,
     pub(super) level: Level,
     pub(super) outer: Vec<Level>,
+    /// What is wrong with single nodes.
+    problems: Vec<Error>,
 }
 
 impl<'p> Builder<'p> {
@@ -55,18 +57,25 @@ impl<'p> Builder<'p> {
             below: Vec::new(),
             level: Level::default(),
             outer: Vec::new(),
+            problems: Vec::new(),
         })
     }
 
-    /// Builds the outermost graph.
+    /// Builds the outermost graph, without the nodes that are not valid, whose errors go to `problems`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the graph as a whole.
     pub(super) fn root(
         mut self,
         graph: &'p GraphProto,
         opsets: &BTreeMap<String, i64>,
+        problems: &mut Vec<Error>,
     ) -> Result<Graph, Error> {
         self.frame.opsets = Rc::new(opsets.clone());
-        self.fill(graph)?;
-        Ok(finish(self.level))
+        let filled = self.fill(graph);
+        problems.append(&mut self.problems);
+        filled.map(|()| finish(self.level))
     }
 
     /// Builds a subgraph of the node that is being built.
@@ -168,7 +177,31 @@ impl<'p> Builder<'p> {
     pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
         for i in order(nodes, self.meter.deepest())? {
             if let Some(node) = nodes.get(i) {
-                self.node(node, i)?;
+                let depth = self.depth();
+                if let Err(error) = self.node(node, i) {
+                    if depth != self.depth() || !error.is_of_one_node() {
+                        return Err(error);
+                    }
+                    self.pass_over(node, i)?;
+                    self.problems.push(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How deep in subgraphs and functions the builder is.
+    fn depth(&self) -> (usize, usize, usize) {
+        (self.below.len(), self.outer.len(), self.calls.len())
+    }
+
+    /// Makes the results of a node that is not valid, so that what is wrong with its readers shows too.
+    fn pass_over(&mut self, node: &'p NodeProto, index: usize) -> Result<(), Error> {
+        self.meter.name(node.name())?;
+        let label = label(node, index);
+        for name in node.output.iter().filter(|name| !name.is_empty()) {
+            if !self.frame.names.contains_key(name.as_str()) {
+                self.define(name, &label)?;
             }
         }
         Ok(())

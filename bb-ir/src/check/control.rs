@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::graph::{Attribute, Graph, Node};
+use crate::opset::{Lookup, lookup};
 
 /// Checks the subgraphs of `If`, `Loop` and `Scan`.
 ///
@@ -10,6 +11,10 @@ use crate::graph::{Attribute, Graph, Node};
 /// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if its inputs or outputs
 /// are not as many as the node needs.
 pub(super) fn check(node: &Node) -> Result<(), Error> {
+    // Before ONNX had the operator, one of its name is a user's own.
+    if lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
+        return Ok(());
+    }
     match (node.domain.as_str(), node.op_type.as_str()) {
         ("", "If") => {
             for name in ["then_branch", "else_branch"] {

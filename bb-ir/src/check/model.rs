@@ -83,8 +83,8 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 ///
 /// # Errors
 ///
-/// The first thing that is wrong. [`Error::Node`] and [`Error::Value`] say where, and their sources
-/// what.
+/// What is wrong. [`Error::Node`] and [`Error::Value`] say where, and their sources what; if several nodes are not
+/// valid, [`Error::Several`] has them all.
 ///
 /// # Examples
 ///
@@ -149,9 +149,19 @@ fn build(
     functions: &[FunctionProto],
     options: &CheckOptions<'_>,
 ) -> Result<Graph, Error> {
-    let mut graph = Builder::new(options, functions)?.root(graph, opsets)?;
-    infer::graph(&mut graph, &options.limits)?;
-    Ok(graph)
+    let mut problems = Vec::new();
+    let built = Builder::new(options, functions)?.root(graph, opsets, &mut problems);
+    let inferred = built.and_then(|mut graph| {
+        infer::graph(&mut graph, &options.limits, &mut problems)?;
+        Ok(graph)
+    });
+    match inferred {
+        Ok(graph) if problems.is_empty() => Ok(graph),
+        other => {
+            problems.extend(other.err());
+            Err(Error::all(problems))
+        }
+    }
 }
 
 /// Reads the operator sets that a model or a function imports.

@@ -11,7 +11,7 @@ use crate::{Error, Limits};
 ///
 /// # Errors
 ///
-/// [`Error::Node`] for a node that cannot run on operands of such extents; what the graph's nodes know of them only when
+/// [`Error::Node`] for a node that cannot run on operands of such extents, [`Error::Several`] for more than one; what the graph's nodes know of them only when
 /// they run is not found.
 pub fn with_shapes(graph: &Graph, shapes: &[(ValueId, &[usize])], limits: &Limits) -> Result<Graph, Error> {
     let mut graph = graph.clone();
@@ -20,8 +20,9 @@ pub fn with_shapes(graph: &Graph, shapes: &[(ValueId, &[usize])], limits: &Limit
             give(&mut value.ty, shape);
         }
     }
-    symbolic::graph(&mut graph, limits)?;
-    Ok(graph)
+    let mut problems = Vec::new();
+    symbolic::graph(&mut graph, limits, &mut problems)?;
+    if problems.is_empty() { Ok(graph) } else { Err(Error::all(problems)) }
 }
 
 fn give(ty: &mut ValueType, extents: &[usize]) {

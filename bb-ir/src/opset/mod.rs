@@ -2,9 +2,11 @@
 
 mod element_types;
 mod operators;
+mod presence;
 mod signature;
 mod versions;
 
+pub use presence::{Presence, names, presence};
 pub(crate) use signature::{Lookup, lookup};
 pub use versions::{OperatorVersion, since, versions};
 

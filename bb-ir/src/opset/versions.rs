@@ -4,7 +4,7 @@ use super::element_types::{ML, ONNX, PREVIEW, Row, SETS, TRAINING};
 use crate::DataType;
 
 /// ONNX's domains, by name.
-const DOMAINS: [(&str, &[Row]); 4] =
+pub(super) const DOMAINS: [(&str, &[Row]); 4] =
     [("", ONNX), ("ai.onnx.ml", ML), ("ai.onnx.preview", PREVIEW), ("ai.onnx.preview.training", TRAINING)];
 
 /// A version of an operator.
@@ -32,18 +32,27 @@ pub struct OperatorVersion {
 pub fn versions() -> impl Iterator<Item = OperatorVersion> {
     DOMAINS.into_iter().flat_map(|(domain, rows)| {
         rows.iter().flat_map(move |&(name, versions)| {
-            versions.split(' ').filter_map(move |text| {
-                let (since, set) = text.split_once(':')?;
-                let since = since.parse().ok()?;
-                let types = set
-                    .parse::<usize>()
-                    .ok()
-                    .and_then(|set| SETS.get(set))
-                    .map(|set| set.split(' ').filter_map(DataType::from_name).collect());
-                Some(OperatorVersion { domain, name, since, types })
+            parsed(versions).map(move |(since, set)| {
+                let types = set.map(|set| set.split(' ').filter_map(DataType::from_name).collect());
+                OperatorVersion { domain, name, since, types }
             })
         })
     })
+}
+
+/// Reads the versions of a row, each with its set of element types; `None` where it took the operator away.
+fn parsed(versions: &'static str) -> impl Iterator<Item = (i64, Option<&'static str>)> {
+    versions.split(' ').filter_map(|text| {
+        let (since, set) = text.split_once(':')?;
+        Some((since.parse().ok()?, set.parse::<usize>().ok().and_then(|set| SETS.get(set)).copied()))
+    })
+}
+
+/// Lists the versions of one operator; none if ONNX has no such.
+pub(super) fn versions_of(domain: &str, name: &str) -> impl Iterator<Item = (i64, Option<&'static str>)> {
+    let rows = DOMAINS.iter().find(|(known, _)| *known == domain).map_or(&[][..], |(_, rows)| rows);
+    let row = rows.binary_search_by(|row| row.0.cmp(name)).ok().and_then(|at| rows.get(at));
+    row.into_iter().flat_map(|row| parsed(row.1))
 }
 
 /// Returns the version of an operator that a model which imports `opset` of its domain has: the opset that brought it.
@@ -56,11 +65,7 @@ pub fn versions() -> impl Iterator<Item = OperatorVersion> {
 /// assert_eq!(bb_ir::opset::since("", "Add", 9), Some(7));
 /// ```
 pub fn since(domain: &str, name: &str, opset: i64) -> Option<i64> {
-    let (_, rows) = DOMAINS.iter().find(|(d, _)| *d == domain)?;
-    let row = rows.binary_search_by(|row| row.0.cmp(name)).ok()?;
-    let (_, versions) = rows.get(row)?;
-    let brought = versions.split(' ').filter_map(|text| text.split_once(':')?.0.parse().ok());
-    brought.filter(|since| *since <= opset).max()
+    versions_of(domain, name).map(|(since, _)| since).filter(|since| *since <= opset).max()
 }
 
 #[cfg(test)]

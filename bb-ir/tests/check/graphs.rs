@@ -146,3 +146,54 @@ fn limits_bound_names_nodes_and_constants() {
         assert!(matches!(cause(with(limits.clone()).unwrap_err()), Error::Limit { .. }), "{limits:?}");
     }
 }
+
+#[test]
+fn all_invalid_nodes_are_listed_inside_subgraphs_and_functions_too() {
+    let branch = || graph(&[], vec![node("Neg", &["x", "x"], &["b"])], &["b"]);
+    let choice = node("If", &["c"], &["i"]).with(subgraph("then_branch", branch()));
+    let nodes = vec![
+        node("Add", &["x"], &["a"]),
+        node("Neg", &["a"], &["b"]).with(int("extra", 1)),
+        node("Concat", &["a", "b"], &["d"]),
+        choice.with(subgraph("else_branch", branch())),
+        node("Mul", &["d", "nothing"], &["e"]),
+        // What follows is looked at with what is known of the others' results.
+        node("Sqrt", &["n"], &["f"]),
+        node("Abs", &["d"], &["y"]),
+    ];
+    let mut g = graph(&["x"], nodes, &["y", "e", "f", "i"]);
+    g.input.push(value("c", 9, &[]));
+    g.input.push(value("n", 7, &["n"]));
+    let Err(Error::Several { problems }) = checked(g) else { panic!("expected several errors") };
+    let text = problems.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    assert_eq!(
+        lines,
+        [
+            "node `make_a` (`Add`) is not valid: expected 2 inputs, got 1",
+            "node `make_b` (`Neg`) is not valid: attribute `extra` is not one that the operator has in this version",
+            "node `make_d` (`Concat`) is not valid: attribute `axis` is missing; expected an integer",
+            "node `make_b` (`Neg`) is not valid: expected 1 inputs, got 2",
+            "node `make_b` (`Neg`) is not valid: expected 1 inputs, got 2",
+            "node `make_e` reads `nothing`, which nothing provides",
+            "node `make_f` (`Sqrt`) is not valid: `sqrt` does not take element type i64",
+        ]
+    );
+    // Many are counted.
+    let many = (0..60).map(|i| node("Add", &["x"], &[&format!("y{i}")])).collect();
+    let error = checked(graph(&["x"], many, &["y0"])).unwrap_err();
+    assert!(error.to_string().starts_with("60 mistakes: \n  node `make_y0`"), "{error}");
+    assert!(error.to_string().ends_with("\n  and 10 more"), "{error}");
+}
+
+#[test]
+fn an_operator_that_onnx_does_not_have_is_a_users_own() {
+    // `Upsample` went with opset 10, `Scan` came with 8.
+    for (op, opsets) in [("Nonsense", 18), ("Upsample", 18), ("Scan", 7), ("Gelu", 18)] {
+        let mut g = graph(&["x"], vec![node(op, &["x", "x", "x"], &["y"]).with(int("any", 1))], &["y"]);
+        g.output = vec![value("y", 7, &["n"])];
+        let model = ModelProto { opset_import: vec![opset("", opsets)], ..model(g) };
+        let graph = run(&model).unwrap().graph;
+        assert_eq!((graph.nodes[0].op_type.as_str(), ty(&graph, "y").as_str()), (op, "i64[n]"));
+    }
+}

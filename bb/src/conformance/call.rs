@@ -60,7 +60,7 @@ impl Call {
     /// Runs the call, checks types and extents of the results, and takes them to the host.
     #[track_caller]
     pub(crate) fn expect<B: Backend>(&self, on: &Subject<'_, B>) -> Vec<TensorData> {
-        let outputs = self.run(on).unwrap_or_else(|error| panic!("{self:?} failed: {error}"));
+        let outputs = self.run(on).unwrap_or_else(|error| on.failed(self, &error));
         self.fetch(on, outputs)
     }
 
@@ -71,18 +71,18 @@ impl Call {
         on: &Subject<'_, B>,
         outputs: Outputs<B::Tensor>,
     ) -> Vec<TensorData> {
-        let want = self.inferred().unwrap_or_else(|error| panic!("{self:?} is no valid call: {error}"));
-        assert_eq!(outputs.len(), want.len(), "{self:?}: the number of results");
+        let want = self.inferred().unwrap_or_else(|error| panic!("{self} is no valid call: {error}"));
+        assert_eq!(outputs.len(), want.len(), "{self}: the number of results");
         let pairs = outputs.iter().zip(&want);
         pairs
             .map(|(got, (dtype, shape))| {
                 let claimed = (crate::Tensor::dtype(got), crate::Tensor::shape(got));
-                assert_eq!(claimed, (*dtype, &shape[..]), "{self:?}: what the result claims");
+                assert_eq!(claimed, (*dtype, &shape[..]), "{self}: what the result claims");
                 let host = on.fetch(got);
                 assert_eq!(
                     (host.dtype(), host.shape()),
                     (*dtype, &shape[..]),
-                    "{self:?}: what `to_host` gives"
+                    "{self}: what `to_host` gives"
                 );
                 host
             })

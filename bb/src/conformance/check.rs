@@ -1,8 +1,11 @@
 //! Comparisons that say what differs.
 
 use super::host::{Value, elements, host_numbers, numbers_of};
+use super::show::{element, shown};
 use super::subject::Subject;
+use crate::coverage::names;
 use crate::{Backend, DataType, TensorData};
+use bb_ir::op::Primitive;
 use std::fmt::Debug;
 
 /// Takes a result to the host, and checks that tensor and host tensor agree on type and extents.
@@ -10,7 +13,7 @@ use std::fmt::Debug;
 fn fetched<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>) -> TensorData {
     let tensor = match result {
         Ok(tensor) => tensor,
-        Err(error) => panic!("the operation failed: {error}"),
+        Err(error) => on.failed(&on.last(), &error),
     };
     let host = on.fetch(&tensor);
     let claimed = (crate::Tensor::dtype(&tensor), crate::Tensor::shape(&tensor));
@@ -28,16 +31,20 @@ fn same(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 #[track_caller]
-fn compare(got: &TensorData, want: &TensorData, tolerance: f64) {
-    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "got {got:?}, expected {want:?}");
-    if !got.dtype().is_compute() || got.dtype().is_integer() {
-        for (i, (g, w)) in elements(got).iter().zip(elements(want)).enumerate() {
-            assert_eq!(*g, w, "element {i} of {got:?}: bytes {g:?}, expected {w:?}");
-        }
-        return;
-    }
-    for (i, (g, w)) in numbers_of(got).into_iter().zip(numbers_of(want)).enumerate() {
-        assert!(same(g, w, tolerance), "element {i} of {got:?} is {g}, expected {w}");
+fn compare<B: Backend>(on: &Subject<'_, B>, got: &TensorData, want: &TensorData, tolerance: f64) {
+    let other = if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        Some("another type or shape".to_owned())
+    } else if !got.dtype().is_compute() || got.dtype().is_integer() {
+        let (g, w) = (elements(got), elements(want));
+        let at = g.iter().zip(&w).position(|(g, w)| g != w);
+        at.map(|at| format!("element {at} is {}, expected {}", element(got, at), element(want, at)))
+    } else {
+        let mut all = numbers_of(got).into_iter().zip(numbers_of(want)).enumerate();
+        let other = all.find(|(_, (g, w))| !same(*g, *w, tolerance));
+        other.map(|(at, _)| format!("element {at} is {}, expected {}", element(got, at), element(want, at)))
+    };
+    if let Some(other) = other {
+        panic!("{}: {other}\n  got      {}\n  expected {}", on.last(), shown(got), shown(want));
     }
 }
 
@@ -55,16 +62,17 @@ fn nearness(dtype: DataType) -> f64 {
 /// Says what differs between two host tensors, as [`assert_near`] compares; `None` if nothing does.
 pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
-        return Some(format!("got {got:?}, expected {want:?}"));
+        return Some(format!("got {}, expected {}", shown(got), shown(want)));
     }
     if got.dtype().is_float() {
         let (dtype, all) = (got.dtype(), numbers_of(got).into_iter().zip(numbers_of(want)).enumerate());
         let other = all.into_iter().find(|(_, (g, w))| !same(*g, *w, nearness(dtype)));
-        return other.map(|(i, (g, w))| format!("element {i} of {got:?} is {g}, expected {w}"));
+        return other.map(|(i, (g, w))| format!("element {i} of {} is {g}, expected {w}", shown(got)));
     }
     let (g, w) = (elements(got), elements(want));
     let other = g.iter().zip(&w).position(|(g, w)| g != w)?;
-    Some(format!("element {other} of {got:?} has bytes {:?}, expected {:?}", g.get(other), w.get(other)))
+    let (is, expected) = (element(got, other), element(want, other));
+    Some(format!("element {other} of {} is {is}, expected {expected}", shown(got)))
 }
 
 /// Checks that a result has the shape and exactly the values; their Rust type says the element type. NaN is
@@ -80,7 +88,7 @@ pub fn assert_tensor<B: Backend, T: Value>(
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[T]>,
 ) {
-    compare(&fetched(on, result), &T::host(shape.as_ref(), values.as_ref()), 0.0);
+    compare(on, &fetched(on, result), &T::host(shape.as_ref(), values.as_ref()), 0.0);
 }
 
 /// Checks that a result is of the element type and the shape, and has exactly the numbers.
@@ -96,7 +104,7 @@ pub fn assert_numbers<B: Backend>(
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
 ) {
-    compare(&fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), 0.0);
+    compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), 0.0);
 }
 
 /// Checks that a result is of the element type and the shape, and has the numbers as nearly as the type
@@ -114,7 +122,7 @@ pub fn assert_near<B: Backend>(
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
 ) {
-    compare(&fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), nearness(dtype));
+    compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), nearness(dtype));
 }
 
 /// Checks that a result is the host tensor, bit by bit.
@@ -131,7 +139,39 @@ pub fn assert_same<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B:
     }
 }
 
+/// Checks that a call was refused for an element type: the error and its causes name the operation, as in `reduce_sum` or
+/// `ReduceSum`, and one of the element types.
+///
+/// # Panics
+///
+/// If it succeeded, or the error names neither.
+#[track_caller]
+pub fn assert_unsupported<T, E: std::error::Error + 'static>(
+    result: Result<T, E>,
+    op: Primitive,
+    types: &[DataType],
+) {
+    let method = op.spec().method;
+    let Err(error) = result else {
+        panic!("`{method}` was not refused, though the backend takes it on none of {types:?}");
+    };
+    let text = crate::error::causes(&error);
+    let operation = names(&text, method) || names(&text, op.spec().name);
+    let dtype = types.iter().any(|dtype| names(&text, dtype.name()));
+    assert!(
+        operation && dtype,
+        "the error of `{method}` names {}: expected the operation and one of {types:?}, got: {text}",
+        match (operation, dtype) {
+            (false, false) => "neither operation nor element type",
+            (false, true) => "no operation",
+            _ => "no element type",
+        }
+    );
+}
+
 /// Checks that a call was refused with an error that says something.
+///
+/// For what is refused for its element type, [`assert_unsupported`] asks for more.
 ///
 /// # Panics
 ///

@@ -10,15 +10,19 @@
 mod call;
 pub mod cases;
 mod check;
+mod hint;
 mod host;
 mod nodes;
 pub mod onnx;
 mod random;
+mod show;
 mod subject;
 pub mod topics;
 
 pub use call::Call;
-pub use check::{assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, difference};
+pub use check::{
+    assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
+};
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
 pub use random::{Case, Operand, Random};

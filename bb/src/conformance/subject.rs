@@ -1,22 +1,42 @@
 //! The backend under test, and the element types that it claims.
 
+use super::Call;
+use super::hint::hint;
 use super::host::{Value, host_numbers};
+use super::show::{ShownCall, shown};
 use crate::{Backend, DataType, TensorData};
 use bb_ir::infer;
-use bb_ir::op::Primitive;
+use bb_ir::op::{Param, Primitive};
+use std::fmt::{Debug, Display};
 use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
 
-/// A backend under test; its operations are called as on the backend itself.
-#[derive(Debug, Clone, Copy)]
-pub struct Subject<'a, B> {
+/// A backend under test; its operations are called as on the backend itself, and the last call is kept, for a failure to
+/// say what was called.
+#[derive(Debug)]
+pub struct Subject<'a, B: Backend> {
     backend: &'a B,
     types: &'a [DataType],
+    last: Mutex<Option<Last<B::Tensor>>>,
+}
+
+/// A call on tensors of the backend.
+struct Last<T> {
+    op: Primitive,
+    operands: Vec<T>,
+    params: Vec<Param<'static>>,
+}
+
+impl<T> Debug for Last<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.op.fmt(f)
+    }
 }
 
 impl<'a, B: Backend> Subject<'a, B> {
     /// Names the element types that the backend supports; cases use no others.
     pub fn new(backend: &'a B, types: &'a [DataType]) -> Self {
-        Subject { backend, types }
+        Subject { backend, types, last: Mutex::new(None) }
     }
 
     /// Returns the backend.
@@ -35,6 +55,36 @@ impl<'a, B: Backend> Subject<'a, B> {
         all.filter(|&dtype| infer::accepts(op, operand, dtype) && self.supports(&[dtype])).collect()
     }
 
+    /// Keeps a call.
+    fn note(&self, op: Primitive, operands: Vec<B::Tensor>, params: Vec<Param<'static>>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
+    }
+
+    /// Writes the last call with its operands and parameters.
+    pub(super) fn last(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Last { op, operands, params }) = &*last else { return "the operation".to_owned() };
+        let operand = |x: &B::Tensor| match self.backend.to_host(x) {
+            Ok(host) => shown(&host),
+            Err(error) => format!("(`to_host` failed: {error})"),
+        };
+        ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
+    }
+
+    /// Panics with what was called and why it failed; where types are to be declared, with those.
+    #[track_caller]
+    pub(super) fn failed(&self, call: &dyn Display, error: &B::Error) -> ! {
+        let takes = |call: &Call| {
+            let tried = crate::runtime::catch(|| {
+                let results = call.run(self)?;
+                results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
+            });
+            matches!(tried, Ok(Ok(())))
+        };
+        let hint = hint(self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
+        panic!("{call} failed: {}{hint}", crate::error::causes(error))
+    }
+
     /// Brings a host tensor to the backend.
     ///
     /// # Panics
@@ -44,7 +94,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     pub fn bring(&self, x: &TensorData) -> B::Tensor {
         match self.backend.constant(x) {
             Ok(tensor) => tensor,
-            Err(error) => panic!("`constant` refused {x:?}: {error}"),
+            Err(error) => self.failed(&format_args!("constant({})", shown(x)), &error),
         }
     }
 
@@ -62,7 +112,57 @@ impl<'a, B: Backend> Subject<'a, B> {
     }
 }
 
-impl<B> Deref for Subject<'_, B> {
+/// The type of an operand, by its kind in a row.
+macro_rules! operand {
+    (Tensor) => { &B::Tensor };
+    (Optional) => { Option<&B::Tensor> };
+    (Tensors) => { &[&B::Tensor] };
+}
+
+/// The operands of a kind, as a list.
+macro_rules! listed {
+    (Tensor, $x:ident) => {
+        vec![$x.clone()]
+    };
+    (Optional, $x:ident) => {
+        $x.into_iter().cloned().collect::<Vec<_>>()
+    };
+    (Tensors, $x:ident) => {
+        $x.iter().map(|x| (*x).clone()).collect::<Vec<_>>()
+    };
+}
+
+/// The type of a result, by its kind in a row.
+macro_rules! results {
+    (Tensor) => { B::Tensor };
+    (Tensors) => { Vec<B::Tensor> };
+}
+
+macro_rules! kept {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        /// The primitives, called on the backend and kept.
+        #[allow(missing_docs, reason = "the contract documents them")]
+        impl<B: Backend> Subject<'_, B> {
+            $(
+                #[allow(clippy::missing_errors_doc, reason = "the contract documents them")]
+                pub fn $method(&self $(, $input: operand!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<results!($output), B::Error> {
+                    let operands: Vec<Vec<B::Tensor>> = vec![$( listed!($kind, $input) ),*];
+                    let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
+                    self.note(Primitive::$name, operands.concat(), params);
+                    self.backend.$method($($input,)* $($($param),+)?)
+                }
+            )*
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(kept);
+
+impl<B: Backend> Deref for Subject<'_, B> {
     type Target = B;
 
     fn deref(&self) -> &B {

@@ -1,5 +1,6 @@
 //! Every operator, in every version, on every element type: what runs it on a backend.
 
+use super::advice::Advice;
 use super::samples::Samples;
 use super::{How, how_version};
 use crate::BackendRuntime;
@@ -23,8 +24,39 @@ pub struct Row {
     /// The element types that ONNX allows and the backend serves; empty where nothing is known: where ONNX has no schema,
     /// and for operators that take maps.
     pub served: Vec<DataType>,
-    /// The element types that ONNX allows and the backend does not serve.
-    pub refused: Vec<DataType>,
+    /// The element types that ONNX allows and that were tried in vain, with the reason.
+    pub refused: Vec<Refused>,
+}
+
+/// An element type that was tried in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The element type that was asked about.
+    pub dtype: DataType,
+    /// Who refuses.
+    pub by: RefusedBy,
+    /// What it said.
+    pub reason: String,
+}
+
+/// Who refuses an element type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RefusedBy {
+    /// The backend, in this operation.
+    Backend {
+        /// The operation, as in `exp`; empty where it did not say.
+        op: String,
+    },
+    /// The operator, on every backend: what it computes has no meaning for the type.
+    Operator,
+    /// Nobody: the call that was tried has an operand of another type beside, which is what the backend refuses. With an
+    /// operand of a type that it takes, it may well serve the type asked about.
+    Probe {
+        /// The other type.
+        needs: DataType,
+    },
 }
 
 /// What runs every version of every operator on a backend.
@@ -58,14 +90,20 @@ impl Matrix {
                 };
                 for dtype in version.types? {
                     let Some(sample) = samples.of(domain, name, since, dtype) else { continue };
-                    match sample.run(on, &natives, name) {
-                        Ok(steps) if row.how != How::Unsupported => {
+                    let answer = match row.how {
+                        How::Unsupported => {
+                            Err((RefusedBy::Operator, Advice { domain, op: name, opset: since }.to_string()))
+                        }
+                        _ => sample.answer(on, name),
+                    };
+                    match answer {
+                        Ok(steps) => {
                             row.served.push(dtype);
                             if let (How::Lowered(counted @ None), Some(1..)) = (&mut row.how, steps) {
                                 *counted = steps;
                             }
                         }
-                        _ => row.refused.push(dtype),
+                        Err((by, reason)) => row.refused.push(Refused { dtype, by, reason }),
                     }
                 }
                 Some(row)

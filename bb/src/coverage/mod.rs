@@ -1,17 +1,25 @@
 //! What runs each node of a graph on a backend: known before anything runs.
 
+mod advice;
+mod ask;
+mod look;
 mod matrix;
 mod samples;
 
-pub use matrix::{Matrix, Row};
+pub(crate) use advice::{nearest, title};
+#[cfg(feature = "conformance")]
+pub(crate) use ask::names;
+pub use ask::{Answers, Refusal};
+pub(crate) use look::Part;
+pub use matrix::{Matrix, Refused, RefusedBy, Row};
 
-use crate::Module;
 use crate::ext::OpSet;
 use crate::onnx::Class;
-use crate::plan;
+use crate::{BackendRuntime, Module, plan};
+use advice::Advice;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, Primitive};
-use std::collections::HashMap;
+use std::sync::Arc;
 
 /// What runs a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +50,7 @@ impl std::fmt::Display for How {
 
 /// A node, and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeCoverage {
     /// The node's name, or its first output's where it has none.
     pub node: String,
@@ -53,6 +62,11 @@ pub struct NodeCoverage {
     pub opset: i64,
     /// What runs it.
     pub how: How,
+    /// Why it cannot run; of a node with subgraphs, what inside them cannot. Empty if it can.
+    pub missing: Vec<Missing>,
+    /// Whether the element types of all that it is lowered to are known before inputs arrive, and the backend takes them;
+    /// if not, an element type that the backend lacks shows only when the node runs.
+    pub checked: bool,
 }
 
 /// What runs each node of a graph on a backend.
@@ -63,23 +77,28 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Finds what runs each node on a backend whose families have these native operations.
+    /// Finds what runs each node on a backend, with its element types in mind.
     ///
-    /// The number of operations that a node is lowered to is known where the extents of all inputs are.
-    pub fn of(module: &Module, natives: &[(Family, OpSet)]) -> Coverage {
+    /// The backend's own answer decides which it takes: each operation that a node is lowered to is tried on one element, once
+    /// for each combination of element types. What a node is lowered to, and to how many operations, is known where what
+    /// precedes it is; extents that are not known are made up to find the element types.
+    pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
+        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
         let nodes = graph
             .nodes
             .iter()
-            .zip(hows(module, natives))
+            .zip(look(module, &part, on))
             .zip(used(graph))
             .filter(|(_, used)| *used)
-            .map(|((node, how), _)| NodeCoverage {
+            .map(|((node, Looked { how, missing, checked }), _)| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
                 opset: node.opset,
                 how,
+                missing,
+                checked,
             })
             .collect();
         Coverage { nodes }
@@ -101,25 +120,51 @@ impl Coverage {
         }
         counts
     }
+
+    /// Lists what cannot run, inside subgraphs too.
+    pub fn missing(&self) -> MissingList {
+        MissingList(self.nodes.iter().flat_map(|node| node.missing.iter().cloned()).collect())
+    }
 }
 
 impl std::fmt::Display for Coverage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [native, lowered, host, unsupported] = self.counts();
         let nodes = self.nodes.len();
-        write!(f, "{nodes} nodes: {native} native, {lowered} lowered, {host} host, {unsupported} unsupported")
+        write!(
+            f,
+            "{nodes} nodes: {native} native, {lowered} lowered, {host} host, {unsupported} unsupported"
+        )?;
+        match self.nodes.iter().filter(|node| !node.checked && node.how != How::Unsupported).count() {
+            0 => Ok(()),
+            open => write!(f, "; of {open}, not all element types are known before inputs arrive"),
+        }
     }
 }
 
-/// Finds what runs each node, used or not.
-pub(crate) fn hows(module: &Module, natives: &[(Family, OpSet)]) -> Vec<How> {
-    let counts: HashMap<usize, usize> =
-        plan::count_steps(module, natives).unwrap_or_default().into_iter().collect();
-    let nodes = module.graph().nodes.iter().enumerate();
-    nodes.map(|(at, node)| how(node, natives, counts.get(&at).copied())).collect()
+/// What was found out about a node on a backend.
+pub(crate) struct Looked {
+    pub(crate) how: How,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) checked: bool,
 }
 
-fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
+/// Finds what runs each node of a part of a graph on a backend.
+pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
+    let natives = on.capabilities().families;
+    let seen = look::look(&module.shared(), part, &**on);
+    let nodes = module.graph().nodes.iter().zip(seen);
+    nodes
+        .map(|(node, seen)| Looked {
+            how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
+            missing: seen.wrong,
+            checked: !seen.unchecked,
+        })
+        .collect()
+}
+
+/// Says how a node runs if the backend takes its element types.
+pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     if plan::is_control_flow(node) {
         return How::Lowered(count);
     }
@@ -172,9 +217,9 @@ pub(crate) fn name(graph: &Graph, node: &Node) -> String {
     if node.name.is_empty() { first } else { &node.name }.to_owned()
 }
 
-/// A node that nothing runs.
+/// A node of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
+pub struct NodeInfo {
     /// The node's name, or its first output's where it has none.
     pub node: String,
     /// The operator.
@@ -185,10 +230,10 @@ pub struct Missing {
     pub opset: i64,
 }
 
-impl Missing {
+impl NodeInfo {
     /// Describes a node.
-    pub(crate) fn of(graph: &Graph, node: &Node) -> Missing {
-        Missing {
+    pub(crate) fn of(graph: &Graph, node: &Node) -> NodeInfo {
+        NodeInfo {
             node: name(graph, node),
             op: node.op_type.clone(),
             domain: node.domain.clone(),
@@ -197,22 +242,124 @@ impl Missing {
     }
 }
 
-impl std::fmt::Display for Missing {
+impl std::fmt::Display for NodeInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let domain = if self.domain.is_empty() { "ai.onnx" } else { &self.domain };
-        write!(f, "`{}` is `{}` of `{domain}` {}", self.node, self.op, self.opset)
+        write!(f, "`{}` is `{}` of `{}` {}", self.node, self.op, advice::title(&self.domain), self.opset)
     }
 }
 
-/// Every node that nothing runs.
+/// Why a node cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// Nothing runs the operator.
+    Operator,
+    /// A component is bound to the operator, but the node is inside a subgraph, which goes to a backend as it is.
+    InSubgraph {
+        /// The node that holds the subgraph.
+        holder: String,
+    },
+    /// The backend does not take the element types of what the node is lowered to.
+    ElementTypes(Vec<Refusal>),
+    /// It fails with what is known before inputs arrive: types, extents and constants.
+    Fails {
+        /// The error and its causes.
+        reason: String,
+    },
+}
+
+/// A node that cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The node.
+    pub node: NodeInfo,
+    /// Why.
+    pub why: Why,
+}
+
+impl Missing {
+    /// Describes a node whose operator nothing runs.
+    pub(crate) fn operator(graph: &Graph, node: &Node) -> Missing {
+        Missing { node: NodeInfo::of(graph, node), why: Why::Operator }
+    }
+}
+
+impl std::fmt::Display for Missing {
+    /// The node, why it cannot run, and the cure.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NodeInfo { node, op, domain, opset } = &self.node;
+        write!(f, "{}: ", self.node)?;
+        match &self.why {
+            Why::Operator => Advice { domain, op, opset: *opset }.fmt(f),
+            Why::InSubgraph { holder } => write!(
+                f,
+                "a component is bound to it, but the node is inside `{holder}`, and a subgraph goes to a backend as it is; \
+                 bind a component to the operator of `{holder}`"
+            ),
+            Why::ElementTypes(refusals) => {
+                for (i, refusal) in refusals.iter().enumerate() {
+                    write!(f, "{}{refusal}", if i == 0 { "it needs " } else { " and " })?;
+                }
+                if let Some(first) = refusals.first() {
+                    write!(f, ", which is refused ({})", first.reason)?;
+                }
+                write!(f, "; bind the node to a backend that has the type: `.bind_node(\"{node}\", …)`")
+            }
+            Why::Fails { reason } => write!(f, "it will fail: {reason}"),
+        }
+    }
+}
+
+/// Every node that cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingList(pub Vec<Missing>);
 
+/// How many nodes a message lists; more are counted.
+const LISTED: usize = 50;
+
 impl std::fmt::Display for MissingList {
+    /// A line for each.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (i, missing) in self.0.iter().enumerate() {
-            write!(f, "{}{missing}", if i == 0 { "" } else { "; " })?;
-        }
-        Ok(())
+        lines(f, &self.0)
+    }
+}
+
+/// A node that options refuse for how it would run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// The node.
+    pub node: NodeInfo,
+    /// How it would run.
+    pub how: How,
+}
+
+impl std::fmt::Display for RefusedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.node, self.how)
+    }
+}
+
+/// Every node that options refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedList(pub Vec<RefusedNode>);
+
+impl std::fmt::Display for RefusedList {
+    /// A line for each.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        lines(f, &self.0)
+    }
+}
+
+/// Writes a line for each of a list; the only one stays on its line.
+pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list: &[T]) -> std::fmt::Result {
+    if let [only] = list {
+        return only.fmt(f);
+    }
+    for line in list.iter().take(LISTED) {
+        write!(f, "\n  {line}")?;
+    }
+    match list.len().checked_sub(LISTED) {
+        None | Some(0) => Ok(()),
+        Some(more) => write!(f, "\n  and {more} more"),
     }
 }

@@ -2,11 +2,10 @@
 //!
 //! `samples.bin` holds them, written by `tests/cases/samples.py`, which says where they come from and how they are stored.
 
-use crate::ext::OpSet;
-use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value, plan};
+use super::{How, Missing, Part, Refusal, RefusedBy, Why, look};
+use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::op::Family;
 use bb_ir::proto::{ModelProto, TensorProto, type_proto};
 use bb_ir::{Limits, opset};
 use std::collections::HashMap;
@@ -51,11 +50,18 @@ pub(super) struct Sample {
     dtype: DataType,
 }
 
+/// A call ready to run: the graph, and the operands that it is given.
+struct Ready {
+    module: Module,
+    operands: Vec<TensorData>,
+}
+
 impl Sample {
-    /// Makes the call's graph, and the operands that it is given.
-    fn checked(mut self) -> Result<(Module, Vec<TensorData>), Error> {
+    /// Makes the call's graph, and the operands that it is given. Indices that are the call's own are of the type `indices`.
+    fn ready(&self, indices: DataType) -> Result<Ready, Error> {
+        let mut model = self.model.clone();
         let mut operands = Vec::new();
-        if let Some(graph) = &mut self.model.graph {
+        if let Some(graph) = &mut model.graph {
             for input in &mut graph.input {
                 if let Some(at) = graph.initializer.iter().position(|t| t.name() == input.name()) {
                     operands.push(converted(&graph.initializer.remove(at), self.dtype)?);
@@ -65,34 +71,104 @@ impl Sample {
                     ty.elem_type = Some(self.dtype as i32);
                 }
             }
+            for own in graph.initializer.iter_mut().filter(|own| own.data_type() == DataType::I64 as i32) {
+                if indices != DataType::I64 {
+                    *own = converted(own, indices)?.to_proto(own.name());
+                }
+            }
         }
-        Ok((Module::new(check::check(&self.model, &CheckOptions::default())?.graph), operands))
+        let module = Module::new(check::check(&model, &CheckOptions::default())?.graph);
+        Ok(Ready { module, operands })
     }
 
     /// Runs the call; returns how many steps the operator is lowered to, where that is known beforehand.
     ///
     /// # Errors
     ///
-    /// Why it did not run, for instance because the backend does not take the element type in an operation that the
-    /// operator is lowered to.
-    pub(super) fn run(
-        self,
+    /// Who refuses it, and why.
+    pub(super) fn answer(
+        &self,
         on: &Arc<dyn BackendRuntime>,
-        natives: &[(Family, OpSet)],
         name: &str,
-    ) -> Result<Option<usize>, Error> {
-        let (module, operands) = self.checked()?;
-        let executable = on.clone().compile(module.clone(), &CompileOptions::default())?;
-        let given = operands.iter().map(|x| Ok(Some(crate::onnx::Item::Tensor(on.constant(x)?))));
+    ) -> Result<Option<usize>, (RefusedBy, String)> {
+        match self.tried(DataType::I64, on, name) {
+            // Where indices may be of either type, a backend may have but one of the two.
+            Err((RefusedBy::Probe { needs: DataType::I64 }, reason)) => self
+                .tried(DataType::I32, on, name)
+                .map_err(|_| (RefusedBy::Probe { needs: DataType::I64 }, reason)),
+            other => other,
+        }
+    }
+
+    fn tried(
+        &self,
+        indices: DataType,
+        on: &Arc<dyn BackendRuntime>,
+        name: &str,
+    ) -> Result<Option<usize>, (RefusedBy, String)> {
+        let invalid = |error: Error| (RefusedBy::Operator, crate::error::causes(&error));
+        let call = self.ready(indices).map_err(invalid)?;
+        let graph = call.module.graph();
+        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
+        let looked = look(&call.module, &part, on);
+        if let Err(error) = call.run(on) {
+            let missing: Vec<&Missing> = looked.iter().flat_map(|looked| &looked.missing).collect();
+            return Err(self.blame(&call, &missing, &error));
+        }
+        let nodes = graph.nodes.iter().zip(&looked).filter(|(node, _)| node.op_type == name);
+        let steps = nodes.filter_map(|(_, looked)| match looked.how {
+            How::Lowered(steps) => steps,
+            _ => None,
+        });
+        Ok(steps.max())
+    }
+
+    /// Finds who refuses a call that failed.
+    fn blame(&self, call: &Ready, missing: &[&Missing], error: &Error) -> (RefusedBy, String) {
+        let refusals: Vec<&Refusal> = missing
+            .iter()
+            .flat_map(|missing| match &missing.why {
+                Why::ElementTypes(refusals) => refusals.as_slice(),
+                _ => &[],
+            })
+            .collect();
+        let said = |refusal: &Refusal| format!("{refusal}: {}", refusal.reason);
+        if let Some(own) = refusals.iter().find(|refusal| refusal.is_of(self.dtype)) {
+            return (RefusedBy::Backend { op: own.op.to_owned() }, said(own));
+        }
+        let beside =
+            |dtype: &DataType| call.module.graph().constants.iter().any(|(_, data)| data.dtype() == *dtype);
+        for refusal in &refusals {
+            let mut types = refusal.operands.iter().chain(&refusal.params);
+            if let Some(needs) = types.find(|dtype| beside(dtype)) {
+                return (RefusedBy::Probe { needs: *needs }, said(refusal));
+            }
+        }
+        if let Some(refusal) = refusals.first() {
+            return (RefusedBy::Backend { op: refusal.op.to_owned() }, said(refusal));
+        }
+        let fails = missing.iter().find_map(|missing| match &missing.why {
+            Why::Fails { reason } => Some(reason),
+            _ => None,
+        });
+        match fails {
+            Some(reason) => (RefusedBy::Operator, reason.clone()),
+            None => (RefusedBy::Backend { op: String::new() }, crate::error::causes(error)),
+        }
+    }
+}
+
+impl Ready {
+    /// Runs the call, from the operands to the results on the host.
+    fn run(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Error> {
+        let executable = on.clone().compile(self.module.clone(), &CompileOptions::default())?;
+        let given = self.operands.iter().map(|x| Ok(Some(crate::onnx::Item::Tensor(on.constant(x)?))));
         let results = executable.run_items(&given.collect::<Result<Vec<_>, Error>>()?)?;
         for result in results {
             // A device may find out late.
             result.try_map(&mut |x: &Value| on.to_host(x))?;
         }
-        let counts = plan::count_steps(&module, natives).unwrap_or_default();
-        let nodes = module.graph().nodes.iter().enumerate().filter(|(_, node)| node.op_type == name);
-        let steps = nodes.filter_map(|(at, _)| counts.iter().find(|(node, _)| *node == at));
-        Ok(steps.map(|(_, steps)| *steps).max())
+        Ok(())
     }
 }
 

@@ -7,13 +7,17 @@ mod builder;
 mod carrier;
 mod component;
 mod cut;
+mod problem;
+mod ready;
 mod report;
+mod rule;
 mod run;
 
 pub use builder::{NodeBuilder, Source};
 pub use carrier::BackendSubgraph;
 pub use component::{Component, Ctx};
-pub use report::{By, Crossing, Placed, Placement, Uncovered, UncoveredList};
+pub use problem::{Problem, ProblemList, Uncovered};
+pub use report::{By, Crossing, Placed, Placement, Side};
 
 use crate::{Backends, Error, Module, Value};
 use run::Program;

@@ -1,6 +1,7 @@
-//! What runs each node of a model, and what crosses between backends; known before anything runs.
+//! What runs each node of a model, and what crosses between backends and components; known before anything runs.
 
-use crate::coverage::{How, Missing};
+use crate::coverage::{How, NodeInfo};
+use std::fmt;
 
 /// What runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,23 +23,48 @@ pub enum By {
 #[non_exhaustive]
 pub struct Placed {
     /// The node.
-    pub node: Missing,
+    pub node: NodeInfo,
     /// What runs it.
     pub by: By,
+    /// Whether the backend is known to take all element types that the node needs; some are known only when inputs arrive.
+    /// A component answers for its own.
+    pub checked: bool,
 }
 
-/// A value that is made on one backend and read on another, by way of the host.
+/// Who makes or reads a value.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Side {
+    /// The backend of this name.
+    Backend(String),
+    /// The component that runs the node of this name.
+    Component(String),
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Side::Backend(name) => write!(f, "`{name}`"),
+            Side::Component(node) => write!(f, "the component at `{node}`"),
+        }
+    }
+}
+
+/// A value that one makes and another reads.
+///
+/// Between backends it goes by way of the host. A component is given it where it is, and what a component makes is moved if
+/// the backend that reads it is another than the one the component chose, which nobody knows beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Crossing {
     /// The value's name.
     pub value: String,
-    /// The backend that makes it.
-    pub from: String,
-    /// The backend that reads it.
-    pub to: String,
+    /// Who makes it.
+    pub from: Side,
+    /// Who reads it.
+    pub to: Side,
 }
 
-/// What runs each node of a model, and what crosses between backends.
+/// What runs each node of a model, and what crosses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
@@ -48,30 +74,4 @@ pub struct Placement {
     pub crossings: Vec<Crossing>,
     /// The number of parts into which the model is cut.
     pub parts: usize,
-}
-
-/// A node that nothing runs, and the backend that was asked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Uncovered {
-    /// The name under which the model is bound.
-    pub model: String,
-    /// The node.
-    pub node: Missing,
-    /// The backend.
-    pub backend: String,
-}
-
-/// The nodes that nothing runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct UncoveredList(pub Vec<Uncovered>);
-
-impl std::fmt::Display for UncoveredList {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (i, Uncovered { model, node, backend }) in self.0.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "; " };
-            write!(f, "{separator}in `{model}`, {node}, asked of `{backend}`")?;
-        }
-        Ok(())
-    }
 }

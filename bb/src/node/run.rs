@@ -150,7 +150,7 @@ impl Program {
         let graph = self.graph();
         let Some(node) = graph.nodes.get(at) else { return Ok(Named::new()) };
         let failed = |source| Error::Node {
-            node: crate::coverage::Missing::of(graph, node).node,
+            node: crate::coverage::name(graph, node),
             op: node.op_type.clone(),
             source,
         };

@@ -10,6 +10,7 @@ use super::{
     training,
 };
 use crate::ext::Ops;
+use bb_ir::opset::{Presence, presence};
 
 /// What an operator's function is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,6 +85,10 @@ pub fn lookup<B: Ops + ?Sized>(
     let end = OPERATORS.partition_point(|o| (o.domain, o.name, o.since) <= (domain, op_type, opset));
     let index = end.checked_sub(1)?;
     let operator = OPERATORS.get(index).filter(|o| o.domain == domain && o.name == op_type)?;
+    // ONNX may have taken it away since.
+    if matches!(presence(domain, op_type, opset), Presence::Gone { .. }) {
+        return None;
+    }
     Some((operator, function::<B>(index)?))
 }
 

@@ -15,6 +15,7 @@ mod origin;
 mod print;
 mod profile;
 mod program;
+mod refuse;
 mod repetition;
 mod resolve;
 mod run;
@@ -24,8 +25,10 @@ mod unroll;
 mod watch;
 mod whole;
 
+pub(crate) use end::End;
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
+pub(crate) use lir::Plan;
 pub use module::{CompileOptions, Module};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub(crate) use program::compile;
@@ -33,7 +36,9 @@ pub use program::compile_whole_graph;
 pub(crate) use program::compile_with;
 #[cfg(feature = "conformance")]
 pub(crate) use repetition::Repetition;
+pub(crate) use resolve::Code;
 #[cfg(feature = "conformance")]
-pub(crate) use resolve::{Code, control_flow};
-pub(crate) use resolve::{is_control_flow, missing_of};
-pub(crate) use stage::count_steps;
+pub(crate) use resolve::control_flow;
+pub(crate) use resolve::{Resolved, is_control_flow};
+pub(crate) use splice::subgraphs;
+pub(crate) use stage::{Arriving, Outcome, Settings, StageTrace, Start, Stop, Structure, trace};

@@ -107,6 +107,10 @@ pub struct CompileOptions {
     pub value_bytes: usize,
     /// [`Limits::rounds`](bb_ir::Limits::rounds).
     pub rounds: usize,
+    /// Whether to refuse a graph with nodes that run on the host, as [`Coverage`](crate::coverage::Coverage) counts them.
+    pub refuse_host: bool,
+    /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
+    pub refuse_lowered: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -165,10 +169,20 @@ impl CompileOptions {
     /// Tells whether one backend makes the same of a graph with these options as with others.
     pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
         // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
-        let CompileOptions { value_bytes, rounds, identity, caller, families: _ } = self;
+        let CompileOptions {
+            value_bytes,
+            rounds,
+            refuse_host,
+            refuse_lowered,
+            identity,
+            caller,
+            families: _,
+        } = self;
         *identity == other.identity
             && *value_bytes == other.value_bytes
             && *rounds == other.rounds
+            && *refuse_host == other.refuse_host
+            && *refuse_lowered == other.refuse_lowered
             && *caller == other.caller
     }
 
@@ -190,6 +204,14 @@ impl std::fmt::Debug for CompileOptions {
 impl Default for CompileOptions {
     fn default() -> Self {
         let bb_ir::Limits { value_bytes, rounds, .. } = bb_ir::Limits::default();
-        CompileOptions { value_bytes, rounds, identity: None, caller: None, families: None }
+        CompileOptions {
+            value_bytes,
+            rounds,
+            refuse_host: false,
+            refuse_lowered: false,
+            identity: None,
+            caller: None,
+            families: None,
+        }
     }
 }

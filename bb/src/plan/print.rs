@@ -152,8 +152,11 @@ impl Module {
         let given = |i: usize| arriving.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(arriving.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings =
-            Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
+        let settings = Settings {
+            natives: natives.to_vec(),
+            value_bytes: bb_ir::Limits::default().value_bytes,
+            explores: false,
+        };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &None, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
             Outcome::Needs(wanted) => {

@@ -8,6 +8,7 @@ use super::constants::{Natives, NoNatives, Pool, fold};
 use super::end::{Between, End, What};
 use super::failure::{Failure, in_node};
 use super::interpreter::Prepared;
+use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, Wanted, trace};
 use super::watch::Watch;
@@ -147,7 +148,8 @@ impl<T> Stage<T> {
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] with every node that nothing runs.
+/// [`Error::Unsupported`] with every node that nothing runs, [`Error::Refused`] with every node whose way of running the
+/// options refuse.
 pub(crate) fn compile<B: Backend + ?Sized + 'static>(
     _on: &B,
     module: Module,
@@ -194,10 +196,11 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.shared())?);
+    refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
         pool: Mutex::new(Pool::default()),
-        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
+        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes, explores: false },
         natives,
         first: Stage::new(resolved.clone(), start, Vec::new()),
         rounds: options.rounds,

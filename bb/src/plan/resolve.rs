@@ -1,6 +1,5 @@
 //! What each node of a graph does, looked up once.
 
-use super::splice::subgraphs;
 use crate::Error;
 use crate::coverage::{Missing, MissingList};
 use crate::onnx::{Body, Function, HostFunction, ItemFunction};
@@ -13,6 +12,8 @@ use std::sync::Arc;
 pub(crate) enum Code {
     /// Nothing that anybody reads.
     Unused,
+    /// What nothing runs; only where a graph is looked at, not in one that is planned.
+    Missing,
     /// Calls an ONNX function.
     Call(Function<Tracer>),
     /// Calls an ONNX function on structures.
@@ -55,6 +56,7 @@ impl Code {
 
 /// Returns what a node of the plan's own does.
 pub(crate) fn control_flow(node: &Node) -> Option<Code> {
+    bb_ir::opset::since("", &node.op_type, node.opset)?;
     match (node.domain.as_str(), node.op_type.as_str(), node.opset) {
         ("", "If", _) => Some(Code::If),
         ("", "Loop", _) => Some(Code::Repeat(Repeat::Loop)),
@@ -68,18 +70,6 @@ pub(crate) fn control_flow(node: &Node) -> Option<Code> {
 /// Tells whether a node is taken apart by the plan rather than served by a function.
 pub(crate) fn is_control_flow(node: &Node) -> bool {
     control_flow(node).is_some()
-}
-
-/// Lists what nothing runs of a node: itself, or nodes of its subgraphs.
-pub(crate) fn missing_of(graph: &Graph, node: &Node) -> Vec<Missing> {
-    let mut missing = Vec::new();
-    if Code::of(node).is_none() {
-        missing.push(Missing::of(graph, node));
-    }
-    for inner in subgraphs(node) {
-        missing.extend(inner.nodes.iter().flat_map(|node| missing_of(inner, node)));
-    }
-    missing
 }
 
 /// A graph with what planning looks up once: its nodes' functions and which of them matter.
@@ -114,41 +104,53 @@ impl Resolved {
     ///
     /// [`Error::Unsupported`] with every node for which there is none.
     pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
+        let mut missing = Vec::new();
+        let outputs = graph.outputs.clone();
+        let resolved = Resolved::part(graph, &outputs, &|_| true, &mut missing);
+        if missing.is_empty() {
+            return Ok(resolved);
+        }
+        let missing = missing.into_iter().map(|(_, missing)| missing).collect();
+        Err(Error::Unsupported { missing: MissingList(missing) })
+    }
+
+    /// Finds the function of each node of a part of a graph, of which `outputs` are read. Nodes that nothing runs are
+    /// [`Code::Missing`], and go to `missing` with the node of the graph that they are, or in which they are.
+    pub(crate) fn part(
+        graph: Arc<Graph>,
+        outputs: &[ValueId],
+        is_part: &dyn Fn(usize) -> bool,
+        missing: &mut Vec<(usize, Missing)>,
+    ) -> Resolved {
         let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
-        for &output in &graph.outputs {
+        for &output in outputs {
             set(&mut last_reader, output, Some(usize::MAX));
         }
         let mut code = vec![Code::Unused; graph.nodes.len()];
-        let mut missing = Vec::new();
         for ((at, node), code) in graph.nodes.iter().enumerate().zip(&mut code).rev() {
-            if !node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some()) {
+            let read = node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some());
+            if !read || !is_part(at) {
                 continue;
             }
-            match Code::of(node) {
-                Some(found) => *code = found,
-                None => missing.push(Missing::of(&graph, node)),
-            }
-            subgraphs(node).for_each(|inner| {
-                missing.extend(inner.nodes.iter().flat_map(|node| missing_of(inner, node)));
-            });
+            *code = Code::of(node).unwrap_or(Code::Missing);
             for input in node.reads() {
                 if get(&last_reader, input).is_none() {
                     set(&mut last_reader, input, Some(at));
                 }
             }
         }
-        if !missing.is_empty() {
-            missing.reverse();
-            return Err(Error::Unsupported { missing: MissingList(missing) });
-        }
         let mut inner = Vec::new();
-        for (at, node) in graph.nodes.iter().enumerate() {
-            if !matches!(code.get(at), Some(Code::If | Code::Repeat(_))) {
-                continue;
+        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&code) {
+            match code {
+                Code::Missing => missing.push((at, Missing::operator(&graph, node))),
+                Code::If | Code::Repeat(_) => {}
+                _ => continue,
             }
             for (name, attribute) in node.attributes.iter() {
                 if let Attribute::Graph(body) = attribute {
-                    inner.push(Inner::new(at, name, body)?);
+                    let mut within = Vec::new();
+                    inner.push(Inner::new(at, name, body, &mut within));
+                    missing.extend(within.into_iter().map(|(_, missing)| (at, missing)));
                 }
             }
         }
@@ -156,7 +158,7 @@ impl Resolved {
         for (index, (value, _)) in graph.constants.iter().enumerate() {
             set(&mut weights, *value, Some(index as u32));
         }
-        Ok(Resolved { graph, code, weights, last_reader, inner })
+        Resolved { graph, code, weights, last_reader, inner }
     }
 
     /// Returns the position in `graph.constants` of a value that is constant.
@@ -167,6 +169,11 @@ impl Resolved {
     /// Tells whether a node at `from` or after it, or the caller, reads a value.
     pub(crate) fn is_read_from(&self, value: ValueId, from: usize) -> bool {
         get(&self.last_reader, value).is_some_and(|last| last >= from)
+    }
+
+    /// Iterates over the subgraphs of control flow.
+    pub(crate) fn subgraphs(&self) -> impl Iterator<Item = &Resolved> {
+        self.inner.iter().map(|inner| &*inner.resolved)
     }
 
     /// Returns a subgraph of a node.
@@ -186,13 +193,14 @@ impl Resolved {
 }
 
 impl Inner {
-    fn new(node: usize, attribute: &str, body: &Graph) -> Result<Inner, Error> {
+    fn new(node: usize, attribute: &str, body: &Graph, missing: &mut Vec<(usize, Missing)>) -> Inner {
         let mut graph = body.clone();
         let captures = std::mem::take(&mut graph.captures);
         graph.inputs.extend(captures.iter().map(|(_, inner)| *inner));
-        let resolved = Arc::new(Resolved::new(Arc::new(graph))?);
+        let outputs = graph.outputs.clone();
+        let resolved = Arc::new(Resolved::part(Arc::new(graph), &outputs, &|_| true, missing));
         let captures = captures.into_iter().map(|(outer, _)| outer).collect();
-        Ok(Inner { node, attribute: attribute.to_owned(), resolved, captures })
+        Inner { node, attribute: attribute.to_owned(), resolved, captures }
     }
 }
 

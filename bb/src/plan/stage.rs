@@ -16,7 +16,7 @@ use crate::Error;
 use crate::ext::OpSet;
 use crate::onnx::Item;
 use crate::trace::{Recorded, Tracer, ValueNo};
-use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
+use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
 use std::cell::RefCell;
@@ -65,6 +65,21 @@ pub(crate) struct StageTrace {
     pub(crate) origins: Origins,
     /// What follows.
     pub(crate) end: End,
+    /// Of a trace that explores: why it stopped before a node.
+    pub(crate) stop: Option<Stop>,
+    /// Of a trace that explores to the end: the values that [`outputs`](Self::outputs) are.
+    pub(crate) returned: Vec<ValueId>,
+}
+
+/// Why a trace that explores stopped before a node.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It needs a value that only running gives, or runs between stages.
+    Cut,
+    /// It goes on with this branch, in which something runs between stages.
+    Branch(&'static str),
+    /// It fails.
+    Failed(Error),
 }
 
 impl StageTrace {
@@ -117,6 +132,9 @@ pub(crate) struct Wanted {
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
+    /// Whether to look at nodes before inputs arrive rather than to plan: nothing is spliced or specialised, and a node that
+    /// cannot be traced ends the stage, whatever the reason.
+    pub(crate) explores: bool,
 }
 
 /// Traces from `start` as far as values allow.
@@ -130,6 +148,7 @@ pub(crate) fn trace(
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
     let inner: RefCell<Inlined> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner);
+    tracing.splices = !settings.explores;
     let mut arrived = Vec::with_capacity(arriving.len());
     for (index, from) in arriving.iter().enumerate() {
         arrived.push(tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone()));
@@ -152,6 +171,7 @@ pub(crate) fn trace(
     }
     let mut nodes = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
+    let mut stop = None;
     let mut at = start.node;
     while let Some(&code) = tracing.resolved.code.get(at) {
         if matches!(code, Code::Unused) {
@@ -165,6 +185,12 @@ pub(crate) fn trace(
                 tracer.take_wanted();
                 at += 1;
                 continue;
+            }
+            Ok(Ran::Branch(name)) if settings.explores => stop = Some(Stop::Branch(name)),
+            Ok(Ran::Host(_) | Ran::Repeat(_)) if settings.explores => stop = Some(Stop::Cut),
+            Err(error) if settings.explores => {
+                let wants = tracer.take_wanted().is_some();
+                stop = Some(if wants { Stop::Cut } else { Stop::Failed(error) });
             }
             Ok(Ran::Branch(name)) => {
                 // The branch's first node stands where the `If` stood.
@@ -198,7 +224,20 @@ pub(crate) fn trace(
     }
     let consulted = tracer.consulted();
     let mut outputs = Outputs::default();
+    let mut returned = Vec::new();
+    if stop.is_some() {
+        cut = Some(Cut::Read(ValueNo::MAX));
+    }
     let end = match cut {
+        None if settings.explores => {
+            for (value, item) in
+                tracing.values().filter(|(v, _)| tracing.resolved.is_read_from(*v, usize::MAX))
+            {
+                returned.push(value);
+                outputs.push(item);
+            }
+            End::Done
+        }
         None => {
             for output in tracing.resolved.graph.outputs.clone() {
                 outputs.push(&tracing.value(output)?);
@@ -219,6 +258,8 @@ pub(crate) fn trace(
         inner_weights: inner.weights,
         origins: Origins { nodes, inner: inner.nodes },
         end,
+        stop,
+        returned,
     })))
 }
 
@@ -239,36 +280,4 @@ fn missing_branch(graph: &Graph, at: usize, name: &str) -> Error {
     let problem = "is missing".to_owned();
     let error = Error::Operator { op: "If".to_owned(), what: format!("attribute `{name}`"), problem };
     in_node(graph, at, error)
-}
-
-/// Counts the steps that each node is lowered to, where the extents of all inputs are known; `None` where they
-/// are not, or where tracing needs values.
-pub(crate) fn count_steps(
-    module: &crate::Module,
-    natives: &[(Family, OpSet)],
-) -> Option<Vec<(usize, usize)>> {
-    let graph = module.graph();
-    let arriving: Option<Vec<Arriving>> = graph
-        .inputs
-        .iter()
-        .map(|value| match graph.values.get(value.index()).map(|v| &v.ty) {
-            Some(ValueType::Tensor { dtype, shape: Some(dims) }) => {
-                let shape = dims
-                    .iter()
-                    .map(|d| if let Dim::Known(n) = d { Some(*n) } else { None })
-                    .collect::<Option<_>>()?;
-                Some(Arriving { dtype: *dtype, shape, varies: false, known: None })
-            }
-            _ => None,
-        })
-        .collect();
-    let start = Start { live: graph.inputs.clone(), ..Start::default() };
-    let settings = Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
-    let resolved = Arc::new(Resolved::new(module.shared()).ok()?);
-    let Outcome::Done(traced) = trace(&resolved, &start, &arriving?, &None, &settings).ok()? else {
-        return None;
-    };
-    let nodes = &traced.origins.nodes;
-    let ends = nodes.iter().skip(1).map(|(step, _)| *step).chain([traced.recorded.steps.len() as u32]);
-    Some(nodes.iter().zip(ends).map(|((from, node), to)| (*node as usize, (to - from) as usize)).collect())
 }

@@ -34,6 +34,8 @@ pub(super) struct Tracing<'t> {
     depth: u32,
     /// The attribute of the innermost of them that is this graph.
     attribute: &'static str,
+    /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
+    pub(super) splices: bool,
 }
 
 /// What subgraphs that are traced in their nodes' places leave to the stage.
@@ -64,7 +66,7 @@ impl<'t> Tracing<'t> {
         inner: &'t RefCell<Inlined>,
     ) -> Tracing<'t> {
         let env = vec![None; resolved.graph.values.len()];
-        Tracing { tracer, resolved, env, inner, depth: 0, attribute: "" }
+        Tracing { tracer, resolved, env, inner, depth: 0, attribute: "", splices: true }
     }
 
     /// Notes that the next steps come from a node.
@@ -136,6 +138,13 @@ impl<'t> Tracing<'t> {
         }
         let results = match code {
             Code::Unused => return Ok(Ran::Results),
+            Code::Missing => {
+                return Err(Error::UnsupportedOperator {
+                    op: node.op_type.clone(),
+                    domain: node.domain.clone(),
+                    opset: node.opset,
+                });
+            }
             Code::Call(function) => {
                 let tensors = tensors(node, operands)?;
                 let results = function(self.tracer, &Call::new(node, &tensors))?;
@@ -163,7 +172,7 @@ impl<'t> Tracing<'t> {
             }
             Code::If => {
                 let name = self.branch(&operands)?;
-                if self.depth == 0 {
+                if self.depth == 0 && self.splices {
                     return Ok(Ran::Branch(name));
                 }
                 match self.inline(at, name, resolved.inner(at, name)?, Vec::new())? {

@@ -1,6 +1,7 @@
 //! What the engine sees of a backend: every call without the backend's type.
 
 use super::{Capabilities, Owner, Status, Value};
+use crate::coverage::Answers;
 use crate::onnx::Item;
 use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, Profile};
 use bb_ir::TensorData;
@@ -95,6 +96,21 @@ pub trait BackendRuntime: Any + Send + Sync {
 
     /// Returns what the backend declared that it can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// Tries a call on host elements and takes its results to the host; no counter knows of it.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own, or what it panicked with.
+    fn try_call(
+        &self,
+        op: &'static OpSpec,
+        operands: &[Option<TensorData>],
+        params: &[Param<'_>],
+    ) -> Result<(), Error>;
+
+    /// Returns what the backend answered to calls that were tried.
+    fn answers(&self) -> &Answers;
 
     /// Returns counters and state.
     fn status(&self) -> Status;

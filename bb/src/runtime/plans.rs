@@ -35,20 +35,23 @@ impl<B: Backend> Plans<B> {
         if options.identity.is_none() {
             return compile();
         }
-        let known = self.take(options);
-        let plan = match known {
-            Some(plan) => plan,
-            None => compile()?,
-        };
+        if let Some(plan) = self.known(options) {
+            return Ok(plan);
+        }
+        let plan = compile()?;
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         plans.push_front((options.clone(), plan.clone()));
         plans.truncate(KEPT);
         Ok(plan)
     }
 
-    fn take(&self, options: &CompileOptions) -> Option<Arc<dyn Executable<B>>> {
+    /// Returns what is kept for these options, which then was used last.
+    fn known(&self, options: &CompileOptions) -> Option<Arc<dyn Executable<B>>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options))?;
-        plans.remove(at).map(|(_, plan)| plan)
+        let kept = plans.remove(at)?;
+        let plan = kept.1.clone();
+        plans.push_front(kept);
+        Some(plan)
     }
 }

@@ -8,6 +8,7 @@ use super::{
 };
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans};
+use crate::coverage::Answers;
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::Item;
 use crate::{
@@ -30,6 +31,7 @@ pub struct Runtime<B: Backend + 'static> {
     version: &'static str,
     path: &'static str,
     families: &'static [FamilyTable<B>],
+    answers: Answers,
 }
 
 /// What a backend answers.
@@ -98,6 +100,7 @@ impl<B: Backend + 'static> Runtime<B> {
             version,
             path,
             families,
+            answers: Answers::default(),
         })
     }
 
@@ -342,6 +345,34 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities { families: self.families.iter().map(|t| (t.family(), t.native())).collect() }
+    }
+
+    fn try_call(
+        &self,
+        op: &'static OpSpec,
+        operands: &[Option<TensorData>],
+        params: &[Param<'_>],
+    ) -> Result<(), Error> {
+        let called = bridge::catch(|| {
+            let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.backend.constant(x)).transpose();
+            let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
+            let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
+            let results = self.call(op, &operands, params)?;
+            // A device may find out late.
+            results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
+        });
+        match called {
+            Ok(answer) => answer.map_err(|source: B::Error| Error::Kernel {
+                backend: self.name,
+                op: op.method,
+                source: Box::new(source),
+            }),
+            Err(message) => Err(Error::Panicked { backend: self.name, op: op.method, message }),
+        }
+    }
+
+    fn answers(&self) -> &Answers {
+        &self.answers
     }
 
     fn status(&self) -> Status {

@@ -1,6 +1,7 @@
 //! `bb coverage`, and the README's table, which is its output.
 
-use crate::process::bb;
+use crate::process::{bb, folder, write};
+use bb_tests::model::{model, node};
 use std::collections::HashMap;
 
 #[test]
@@ -23,6 +24,30 @@ fn every_version_of_every_operator_is_listed() {
     assert_eq!(listed[&("", "NonZero", 13)]["runs"], "host");
     let types = |name: &str, since| listed[&("", name, since)]["types"].as_array().unwrap().len();
     assert_eq!((types("Sqrt", 6), types("Sqrt", 13), types("Add", 14)), (3, 4, 12));
+    // Sums of strings have no meaning on any backend.
+    let refused = listed[&("", "Col2Im", 18)]["refused"].as_array().unwrap();
+    let strings = refused.iter().find(|refused| refused["type"] == "string").unwrap();
+    assert_eq!(strings["by"], "operator");
+    assert!(strings["reason"].as_str().unwrap().contains("string"), "{strings}");
+}
+
+#[test]
+fn an_unknown_operator_says_what_was_meant_and_how_to_bind_it() {
+    let folder = folder("unknown-operator");
+    let nodes = vec![node("Rellu", &["x"], &["a"]), node("Upsample", &["a"], &["y"])];
+    let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
+    for command in [&["run", &path, "--random", "1"][..], &["inspect", &path]] {
+        let ended = bb(command);
+        assert_eq!(ended.code(), 1);
+        let text = format!("{}{}", ended.out, ended.err);
+        for part in [
+            "`Rellu_a` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest name is `Relu`; bind a component \
+             to it: `.component(\"ai.onnx\", \"Rellu\", …)`",
+            "`Upsample_y` is `Upsample` of `ai.onnx` 23: `ai.onnx` took it away with opset 10; ",
+        ] {
+            assert!(text.contains(part), "{command:?}: {text}");
+        }
+    }
 }
 
 /// To renew it: `cargo run -p bb-cli -- coverage --backend cpu --markdown`, between the markers.

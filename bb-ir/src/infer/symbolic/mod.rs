@@ -26,6 +26,7 @@ pub use operators::has_rule;
 use crate::check::{merge, weight};
 use crate::graph::{Dim, Formula, Graph, Node, ValueId, ValueType};
 use crate::limits::Meter;
+use crate::opset::{Lookup, lookup};
 use crate::{Error, Limits, element_count};
 use contents::Contents;
 use control::Body;
@@ -71,17 +72,20 @@ struct Work<'m, 'l> {
     follow: usize,
     /// Whether what is found is written into the graphs; not while a loop's types are searched for.
     keep: bool,
+    /// Nodes that cannot run.
+    problems: &'m mut Vec<Error>,
 }
 
-/// Fills in the types of a checked graph's values.
+/// Fills in the types of a checked graph's values. Nodes that cannot run on operands of the types known go to `problems`.
 ///
 /// # Errors
 ///
-/// [`Error::Node`] if a node cannot run on operands of the types known; [`Error::Type`] if a declared
+/// [`Error::Type`] if a declared
 /// element type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
 /// to take more bytes than one tensor may.
-pub(crate) fn graph(graph: &mut Graph, limits: &Limits) -> Result<(), Error> {
-    let mut work = Work { meter: &mut Meter::new(limits), again: 500_000, follow: 2_000_000, keep: true };
+pub(crate) fn graph(graph: &mut Graph, limits: &Limits, problems: &mut Vec<Error>) -> Result<(), Error> {
+    let mut work =
+        Work { meter: &mut Meter::new(limits), again: 500_000, follow: 2_000_000, keep: true, problems };
     let mut facts = Facts {
         types: graph.values.iter().map(|v| v.ty.clone()).collect(),
         contents: HashMap::new(),
@@ -114,6 +118,10 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         if !work.keep {
             work.again = work.again.saturating_sub(1);
         }
+        if lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
+            // A user's own operator, of which nothing is known but what the model declares.
+            continue;
+        }
         let body = control::results(node, facts, work)?;
         let results = match body {
             Some(body) => Ok(body),
@@ -126,7 +134,10 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         let mut found = match results {
             Ok(found) => found,
             Err(_) if !outermost => continue,
-            Err(source) => return Err(at_node(node, at, source)),
+            Err(source) => {
+                work.problems.push(at_node(node, at, source));
+                continue;
+            }
         };
         for (output, ty) in node.outputs.iter().zip(found.types) {
             let Some(id) = output else { continue };

@@ -6,6 +6,8 @@
 use super::guard::{Guard, needed};
 use super::report::{Case, Outcome, Report};
 use super::{Contents, Failure, find, run};
+use crate::conformance::Call;
+use crate::conformance::hint::hint;
 use crate::{Backend, BackendRuntime, DataType, Declared, Runtime};
 use std::any::Any;
 use std::error::Error;
@@ -81,12 +83,24 @@ impl Suite {
         assert!(!report.cases.is_empty(), "no case has {:?} in its path", self.only);
         assert!(
             failures.is_empty(),
-            "{} of {} cases failed on `{}`:\n{}",
+            "{} of {} cases failed on `{}`:\n{}{}",
             failures.len(),
             report.cases.len(),
             self.on.name(),
-            failures.join("\n")
+            failures.join("\n"),
+            self.hint().map_or_else(String::new, |hint| format!("\n{hint}"))
         );
+    }
+
+    /// Says which element types to declare, where none are and the backend lacks some.
+    pub fn hint(&self) -> Option<String> {
+        if self.guarded.is_some() {
+            return None;
+        }
+        hint(DataType::ALL, |call: &Call| {
+            let operands: Vec<_> = call.inputs.iter().cloned().map(Some).collect();
+            self.on.try_call(call.op.spec(), &operands, &call.params).is_ok()
+        })
     }
 
     /// Runs the cases of the crate `bb-onnx-cases`.

@@ -25,7 +25,7 @@ fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
 
 /// Makes a valid call of `op` whose main operands have the element type and the shape; the shape's last
 /// extent serves where an axis is needed.
-pub(super) fn call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
+pub(in crate::conformance) fn call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
     use Primitive as P;
     let x = || operand(dtype, shape);
     let rank = shape.len();

@@ -1,6 +1,7 @@
 //! Operands of every kind: of rank 0, without elements, views, shared, erased.
 
 use super::calls::call;
+use crate::conformance::show::shown;
 use crate::conformance::{Call, Subject, elements, rearranged, sample};
 use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::op::Primitive;
@@ -56,18 +57,14 @@ pub fn views_as_operands<B: Backend>(on: &Subject<'_, B>) {
         let want = call.expect(on);
         for view in [transposed, cut, split_off, backwards] {
             let inputs: Vec<B::Tensor> = call.inputs.iter().map(|x| view(on, x)).collect();
-            let outputs =
-                call.run_on(on, &inputs).unwrap_or_else(|error| panic!("{call:?} failed on a view: {error}"));
+            let outputs = call
+                .run_on(on, &inputs)
+                .unwrap_or_else(|error| panic!("{call} failed on a view: {}", crate::error::causes(&error)));
             for (got, want) in call.fetch(on, outputs).iter().zip(&want) {
-                assert!(
-                    near(got, want),
-                    "{call:?} on a view gives {:?}, expected {:?}",
-                    elements(got),
-                    elements(want)
-                );
+                assert!(near(got, want), "{call} on a view gives {}, expected {}", shown(got), shown(want));
             }
             for (input, before) in inputs.iter().zip(&call.inputs) {
-                assert_eq!(elements(&on.fetch(input)), elements(before), "{call:?} changed its operand");
+                assert_eq!(elements(&on.fetch(input)), elements(before), "{call} changed its operand");
             }
         }
     }
@@ -159,7 +156,7 @@ pub fn threads<B: Backend>(on: &Subject<'_, B>) {
         for _ in 0..4 {
             scope.spawn(|| {
                 for (call, want) in calls.iter().zip(&want) {
-                    assert_eq!(&call.expect(on), want, "{call:?} on several threads");
+                    assert_eq!(&call.expect(on), want, "{call} on several threads");
                 }
             });
         }

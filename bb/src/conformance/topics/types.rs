@@ -1,14 +1,14 @@
 //! Which element types each primitive takes.
 
 use super::calls::call;
-use crate::conformance::{Subject, assert_refused};
-use crate::{Backend, DataType};
+use crate::conformance::{Call, Subject, assert_unsupported, sample};
+use crate::{Backend, DataType, RoundMode, TensorData};
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
 /// Every primitive takes every element type that ONNX allows and the backend claims, gives a result of the
-/// right type, and refuses all others: what ONNX does not allow with any error, what the backend does not
-/// claim with one that names operation and element type.
+/// right type, and refuses all others with an error that names operation and element type: what ONNX does not allow, and
+/// what the backend does not claim, whether it is an operand's, a result's or what a cast is to give.
 ///
 /// # Panics
 ///
@@ -20,35 +20,40 @@ pub fn element_types<B: Backend>(on: &Subject<'_, B>) {
             let call = call(op, dtype, &[2, 2]);
             if !infer::accepts(op, main, dtype) || call.inferred().is_err() {
                 if on.supports(&[dtype]) {
-                    assert_refused(call.run(on), (op, dtype));
+                    assert_unsupported(call.run(on), op, &[dtype]);
                 }
             } else if on.supports(&call.types()) {
                 call.expect(on);
             } else {
-                unclaimed(on, op, call.run(on).err(), &call.types());
+                unclaimed(on, &call);
             }
+        }
+    }
+    let (claimed, others): (Vec<DataType>, Vec<DataType>) =
+        DataType::ALL.iter().partition(|t| on.supports(&[**t]));
+    for &from in &claimed {
+        let x = on.bring(&sample(from, &[2]));
+        for &to in &others {
+            assert_unsupported(on.cast(&x, to, true, RoundMode::Up), Primitive::Cast, &[to]);
         }
     }
 }
 
-/// Checks the error for a type that the backend does not claim: the chain of causes names the operation
-/// that met it and a type that is not claimed.
+/// Checks the error for types that the backend does not claim: it names the operation that met one, which may be `constant`
+/// where it is an operand's.
 #[track_caller]
-fn unclaimed<B: Backend>(on: &Subject<'_, B>, op: Primitive, error: Option<B::Error>, types: &[DataType]) {
-    let Some(error) = error else {
-        panic!("{op:?} on {types:?} succeeded, though not all of the types are claimed");
-    };
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
+fn unclaimed<B: Backend>(on: &Subject<'_, B>, call: &Call) {
+    let others: Vec<DataType> = call.types().into_iter().filter(|dtype| !on.supports(&[*dtype])).collect();
+    let operand = call
+        .inputs
+        .iter()
+        .map(TensorData::dtype)
+        .zip(&call.inputs)
+        .find(|(dtype, _)| !on.supports(&[*dtype]));
+    if let Some((dtype, x)) = operand
+        && let Err(error) = on.backend().constant(x)
+    {
+        return assert_unsupported(Err::<(), _>(error), Primitive::Constant, &[dtype]);
     }
-    let operation = [op.spec().method, "constant"].iter().any(|method| text.contains(method));
-    let named =
-        types.iter().filter(|dtype| !on.supports(&[**dtype])).any(|dtype| text.contains(dtype.name()));
-    assert!(
-        operation && named,
-        "the error of {op:?} on {types:?} names no operation and unclaimed type: {text}"
-    );
+    assert_unsupported(call.run(on), call.op, &others);
 }

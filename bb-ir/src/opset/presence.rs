@@ -1,0 +1,87 @@
+//! Tells whether ONNX has an operator, and names those it has.
+
+use super::signature::{Lookup, lookup};
+use super::versions::{DOMAINS, versions_of};
+
+/// Whether ONNX has an operator in a version of its domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Presence {
+    /// It has.
+    There,
+    /// A later opset brings it.
+    NotYet {
+        /// That opset.
+        since: i64,
+    },
+    /// An opset took it away.
+    Gone {
+        /// That opset.
+        since: i64,
+    },
+    /// No opset has it.
+    Never,
+    /// The domain is not ONNX's.
+    Foreign,
+}
+
+/// Tells whether ONNX has an operator in a version of its domain.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::opset::{Presence, presence};
+/// assert_eq!(presence("", "Gelu", 17), Presence::NotYet { since: 20 });
+/// assert_eq!(presence("", "Upsample", 13), Presence::Gone { since: 10 });
+/// assert_eq!(presence("", "Rellu", 13), Presence::Never);
+/// ```
+pub fn presence(domain: &str, name: &str, opset: i64) -> Presence {
+    match lookup(domain, name, opset) {
+        Lookup::Foreign => return Presence::Foreign,
+        Lookup::Found(_) => return Presence::There,
+        Lookup::Missing => {}
+    }
+    let mut gone = None;
+    for (since, types) in versions_of(domain, name) {
+        match types {
+            Some(_) if since > opset => return gone.unwrap_or(Presence::NotYet { since }),
+            None if since <= opset => gone = Some(Presence::Gone { since }),
+            _ => {}
+        }
+    }
+    gone.unwrap_or(Presence::Never)
+}
+
+/// Lists the operators of one of ONNX's domains by name, whatever the version; none of others.
+pub fn names(domain: &str) -> impl Iterator<Item = &'static str> {
+    let rows = DOMAINS.iter().find(|(known, _)| *known == domain).map_or(&[][..], |(_, rows)| rows);
+    rows.iter().map(|row| row.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presence_follows_the_schemas() {
+        // ONNX's changelog: Gelu came with 20; Upsample came with 7 and went with 10; Scatter is deprecated since 11.
+        for (name, opset, want) in [
+            ("Gelu", 19, Presence::NotYet { since: 20 }),
+            ("Gelu", 20, Presence::There),
+            ("Upsample", 6, Presence::NotYet { since: 7 }),
+            ("Upsample", 9, Presence::There),
+            ("Upsample", 10, Presence::Gone { since: 10 }),
+            ("Nonsense", 13, Presence::Never),
+        ] {
+            assert_eq!(presence("", name, opset), want, "{name} {opset}");
+        }
+        assert_eq!(presence("com.example", "Gelu", 1), Presence::Foreign);
+        assert_eq!(presence("ai.onnx.ml", "TreeEnsemble", 3), Presence::NotYet { since: 5 });
+    }
+
+    #[test]
+    fn names_are_those_of_the_domain() {
+        assert!(names("").any(|name| name == "Add") && names("ai.onnx.ml").any(|name| name == "Scaler"));
+        assert_eq!(names("com.example").count(), 0);
+    }
+}

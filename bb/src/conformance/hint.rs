@@ -1,0 +1,80 @@
+//! What to write for a backend that has some of the element types only, and whose tests do not say so.
+
+use super::Call;
+use super::topics::call;
+use crate::DataType;
+use bb_ir::infer;
+use bb_ir::op::Primitive;
+
+/// Says which types to declare, where a backend whose tests declare none takes some of them only; else nothing.
+///
+/// `takes` makes a call on the backend and tells whether it succeeded.
+pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
+    if !DataType::ALL.iter().all(|dtype| declared.contains(dtype)) {
+        return None;
+    }
+    let taken = taken(takes);
+    if taken.is_empty() || taken.len() == DataType::ALL.len() {
+        return None;
+    }
+    Some(format!(
+        "the backend takes some element types only; if the others are not meant to be there, declare those that are: \
+         `bb::conformance!(…, types = {taken:?})`"
+    ))
+}
+
+/// Finds the element types that all primitives take which ONNX allows them for; an operation that fails on all of its types
+/// counts for none, as it is not the type that is missing.
+fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
+    let mut calls: Vec<(Primitive, DataType, Vec<DataType>, bool)> = Vec::new();
+    for &op in Primitive::ALL {
+        let main = usize::from(op == Primitive::Where);
+        for &dtype in DataType::ALL {
+            let call = call(op, dtype, &[2, 2]);
+            if infer::accepts(op, main, dtype) && call.inferred().is_ok() {
+                calls.push((op, dtype, call.types(), takes(&call)));
+            }
+        }
+    }
+    let broken = |op: Primitive| !calls.iter().any(|(other, _, _, works)| *other == op && *works);
+    let mut taken: Vec<DataType> = DataType::ALL.to_vec();
+    loop {
+        let fails = |dtype: &DataType| {
+            calls.iter().any(|(op, main, types, works)| {
+                main == dtype && !works && !broken(*op) && types.iter().all(|t| taken.contains(t))
+            })
+        };
+        let gone: Vec<DataType> = taken.iter().copied().filter(fails).collect();
+        if gone.is_empty() {
+            return taken;
+        }
+        // What others need goes last: a comparison fails for its result where truth values are not there.
+        let constant = |dtype: &&DataType| {
+            calls.iter().any(|(op, main, _, works)| *op == Primitive::Constant && main == *dtype && !works)
+        };
+        let first: Vec<DataType> = gone.iter().filter(constant).copied().collect();
+        let gone = if first.is_empty() { gone } else { first };
+        taken.retain(|dtype| !gone.contains(dtype));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{Bool, F32, I64};
+
+    #[test]
+    fn the_types_to_declare_are_those_that_all_primitives_take() {
+        let only =
+            |types: &'static [DataType]| move |call: &Call| call.types().iter().all(|t| types.contains(t));
+        assert_eq!(taken(only(&[F32, I64, Bool])), [F32, I64, Bool]);
+        assert_eq!(taken(only(&[F32])), [F32]);
+        assert_eq!(taken(|_| true), DataType::ALL);
+        // A broken operation says nothing of types.
+        assert_eq!(taken(|call| call.op != Primitive::Exp), DataType::ALL);
+        let text = hint(DataType::ALL, only(&[F32, Bool])).expect("a hint");
+        assert!(text.ends_with("`bb::conformance!(…, types = [F32, Bool])`"), "{text}");
+        assert_eq!(hint(&[F32], only(&[F32])), None);
+        assert_eq!(hint(DataType::ALL, |_| false), None);
+    }
+}

@@ -1,0 +1,250 @@
+//! Which element types a backend takes: it is asked, with a call of one or two elements, and what it answers is kept.
+//!
+//! A backend need not declare anything: its answer to a call is what counts, as the contract asks for an error where an
+//! element type is not supported. Each operation is tried once per combination of element types, and only for those that
+//! somebody wants to know of.
+
+use crate::{BackendRuntime, RoundMode};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{OpSpec, Param, Primitive};
+use bb_ir::{DataType, Limits, TensorData};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a backend answered to calls that were tried; part of its [`Runtime`](crate::Runtime).
+#[derive(Debug, Default)]
+pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
+
+/// An operation and the element types of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    op: &'static OpSpec,
+    /// The element types of the operands; of equal operands of a list, one.
+    operands: SmallVec<[Option<DataType>; 3]>,
+    /// The element types among the parameters.
+    params: SmallVec<[DataType; 1]>,
+}
+
+/// What a backend does not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The operation, as in `reduce_sum`.
+    pub op: &'static str,
+    /// The element types of its operands.
+    pub operands: Vec<DataType>,
+    /// The element types among its parameters: what a cast gives, what a constant is of.
+    pub params: Vec<DataType>,
+    /// The backend's own words.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    /// As in `` `cast` of f32 to f16 ``.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.op)?;
+        for (types, word) in
+            [(&self.operands, "of"), (&self.params, if self.operands.is_empty() { "of" } else { "to" })]
+        {
+            for (i, dtype) in types.iter().enumerate() {
+                write!(f, " {} {dtype}", if i == 0 { word } else { "and" })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Refusal {
+    /// Tells whether an element type is among those of the call.
+    pub(crate) fn is_of(&self, dtype: DataType) -> bool {
+        self.operands.contains(&dtype) || self.params.contains(&dtype)
+    }
+}
+
+impl Question {
+    /// Asks for a tensor of host elements.
+    pub(crate) fn constant(dtype: DataType) -> Question {
+        Question {
+            op: Primitive::Constant.spec(),
+            operands: SmallVec::new(),
+            params: SmallVec::from_slice(&[dtype]),
+        }
+    }
+
+    /// Asks for a primitive on operands of these types; `to` is what a cast gives.
+    pub(crate) fn primitive(
+        op: Primitive,
+        operands: impl IntoIterator<Item = DataType>,
+        to: Option<DataType>,
+    ) -> Question {
+        let mut operands: SmallVec<[Option<DataType>; 3]> = operands.into_iter().map(Some).collect();
+        if matches!(op, Primitive::Concat) {
+            operands.truncate(1);
+        }
+        Question { op: op.spec(), operands, params: to.into_iter().collect() }
+    }
+
+    /// Asks for a call of any operation; parameters count by their element types.
+    pub(crate) fn call(
+        op: &'static OpSpec,
+        operands: impl IntoIterator<Item = Option<DataType>>,
+        params: &[Param<'_>],
+    ) -> Question {
+        let types = params.iter().filter_map(|param| match param {
+            Param::Type(dtype) => Some(*dtype),
+            Param::Data(data) => Some(data.dtype()),
+            _ => None,
+        });
+        Question { op, operands: operands.into_iter().collect(), params: types.collect() }
+    }
+
+    /// Finds what of the call a backend does not take: an operand's type as such, or the operation on it.
+    pub(crate) fn refused(
+        &self,
+        by: &dyn BackendRuntime,
+        tried: impl FnOnce(&Question) -> Option<Tried>,
+    ) -> Option<Refusal> {
+        for dtype in self.operands.iter().flatten() {
+            let constant = Question::constant(*dtype);
+            if let Some(reason) = constant.answer(by, Question::sample) {
+                return Some(constant.refusal(reason));
+            }
+        }
+        Some(self.refusal(self.answer(by, tried)?))
+    }
+
+    fn refusal(&self, reason: Arc<str>) -> Refusal {
+        Refusal {
+            op: self.op.method,
+            operands: self.operands.iter().flatten().copied().collect(),
+            params: self.params.to_vec(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Returns why a backend refuses the call; `None` if it takes it. A call that nobody can make up is taken to be taken.
+    fn answer(
+        &self,
+        by: &dyn BackendRuntime,
+        tried: impl FnOnce(&Question) -> Option<Tried>,
+    ) -> Option<Arc<str>> {
+        let known = by.answers().0.lock().unwrap_or_else(PoisonError::into_inner).get(self).cloned();
+        if let Some(answer) = known {
+            return answer;
+        }
+        let Tried { operands, params, any_error } = tried(self)?;
+        let refused = by.try_call(self.op, &operands, &params).err().and_then(|error| {
+            let text = crate::error::causes(&error);
+            let types = self.operands.iter().flatten().chain(&self.params);
+            // What is no refusal of a type may be due to the elements, which are made up.
+            (any_error || types.into_iter().any(|dtype| names(&text, dtype.name()))).then(|| Arc::from(text))
+        });
+        by.answers().0.lock().unwrap_or_else(PoisonError::into_inner).insert(self.clone(), refused.clone());
+        refused
+    }
+
+    /// Makes a valid call of a primitive, on one or two elements.
+    pub(crate) fn sample(&self) -> Option<Tried> {
+        use Primitive as P;
+        let op = Primitive::from_index(self.op.index).filter(|op| op.spec() == self.op)?;
+        let ints = |values: &[i64]| Param::Ints(Cow::Owned(values.to_vec()));
+        let extents = |values: &[usize]| Param::Extents(Cow::Owned(values.to_vec()));
+        let (shape, params): (&[usize], Vec<Param<'static>>) = match op {
+            P::Constant => {
+                let data = ones(*self.params.first()?, &[1])?;
+                (&[], vec![Param::Data(Cow::Owned(data))])
+            }
+            P::MatMul => (&[1, 1], vec![]),
+            P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
+                (&[1], vec![ints(&[0]), Param::Bool(true)])
+            }
+            P::Reshape => (&[1], vec![extents(&[1, 1])]),
+            P::Transpose => (&[1, 1], vec![ints(&[1, 0])]),
+            P::Concat | P::Gather => (&[1], vec![Param::Int(0)]),
+            P::Slice => (&[1], vec![ints(&[0]), ints(&[1]), ints(&[0]), ints(&[1])]),
+            P::Split => (&[2], vec![Param::Int(0), extents(&[1, 1])]),
+            P::Squeeze => (&[1, 1], vec![ints(&[0])]),
+            P::Unsqueeze => (&[1], vec![ints(&[0])]),
+            P::Cast => (
+                &[1],
+                vec![Param::Type(*self.params.first()?), Param::Bool(true), Param::Round(RoundMode::Up)],
+            ),
+            _ => (&[1], vec![]),
+        };
+        let operand = |(at, dtype): (usize, &Option<DataType>)| match (op, at) {
+            // The only entry to choose is the first.
+            (P::Gather, 1) => Some(TensorData::zeros((*dtype)?, shape, Limits::default().tensor_bytes).ok()),
+            _ => Some(ones((*dtype)?, shape)),
+        };
+        let mut operands: Vec<Option<TensorData>> =
+            self.operands.iter().enumerate().map(operand).collect::<Option<_>>()?;
+        if op == P::Concat {
+            operands.push(operands.first().cloned().flatten());
+        }
+        Some(Tried { operands, params, any_error: true })
+    }
+}
+
+/// A call to try.
+pub(crate) struct Tried {
+    pub(crate) operands: Vec<Option<TensorData>>,
+    pub(crate) params: Vec<Param<'static>>,
+    /// Whether the call is valid on any elements, so that every error is a refusal.
+    pub(crate) any_error: bool,
+}
+
+/// Makes a tensor of ones; zeros where the type has no numbers.
+pub(crate) fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
+    let n: usize = bb_ir::element_count(shape)?;
+    let ones = TensorData::new(shape, &vec![1f32; n]).ok()?;
+    match cast(&ones, dtype, Rounding::default()) {
+        Ok(made) => Some(made),
+        Err(_) => TensorData::zeros(dtype, shape, Limits::default().tensor_bytes).ok(),
+    }
+}
+
+/// Tells whether a text has a word: `f16` is not in `bf16`.
+pub(crate) fn names(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|t| t.chars().next_back());
+        let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_not_part_of_another() {
+        assert!(names("`exp` does not take f16", "f16") && names("f16: no", "f16"));
+        assert!(!names("no bf16 here, nor f16x", "f16"));
+    }
+
+    /// What is tried must be valid, or a refusal would be the probe's own.
+    #[test]
+    fn every_primitive_has_a_valid_call_on_every_type_that_onnx_allows() {
+        use bb_ir::infer;
+        for &op in Primitive::ALL {
+            for &dtype in DataType::ALL {
+                let operands = match op {
+                    Primitive::Constant => vec![],
+                    Primitive::Where => vec![DataType::Bool, dtype, dtype],
+                    Primitive::Gather => vec![dtype, DataType::I32],
+                    _ => vec![dtype; op.spec().inputs.len()],
+                };
+                if operands.iter().enumerate().any(|(at, dtype)| !infer::accepts(op, at, *dtype)) {
+                    continue;
+                }
+                let to = matches!(op, Primitive::Cast | Primitive::Constant).then_some(dtype);
+                let tried = Question::primitive(op, operands, to).sample().expect("a call");
+                let given: Vec<_> = tried.operands.iter().flatten().map(|x| (x.dtype(), x.shape())).collect();
+                assert!(infer::primitive(op, &given, &tried.params).is_ok(), "{op:?} {dtype}");
+            }
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! Looks at what each node of a graph will call, before inputs arrive: a trace with what inference knows.
+//!
+//! Where an extent is not known, one is made up; element types seldom depend on it. A node that cannot be traced without
+//! values is passed over, and the trace goes on behind it with what inference says of its results; bodies and branches that
+//! cannot be traced in place are looked at by themselves.
+
+use super::ask::{Question, Refusal, Tried, ones};
+use super::{Missing, NodeInfo, Why};
+use crate::BackendRuntime;
+use crate::onnx::Item;
+use crate::plan::{
+    Arriving, Code, End, Outcome, Plan, Resolved, Settings, StageTrace, Start, Stop, Structure, trace,
+};
+use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
+use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
+use bb_ir::op::{Family, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+use std::sync::Arc;
+
+/// What was found out about a node.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Seen {
+    /// How many operations it is lowered to, where that is known.
+    pub(crate) steps: Option<usize>,
+    /// Why it, or what is inside it, cannot run.
+    pub(crate) wrong: Vec<Missing>,
+    /// Whether it has element types that cannot be known before inputs arrive.
+    pub(crate) unchecked: bool,
+}
+
+/// The extents that are made up for those not known, in this order until nothing fails for them.
+const EXTENTS: [usize; 5] = [2, 64, 1, 224, 640];
+
+/// The most elements of operands and results with which an operation of the backend's own is tried.
+const TRIED: usize = 1 << 20;
+
+/// The most nodes that are passed over.
+const PASSED: usize = 1000;
+
+/// Looks at the nodes of a part of a graph that run on a backend; one that is not part of it is as it was.
+pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime) -> Vec<Seen> {
+    let mut missing = Vec::new();
+    let resolved = Arc::new(Resolved::part(graph.clone(), part.outputs, part.has, &mut missing));
+    let settings = Settings {
+        natives: on.capabilities().families,
+        value_bytes: bb_ir::Limits::default().value_bytes,
+        explores: true,
+    };
+    let attempt = |extents| {
+        let seen = vec![Seen::default(); graph.nodes.len()];
+        let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
+        look.inputs(&resolved, part.inputs);
+        look
+    };
+    let mut best = attempt(EXTENTS[0]);
+    for extents in EXTENTS.into_iter().skip(1) {
+        if best.exact || best.failed == 0 {
+            break;
+        }
+        let other = attempt(extents);
+        if other.failed < best.failed {
+            best = other;
+        }
+    }
+    let mut seen = best.seen;
+    for (at, missing) in missing {
+        if let Some(seen) = seen.get_mut(at) {
+            seen.wrong.push(missing);
+        }
+    }
+    seen
+}
+
+/// Which nodes to look at.
+pub(crate) struct Part<'a> {
+    pub(crate) has: &'a dyn Fn(usize) -> bool,
+    pub(crate) inputs: &'a [ValueId],
+    pub(crate) outputs: &'a [ValueId],
+}
+
+struct Look<'a> {
+    on: &'a dyn BackendRuntime,
+    settings: &'a Settings,
+    /// What stands for an extent that is not known.
+    extents: usize,
+    /// Whether no extent was made up so far.
+    exact: bool,
+    /// How many nodes failed, perhaps for extents that were made up.
+    failed: usize,
+    seen: Vec<Seen>,
+    /// Inside a subgraph, the node of the outermost graph that holds it.
+    owner: Option<usize>,
+}
+
+/// What a stage begins with.
+#[derive(Default)]
+struct Begin {
+    start: Start,
+    arriving: Vec<Arriving>,
+    items: Vec<Item<()>>,
+}
+
+impl Begin {
+    fn add(&mut self, value: ValueId, item: Item<()>, tensors: impl IntoIterator<Item = Arriving>) {
+        self.start.live.push(value);
+        self.items.push(item);
+        self.arriving.extend(tensors);
+    }
+
+    fn structure(&self) -> Structure {
+        let tensors = self.items.iter().all(|item| matches!(item, Item::Tensor(())));
+        (!tensors).then(|| self.items.clone().into())
+    }
+}
+
+impl Look<'_> {
+    /// Looks at a graph whose inputs are as declared.
+    fn inputs(&mut self, resolved: &Arc<Resolved>, inputs: &[ValueId]) {
+        let mut begin = Begin::default();
+        for &value in inputs {
+            self.declared(&resolved.graph, value, &mut begin);
+        }
+        for (value, arriving) in begin.start.live.iter().zip(&begin.arriving) {
+            let reads = |(_, node): &(usize, &Node)| node.reads().any(|read| read == *value);
+            let runs =
+                |(at, _): &(usize, &Node)| !matches!(resolved.code.get(*at), None | Some(Code::Unused));
+            // Whoever gives the input makes a tensor of it.
+            if let Some((at, _)) = resolved.graph.nodes.iter().enumerate().filter(runs).find(reads) {
+                self.ask(resolved, at, &Question::constant(arriving.dtype));
+            }
+        }
+        self.stages(resolved, begin);
+    }
+
+    /// Adds a value of which only the type is known; nothing if not even that is.
+    fn declared(&mut self, graph: &Graph, value: ValueId, begin: &mut Begin) {
+        let ty = graph.values.get(value.index()).map_or(&ValueType::Unknown, |info| &info.ty);
+        let mut tensors = Vec::new();
+        match self.made_up(ty, &mut tensors) {
+            Some(item) => begin.add(value, item, tensors),
+            None => self.exact = false,
+        }
+    }
+
+    /// Makes up what a value of a type may be.
+    fn made_up(&mut self, ty: &ValueType, tensors: &mut Vec<Arriving>) -> Option<Item<()>> {
+        match ty {
+            ValueType::Tensor { dtype, shape } => {
+                let mut extent = |dim: &Dim| match dim {
+                    Dim::Known(extent) => *extent,
+                    other => {
+                        self.exact = false;
+                        let known =
+                            other.formula().and_then(|f| f.value(&|_| i64::try_from(self.extents).ok()));
+                        known.and_then(|n| usize::try_from(n).ok()).unwrap_or(self.extents)
+                    }
+                };
+                let shape: Shape = match shape {
+                    Some(dims) => dims.iter().map(&mut extent).collect(),
+                    None => [Dim::Unknown, Dim::Unknown].iter().map(&mut extent).collect(),
+                };
+                tensors.push(Arriving { dtype: *dtype, shape, varies: false, known: None });
+                Some(Item::Tensor(()))
+            }
+            ValueType::Sequence(of) => {
+                self.exact = false;
+                Some(Item::Sequence(vec![self.made_up(of, tensors)?]))
+            }
+            ValueType::Optional(of) => {
+                self.exact = false;
+                self.made_up(of, tensors)
+            }
+            ValueType::Map(..) | ValueType::Unknown => None,
+        }
+    }
+
+    /// Traces a graph, stage after stage.
+    fn stages(&mut self, resolved: &Arc<Resolved>, mut begin: Begin) {
+        let mut certain = self.owner.is_none() && self.exact;
+        for _ in 0..PASSED {
+            let from = begin.start.node;
+            let traced = trace(resolved, &begin.start, &begin.arriving, &begin.structure(), self.settings);
+            let Ok(Outcome::Done(mut traced)) = traced else {
+                return self.unchecked_from(resolved, from);
+            };
+            self.steps(resolved, &traced);
+            let stop = traced.stop.take();
+            let End::Read { start, .. } = &traced.end else { return self.returned(resolved, &traced) };
+            self.passed_over(resolved, start, &traced, stop, certain);
+            begin = self.after(resolved, start, &traced);
+            certain = false;
+        }
+        self.unchecked_from(resolved, begin.start.node);
+    }
+
+    /// Begins behind the node that ended a stage.
+    fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &StageTrace) -> Begin {
+        let node = ended.node + 1;
+        let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
+        let known = ended.known.iter().filter(|(value, _)| resolved.is_read_from(*value, node));
+        begin.start.known = known.cloned().collect();
+        for (value, item, tensors) in results(&ended.live, traced) {
+            if resolved.is_read_from(value, node) {
+                begin.add(value, item, tensors);
+            }
+        }
+        let passed = resolved.graph.nodes.get(ended.node);
+        for value in passed.into_iter().flat_map(|node| node.outputs.iter().flatten()) {
+            if resolved.is_read_from(*value, node) {
+                self.declared(&resolved.graph, *value, &mut begin);
+            }
+        }
+        begin
+    }
+
+    /// Asks for all that the steps of a stage call.
+    fn steps(&mut self, resolved: &Arc<Resolved>, traced: &StageTrace) {
+        let recorded = &traced.recorded;
+        if self.owner.is_none() && self.exact {
+            let nodes = &traced.origins.nodes;
+            let ends = nodes.iter().skip(1).map(|(step, _)| *step).chain([recorded.steps.len() as u32]);
+            for ((from, node), to) in nodes.iter().zip(ends) {
+                if let Some(seen) = self.seen.get_mut(*node as usize) {
+                    seen.steps = Some((to - from) as usize);
+                }
+            }
+        }
+        let plan = Plan::new(recorded, &traced.outputs, &vec![None; recorded.values.len()]);
+        for instruction in &plan.instructions {
+            let node = traced.origins.node_of(instruction.step);
+            let step = recorded.steps.get(instruction.step as usize);
+            if let (Some(node), Some(step)) = (node, step) {
+                self.step(resolved, node, recorded, step);
+            }
+        }
+    }
+
+    fn step(&mut self, resolved: &Arc<Resolved>, node: usize, recorded: &Recorded, step: &Step) {
+        let value = |no: &ValueNo| recorded.values.get(*no as usize);
+        for operand in step.inputs.iter().flatten().filter_map(value) {
+            if matches!(operand.source, Source::Weight(_) | Source::Constant(_)) {
+                self.ask(resolved, node, &Question::constant(operand.dtype));
+            }
+        }
+        let spec = match step.operation {
+            Operation::Row(spec) => spec,
+            Operation::Host(_) => {
+                for made in step.outputs.iter().filter_map(value) {
+                    self.ask(resolved, node, &Question::constant(made.dtype));
+                }
+                return;
+            }
+        };
+        let types = step.inputs.iter().map(|no| no.as_ref().and_then(value).map(|v| v.dtype));
+        if spec.family == Family::Primitive
+            && let Some(op) = Primitive::from_index(spec.index)
+        {
+            let to = step.params.iter().find_map(|param| match param {
+                bb_ir::op::Param::Type(dtype) => Some(*dtype),
+                _ => None,
+            });
+            return self.ask(resolved, node, &Question::primitive(op, types.flatten(), to));
+        }
+        let question = Question::call(spec, types, &step.params);
+        let tried = |_: &Question| {
+            let values = step.inputs.iter().flatten().chain(&step.outputs).filter_map(value);
+            let shapes = values.map(|v| bb_ir::element_count(&v.shape));
+            let elements = shapes.sum::<Option<usize>>()?;
+            let operand =
+                |no: &Option<ValueNo>| no.as_ref().and_then(value).and_then(|v| ones(v.dtype, &v.shape));
+            (elements <= TRIED).then(|| Tried {
+                operands: step.inputs.iter().map(operand).collect(),
+                params: step.params.to_vec(),
+                any_error: false,
+            })
+        };
+        let refusal = question.refused(self.on, tried);
+        self.refused(resolved, node, refusal);
+    }
+
+    /// What is returned of constants is made of host elements.
+    fn returned(&mut self, resolved: &Arc<Resolved>, traced: &StageTrace) {
+        for (value, _, _) in results(&traced.returned, traced) {
+            let Some(at) = traced.returned.iter().position(|v| *v == value) else { continue };
+            let made = traced.outputs.get(at).and_then(|no| traced.recorded.values.get(*no as usize));
+            let makes = |node: &Node| node.outputs.contains(&Some(value));
+            if let (Some(made), Some(node)) = (made, resolved.graph.nodes.iter().position(makes))
+                && traced.structure.is_none()
+                && matches!(made.source, Source::Weight(_) | Source::Constant(_))
+            {
+                self.ask(resolved, node, &Question::constant(made.dtype));
+            }
+        }
+    }
+
+    /// Looks at a node that ended a stage.
+    fn passed_over(
+        &mut self,
+        resolved: &Arc<Resolved>,
+        start: &Start,
+        traced: &StageTrace,
+        stop: Option<Stop>,
+        certain: bool,
+    ) {
+        let at = start.node;
+        let (Some(node), Some(code)) = (resolved.graph.nodes.get(at), resolved.code.get(at)) else { return };
+        match (code, stop) {
+            (Code::Unused | Code::Missing, _) => {}
+            (Code::If, Some(Stop::Branch(taken))) => self.inside(resolved, start, traced, taken),
+            (Code::If, _) => {
+                self.inside(resolved, start, traced, "then_branch");
+                self.inside(resolved, start, traced, "else_branch");
+            }
+            (Code::Repeat(_), _) => self.inside(resolved, start, traced, "body"),
+            (_, Some(Stop::Failed(error))) if certain => {
+                let why = Why::Fails { reason: crate::error::causes(&error) };
+                self.wrong(resolved, at, why);
+            }
+            (code, stop) => {
+                self.failed += usize::from(matches!(stop, Some(Stop::Failed(_))));
+                self.by_types(resolved, at, node, *code);
+            }
+        }
+    }
+
+    /// Asks for what the types say that are known of a node's operands and results.
+    fn by_types(&mut self, resolved: &Arc<Resolved>, at: usize, node: &Node, code: Code) {
+        let dtype = |value: &Option<ValueId>| match value.and_then(|v| resolved.graph.values.get(v.index())) {
+            Some(info) => match &info.ty {
+                ValueType::Tensor { dtype, .. } => Some(*dtype),
+                _ => None,
+            },
+            None => None,
+        };
+        let results: Option<Vec<DataType>> =
+            node.outputs.iter().filter(|value| value.is_some()).map(dtype).collect();
+        let primitive = Primitive::from_name(&node.op_type).filter(|_| node.domain.is_empty());
+        match (code, primitive, results) {
+            (Code::Host(_), _, Some(results)) => {
+                results.into_iter().for_each(|made| self.ask(resolved, at, &Question::constant(made)));
+            }
+            (Code::Call(_), Some(op), _) => {
+                // What follows the operands in newer versions is a parameter.
+                let count = if op == Primitive::Concat { node.inputs.len() } else { op.spec().inputs.len() };
+                let operands: Option<Vec<DataType>> = node.inputs.iter().take(count).map(dtype).collect();
+                let to = node.outputs.first().and_then(dtype).filter(|_| op == Primitive::Cast);
+                match operands {
+                    Some(operands) if op != Primitive::Cast || to.is_some() => {
+                        self.ask(resolved, at, &Question::primitive(op, operands, to));
+                    }
+                    _ => self.unchecked(at),
+                }
+            }
+            _ => self.unchecked(at),
+        }
+    }
+
+    /// Looks at a subgraph of a node that ended a stage.
+    fn inside(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &StageTrace, attribute: &str) {
+        let Ok(inner) = resolved.inner(start.node, attribute) else { return };
+        let inputs = &inner.resolved.graph.inputs;
+        let own = inputs.len().saturating_sub(inner.captures.len());
+        let outer = self.owner;
+        self.owner = Some(outer.unwrap_or(start.node));
+        let mut begin = Begin::default();
+        for &value in inputs.iter().take(own) {
+            self.declared(&inner.resolved.graph, value, &mut begin);
+        }
+        let live = results(&start.live, traced);
+        for (from, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
+            let weight = resolved.weight(*from).and_then(|at| resolved.graph.constants.get(at as usize));
+            let known = start.known.iter().chain(weight).find(|(v, _)| v == from);
+            match (known, live.iter().find(|(v, _, _)| v == from)) {
+                (Some((_, data)), _) => begin.start.known.push((value, TensorData::clone(data))),
+                (None, Some((_, item, tensors))) => begin.add(value, item.clone(), tensors.iter().cloned()),
+                (None, None) => self.declared(&inner.resolved.graph, value, &mut begin),
+            }
+        }
+        self.stages(&inner.resolved, begin);
+        self.owner = outer;
+    }
+
+    fn ask(&mut self, resolved: &Arc<Resolved>, at: usize, question: &Question) {
+        let refusal = question.refused(self.on, Question::sample);
+        self.refused(resolved, at, refusal);
+    }
+
+    fn refused(&mut self, resolved: &Arc<Resolved>, at: usize, refusal: Option<Refusal>) {
+        if let Some(refusal) = refusal {
+            self.wrong(resolved, at, Why::ElementTypes(vec![refusal]));
+        }
+    }
+
+    /// Notes what is wrong with a node.
+    fn wrong(&mut self, resolved: &Arc<Resolved>, at: usize, why: Why) {
+        let Some(node) = resolved.graph.nodes.get(at) else { return };
+        let node = NodeInfo::of(&resolved.graph, node);
+        let Some(seen) = self.seen.get_mut(self.owner.unwrap_or(at)) else { return };
+        let same = |missing: &&mut Missing| missing.node == node;
+        match (seen.wrong.iter_mut().rev().find(same).map(|missing| &mut missing.why), why) {
+            (Some(Why::ElementTypes(known)), Why::ElementTypes(more)) => {
+                for refusal in more.into_iter().filter(|refusal| !known.contains(refusal)).collect::<Vec<_>>()
+                {
+                    known.push(refusal);
+                }
+            }
+            (_, why) => seen.wrong.push(Missing { node, why }),
+        }
+    }
+
+    fn unchecked(&mut self, at: usize) {
+        if let Some(seen) = self.seen.get_mut(self.owner.unwrap_or(at)) {
+            seen.unchecked = true;
+        }
+    }
+
+    fn unchecked_from(&mut self, resolved: &Arc<Resolved>, from: usize) {
+        for (at, code) in resolved.code.iter().enumerate().skip(from) {
+            if !matches!(code, Code::Unused | Code::Missing) {
+                self.unchecked(at);
+            }
+        }
+    }
+}
+
+/// What a stage gives for these values, which are its outputs in order.
+fn results(values: &[ValueId], traced: &StageTrace) -> Vec<(ValueId, Item<()>, Vec<Arriving>)> {
+    let mut tensors = traced.outputs.iter().map(|no| {
+        let value = traced.recorded.values.get(*no as usize);
+        value.map(|v| Arriving { dtype: v.dtype, shape: v.shape.clone(), varies: false, known: None })
+    });
+    let mut given = Vec::with_capacity(values.len());
+    for (at, value) in values.iter().enumerate() {
+        let item =
+            traced.structure.as_ref().and_then(|items| items.get(at)).cloned().unwrap_or(Item::Tensor(()));
+        let mut own = Vec::new();
+        item.visit(&mut |()| own.extend(tensors.next().flatten()));
+        given.push((*value, item, own));
+    }
+    given
+}

@@ -1,0 +1,416 @@
+//! Checks everything that was bound, and makes a node of it: what runs where, what would fail, what would have no effect.
+
+use super::cut::{self, Target};
+use super::problem::{Problem, ProblemList, Uncovered};
+use super::report::{By, Crossing, Placed, Placement, Side};
+use super::rule::{Chooses, Rule};
+use super::run::{Program, Step};
+use super::{BackendSubgraph, Node, NodeBuilder};
+use crate::coverage::{self, How, Missing, NodeInfo, Part, Why, nearest};
+use crate::plan::subgraphs;
+use crate::{BackendHandle, Error, GraphIdentity, Module};
+use bb_ir::graph::{self, Graph, ValueId, ValueType};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// A model on its way to a program.
+struct Loaded {
+    name: String,
+    module: Module,
+    parts: Vec<cut::Part>,
+    placement: Placement,
+}
+
+/// What of the rules and components had an effect.
+struct Effects {
+    /// For each component, whether it has a node.
+    components: Vec<bool>,
+    /// For each rule, whether it chooses a node, and whether it was the first to.
+    rules: Vec<(bool, bool)>,
+    /// The backends that have a part.
+    backends: BTreeSet<String>,
+}
+
+impl NodeBuilder {
+    /// Checks that everything can run, and returns the node that runs it.
+    ///
+    /// Each operation that a node is lowered to is tried on its backend, on one element, once for each combination of element
+    /// types. Types that only running gives are not known here: [`Placed::checked`](crate::Placed::checked) says of which nodes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotReady`] with all that is wrong: models that are not valid, every node of every model that cannot run, with
+    /// the element types that its backend lacks, and what was bound and has no effect. [`Error::NoBackend`] if there is no
+    /// backend at all, [`Error::Unavailable`] if none can start.
+    pub fn ready(mut self) -> Result<Node, Error> {
+        if self.backends.default_backend().is_err() {
+            let linked = crate::backends()?;
+            let mut available = linked.into_iter().map(|linked| linked.backend);
+            let none = || Error::NoBackend { linked: Vec::new() };
+            // If none is available, the error is why the first is not.
+            let first = available.next().ok_or_else(none)?;
+            self.backends.bind(first.or_else(|error| available.find_map(Result::ok).ok_or(error))?);
+        }
+        let mut problems = self.duplicates();
+        problems.extend(self.unknown_backends());
+        let mut models = Vec::new();
+        let mut effects = Effects {
+            components: vec![false; self.components.len()],
+            rules: vec![(false, false); self.rules.len()],
+            backends: BTreeSet::new(),
+        };
+        let sources = std::mem::take(&mut self.models);
+        let count = sources.len();
+        for (name, source) in sources {
+            let model = source
+                .load(&self.limits)
+                .and_then(|module| self.loaded(&name, module, &mut effects, &mut problems));
+            match model {
+                Ok(model) => models.push(model),
+                Err(source) => problems.push(Problem::Model { model: name, source: Box::new(source) }),
+            }
+        }
+        // What has no node may have one in a model that could not be read.
+        if models.len() == count {
+            problems.extend(self.unused(&models, &effects));
+        }
+        let mut programs = Vec::new();
+        for model in models.into_iter().filter(|_| problems.is_empty()).collect::<Vec<_>>() {
+            let name = model.name.clone();
+            match self.program(model) {
+                Ok(program) => programs.push((name, program)),
+                Err(source) => problems.push(Problem::Model { model: name, source: Box::new(source) }),
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Error::NotReady { problems: ProblemList(problems) });
+        }
+        Ok(Node { programs, backends: self.backends })
+    }
+
+    /// Finds what was bound twice, of which only the first would count.
+    fn duplicates(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut models = HashSet::new();
+        for (model, _) in &self.models {
+            if !models.insert(model) {
+                problems.push(Problem::DuplicateModel { model: model.clone() });
+            }
+        }
+        let mut components = HashSet::new();
+        for bound in &self.components {
+            if !components.insert((&bound.domain, &bound.name)) {
+                let (domain, name) = (bound.domain.clone(), bound.name.clone());
+                problems.push(Problem::DuplicateComponent { domain, name });
+            }
+        }
+        problems
+    }
+
+    /// Finds the backends that are named and not bound.
+    fn unknown_backends(&self) -> Vec<Problem> {
+        let rules = self.rules.iter().enumerate().map(|(at, rule)| (rule.text(at), &rule.backend));
+        let accompanying = self.accompanying.keys().map(|backend| (self.accompanies(backend), backend));
+        let unknown = rules.chain(accompanying).filter(|(_, backend)| self.backends.named(backend).is_err());
+        unknown
+            .map(|(by, backend)| Problem::UnknownBackend {
+                by,
+                name: backend.clone(),
+                bound: self.backends.iter().map(|bound| bound.name().to_owned()).collect(),
+            })
+            .collect()
+    }
+
+    /// Writes the calls that added what accompanies the parts of a backend.
+    fn accompanies(&self, backend: &str) -> String {
+        let given = self.accompanying.get(backend);
+        let attributes = given.is_some_and(|given| !given.attributes.is_empty());
+        let metadata = given.is_some_and(|given| !given.metadata.is_empty());
+        let calls =
+            [(attributes, "attribute"), (metadata, "metadata")].into_iter().filter(|(given, _)| *given);
+        calls.map(|(_, call)| format!(".{call}(\"{backend}\", …)")).collect::<Vec<_>>().join("`, `")
+    }
+
+    /// Cuts a model, and adds what cannot run to `problems`.
+    fn loaded(
+        &self,
+        name: &str,
+        module: Module,
+        effects: &mut Effects,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Loaded, Error> {
+        let graph = module.graph();
+        let (targets, open) = self.targets(graph, effects);
+        let parts = cut::cut(graph, &targets);
+        let misplaced = self.only_tensors_leave(name, graph, &parts)?.into_iter();
+        problems.extend(
+            misplaced.map(|leaves| Problem::Model { model: name.to_owned(), source: Box::new(leaves) }),
+        );
+        let mut placement = Placement { parts: parts.len(), ..Placement::default() };
+        placement.crossings = self.crossings(graph, &parts)?;
+        let mut placed: Vec<Option<Placed>> = vec![None; graph.nodes.len()];
+        for part in &parts {
+            let Target::Backend(at) = part.target else {
+                for at in &part.nodes {
+                    if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
+                        let node = NodeInfo::of(graph, node);
+                        *place = Some(Placed { node, by: By::Component, checked: true });
+                    }
+                }
+                continue;
+            };
+            let backend = self.backend_at(at)?;
+            effects.backends.insert(backend.name().to_owned());
+            let nodes: HashSet<usize> = part.nodes.iter().copied().collect();
+            let has = |at: usize| nodes.contains(&at);
+            let part = Part { has: &has, inputs: &part.inputs, outputs: &part.outputs };
+            for (at, looked) in coverage::look(&module, &part, backend.runtime()).into_iter().enumerate() {
+                let (Some(node), true) = (graph.nodes.get(at), nodes.contains(&at)) else { continue };
+                let mut missing = looked.missing;
+                self.bound_inside(graph, node, effects, &mut missing);
+                let how = if missing.is_empty() { looked.how } else { How::Unsupported };
+                if let Some(place) = placed.get_mut(at) {
+                    let by = By::Backend { name: backend.name().to_owned(), how };
+                    *place = Some(Placed { node: NodeInfo::of(graph, node), by, checked: looked.checked });
+                }
+                // Which backend is to run the node is not known.
+                if open.contains(&at) {
+                    continue;
+                }
+                problems.extend(missing.into_iter().map(|missing| {
+                    let (model, backend) = (name.to_owned(), backend.name().to_owned());
+                    Problem::Node(Uncovered { model, missing, backend })
+                }));
+            }
+        }
+        placement.nodes = placed.into_iter().flatten().collect();
+        Ok(Loaded { name: name.to_owned(), module, parts, placement })
+    }
+
+    /// Finds what runs each node, and the nodes that rules bind to backends which are not there.
+    fn targets(&self, graph: &Graph, effects: &mut Effects) -> (Vec<Target>, HashSet<usize>) {
+        let mut open = HashSet::new();
+        let mut targets = Vec::with_capacity(graph.nodes.len());
+        for (at, node) in graph.nodes.iter().enumerate() {
+            let component = self.component_of(node);
+            let mut first = component.is_none();
+            let mut target = Target::Backend(0);
+            for (rule, (chooses, counts)) in self.rules.iter().zip(&mut effects.rules) {
+                if !rule.chooses(graph, node) {
+                    continue;
+                }
+                *chooses = true;
+                if std::mem::take(&mut first) {
+                    *counts = true;
+                    let owner = self.backends.named(&rule.backend).map(BackendHandle::owner);
+                    match owner.ok().and_then(|owner| self.backends.iter().position(|b| b.owner() == owner)) {
+                        Some(backend) => target = Target::Backend(backend),
+                        None => {
+                            open.insert(at);
+                        }
+                    }
+                }
+            }
+            if let Some(component) = component {
+                target = Target::Component(component);
+                if let Some(used) = effects.components.get_mut(component) {
+                    *used = true;
+                }
+            }
+            targets.push(target);
+        }
+        (targets, open)
+    }
+
+    /// Returns the component bound to a node's operator.
+    fn component_of(&self, node: &graph::Node) -> Option<usize> {
+        self.components.iter().position(|bound| bound.domain == node.domain && bound.name == node.op_type)
+    }
+
+    /// Adds the nodes inside a node's subgraphs whose operators components are bound to.
+    fn bound_inside(
+        &self,
+        graph: &Graph,
+        holder: &graph::Node,
+        effects: &mut Effects,
+        missing: &mut Vec<Missing>,
+    ) {
+        let mut open: Vec<&Graph> = subgraphs(holder).collect();
+        while let Some(inner) = open.pop() {
+            for node in &inner.nodes {
+                open.extend(subgraphs(node));
+                let Some(component) = self.component_of(node) else { continue };
+                if let Some(used) = effects.components.get_mut(component) {
+                    *used = true;
+                }
+                let node = NodeInfo::of(inner, node);
+                missing.retain(|known| known.node != node);
+                missing
+                    .push(Missing { node, why: Why::InSubgraph { holder: coverage::name(graph, holder) } });
+            }
+        }
+    }
+
+    fn backend_at(&self, at: usize) -> Result<&BackendHandle, Error> {
+        self.backends.iter().nth(at).map_or_else(|| self.backends.default_backend(), Ok)
+    }
+
+    /// Prepares the parts of a model.
+    fn program(&self, model: Loaded) -> Result<Program, Error> {
+        let Loaded { module, parts, placement, .. } = model;
+        let graph = module.graph();
+        let mut steps = Vec::new();
+        for part in &parts {
+            steps.push(match part.target {
+                Target::Backend(at) => {
+                    let backend = self.backend_at(at)?;
+                    let (proto, opsets) = graph.part_to_proto(&part.nodes, &part.inputs, &part.outputs)?;
+                    let accompanying = self.accompanying.get(backend.name());
+                    Step::Carrier(BackendSubgraph {
+                        backend: backend.clone(),
+                        graph: Arc::new(proto),
+                        opsets,
+                        attributes: accompanying.map(|a| a.attributes.clone()).unwrap_or_default(),
+                        metadata: accompanying.map(|a| a.metadata.clone()).unwrap_or_default(),
+                        identity: GraphIdentity::fresh(),
+                    })
+                }
+                Target::Component(at) => match (self.components.get(at), part.nodes.as_slice()) {
+                    (Some(bound), [node]) => {
+                        Step::Component { component: bound.component.clone(), node: *node }
+                    }
+                    _ => continue,
+                },
+            });
+        }
+        Program::new(module.clone(), steps, parts, placement, &self.backends)
+    }
+
+    /// Finds values other than tensors among what parts, and the caller, give each other.
+    fn only_tensors_leave(
+        &self,
+        model: &str,
+        graph: &Graph,
+        parts: &[cut::Part],
+    ) -> Result<Vec<Error>, Error> {
+        const CALLER: &str = "the caller";
+        let mut made_by: HashMap<ValueId, String> = HashMap::new();
+        let leaves = |value: &ValueId, from: Option<&String>, to: &str| {
+            Some(Error::Leaves {
+                model: model.to_owned(),
+                value: graph.name_of(*value).to_owned(),
+                kind: kind(graph, *value)?,
+                from: from.map_or(CALLER, |name| name).to_owned(),
+                to: to.to_owned(),
+            })
+        };
+        let mut found = Vec::new();
+        for part in parts {
+            let name = match part.target {
+                Target::Backend(at) => format!("a part on `{}`", self.backend_at(at)?.name()),
+                Target::Component(_) => "a component".to_owned(),
+            };
+            found.extend(part.inputs.iter().filter_map(|value| leaves(value, made_by.get(value), &name)));
+            made_by.extend(part.outputs.iter().map(|value| (*value, name.clone())));
+        }
+        found.extend(graph.outputs.iter().filter_map(|value| leaves(value, made_by.get(value), CALLER)));
+        Ok(found)
+    }
+
+    /// Lists what one backend or component makes and another reads.
+    fn crossings(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Crossing>, Error> {
+        let mut made_by: HashMap<ValueId, Side> = HashMap::new();
+        let mut listed = HashSet::new();
+        let mut crossings = Vec::new();
+        for part in parts {
+            let node = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
+            let to = match part.target {
+                Target::Backend(at) => Side::Backend(self.backend_at(at)?.name().to_owned()),
+                Target::Component(_) => {
+                    Side::Component(node().map_or_else(String::new, |node| coverage::name(graph, node)))
+                }
+            };
+            for value in &part.inputs {
+                let Some(from) = made_by.get(value).filter(|from| **from != to) else { continue };
+                if listed.insert((*value, to.clone())) {
+                    let value = graph.name_of(*value).to_owned();
+                    crossings.push(Crossing { value, from: from.clone(), to: to.clone() });
+                }
+            }
+            made_by.extend(part.outputs.iter().map(|value| (*value, to.clone())));
+        }
+        Ok(crossings)
+    }
+
+    /// Finds what has no effect on any model.
+    fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
+        let named =
+            |graph: &Graph| graph.nodes.iter().map(|node| coverage::name(graph, node)).collect::<Vec<_>>();
+        let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
+        for (bound, _) in self.components.iter().zip(&effects.components).filter(|(_, used)| !**used) {
+            let same = all.iter().find(|node| node.op_type == bound.name);
+            let near = || nearest(&bound.name, all.iter().map(|node| node.op_type.as_str()));
+            let near = same
+                .copied()
+                .or_else(|| near().and_then(|near| all.iter().find(|n| n.op_type == near).copied()));
+            problems.push(Problem::UnusedComponent {
+                domain: bound.domain.clone(),
+                name: bound.name.clone(),
+                nearest: near.map(|node| (node.domain.clone(), node.op_type.clone())),
+            });
+        }
+        for (at, (rule, (chooses, counts))) in self.rules.iter().zip(&effects.rules).enumerate() {
+            let text = rule.text(at);
+            match (chooses, counts) {
+                (true, true) => {}
+                (true, false) => problems.push(Problem::ShadowedRule { rule: text }),
+                (false, _) => {
+                    let near = match &rule.chooses {
+                        Chooses::Op(op) => nearest(op, all.iter().map(|node| node.op_type.as_str())),
+                        Chooses::Node(name) => nearest(name, names.iter().map(String::as_str)),
+                        Chooses::Where(_) => None,
+                    };
+                    let holder = models.iter().find_map(|model| holder(model.module.graph(), rule));
+                    problems.push(Problem::UnusedRule {
+                        rule: text,
+                        nearest: near.map(str::to_owned),
+                        inside: holder,
+                    });
+                }
+            }
+        }
+        for backend in self.accompanying.keys() {
+            if self.backends.named(backend).is_ok() && !effects.backends.contains(backend) {
+                problems.push(Problem::NoPart { by: self.accompanies(backend), backend: backend.clone() });
+            }
+        }
+        problems
+    }
+}
+
+/// Finds the node inside whose subgraphs is what a rule would choose.
+fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
+    let chooses = |outer: &&graph::Node| {
+        let mut open: Vec<&Graph> = subgraphs(outer).collect();
+        while let Some(inner) = open.pop() {
+            if inner.nodes.iter().any(|node| rule.chooses(inner, node)) {
+                return true;
+            }
+            open.extend(inner.nodes.iter().flat_map(subgraphs));
+        }
+        false
+    };
+    graph.nodes.iter().find(chooses).map(|node| coverage::name(graph, node))
+}
+
+/// Says what a value is that is known to be no tensor.
+fn kind(graph: &Graph, value: ValueId) -> Option<&'static str> {
+    match graph.values.get(value.index())?.ty {
+        ValueType::Tensor { .. } | ValueType::Unknown => None,
+        ValueType::Sequence(_) => Some("a sequence"),
+        ValueType::Optional(_) => Some("an optional"),
+        ValueType::Map(..) => Some("a map"),
+    }
+}

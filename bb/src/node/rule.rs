@@ -1,0 +1,40 @@
+//! Which nodes run on which backend.
+
+use bb_ir::graph::{self, Graph};
+
+/// How a rule chooses.
+pub(super) enum Chooses {
+    /// Nodes of an operator.
+    Op(String),
+    /// The node of a name.
+    Node(String),
+    /// Whatever a function says.
+    Where(Box<dyn Fn(&graph::Node) -> bool + Send + Sync>),
+}
+
+/// Chooses nodes, and the backend that runs them.
+pub(super) struct Rule {
+    pub(super) chooses: Chooses,
+    pub(super) backend: String,
+}
+
+impl Rule {
+    pub(super) fn chooses(&self, graph: &Graph, node: &graph::Node) -> bool {
+        match &self.chooses {
+            Chooses::Op(op) => node.op_type == *op,
+            // A node without a name is called as its first result.
+            Chooses::Node(name) => crate::coverage::name(graph, node) == *name,
+            Chooses::Where(chooses) => chooses(node),
+        }
+    }
+
+    /// Writes the call that made the rule, which is the one at `index`.
+    pub(super) fn text(&self, index: usize) -> String {
+        let backend = &self.backend;
+        match &self.chooses {
+            Chooses::Op(op) => format!(".bind_op(\"{op}\", \"{backend}\")"),
+            Chooses::Node(name) => format!(".bind_node(\"{name}\", \"{backend}\")"),
+            Chooses::Where(_) => format!(".bind_where(…, \"{backend}\"), rule {}", index + 1),
+        }
+    }
+}

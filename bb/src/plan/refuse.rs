@@ -1,0 +1,50 @@
+//! Refuses a graph for how its nodes would run, where the options say so.
+
+use super::CompileOptions;
+use super::resolve::{Code, Resolved};
+use crate::Error;
+use crate::coverage::{How, NodeInfo, RefusedList, RefusedNode, how};
+use crate::ext::OpSet;
+use bb_ir::op::Family;
+
+/// Finds the nodes whose way of running the options refuse, inside subgraphs too.
+///
+/// # Errors
+///
+/// [`Error::Refused`] with all of them.
+pub(super) fn refuse(
+    resolved: &Resolved,
+    natives: &[(Family, OpSet)],
+    options: &CompileOptions,
+) -> Result<(), Error> {
+    if !options.refuse_host && !options.refuse_lowered {
+        return Ok(());
+    }
+    let mut nodes = Vec::new();
+    collect(resolved, natives, options, &mut nodes);
+    if nodes.is_empty() { Ok(()) } else { Err(Error::Refused { nodes: RefusedList(nodes) }) }
+}
+
+fn collect(
+    resolved: &Resolved,
+    natives: &[(Family, OpSet)],
+    options: &CompileOptions,
+    nodes: &mut Vec<RefusedNode>,
+) {
+    let used =
+        resolved.graph.nodes.iter().zip(&resolved.code).filter(|(_, code)| !matches!(code, Code::Unused));
+    for (node, _) in used {
+        let how = how(node, natives, None);
+        let refused = match how {
+            How::Host => options.refuse_host,
+            How::Lowered(_) => options.refuse_lowered,
+            How::Native | How::Unsupported => false,
+        };
+        if refused {
+            nodes.push(RefusedNode { node: NodeInfo::of(&resolved.graph, node), how });
+        }
+    }
+    for inner in resolved.subgraphs() {
+        collect(inner, natives, options, nodes);
+    }
+}
