@@ -111,6 +111,24 @@ pub enum Error {
         expected: Vec<String>,
     },
 
+    /// A value was asked for that the graph does not have.
+    #[error("the graph has no value `{name}`{}", did_you_mean(.nearest))]
+    UnknownValue {
+        /// The name asked for.
+        name: String,
+        /// The name of a value that is most like it, if one is alike.
+        nearest: Option<String>,
+    },
+
+    /// A value was asked for that is computed inside a loop or a branch, and so has none, one or many values in a run.
+    #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched")]
+    InsideSubgraph {
+        /// The name asked for.
+        name: String,
+        /// The node of the outermost graph in whose subgraph it is.
+        node: String,
+    },
+
     /// An input is not what the graph declares.
     #[error(transparent)]
     Input(Box<crate::InputMismatch>),
@@ -466,4 +484,9 @@ fn options(takes: &[crate::OpenOption]) -> String {
 fn quoted(names: &[impl std::fmt::Display]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
+}
+
+/// Suggests a name, where there is one.
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }

@@ -34,6 +34,32 @@ pub(crate) enum Error {
         source: bb_ir::BoxError,
     },
 
+    #[error("`{}` has no array for the input", .path.display())]
+    Npz {
+        path: PathBuf,
+        #[source]
+        source: crate::inputs::NpzError,
+    },
+
+    #[error("`{}` is a picture; give it with --image {name}={}", .path.display(), .path.display())]
+    IsPicture { path: PathBuf, name: String },
+
+    #[error("`{}` is no picture that can be read", .path.display())]
+    Picture {
+        path: PathBuf,
+        #[source]
+        source: image::ImageError,
+    },
+
+    #[error("input `{name}`, {ty}, is no picture: {problem}")]
+    NoPicture { name: String, ty: String, problem: &'static str },
+
+    #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
+    PerChannel { option: &'static str, channels: usize, got: usize },
+
+    #[error("no case below `{}` has `{filter}` in its path", .dir.display())]
+    NoMatch { dir: PathBuf, filter: String },
+
     #[error("`{text}` is not of the form {expected}")]
     Form { text: String, expected: &'static str },
 
@@ -67,7 +93,7 @@ pub(crate) enum Error {
     #[error("cannot print to standard output")]
     Print(#[source] std::io::Error),
 
-    #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random SEED")]
+    #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random")]
     InputsNeeded { needed: String },
 
     #[error("`{name}`: --random makes tensors, sequences, optionals and maps, not {ty}")]

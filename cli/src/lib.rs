@@ -30,6 +30,7 @@ mod error;
 mod inputs;
 mod inspect;
 mod out;
+mod outputs;
 mod render;
 mod run;
 mod session;
@@ -73,5 +74,6 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::ConformanceWorker(options) => conformance::worker(options),
         Command::Bench(options) => bench::bench(options),
         Command::Backends(options) => backends::backends(options),
+        Command::Completions(options) => out::completions(options),
     }
 }

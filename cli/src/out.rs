@@ -3,8 +3,11 @@
 //! A reader that has seen enough closes the pipe; then nothing more is printed and the command ends as it would have. Any
 //! other failure to print is an error.
 
+use crate::args;
 use crate::error::{Error, Result};
+use clap::CommandFactory;
 use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Prints text to standard output.
@@ -39,6 +42,16 @@ pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
         return Ok(ExitCode::from(2));
     }
     printed(print)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a script that completes commands and options, for the name under which the program was called.
+pub(crate) fn completions(options: &args::Completions) -> Result<ExitCode> {
+    let called = std::env::args_os().next().map(PathBuf::from);
+    let name = called.as_deref().and_then(Path::file_stem).and_then(|name| name.to_str()).unwrap_or("bb");
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut args::Arguments::command(), name, &mut script);
+    printed(std::io::stdout().lock().write_all(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,9 @@ use std::io::{IsTerminal, Write};
 /// Prints an error and what caused it to standard error, each on a line.
 pub(crate) fn error(error: &dyn std::error::Error) {
     let mut out = std::io::stderr().lock();
-    let (red, plain) = if out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
+    // https://no-color.org: any value but an empty one.
+    let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let (red, plain) = if wanted && out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
     let mut cause = error.source();
     // Nobody is left to tell if standard error is closed.
     let _closed = writeln!(out, "{red}error:{plain} {error}");

@@ -1,82 +1,81 @@
 //! `bb run`: inputs in, outputs printed and written.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::inputs::{self, Otherwise};
+use crate::outputs::{self, Named};
 use crate::session::{self, Session};
 use crate::{args, out, render};
-use bb::TensorData;
-use bb::onnx::Item;
-use std::path::Path;
+use bb::Module;
+use bb_ir::graph::ValueType;
 use std::process::ExitCode;
 
 pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     session::threads(&options.threads)?;
     let backend = session::backend(options.common.backend.as_deref())?;
-    let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
+    let module = session::load(&options.model)?;
+    let declared = module.graph().outputs.len();
+    let module = fetching(module, options)?;
+    let session = Session::new(&backend, module, &options.model)?;
     let mut given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
-    let outputs = match given.outputs.take() {
-        Some(outputs) => outputs,
+    let items = match given.outputs.take() {
+        Some(items) => items,
         None => session.run(&given.items)?,
     };
-    let mut leaves = Vec::new();
-    for (port, item) in session.executable.outputs().iter().zip(outputs) {
-        flatten(&port.name, item, &mut leaves);
-    }
-    let (names, outputs): (Vec<String>, Vec<TensorData>) = leaves.into_iter().unzip();
+    let ports = session.executable.outputs().iter().zip(items);
+    let values: Vec<Named> = ports
+        .map(|(port, item)| Named {
+            name: port.name.clone(),
+            optional: matches!(port.ty, ValueType::Optional(_)),
+            item,
+        })
+        .collect();
     if let Some(folder) = &options.output {
-        write(folder, &names, &outputs)?;
+        outputs::write(folder, &values)?;
     }
+    let (made, fetched) = values.split_at(declared.min(values.len()));
     if options.common.json {
-        let records: Vec<serde_json::Value> = names
-            .iter()
-            .zip(&outputs)
-            .map(|(name, x)| {
-                serde_json::json!({
-                    "name": name, "type": x.dtype().name(), "shape": x.shape(), "summary": x.summary().to_string(),
-                })
-            })
-            .collect();
-        out::json(&serde_json::json!({ "extents": given.chosen_json(), "outputs": records }))?;
+        let most = options.values.unwrap_or(usize::MAX);
+        let list =
+            |values: &[Named]| values.iter().map(|value| record(value, most)).collect::<Result<Vec<_>>>();
+        out::json(&serde_json::json!({
+            "extents": given.chosen_json(), "outputs": list(made)?, "fetched": list(fetched)?,
+        }))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = render::table(["OUTPUT", "SUMMARY"]);
-    for (name, x) in names.iter().zip(&outputs) {
-        table.add_row([name.clone(), x.summary().to_string()]);
+    for (header, values) in [("OUTPUT", made), ("FETCHED", fetched)] {
+        let mut rows = Vec::new();
+        values.iter().for_each(|value| outputs::rows(&value.name, &value.item, &mut rows));
+        if !rows.is_empty() || header == "OUTPUT" {
+            let mut table = render::table([header, "SUMMARY"]);
+            table.add_rows(rows);
+            out::line(table)?;
+        }
     }
-    out::line(table)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names the tensors that an output is made of: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
-fn flatten(name: &str, item: Item<TensorData>, leaves: &mut Vec<(String, TensorData)>) {
-    match item {
-        Item::Tensor(x) => leaves.push((name.to_owned(), x)),
-        Item::Sequence(items) => {
-            for (i, item) in items.into_iter().enumerate() {
-                flatten(&format!("{name}[{i}]"), item, leaves);
-            }
-        }
-        Item::Absent => {}
-        Item::Map { keys, values } => {
-            leaves.push((format!("{name}.keys"), keys));
-            leaves.push((format!("{name}.values"), values));
+/// Returns the module with the values that the options fetch as outputs after its own.
+fn fetching(module: Module, options: &args::Run) -> Result<Module> {
+    let graph = module.graph();
+    let all = options.fetch_all.then(|| graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()));
+    let all = all.into_iter().flatten().map(|value| graph.name_of(*value));
+    let mut names: Vec<&str> = graph.outputs.iter().map(|value| graph.name_of(*value)).collect();
+    let outputs = names.len();
+    for name in all.chain(options.fetch.iter().map(String::as_str)) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
+    if names.len() == outputs {
+        return Ok(module);
+    }
+    Ok(module.with_outputs(&names)?)
 }
 
-/// Writes the outputs; what is no good in a file's name becomes `_`.
-fn write(folder: &Path, names: &[String], outputs: &[TensorData]) -> Result<()> {
-    std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    for (i, (name, x)) in names.iter().zip(outputs).enumerate() {
-        let safe: String = name
-            .chars()
-            .map(|c| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' })
-            .collect();
-        let safe = safe.trim_start_matches('.');
-        let clash = safe.is_empty() || names.iter().filter(|n| n.eq_ignore_ascii_case(name)).count() > 1;
-        let file = if clash { format!("output_{i}.npy") } else { format!("{safe}.npy") };
-        let path = folder.join(file);
-        std::fs::write(&path, x.to_npy()?).map_err(|source| Error::Write { path, source })?;
+fn record(value: &Named, most: usize) -> Result<serde_json::Value> {
+    let mut record = outputs::json(&value.item, most)?;
+    if let Some(record) = record.as_object_mut() {
+        record.insert("name".to_owned(), value.name.clone().into());
     }
-    Ok(())
+    Ok(record)
 }

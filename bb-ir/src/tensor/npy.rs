@@ -62,8 +62,12 @@ impl TensorData {
     /// # Errors
     ///
     /// [`Error::Unsupported`] if NumPy has no such element type: `bf16`, the small floats and the
-    /// packed integers; [`Error::TooLarge`] if strings padded to one length overflow.
+    /// packed integers; [`Error::TooLarge`] if strings padded to one length overflow; [`Error::Npy`] if a string ends
+    /// with a NUL, which NumPy would take for padding.
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
+        if self.iter_str().any(|text| text.ends_with('\0')) {
+            return Err(Error::Npy { problem: "a string ends with a NUL, which NumPy takes for padding" });
+        }
         let longest = self.iter_str().map(|s| s.chars().count()).max().unwrap_or(0).max(1);
         let descr = match self.dtype() {
             DataType::String => format!("<U{longest}"),

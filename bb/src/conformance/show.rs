@@ -33,7 +33,7 @@ fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
         };
         return x.iter_str().skip(from).take(count).map(cut).collect();
     }
-    let (bytes, size) = (x.unpacked(), unpacked_size(x.dtype()));
+    let (bytes, size) = (x.unpacked().unwrap_or_default(), unpacked_size(x.dtype()));
     let end = (from + count).min(x.len());
     let some = bytes.get(from.min(end) * size..end * size).unwrap_or_default();
     let part = |dtype, bytes| format_elements(dtype, bytes).unwrap_or_default();

@@ -4,13 +4,13 @@ use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
-use bb_ir::graph::{Graph, Warning};
+use bb_ir::graph::{Attribute, Graph, Node, ValueId, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
     StringStringEntryProto,
 };
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -83,6 +83,52 @@ impl Module {
         Ok(Module::new(check::check_graph(graph, &versions, functions, &CheckOptions::default())?))
     }
 
+    /// Returns the module with these values as outputs, in this order: its own outputs, or any other value of the graph,
+    /// as for looking at what is computed on the way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownValue`] for a name that no value of the graph has, with the name most like it;
+    /// [`Error::InsideSubgraph`] for a value of a loop or a branch, which has none, one or many values in a run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), bb::Error> {
+    /// use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+    /// let text = |text: &str| Some(text.to_owned());
+    /// let value = |name| ValueInfoProto { name: text(name), ..Default::default() };
+    /// let node = |op, from: &str, to: &str| NodeProto {
+    ///     op_type: text(op), input: vec![from.to_owned()], output: vec![to.to_owned()], ..Default::default()
+    /// };
+    /// let graph = GraphProto {
+    ///     input: vec![value("x")], output: vec![value("y")],
+    ///     node: vec![node("Neg", "x", "minus"), node("Exp", "minus", "y")], ..Default::default()
+    /// };
+    /// let module = bb::Module::from_graph(&graph, &[], &[])?.with_outputs(&["minus"])?;
+    /// assert_eq!(module.graph().outputs.len(), 1);
+    /// let error = module.with_outputs(&["mimus"]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the graph has no value `mimus`; did you mean `minus`?");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_outputs(&self, names: &[&str]) -> Result<Module, Error> {
+        let graph = self.graph();
+        let numbers: HashMap<&str, ValueId> = graph
+            .values
+            .iter()
+            .zip(0u32..)
+            .filter(|(value, _)| !value.name.is_empty())
+            .map(|(value, number)| (value.name.as_str(), ValueId(number)))
+            .collect();
+        let find = |name: &&str| match numbers.get(name) {
+            Some(value) => Ok(*value),
+            None => Err(missing(graph, name)),
+        };
+        let outputs = names.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Module { graph: Arc::new(Graph { outputs, ..graph.clone() }) })
+    }
+
     /// Returns the checked graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
@@ -97,6 +143,33 @@ impl Module {
     pub(crate) fn shared(&self) -> Arc<Graph> {
         self.graph.clone()
     }
+}
+
+/// The error for a name that no value of the outermost graph has.
+fn missing(graph: &Graph, name: &str) -> Error {
+    let name = name.to_owned();
+    for node in &graph.nodes {
+        let mut pending = subgraphs(node);
+        while let Some(inner) = pending.pop() {
+            if inner.values.iter().any(|value| value.name == name) {
+                return Error::InsideSubgraph { name, node: crate::coverage::name(graph, node) };
+            }
+            pending.extend(inner.nodes.iter().flat_map(subgraphs));
+        }
+    }
+    let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());
+    let nearest = bb_ir::nearest(&name, known).map(str::to_owned);
+    Error::UnknownValue { name, nearest }
+}
+
+fn subgraphs(node: &Node) -> Vec<&Graph> {
+    let mut inner: Vec<&Graph> = Vec::new();
+    for (_, attribute) in node.attributes.iter() {
+        if let Attribute::Graph(graph) = attribute {
+            inner.push(graph);
+        }
+    }
+    inner
 }
 
 /// How to compile.

@@ -3,7 +3,7 @@
 mod shared;
 mod values;
 
-pub(crate) use shared::{Common, Extents, Inputs, Model, Threads};
+pub(crate) use shared::{Common, Extents, Inputs, Model, Picture, Threads};
 pub(crate) use values::{Dim, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
@@ -20,22 +20,44 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a model and print its outputs
+    #[command(
+        after_help = "Examples:\n  bb run model.onnx --random\n  bb run model.onnx --input x=x.npy --output results\n  bb run model.onnx --image images=cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225\n  bb run model.onnx --random --dim batch=8 --fetch hidden --json"
+    )]
     Run(Run),
     /// Print a model's inputs, outputs and operators, and what runs each
+    #[command(
+        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --stage lir --dim batch=8"
+    )]
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
+    #[command(after_help = "Examples:\n  bb coverage --backend cpu\n  bb coverage --backend cpu --json")]
     Coverage(Coverage),
     /// Run a model on two backends and print where their values part, inside loops and branches too
+    #[command(
+        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node"
+    )]
     Compare(Compare),
     /// Run every test case below a folder and compare with the expected outputs
+    #[command(
+        after_help = "Examples:\n  bb conformance cases/node\n  bb conformance cases/node --filter softmax --json report.json"
+    )]
     Conformance(Conformance),
     /// Run the cases named on standard input, one at a time, for `conformance`
     #[command(hide = true)]
     ConformanceWorker(Worker),
     /// Measure how long a model takes to load, prepare and run
+    #[command(
+        after_help = "Examples:\n  bb bench model.onnx\n  bb bench model.onnx --shape x=1,3,224,224 --threads 1 --runs 100 --json"
+    )]
     Bench(Bench),
     /// List the backends that are linked
+    #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),
+    /// Print a script that completes commands and options in a shell
+    #[command(
+        after_help = "Examples:\n  bb completions bash > ~/.local/share/bash-completion/completions/bb"
+    )]
+    Completions(Completions),
 }
 
 #[derive(Debug, Args)]
@@ -44,7 +66,16 @@ pub(crate) struct Run {
     pub(crate) model: Model,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
-    /// Write each output to this folder, as NAME.npy
+    /// Also give this value, by the name that it has in the model
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) fetch: Vec<String>,
+    /// Also give the results of every node, but of those inside loops and branches
+    #[arg(long)]
+    pub(crate) fetch_all: bool,
+    /// Print this many values of each tensor in JSON, with their count; all unless given
+    #[arg(long, value_name = "N", requires = "json")]
+    pub(crate) values: Option<usize>,
+    /// Write each output to a file of its own in this folder: .npy, or .pb where NumPy has no such type
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -161,4 +192,11 @@ pub(crate) struct Backends {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
 }

@@ -1,6 +1,7 @@
 //! Options that several commands take.
 
 use super::values::{Dim, Limit, Range, Shape};
+use crate::inputs::{Channels, Layout};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -69,4 +70,42 @@ pub(crate) struct Inputs {
     pub(crate) ranges: Vec<Range>,
     #[command(flatten)]
     pub(crate) extents: Extents,
+    #[command(flatten)]
+    pub(crate) picture: Picture,
+}
+
+/// Pictures as inputs, and what becomes of their pixels: (pixel × scale − mean) / deviation.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Picture {
+    /// An input from a picture (PNG, JPEG, WebP, BMP, TIFF, PNM), resized and laid out as the model declares
+    #[arg(long = "image", value_name = "NAME=FILE")]
+    pub(crate) images: Vec<OsString>,
+    /// What pixels from 0 to 255 are multiplied with; 1/255 for floats and 1 for integers unless given
+    #[arg(long, value_name = "NUMBER", value_parser = super::values::finite, requires = "images")]
+    pub(crate) scale: Option<f64>,
+    /// What is subtracted then: one number, or one for each channel, in the input's order
+    #[arg(
+        long,
+        value_name = "NUMBER,…",
+        value_delimiter = ',',
+        value_parser = super::values::finite,
+        allow_hyphen_values = true,
+        requires = "images"
+    )]
+    pub(crate) mean: Vec<f64>,
+    /// What is divided by then: one number, or one for each channel, in the input's order
+    #[arg(
+        long,
+        value_name = "NUMBER,…",
+        value_delimiter = ',',
+        value_parser = super::values::deviation,
+        requires = "images"
+    )]
+    pub(crate) std: Vec<f64>,
+    /// The order of colours
+    #[arg(long, value_enum, default_value_t, requires = "images")]
+    pub(crate) channels: Channels,
+    /// Where channels are, if the declared shape does not tell
+    #[arg(long, value_enum, requires = "images")]
+    pub(crate) layout: Option<Layout>,
 }

@@ -44,6 +44,9 @@ pub(crate) enum ValueError {
     #[error("`{text}` is no finite number")]
     Number { text: String },
 
+    #[error("expected another number than 0, because it is divided by")]
+    Zero,
+
     #[error("{low} is not less than {high}")]
     EmptyRange { low: f64, high: f64 },
 
@@ -77,11 +80,7 @@ impl Range {
             None => (None, text),
         };
         let (low, high) = range.split_once("..").ok_or(form)?;
-        let number = |text: &str| {
-            let number = text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
-            number.ok_or_else(|| ValueError::Number { text: text.to_owned() })
-        };
-        let (low, high) = (number(low)?, number(high)?);
+        let (low, high) = (finite(low)?, finite(high)?);
         if low < high { Ok(Range { input, low, high }) } else { Err(ValueError::EmptyRange { low, high }) }
     }
 }
@@ -91,6 +90,17 @@ impl Limit {
         let (name, value) = named(text, "NAME=VALUE, as in nodes=5000000")?;
         Ok(Limit { name: name.to_owned(), value: value.to_owned() })
     }
+}
+
+/// Reads a number that is neither NaN nor infinite.
+pub(crate) fn finite(text: &str) -> Result<f64, ValueError> {
+    let number = text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
+    number.ok_or_else(|| ValueError::Number { text: text.to_owned() })
+}
+
+/// Reads a number that may be divided by.
+pub(crate) fn deviation(text: &str) -> Result<f64, ValueError> {
+    finite(text).and_then(|number| if number == 0.0 { Err(ValueError::Zero) } else { Ok(number) })
 }
 
 /// Reads how many threads may compute.

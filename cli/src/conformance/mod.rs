@@ -19,6 +19,7 @@ use std::time::Duration;
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     let backend = session::backend(options.backend.as_deref())?.name();
     let excluded = excluded(options.exclude.as_deref())?;
+    let mut unknown: Vec<String> = excluded.iter().cloned().collect();
     let mut skipped = Vec::new();
     let mut jobs = Vec::new();
     let cases = onnx::find(&options.dir)?;
@@ -27,13 +28,12 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     }
     for path in cases {
         let name = path.strip_prefix(&options.dir).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+        let listed: Vec<&String> = excluded.iter().filter(|e| excludes(e, &name)).collect();
+        unknown.retain(|e| !listed.contains(&e));
         if options.filter.as_ref().is_some_and(|text| !name.contains(text.as_str())) {
             continue;
         }
-        // A list names cases from the root of the data; the folder given may lie below it.
-        let listed =
-            excluded.iter().any(|e| *e == name || (!name.is_empty() && e.ends_with(&format!("/{name}"))));
-        if listed { skipped.push(name) } else { jobs.push(Job { name, path }) }
+        if !listed.is_empty() { skipped.push(name) } else { jobs.push(Job { name, path }) }
     }
     // With JSON on standard output, nothing else is there.
     let alone = options.json.as_deref() == Some(Path::new("-"));
@@ -45,6 +45,21 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
             out::line(text)
         }
     };
+    if let Some(filter) = &options.filter
+        && jobs.is_empty()
+        && skipped.is_empty()
+    {
+        return Err(Error::NoMatch { dir: options.dir.clone(), filter: filter.clone() });
+    }
+    if !unknown.is_empty() {
+        let (shown, rest) = unknown.split_at(unknown.len().min(5));
+        let rest = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
+        out::note(format_args!(
+            "warning: --exclude names what is no case below `{}`: {}{rest}",
+            options.dir.display(),
+            render::names(shown)
+        ));
+    }
     let bar = progress(jobs.len());
     let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let timeout = Duration::from_secs(options.timeout);
@@ -104,6 +119,12 @@ fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
 fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
     let text = String::from_utf8(bytes).map_err(|e| Error::Worker(std::io::Error::other(e)))?;
     Ok(text.into())
+}
+
+/// Tells whether an entry of the list means a case. The list names cases from the root of the data; the folder given may
+/// lie below it.
+fn excludes(entry: &str, case: &str) -> bool {
+    entry == case || (!case.is_empty() && entry.strip_suffix(case).is_some_and(|front| front.ends_with('/')))
 }
 
 /// Reads the list of cases to skip; what follows `#` is a remark.

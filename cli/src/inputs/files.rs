@@ -1,47 +1,130 @@
 //! Inputs from files.
 
+use super::extents::Extents;
+use super::{npz, picture};
 use crate::args;
 use crate::error::{Error, Result};
 use bb::conformance::onnx;
 use bb::onnx::Item;
 use bb::{Port, TensorData};
-use bb_ir::graph::ValueType;
-use std::ffi::OsStr;
-use std::path::Path;
+use bytes::Bytes;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
-/// Reads the inputs that options name, by position.
-pub(super) fn read(ports: &[Port], options: &args::Inputs) -> Result<Vec<Option<Item<TensorData>>>> {
+/// Reads the inputs that options name, by position, and notes their extents.
+pub(super) fn read(
+    ports: &[Port],
+    options: &args::Inputs,
+    extents: &mut Extents,
+) -> Result<Vec<Option<Item<TensorData>>>> {
     let mut items = match &options.folder {
         Some(folder) => onnx::read_inputs(folder, ports)?,
         None => vec![None; ports.len()],
     };
+    let mut from_stdin = false;
     for text in &options.inputs {
-        let (name, file) = split(text)?;
-        let place = ports.iter().zip(&mut items).find(|(port, _)| port.name == name);
-        let Some((port, place)) = place else {
-            return Err(super::unknown(&name, ports.iter().map(|port| port.name.as_str())));
-        };
-        if place.is_some() {
-            return Err(Error::Twice { option: "--input", name });
+        let (port, place, file) = named("--input", text, ports, &mut items)?;
+        let stdin = file == "-";
+        if stdin && std::mem::replace(&mut from_stdin, true) {
+            return Err(Error::Twice { option: "--input", name: "-".to_owned() });
         }
-        *place = Some(file_of(Path::new(file), &port.ty)?);
+        *place = Some(file_of(&file, port)?);
     }
+    note(ports, &items, extents)?;
+    for text in &options.picture.images {
+        let (port, place, file) = named("--image", text, ports, &mut items)?;
+        *place = Some(Item::Tensor(picture::read(Path::new(&file), port, extents, &options.picture)?));
+    }
+    note(ports, &items, extents)?;
     Ok(items)
 }
 
-/// Splits `NAME=FILE` at the first `=`; the file need not be UTF-8.
-fn split(text: &OsStr) -> Result<(String, &OsStr)> {
-    let form = || Error::Form { text: text.to_string_lossy().into_owned(), expected: "NAME=FILE" };
-    let (name, file) = text.to_str().and_then(|text| text.split_once('=')).ok_or_else(form)?;
-    Ok((name.to_owned(), OsStr::new(file)))
+/// Says that inputs have the extents of their files.
+fn note(ports: &[Port], items: &[Option<Item<TensorData>>], extents: &mut Extents) -> Result<()> {
+    for (port, item) in ports.iter().zip(items) {
+        if let Some(Item::Tensor(x)) = item {
+            extents.bind(&port.name, x.shape(), "its file")?;
+        }
+    }
+    Ok(())
 }
 
-/// Reads a `.npy` file, or a serialized message of the kind that an input's type asks for.
-fn file_of(path: &Path, ty: &ValueType) -> Result<Item<TensorData>> {
-    if path.extension().is_none_or(|e| e != "npy") {
-        return Ok(onnx::read_item(path, ty)?);
+/// Finds the input of `NAME=FILE`, which must not have been given yet.
+fn named<'a>(
+    option: &'static str,
+    text: &OsStr,
+    ports: &'a [Port],
+    items: &'a mut [Option<Item<TensorData>>],
+) -> Result<(&'a Port, &'a mut Option<Item<TensorData>>, OsString)> {
+    let (name, file) = split(text, ports)?;
+    let place = ports.iter().zip(items).find(|(port, _)| port.name == name);
+    let (port, place) =
+        place.ok_or_else(|| super::unknown(&name, ports.iter().map(|port| port.name.as_str())))?;
+    if place.is_some() {
+        return Err(Error::Twice { option, name });
     }
-    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let tensor = TensorData::from_npy(bytes.into());
-    tensor.map(Item::Tensor).map_err(|e| Error::Tensor { path: path.to_owned(), source: e.into() })
+    Ok((port, place, file))
+}
+
+/// Splits `NAME=FILE` after the longest name of an input, else at the first `=`, because both may contain one.
+fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
+    let bytes = text.as_encoded_bytes();
+    let signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
+    let front = |at: usize| bytes.get(..at).and_then(|name| std::str::from_utf8(name).ok());
+    let is_input = |at: &usize| front(*at).is_some_and(|name| ports.iter().any(|port| port.name == name));
+    let at = signs.clone().filter(is_input).next_back().or_else(|| signs.clone().next());
+    let form = || Error::Form { text: text.to_string_lossy().into_owned(), expected: "NAME=FILE" };
+    let at = at.ok_or_else(form)?;
+    let name = front(at).ok_or_else(form)?;
+    Ok((name.to_owned(), after(text, at + 1).ok_or_else(form)?))
+}
+
+/// What follows an ASCII character of a text that need not be Unicode.
+#[cfg(unix)]
+fn after(text: &OsStr, at: usize) -> Option<OsString> {
+    use std::os::unix::ffi::OsStrExt;
+    text.as_bytes().get(at..).map(|rest| OsStr::from_bytes(rest).to_owned())
+}
+
+#[cfg(not(unix))]
+fn after(text: &OsStr, at: usize) -> Option<OsString> {
+    text.to_str()?.get(at..).map(OsString::from)
+}
+
+/// Reads what a file has for an input: an array of NumPy, a member of several, or a serialized message of the kind that
+/// the input's type asks for.
+fn file_of(file: &OsStr, port: &Port) -> Result<Item<TensorData>> {
+    // A member is named after its archive, unless a file is called so.
+    let parts =
+        file.to_str().and_then(|text| text.rsplit_once(".npz:")).filter(|_| !Path::new(file).exists());
+    let path =
+        parts.map_or_else(|| PathBuf::from(file), |(archive, _)| PathBuf::from(format!("{archive}.npz")));
+    let member = parts.map(|(_, member)| member);
+    let (bytes, shown) = if file == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().read_to_end(&mut bytes);
+        let shown = Path::new("standard input").to_owned();
+        read.map_err(|source| Error::Read { path: shown.clone(), source })?;
+        (Bytes::from(bytes), shown)
+    } else {
+        let bytes = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+        (bytes.into(), path)
+    };
+    let refused = |source: bb_ir::BoxError| Error::Tensor { path: shown.clone(), source };
+    let extension = shown.extension().unwrap_or_default();
+    if member.is_some() || extension == "npz" || (extension != "pb" && bytes.starts_with(b"PK\x03\x04")) {
+        let (name, asked) = member.map_or((port.name.as_str(), false), |member| (member, true));
+        let bytes =
+            npz::member(&bytes, name, asked).map_err(|e| Error::Npz { path: shown.clone(), source: e })?;
+        return TensorData::from_npy(bytes).map(Item::Tensor).map_err(|e| refused(e.into()));
+    }
+    if extension == "npy" || (extension != "pb" && bytes.starts_with(b"\x93NUMPY")) {
+        return TensorData::from_npy(bytes).map(Item::Tensor).map_err(|e| refused(e.into()));
+    }
+    let picture = [b"\x89PNG".as_slice(), b"\xFF\xD8\xFF", b"GIF8", b"RIFF"];
+    if extension != "pb" && picture.iter().any(|magic| bytes.starts_with(magic)) {
+        return Err(Error::IsPicture { path: shown, name: port.name.clone() });
+    }
+    Ok(onnx::decode_item(bytes, &shown, &port.ty)?)
 }

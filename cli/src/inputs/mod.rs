@@ -2,6 +2,8 @@
 
 mod extents;
 mod files;
+mod npz;
+mod picture;
 mod random;
 mod search;
 mod uses;
@@ -14,6 +16,9 @@ use bb::{Module, Port, TensorData};
 use bb_ir::graph::{Graph, ValueType};
 use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
+
+pub(crate) use npz::NpzError;
+pub(crate) use picture::{Channels, Layout};
 
 /// What becomes of inputs that nothing gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,12 +53,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
     let mut extents = Extents::new(declared.collect(), &options.extents)?;
     let ranges = random::Ranges::new(&options.ranges, ports)?;
-    let items = files::read(ports, options)?;
-    for (port, item) in ports.iter().zip(&items) {
-        if let Some(Item::Tensor(x)) = item {
-            extents.bind(&port.name, x.shape(), "its file")?;
-        }
-    }
+    let items = files::read(ports, options, &mut extents)?;
     let missing: Vec<&Port> = ports
         .iter()
         .zip(&items)
@@ -67,6 +67,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
         let needed = missing.iter().map(|port| format!("`{}`: {}", port.name, render::ty(&port.ty)));
         return Err(Error::InputsNeeded { needed: needed.collect::<Vec<_>>().join(", ") });
     }
+    missing.iter().try_for_each(|port| random::check(port, &ranges))?;
     let maker = Maker { session, ports, items, ranges, seed: options.random.unwrap_or(1) };
     maker.complete(&extents)
 }
@@ -153,7 +154,7 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
 }
 
 /// Prints what was chosen, and names it.
-fn named(choice: Vec<(Open, usize)>) -> Vec<(String, usize)> {
+fn named(choice: search::Choice) -> Vec<(String, usize)> {
     let chosen: Vec<(String, usize)> =
         choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect();
     let text: Vec<String> = chosen.iter().map(|(name, extent)| format!("{name}={extent}")).collect();

@@ -84,6 +84,26 @@ pub(super) fn item(
     })
 }
 
+/// Refuses a range that the element type of an input cannot hold, before anything is made.
+pub(super) fn check(port: &Port, ranges: &Ranges<'_>) -> Result<()> {
+    let ValueType::Tensor { dtype, .. } = port.ty else { return Ok(()) };
+    let dtype = match dtype {
+        DataType::String => return Ok(()),
+        other => drawn(other),
+    };
+    let filling = Filling { name: &port.name, dtype, range: ranges.of(&port.name), fits: None };
+    filling.numbers(dtype).map(drop)
+}
+
+/// The type of the numbers that are drawn: a complex number is two floats.
+fn drawn(dtype: DataType) -> DataType {
+    match dtype {
+        DataType::C64 => DataType::F32,
+        DataType::C128 => DataType::F64,
+        other => other,
+    }
+}
+
 /// How the elements of an input are drawn.
 struct Filling<'a> {
     name: &'a str,
@@ -101,13 +121,9 @@ impl Filling<'_> {
             (0..elements).try_for_each(|_| texts.push(&self.text(draw)))?;
             return Ok(texts.finish(shape)?);
         }
-        // A complex number is two floats.
-        let (drawn, elements) = match self.dtype {
-            DataType::C64 => (DataType::F32, elements.checked_mul(2)),
-            DataType::C128 => (DataType::F64, elements.checked_mul(2)),
-            other => (other, Some(elements)),
-        };
-        let elements = elements.ok_or_else(too_large)?;
+        let drawn = drawn(self.dtype);
+        let parts = if drawn == self.dtype { 1 } else { 2 };
+        let elements = elements.checked_mul(parts).ok_or_else(too_large)?;
         let size = drawn.bytes_for(elements).ok_or_else(too_large)?;
         let mut bytes: Vec<u8> = memory::room("--random", size)?;
         let numbers = self.numbers(drawn)?;

@@ -88,6 +88,9 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         .filter(move |choice| seen.insert(choice.clone()))
 }
 
+/// An extent for each that is open.
+pub(super) type Choice = Vec<(Open, usize)>;
+
 /// How a search ended without a choice.
 pub(super) struct Failed<E> {
     /// How many choices there were.
@@ -101,7 +104,7 @@ pub(super) fn search<T, E>(
     extents: &Extents,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
     mut works: impl FnMut(&dyn Fn(&Open) -> usize) -> Result<T, E>,
-) -> Result<(Vec<(Open, usize)>, T), Failed<E>> {
+) -> Result<(Choice, T), Failed<E>> {
     let open = extents.open();
     let batch: Vec<bool> = open.iter().map(|open| extents.is_batch(open)).collect();
     let start = Instant::now();

@@ -135,3 +135,47 @@ fn a_folder_without_cases_is_an_error() {
     assert_eq!(ended.code(), 1);
     assert!(ended.err.contains("no folder below it has a model.onnx"), "{}", ended.err);
 }
+
+#[test]
+fn json_on_standard_output_is_alone_there() {
+    let folder = folder("conformance-json");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--json", "-"]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.json().as_array().unwrap().len(), 2);
+    assert!(ended.err.contains("failed wrong:") && ended.err.contains("1 passed, 1 failed"), "{}", ended.err);
+}
+
+#[test]
+fn a_filter_that_matches_nothing_is_an_error() {
+    let folder = folder("conformance-no-match");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--filter", "rihgt"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("has `rihgt` in its path"), "{}", ended.err);
+}
+
+#[test]
+fn an_excluded_name_that_is_no_case_is_warned_of() {
+    let folder = folder("conformance-no-exclude");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/left", [-1.0, 5.0]);
+    let exclude = write(&folder, "exclude.txt", b"lefft\nkind/left\n");
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--exclude", &exclude]);
+    assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 1 skipped\n"), "{}", ended.err);
+    assert!(ended.err.contains("warning: ") && ended.err.contains("`lefft`"), "{}", ended.err);
+    assert!(!ended.err.contains("`kind/left`"), "{}", ended.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_case_whose_path_is_not_unicode_runs() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = folder("conformance-bytes");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    let odd = folder.join("cases").join(std::ffi::OsStr::from_bytes(b"odd\n\xFF"));
+    std::fs::rename(folder.join("cases/right"), odd).unwrap();
+    let ended = bb(&["conformance", text(&folder.join("cases"))]);
+    assert_eq!((ended.code(), &*ended.out), (0, "1 passed, 0 failed, 0 skipped\n"), "{}", ended.err);
+}

@@ -9,4 +9,6 @@ mod memory;
 mod process;
 mod random;
 mod run;
+mod streams;
 mod tell;
+mod values;

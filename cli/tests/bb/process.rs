@@ -1,5 +1,6 @@
 //! Runs the binary as a user does, with a time limit and, where the system has `ulimit`, a cap on its memory.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -36,15 +37,20 @@ pub(crate) fn bb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
 
 /// Runs `bb` in an address space of so many KiB.
 pub(crate) fn capped<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
-    limited('v', memory, arguments)
+    limited('v', memory, b"", arguments)
 }
 
 /// Runs `bb` with so many KiB of memory of its own; mapped files do not count.
 pub(crate) fn capped_own<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
-    limited('d', memory, arguments)
+    limited('d', memory, b"", arguments)
 }
 
-fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, arguments: &[S]) -> Ended {
+/// Runs `bb` with this on its standard input.
+pub(crate) fn fed<S: AsRef<std::ffi::OsStr>>(input: &[u8], arguments: &[S]) -> Ended {
+    limited('v', MEMORY, input, arguments)
+}
+
+fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, input: &[u8], arguments: &[S]) -> Ended {
     let mut command = if cfg!(unix) {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -{what} {memory}; exec \"$0\" \"$@\"");
@@ -53,8 +59,10 @@ fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, arguments: &[S]
     } else {
         Command::new(env!("CARGO_BIN_EXE_bb"))
     };
-    let piped = command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let piped = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = piped.spawn().unwrap();
+    // A process that does not read closes the pipe, which is no matter here.
+    let _unread = process.stdin.take().unwrap().write_all(input);
     // Read while it runs, so that it never waits for a full pipe.
     let out = read(process.stdout.take().unwrap());
     let err = read(process.stderr.take().unwrap());

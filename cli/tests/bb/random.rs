@@ -196,6 +196,73 @@ fn identifiers_lie_within_the_rows_of_their_table() {
     assert!(summary.contains("min 3 max 3"), "{summary}");
 }
 
+/// A text that is no key would become the default, −7.
+#[test]
+fn texts_are_keys_of_their_encoder() {
+    use bb::ir::proto::attribute_proto::AttributeType;
+    use bb::ir::proto::{AttributeProto, ModelProto, OperatorSetIdProto};
+    use prost::Message;
+    let folder = folder("random-keys");
+    let mut encoder = with_int(node("LabelEncoder", &["x"], &["y"]), "default_int64", -7);
+    encoder.domain = Some("ai.onnx.ml".to_owned());
+    encoder.attribute.push(AttributeProto {
+        name: Some("keys_strings".to_owned()),
+        r#type: Some(AttributeType::Strings as i32),
+        strings: vec![b"red".to_vec(), b"green".to_vec()],
+        ..AttributeProto::default()
+    });
+    encoder.attribute.push(AttributeProto {
+        name: Some("values_int64s".to_owned()),
+        r#type: Some(AttributeType::Ints as i32),
+        ints: vec![3, 5],
+        ..AttributeProto::default()
+    });
+    let bytes = open_outputs(&model(&[], vec![encoder], &[("y", &[])]));
+    let bytes = typed(&[("x", DataType::String, &["20"])], bytes, vec![]);
+    let mut model = ModelProto::decode(bytes.as_slice()).unwrap();
+    let import = OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(2) };
+    model.opset_import.push(import);
+    let path = write(&folder, "model.onnx", &model.encode_to_vec());
+    let json = bb(&["run", &path, "--random", "--json"]).json();
+    let values = json["outputs"][0]["values"].as_array().unwrap();
+    assert!(values.contains(&3.into()) && values.contains(&5.into()), "{values:?}");
+    assert!(!values.contains(&(-7).into()), "{values:?}");
+}
+
+/// Whole numbers fill exactly the range that is asked for, up to the edges of their type.
+#[test]
+fn ranges_are_kept_to() {
+    let folder = folder("random-ranges");
+    for (dtype, range, least, most) in [
+        (DataType::I8, "-128..128", -128.0, 127.0),
+        (DataType::U4, "0..16", 0.0, 15.0),
+        (DataType::I64, "-3..-1", -3.0, -2.0),
+        (DataType::F32, "-2..-1", -2.0, -1.0),
+    ] {
+        let bytes = open_outputs(&model(&[], vec![node("Identity", &["x"], &["y"])], &[("y", &[])]));
+        let bytes = typed(&[("x", dtype, &["5000"])], bytes, vec![]);
+        let path = write(&folder, "model.onnx", &bytes);
+        let ended = bb(&["run", &path, "--random", "--range", range, "--json"]);
+        assert_eq!(ended.code(), 0, "{dtype}: {}", ended.err);
+        let json = ended.json();
+        let values = json["outputs"][0]["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap());
+        let (low, high) = values.fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+        assert!((least..=least + 0.01).contains(&low) || low == least, "{dtype}: {low}");
+        assert!((most - 0.01..=most).contains(&high), "{dtype}: {high}");
+    }
+    let bytes = open_outputs(&model(&[], vec![node("Identity", &["x"], &["y"])], &[("y", &[])]));
+    for (dtype, range) in [
+        (DataType::U8, "0..257"),
+        (DataType::U8, "-1..3"),
+        (DataType::I32, "0.2..0.8"),
+        (DataType::F16, "0..1e6"),
+    ] {
+        let bytes = typed(&[("x", dtype, &["5"])], bytes.clone(), vec![]);
+        let ended = bb(&["run", &write(&folder, "model.onnx", &bytes), "--random", "--range", range]);
+        assert!(ended.code() == 1 && ended.err.contains(&format!("is of {dtype}")), "{dtype}: {}", ended.err);
+    }
+}
+
 #[test]
 fn texts_truth_values_and_small_types_are_made() {
     let folder = folder("random-types");

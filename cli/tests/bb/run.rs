@@ -49,7 +49,7 @@ fn inputs_come_from_npy_and_pb_files_and_outputs_go_to_npy_files() {
     assert_eq!(file[..8], *b"\x93NUMPY\x01\x00");
     let sum = TensorData::from_npy(file.into()).unwrap();
     assert_eq!(sum, TensorData::new(&[2, 3], &[11f32, 12.0, 13.0, 24.0, 25.0, 26.0]).unwrap());
-    let negation = TensorData::from_npy(std::fs::read(outputs.join("a_b.npy")).unwrap().into()).unwrap();
+    let negation = TensorData::from_npy(std::fs::read(outputs.join("a%2Fb.npy")).unwrap().into()).unwrap();
     assert_eq!(negation, TensorData::new(&[2, 3], &[-1f32, -2.0, -3.0, -4.0, -5.0, -6.0]).unwrap());
 }
 

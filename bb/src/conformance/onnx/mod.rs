@@ -12,7 +12,7 @@ mod suite;
 
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
-pub use read::{read_inputs, read_item, read_items, read_tensor, read_tensors};
+pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
 pub use report::{Case, Outcome, Report};
 pub use suite::Suite;
 #[doc(hidden)]

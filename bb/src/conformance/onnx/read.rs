@@ -5,6 +5,7 @@ use crate::onnx::Item;
 use crate::{BoxError, DataType, Port, TensorData};
 use bb_ir::graph::ValueType;
 use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto, decode};
+use bytes::Bytes;
 use std::path::Path;
 
 /// Reads a serialized `TensorProto`.
@@ -14,7 +15,7 @@ use std::path::Path;
 /// [`Failure::Read`] and [`Failure::Content`].
 pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
     let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
-    read(path, "tensor", tensor)
+    content(bytes_of(path)?, path, "tensor", tensor)
 }
 
 /// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder, all of them tensors.
@@ -57,14 +58,6 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<Tens
     Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
 }
 
-fn read<T>(
-    path: &Path,
-    expected: &'static str,
-    content: impl FnOnce(bytes::Bytes) -> Result<T, BoxError>,
-) -> Result<T, Failure> {
-    let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
-    content(bytes.into()).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
-}
 
 /// Reads a file that holds what `ty` says; a tensor where that says nothing.
 ///
@@ -72,14 +65,38 @@ fn read<T>(
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
 pub fn read_item(path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
+    decode_item(bytes_of(path)?, path, ty)
+}
+
+/// Decodes the content of a file that holds what `ty` says; a tensor where that says nothing. Errors name `path`.
+///
+/// # Errors
+///
+/// [`Failure::Content`].
+pub fn decode_item(bytes: Bytes, path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
     match ty {
-        ValueType::Sequence(_) => read(path, "sequence", |bytes| sequence(&decode(bytes)?)),
-        ValueType::Optional(_) => read(path, "optional", |bytes| optional(&decode(bytes)?)),
-        ValueType::Map(..) => read(path, "map", |bytes| map(&decode(bytes)?)),
+        ValueType::Sequence(_) => content(bytes, path, "sequence", |bytes| sequence(&decode(bytes)?)),
+        ValueType::Optional(_) => content(bytes, path, "optional", |bytes| optional(&decode(bytes)?)),
+        ValueType::Map(..) => content(bytes, path, "map", |bytes| map(&decode(bytes)?)),
         ValueType::Tensor { .. } | ValueType::Unknown => {
-            Ok(Item::Tensor(as_declared(read_tensor(path)?, ty)))
+            let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
+            Ok(Item::Tensor(as_declared(content(bytes, path, "tensor", tensor)?, ty)))
         }
     }
+}
+
+fn bytes_of(path: &Path) -> Result<Bytes, Failure> {
+    let bytes = std::fs::read(path).map_err(|source| Failure::Read { path: path.to_owned(), source })?;
+    Ok(bytes.into())
+}
+
+fn content<T>(
+    bytes: Bytes,
+    path: &Path,
+    expected: &'static str,
+    decode: impl FnOnce(Bytes) -> Result<T, BoxError>,
+) -> Result<T, Failure> {
+    decode(bytes).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
 }
 
 /// Reads bits that releases of ONNX up to 1.14 wrote for bfloat16, as u16, as the type that the graph declares.

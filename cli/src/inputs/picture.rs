@@ -1,0 +1,166 @@
+//! Pictures as inputs: decoded, resized, and laid out as the model declares.
+
+use super::extents::Extents;
+use crate::args;
+use crate::error::{Error, Result};
+use bb::{DataType, Port, TensorData};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::{Dim, ValueType};
+use image::imageops::{FilterType, resize};
+use std::path::Path;
+
+/// The most elements of a picture that is asked for.
+const MOST_ELEMENTS: usize = 1 << 28;
+
+/// Where the channels of a picture are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Layout {
+    /// Channels, rows, columns
+    Nchw,
+    /// Rows, columns, channels
+    Nhwc,
+}
+
+/// In which order colours are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Channels {
+    /// Red, green, blue
+    #[default]
+    Rgb,
+    /// Blue, green, red
+    Bgr,
+}
+
+/// How a picture lies in an input.
+struct Plan {
+    layout: Layout,
+    channels: usize,
+    /// Rows and columns; 0 for those of the picture.
+    size: [usize; 2],
+    /// Whether there is an axis for the batch.
+    batch: bool,
+    /// Whether there is one for channels.
+    has_channels: bool,
+}
+
+/// Reads a picture for an input.
+pub(super) fn read(
+    path: &Path,
+    port: &Port,
+    extents: &Extents,
+    options: &args::Picture,
+) -> Result<TensorData> {
+    let (dtype, plan) = plan(port, extents, options.layout)?;
+    let wrong = |source: image::ImageError| Error::Picture { path: path.to_owned(), source };
+    let reader =
+        image::ImageReader::open(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let reader = reader.with_guessed_format();
+    let reader = reader.map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let picture = reader.decode().map_err(wrong)?;
+    let [rows, columns] = plan.size;
+    let extent = |wanted: usize, own: u32| match wanted {
+        0 => Ok(own),
+        wanted => u32::try_from(wanted).map_err(|_| too_large(port, &plan)),
+    };
+    let (height, width) = (extent(rows, picture.height())?, extent(columns, picture.width())?);
+    let area = usize::try_from(u64::from(height) * u64::from(width)).unwrap_or(usize::MAX);
+    if area.saturating_mul(plan.channels) > MOST_ELEMENTS {
+        return Err(too_large(port, &plan));
+    }
+    // Each pixel from 0 to 1, its channels side by side.
+    let pixels: Vec<f32> = match plan.channels {
+        1 => resize(&picture.to_luma32f(), width, height, FilterType::Triangle).into_raw(),
+        3 => resize(&picture.to_rgb32f(), width, height, FilterType::Triangle).into_raw(),
+        _ => resize(&picture.to_rgba32f(), width, height, FilterType::Triangle).into_raw(),
+    };
+    let scale = options.scale.unwrap_or(if dtype.is_float() { 1.0 / 255.0 } else { 1.0 });
+    let mean = per_channel(&options.mean, 0.0, plan.channels, "--mean")?;
+    let deviation = per_channel(&options.std, 1.0, plan.channels, "--std")?;
+    let mut elements = vec![0f64; pixels.len()];
+    for (i, pixel) in pixels.chunks(plan.channels).enumerate() {
+        for (channel, value) in pixel.iter().enumerate() {
+            // Blue and red change places; alpha stays where it is.
+            let channel = match (options.channels, channel) {
+                (Channels::Bgr, 0..=2) if plan.channels >= 3 => 2 - channel,
+                _ => channel,
+            };
+            let (Some(mean), Some(deviation)) = (mean.get(channel), deviation.get(channel)) else { continue };
+            let to = match plan.layout {
+                Layout::Nchw => channel * area + i,
+                Layout::Nhwc => i * plan.channels + channel,
+            };
+            if let Some(element) = elements.get_mut(to) {
+                *element = (f64::from(*value) * 255.0 * scale - mean) / deviation;
+            }
+        }
+    }
+    if !dtype.is_float() {
+        elements.iter_mut().for_each(|element| *element = element.round());
+    }
+    let (height, width) = (height as usize, width as usize);
+    let mut shape = match (plan.has_channels, plan.layout) {
+        (false, _) => vec![height, width],
+        (true, Layout::Nchw) => vec![plan.channels, height, width],
+        (true, Layout::Nhwc) => vec![height, width, plan.channels],
+    };
+    if plan.batch {
+        shape.insert(0, 1);
+    }
+    Ok(cast(&TensorData::new(&shape, &elements)?, dtype, Rounding::default())?)
+}
+
+fn too_large(port: &Port, plan: &Plan) -> Error {
+    Error::TooLarge { name: port.name.clone(), shape: plan.size.to_vec() }
+}
+
+/// Finds where channels, rows and columns are from the declared shape.
+fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataType, Plan)> {
+    let refused =
+        |problem| Error::NoPicture { name: port.name.clone(), ty: crate::render::ty(&port.ty), problem };
+    let ValueType::Tensor { dtype, shape: Some(dims) } = &port.ty else {
+        return Err(refused("expected a tensor of known rank"));
+    };
+    if !(dtype.is_float() || dtype.is_integer()) {
+        return Err(refused("expected a tensor of numbers"));
+    }
+    // What options say, and 0 where nothing does.
+    let known = extents.shape(&port.name, &|_| 0);
+    let batch = known.len() == 4;
+    if batch && !matches!(dims.first(), Some(Dim::Known(1))) && known.first().is_some_and(|n| *n > 1) {
+        return Err(refused("one picture is a batch of 1"));
+    }
+    let inner = known.get(usize::from(batch)..).unwrap_or_default();
+    let colours = |extent: usize| matches!(extent, 1 | 3 | 4);
+    match *inner {
+        [height, width] => {
+            let plan =
+                Plan { layout: Layout::Nhwc, channels: 1, size: [height, width], batch, has_channels: false };
+            Ok((*dtype, plan))
+        }
+        [a, b, c] => {
+            let layout = told.or(match (colours(a), colours(c)) {
+                (true, false) => Some(Layout::Nchw),
+                (false, true) => Some(Layout::Nhwc),
+                _ => None,
+            });
+            let layout = layout.ok_or(refused("give the layout with --layout nchw or --layout nhwc"))?;
+            let (channels, size) = if layout == Layout::Nchw { (a, [b, c]) } else { (c, [a, b]) };
+            if channels != 0 && !colours(channels) {
+                return Err(refused("expected 1, 3 or 4 channels"));
+            }
+            let channels = if channels == 0 { 3 } else { channels };
+            Ok((*dtype, Plan { layout, channels, size, batch, has_channels: true }))
+        }
+        _ => Err(refused("expected rank 2, 3 or 4")),
+    }
+}
+
+/// Returns a number for each channel, of which options give one or all.
+fn per_channel(given: &[f64], usual: f64, channels: usize, option: &'static str) -> Result<Vec<f64>> {
+    match given {
+        [] => Ok(vec![usual; channels]),
+        [one] => Ok(vec![*one; channels]),
+        all if all.len() == channels => Ok(all.to_vec()),
+        all => Err(Error::PerChannel { option, channels, got: all.len() }),
+    }
+}
