@@ -40,7 +40,9 @@ pub use node::{
     BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Problem,
     ProblemList, Side, Source, Uncovered,
 };
-pub use plan::{Activity, CompileOptions, Module, Profile, ProfileRow, ProfiledNode, Scope, Span};
+pub use plan::{
+    Activity, CompileOptions, Estimate, Module, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span,
+};
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
     ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Owner, Registration, Registry,

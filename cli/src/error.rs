@@ -124,6 +124,21 @@ pub(crate) enum Error {
     #[error("expected two backends, each by --backend NAME; got {got}")]
     TwoBackends { got: usize },
 
+    #[error("`{}`: the graph is drawn to a file that ends in .svg, .html or .dot", .path.display())]
+    PictureForm { path: PathBuf },
+
+    #[error("expected one backend beside --outputs, got {got}")]
+    OneBackend { got: usize },
+
+    #[error("`{}` holds no outputs: neither output_0.pb nor NAME.npy for an output of the model", .folder.display())]
+    NoOutputs { folder: PathBuf },
+
+    #[error("`{}` holds the output `{name}`, which the model did not give; it gave {}", .folder.display(), render::names(.made))]
+    NoOutput { name: String, folder: PathBuf, made: Vec<String> },
+
+    #[error("`{}` has {sets} data sets, each with inputs of its own; name one of them to give others", .folder.display())]
+    SeveralSets { folder: PathBuf, sets: usize },
+
     #[error("the worker process could not be started or talked to")]
     Worker(#[source] std::io::Error),
 

@@ -27,6 +27,7 @@ mod compare;
 mod conformance;
 mod coverage;
 mod error;
+mod graph;
 mod inputs;
 mod inspect;
 mod out;

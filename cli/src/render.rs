@@ -65,6 +65,16 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
+/// Writes a number of bytes with a fitting unit.
+pub(crate) fn bytes(bytes: u64) -> String {
+    match bytes as f64 {
+        b if bytes < 1 << 10 => format!("{b} bytes"),
+        b if bytes < 1 << 20 => format!("{:.1} KiB", b / 1024.0),
+        b if bytes < 1 << 30 => format!("{:.1} MiB", b / f64::from(1 << 20)),
+        b => format!("{:.2} GiB", b / f64::from(1 << 30)),
+    }
+}
+
 /// Writes a type and shape, as in `f32[1, n, 3]`.
 pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
     use bb_ir::graph::{Dim, ValueType};
@@ -79,4 +89,16 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
         ValueType::Optional(of) => format!("optional {}", self::ty(of)),
         ValueType::Map(key, of) => format!("map from {key} to {}", self::ty(of)),
     }
+}
+
+/// The most characters of a text of the model's that are printed.
+const SHOWN: usize = 120;
+
+/// Writes text of the model's on one line, without what would steer a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
 }

@@ -130,7 +130,7 @@ fn read_values(recorded: &Recorded, outputs: &[ValueNo]) -> Vec<bool> {
 }
 
 /// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
-fn worth_folding(recorded: &Recorded, step: &Step) -> bool {
+pub(super) fn worth_folding(recorded: &Recorded, step: &Step) -> bool {
     if matches!(step.operation, Operation::Host(body) if body.random) {
         return false;
     }

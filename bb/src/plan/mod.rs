@@ -6,6 +6,7 @@
 
 mod constants;
 mod end;
+mod estimate;
 mod execute;
 mod failure;
 mod interpreter;
@@ -26,6 +27,7 @@ mod watch;
 mod whole;
 
 pub(crate) use end::End;
+pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
 pub(crate) use lir::Plan;

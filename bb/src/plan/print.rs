@@ -123,7 +123,7 @@ impl Module {
     }
 
     /// Traces the first stage.
-    fn trace(
+    pub(super) fn trace(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],

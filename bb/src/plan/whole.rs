@@ -303,18 +303,21 @@ impl GraphPart {
     }
 }
 
-/// Sums what steps cost whose extents are known.
+/// Sums what steps cost with the extents of the trace.
 fn cost_of(recorded: &Recorded, steps: &[Step]) -> Cost {
+    steps.iter().fold(Cost::ZERO, |all, step| all.and(step_cost(recorded, step)))
+}
+
+/// Returns what a step costs with the extents of the trace.
+pub(super) fn step_cost(recorded: &Recorded, step: &Step) -> Cost {
     let typed = |no: &ValueNo| -> Option<TensorType<'_>> {
         recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.as_slice()))
     };
-    steps.iter().fold(Cost::ZERO, |all, step| {
-        let inputs: Vec<Option<TensorType<'_>>> =
-            step.inputs.iter().map(|input| input.as_ref().and_then(typed)).collect();
-        let outputs: Vec<TensorType<'_>> = step.outputs.iter().filter_map(typed).collect();
-        all.and(match step.operation {
-            Operation::Row(op) => cost::of(op, &step.params, &inputs, &outputs),
-            Operation::Host(_) => cost::of_host(&inputs, &outputs),
-        })
-    })
+    let inputs: Vec<Option<TensorType<'_>>> =
+        step.inputs.iter().map(|input| input.as_ref().and_then(typed)).collect();
+    let outputs: Vec<TensorType<'_>> = step.outputs.iter().filter_map(typed).collect();
+    match step.operation {
+        Operation::Row(op) => cost::of(op, &step.params, &inputs, &outputs),
+        Operation::Host(_) => cost::of_host(&inputs, &outputs),
+    }
 }

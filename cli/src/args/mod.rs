@@ -4,7 +4,7 @@ mod shared;
 mod values;
 
 pub(crate) use shared::{Common, Extents, Inputs, Model, Picture, Threads};
-pub(crate) use values::{Dim, Range, Shape};
+pub(crate) use values::{Amount, Dim, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -24,17 +24,18 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb run model.onnx --random\n  bb run model.onnx --input x=x.npy --output results\n  bb run model.onnx --image images=cat.jpg --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225\n  bb run model.onnx --random --dim batch=8 --fetch hidden --json"
     )]
     Run(Run),
-    /// Print a model's inputs, outputs and operators, and what runs each
+    /// Print what a model is made of: inputs, outputs, parameters, operators and what runs each; or draw it
     #[command(
-        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --stage lir --dim batch=8"
+        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --stage lir --dim batch=8"
     )]
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
     #[command(after_help = "Examples:\n  bb coverage --backend cpu\n  bb coverage --backend cpu --json")]
     Coverage(Coverage),
-    /// Run a model on two backends and print where their values part, inside loops and branches too
+    /// Print where the values of a model part on two backends, inside loops and branches too; or how far a backend's
+    /// outputs are from those that were saved
     #[command(
-        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node"
+        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --outputs test_data_set_0"
     )]
     Compare(Compare),
     /// Run every test case below a folder and compare with the expected outputs
@@ -102,6 +103,9 @@ pub(crate) struct Inspect {
     /// Also print the graph at this stage
     #[arg(long, value_enum)]
     pub(crate) stage: Option<Stage>,
+    /// Draw the graph, coloured by what runs each node: .svg, .html (to move about in) or .dot (for Graphviz)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) graph: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) extents: Extents,
     #[command(flatten)]
@@ -121,9 +125,13 @@ pub(crate) struct Coverage {
 pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) model: Model,
-    /// The backends: the one that is right, and the one that is tried
-    #[arg(long = "backend", value_name = "NAME", required = true)]
+    /// The backends: the one that is right, and the one that is tried; with --outputs, the one that is tried
+    #[arg(long = "backend", value_name = "NAME")]
     pub(crate) backends: Vec<String>,
+    /// Compare with the outputs in this folder: output_0.pb, output_1.pb, …, or NAME.npy for each, as `run --output`
+    /// writes them; or a test case with test_data_set_0, … Inputs beside the outputs are taken, unless others are given
+    #[arg(long, value_name = "DIR", conflicts_with = "per_node")]
+    pub(crate) outputs: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     #[command(flatten)]
@@ -131,11 +139,11 @@ pub(crate) struct Compare {
     /// Print every node, not only the first that differs
     #[arg(long)]
     pub(crate) per_node: bool,
-    /// The relative tolerance; ONNX's unless given
-    #[arg(long, value_name = "NUMBER")]
+    /// The relative tolerance; that of the case's data.json, or ONNX's (1e-3), unless given
+    #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) rtol: Option<f64>,
-    /// The absolute tolerance; ONNX's unless given
-    #[arg(long, value_name = "NUMBER")]
+    /// The absolute tolerance; that of the case's data.json, or ONNX's (1e-7), unless given
+    #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) atol: Option<f64>,
     /// Print JSON
     #[arg(long)]
@@ -183,6 +191,21 @@ pub(crate) struct Bench {
     /// How many runs to time
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
+    /// Time runs for this long, instead of so many
+    #[arg(long, value_name = "S", value_parser = values::seconds, conflicts_with = "runs")]
+    pub(crate) seconds: Option<f64>,
+    /// How many runs, or how many seconds of them, come before those that are timed
+    #[arg(long, value_name = "N|Ss", default_value = "3", value_parser = Amount::parse)]
+    pub(crate) warmup: Amount,
+    /// Also print what the time is spent on: by operator and by node; with --json, by instruction too
+    #[arg(long)]
+    pub(crate) profile: bool,
+    /// How many nodes --profile prints, those that take longest
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "profile")]
+    pub(crate) top: usize,
+    /// Write a time line for trace viewers, such as Perfetto, to this file (Chrome's trace event format)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

@@ -32,6 +32,13 @@ pub(crate) struct Limit {
     pub(crate) value: String,
 }
 
+/// `N`, or `Ss`: so many runs, or so many seconds of them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Amount {
+    Runs(usize),
+    Seconds(f64),
+}
+
 /// Why a value of an option is none.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValueError {
@@ -49,6 +56,15 @@ pub(crate) enum ValueError {
 
     #[error("{low} is not less than {high}")]
     EmptyRange { low: f64, high: f64 },
+
+    #[error("expected more than 0 seconds and at most {}", SECONDS)]
+    Seconds,
+
+    #[error("expected a number that is not negative, as in 1e-3")]
+    Tolerance,
+
+    #[error("expected a number of runs, as in 10, or of seconds, as in 2.5s")]
+    Runs,
 
     #[error("expected 1 to {most}, which is 16 for each processor and at least 256")]
     Threads { most: usize },
@@ -103,6 +119,28 @@ pub(crate) fn deviation(text: &str) -> Result<f64, ValueError> {
     finite(text).and_then(|number| if number == 0.0 { Err(ValueError::Zero) } else { Ok(number) })
 }
 
+impl Amount {
+    pub(crate) fn parse(text: &str) -> Result<Amount, ValueError> {
+        match text.strip_suffix('s') {
+            Some(text) => seconds(text).map(Amount::Seconds),
+            None => text.parse::<u32>().map(|runs| Amount::Runs(runs as usize)).map_err(|_| ValueError::Runs),
+        }
+    }
+}
+
+/// The longest that runs may be told to go on, in seconds: a day.
+const SECONDS: f64 = 86_400.0;
+
+/// Reads how long to go on.
+pub(crate) fn seconds(text: &str) -> Result<f64, ValueError> {
+    text.trim().parse().ok().filter(|s| *s > 0.0 && *s <= SECONDS).ok_or(ValueError::Seconds)
+}
+
+/// Reads how far numbers may be apart.
+pub(crate) fn tolerance(text: &str) -> Result<f64, ValueError> {
+    text.trim().parse().ok().filter(|t| *t >= 0.0).ok_or(ValueError::Tolerance)
+}
+
 /// Reads how many threads may compute.
 pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -147,6 +185,15 @@ mod tests {
         assert_eq!(Range::parse("0..10").unwrap().input, None);
         for wrong in ["1", "1..1", "2..1", "nan..1", "0..inf", "..1", "x=1"] {
             assert!(Range::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn amounts_of_runs_are_numbers_or_seconds() {
+        assert_eq!(Amount::parse("0").unwrap(), Amount::Runs(0));
+        assert_eq!(Amount::parse("0.5s").unwrap(), Amount::Seconds(0.5));
+        for wrong in ["", "s", "-1", "-1s", "0s", "nans", "infs", "1e9s", "1.5", "5000000000"] {
+            assert!(Amount::parse(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::{args, out, render};
 use bb::onnx::Item;
 use bb::{Module, Port, TensorData};
-use bb_ir::graph::{Graph, ValueType};
+use bb_ir::graph::{Graph, ValueId, ValueType};
 use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
 
@@ -170,11 +170,7 @@ fn open_names(extents: &Extents) -> Vec<String> {
 /// finds nothing wrong, which are printed to standard error. For what is traced and not run.
 pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
-    let declared = graph.inputs.iter().map(|value| Declared {
-        name: graph.name_of(*value).to_owned(),
-        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.ty.clone()),
-    });
-    let extents = Extents::new(declared.collect(), options)?.with_rank(2);
+    let extents = Extents::new(declared(module), options)?.with_rank(2);
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
     let choice = match search::search(&extents, infers, |_| Ok(())) {
         Ok((choice, ())) => choice,
@@ -191,6 +187,20 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
         named(choice);
     }
     Ok(shapes)
+}
+
+/// Lists the extents of a model's inputs that the options leave open: `NAME`, or `INPUT[AXIS]`.
+pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<String>> {
+    Ok(open_names(&Extents::new(declared(module), options)?))
+}
+
+fn declared(module: &Module) -> Vec<Declared> {
+    let graph = module.graph();
+    let declared = |value: &ValueId| Declared {
+        name: graph.name_of(*value).to_owned(),
+        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.ty.clone()),
+    };
+    graph.inputs.iter().map(declared).collect()
 }
 
 /// The error for a name that no input has.

@@ -6,6 +6,7 @@ mod names;
 
 pub(crate) use files::write;
 pub(crate) use json::item as json;
+pub(crate) use names::stems;
 
 use bb::TensorData;
 use bb::onnx::Item;

@@ -13,7 +13,7 @@ const LONGEST: usize = 200;
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 /// Returns the name of a file, without extension, for each value.
-pub(super) fn stems(names: &[&str]) -> Vec<String> {
+pub(crate) fn stems(names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| stem(name, false)).collect();
     let mut alike: HashMap<String, Vec<&str>> = HashMap::new();
     for (name, stem) in names.iter().zip(&plain) {

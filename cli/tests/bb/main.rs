@@ -1,10 +1,13 @@
 //! The command line as its users meet it: the real binary, its output and its exit status.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod bench;
+mod compare;
 mod conformance;
 mod coverage;
 mod files;
 mod hostile;
+mod inspect;
 mod memory;
 mod process;
 mod random;

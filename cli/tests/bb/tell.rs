@@ -60,21 +60,6 @@ fn inspect_fails_if_nothing_runs_a_node() {
 }
 
 #[test]
-fn bench_measures_loading_preparing_and_running() {
-    let folder = folder("bench");
-    let path = write(&folder, "model.onnx", &two_nodes());
-    let json = bb(&["bench", &path, "--runs", "3", "--json"]).json();
-    assert_eq!(json["runs"], 3);
-    let time = |v: &serde_json::Value| v.as_f64().unwrap();
-    assert!(time(&json["load"]) > 0.0 && time(&json["prepare"]) > 0.0);
-    let run = &json["run"];
-    assert!(time(&run["min"]) <= time(&run["median"]) && time(&run["median"]) <= time(&run["max"]));
-    let ended = bb(&["bench", &path, "--runs", "3", "--threads", "1", "--backend", "reference"]);
-    assert_eq!(ended.code(), 0, "{}", ended.err);
-    assert!(ended.out.contains("MEDIAN"), "{}", ended.out);
-}
-
-#[test]
 fn compare_finds_values_alike() {
     let folder = folder("compare");
     let path = write(&folder, "model.onnx", &two_nodes());

@@ -108,7 +108,11 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Reads the tolerance that a case sets for itself in `data.json`; ONNX's where it sets none.
-fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
+///
+/// # Errors
+///
+/// [`Failure::Read`] and [`Failure::Content`].
+pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     let path = case.join("data.json");
     let mut tolerance = Tolerance::default();
     if path.is_file() {

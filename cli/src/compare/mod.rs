@@ -1,4 +1,7 @@
-//! `bb compare`: where the values of a model part on two backends.
+//! `bb compare`: where the values of a model part on two backends, or how far outputs are from those that were saved.
+
+mod errors;
+mod saved;
 
 use crate::error::{Error, Result};
 use crate::inputs::{self, Otherwise};
@@ -11,6 +14,21 @@ use bb::onnx::Item;
 use std::process::ExitCode;
 
 pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
+    match &options.outputs {
+        Some(outputs) => saved::saved(options, outputs),
+        None => backends(options),
+    }
+}
+
+/// Returns the tolerances that options say, else the usual ones.
+fn tolerance(options: &args::Compare, usual: Tolerance) -> Tolerance {
+    Tolerance {
+        relative: options.rtol.unwrap_or(usual.relative),
+        absolute: options.atol.unwrap_or(usual.absolute),
+    }
+}
+
+fn backends(options: &args::Compare) -> Result<ExitCode> {
     let [first, second] = options.backends.as_slice() else {
         return Err(Error::TwoBackends { got: options.backends.len() });
     };
@@ -20,11 +38,7 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
     let [left, right] = &handles;
     let session = Session::new(left, module, &options.model)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
-    let default = Tolerance::default();
-    let tolerance = Tolerance {
-        relative: options.rtol.unwrap_or(default.relative),
-        absolute: options.atol.unwrap_or(default.absolute),
-    };
+    let tolerance = tolerance(options, Tolerance::default());
     let results = compare_nodes(&session.module, &given.items, [left.runtime(), right.runtime()], tolerance)?;
     let differs = results.iter().find(|r| r.difference.is_some());
     if options.json {

@@ -1,10 +1,15 @@
 //! `bb inspect`: what a model takes, gives and is made of, and what runs each node.
 
+mod cost;
+mod model;
+
 use crate::error::Result;
-use crate::{args, inputs, out, render, session, warnings};
+use crate::{args, graph, inputs, out, render, session, warnings};
 use bb::Module;
 use bb::coverage::{Coverage, How};
 use bb_ir::graph::ValueId;
+use cost::RunCost;
+use model::Facts;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -12,11 +17,25 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let module = session::load(&options.model)?;
     let handle = session::backend(options.common.backend.as_deref())?;
     let coverage = Coverage::of(&module, handle.runtime());
+    let facts = Facts::read(&options.model.model, &session::limits(&options.model)?)?;
+    let cost = RunCost::of(&module, &handle, &options.extents)?;
+    if let Some(path) = &options.graph {
+        graph::draw(path, &module, &coverage)?;
+    }
     if options.common.json {
-        out::json(&json(&module, &coverage))?;
+        let mut record = json(&module, &coverage);
+        if let Some(fields) = record.as_object_mut() {
+            fields.insert("model".to_owned(), facts.json());
+            fields.insert("cost".to_owned(), cost.json());
+        }
+        out::json(&record)?;
         return Ok(ExitCode::SUCCESS);
     }
     let graph = module.graph();
+    let mut about = render::table(["MODEL", &render::plain(&graph.name)]);
+    about.add_rows(facts.rows());
+    about.add_row(["operations of a run", &cost.text()]);
+    out::line(format_args!("{about}\n"))?;
     let mut ports = render::table(["", "NAME", "TYPE"]);
     for (kind, values) in [("input", &graph.inputs), ("output", &graph.outputs)] {
         for value in values {

@@ -1,0 +1,104 @@
+//! What a run of a module costs, before anything runs.
+
+use super::Module;
+use super::constants::worth_folding;
+use super::end::End;
+use super::lir::Plan;
+use super::origin::NodeName;
+use super::profile::ProfiledNode;
+use super::whole::step_cost;
+use crate::Error;
+use crate::cost::Cost;
+use crate::ext::OpSet;
+use crate::trace::{Recorded, Source, ValueNo};
+use bb_ir::op::Family;
+use std::collections::HashMap;
+
+/// What a node costs in a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeCost {
+    /// The node.
+    pub node: ProfiledNode,
+    /// How many operations run for it.
+    pub operations: usize,
+    /// What they cost together; see [`cost`](crate::cost).
+    pub cost: Cost,
+}
+
+/// What a run of a module costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// The nodes for which something runs, in order. What follows from constants alone runs once for all runs and is not here.
+    pub nodes: Vec<NodeCost>,
+    /// The first node of which nothing is known before a run, because values decide what runs from there on.
+    pub until: Option<String>,
+}
+
+impl Estimate {
+    /// Returns what all nodes cost together.
+    pub fn total(&self) -> Cost {
+        self.nodes.iter().fold(Cost::ZERO, |all, node| all.and(node.cost))
+    }
+}
+
+impl Module {
+    /// Counts what a run costs on a backend with these native operations.
+    ///
+    /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
+    ///
+    /// # Errors
+    ///
+    /// What makes lowering fail; [`Error::NotConstant`] if what runs depends on an input's elements from the first node on, or
+    /// if an input is no tensor.
+    pub fn estimate(
+        &self,
+        shapes: &HashMap<String, Vec<usize>>,
+        natives: &[(Family, OpSet)],
+    ) -> Result<Estimate, Error> {
+        let traced = self.trace(shapes, natives)?;
+        let recorded = &traced.recorded;
+        let plan = Plan::new(recorded, &traced.outputs, &known(recorded));
+        let graph = &traced.resolved.graph;
+        let mut nodes: Vec<NodeCost> = Vec::new();
+        for instruction in &plan.instructions {
+            let Some(step) = recorded.steps.get(instruction.step as usize) else { continue };
+            let Some(NodeName { path, op, domain }) = traced.origins.name_of(instruction.step, graph) else {
+                continue;
+            };
+            let cost = step_cost(recorded, step);
+            let node = ProfiledNode { path, op, domain };
+            match nodes.last_mut().filter(|last| last.node == node) {
+                Some(last) => {
+                    last.operations += 1;
+                    last.cost = last.cost.and(cost);
+                }
+                None => nodes.push(NodeCost { node, operations: 1, cost }),
+            }
+        }
+        let until = match &traced.end {
+            End::Done => None,
+            End::Read { start, .. } => Some(start.node),
+            End::Between(between) => Some(between.node),
+        };
+        let until = until.and_then(|at| NodeName::of(graph, at)).map(|name| name.path);
+        Ok(Estimate { nodes, until })
+    }
+}
+
+/// Tells which values are known before the plan runs, as [`fold`](super::constants::fold) computes them.
+fn known(recorded: &Recorded) -> Vec<Option<u32>> {
+    let constant = |source| matches!(source, Source::Weight(_) | Source::Constant(_)).then_some(0);
+    let mut known: Vec<Option<u32>> = recorded.values.iter().map(|value| constant(value.source)).collect();
+    for step in &recorded.steps {
+        let of = |no: &ValueNo| known.get(*no as usize).copied().flatten();
+        let all = !step.inputs.is_empty() && step.inputs.iter().flatten().all(|no| of(no).is_some());
+        if all && worth_folding(recorded, step) {
+            for no in &step.outputs {
+                if let Some(place) = known.get_mut(*no as usize) {
+                    *place = Some(0);
+                }
+            }
+        }
+    }
+    known
+}

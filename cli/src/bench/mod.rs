@@ -1,0 +1,164 @@
+//! `bb bench`: how long a model takes to load, prepare and run, how much memory, and what the time is spent on.
+
+mod profile;
+mod times;
+mod trace;
+
+use crate::args::{self, Amount};
+use crate::error::Result;
+use crate::inputs::{self, Otherwise};
+use crate::session::{self, Session};
+use crate::{out, render};
+use bb::onnx::Item;
+use bb::{Profile, Value};
+use bb_ir::graph::{Dim, ValueType};
+use serde_json::json;
+use std::process::ExitCode;
+use std::time::Instant;
+use times::Times;
+
+/// The most runs that are timed, whatever time is left.
+const MOST: usize = 1 << 22;
+
+/// The most runs that are profiled; a profile of more says nothing new.
+const PROFILED: usize = 20;
+
+pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
+    session::threads(&options.threads)?;
+    let backend = session::backend(options.common.backend.as_deref())?;
+    let start = Instant::now();
+    let module = session::load(&options.model)?;
+    let load = start.elapsed().as_secs_f64();
+    let trial = Session::new(&backend, module, &options.model)?;
+    let given = inputs::given(&trial, &options.inputs, Otherwise::Random)?;
+    // The model may have run to find inputs for it, so what is measured begins anew.
+    let start = Instant::now();
+    let session = Session::new(&backend, trial.module, &options.model)?;
+    let values = session.upload(&given.items)?;
+    run(&session, &values)?;
+    let prepare = start.elapsed().as_secs_f64();
+    let warm_up = repeat(&options.warmup, || run(&session, &values))?.len();
+    let amount = options.seconds.map_or(Amount::Runs(options.runs as usize), Amount::Seconds);
+    let runs = Times::of(repeat(&amount, || run(&session, &values))?);
+    let batch = batch(&session, &values);
+    let profiled = options.profile || options.trace.is_some();
+    let profile = profiled.then(|| profiled_runs(&session, &values, runs.count(), options)).transpose()?;
+    if let (Some(path), Some(profile)) = (&options.trace, &profile) {
+        trace::write(path, profile, &session, backend.name())?;
+    }
+    let profile = profile.filter(|_| options.profile).map(|profile| profile::Summary::of(&profile));
+    let peak = peak_memory();
+    let items_per_second = batch.as_ref().map(|batch| batch.items as f64 * runs.per_second());
+    if options.common.json {
+        let mut record = json!({
+            "backend": backend.name(), "extents": given.chosen_json(), "load_seconds": load,
+            "prepare_seconds": prepare, "warmup_runs": warm_up, "runs": runs.count(), "run_seconds": runs.json(),
+            "runs_per_second": runs.per_second(), "items_per_run": batch.map(|batch| batch.items),
+            "items_per_second": items_per_second, "peak_bytes": peak,
+        });
+        if let (Some(profile), Some(fields)) = (profile, record.as_object_mut()) {
+            fields.insert("profile".to_owned(), profile.json());
+        }
+        out::json(&record)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = render::table(["", "MIN", "P50", "P90", "P99", "MAX", "MEAN"]);
+    table.add_row(["load", &render::duration(load)]);
+    table.add_row(["prepare and first run", &render::duration(prepare)]);
+    let name = format!("run ({} times, after {warm_up} to warm up)", runs.count());
+    let [p50, p90, p99] = [50, 90, 99].map(|percent| runs.percentile(percent));
+    let times = [runs.min(), p50, p90, p99, runs.max(), runs.mean()];
+    table.add_row(std::iter::once(name).chain(times.map(render::duration)));
+    out::line(table)?;
+    out::line(format_args!("{:.1} runs per second", runs.per_second()))?;
+    if let (Some(batch), Some(items)) = (&batch, items_per_second) {
+        out::line(format_args!("{items:.1} items per second, {} a run ({})", batch.items, batch.of))?;
+    }
+    if let Some(bytes) = peak {
+        out::line(format_args!("{} of memory at most", render::bytes(bytes)))?;
+    }
+    if let Some(profile) = profile {
+        out::line(format_args!("\n{}", profile.text(options.top)))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs as often, or as long, as an amount says, and returns how long each took.
+fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    let begun = Instant::now();
+    let mut seconds = Vec::new();
+    loop {
+        let more = match amount {
+            Amount::Runs(runs) => seconds.len() < *runs,
+            // Once at least, so that there is something to tell.
+            Amount::Seconds(most) => seconds.is_empty() || begun.elapsed().as_secs_f64() < *most,
+        };
+        if !more || seconds.len() == MOST {
+            return Ok(seconds);
+        }
+        let start = Instant::now();
+        run()?;
+        seconds.push(start.elapsed().as_secs_f64());
+    }
+}
+
+/// Runs once and waits for the first output, so that a backend that answers early is not timed short.
+fn run(session: &Session, inputs: &[Option<Item<Value>>]) -> Result<()> {
+    let outputs = session.executable.run_items(inputs)?;
+    if let Some(Item::Tensor(first)) = outputs.first() {
+        session.runtime.to_host(first)?;
+    }
+    Ok(())
+}
+
+/// Profiles runs of their own, so that measuring does not lengthen those that are timed.
+fn profiled_runs(
+    session: &Session,
+    inputs: &[Option<Item<Value>>],
+    runs: usize,
+    options: &args::Bench,
+) -> Result<Profile> {
+    let spans = if options.trace.is_some() { trace::MOST } else { 0 };
+    let mut profile = Profile::with_spans(spans);
+    for _ in 0..runs.min(PROFILED) {
+        session.executable.run_profiled(inputs, &mut profile)?;
+    }
+    Ok(profile)
+}
+
+/// How many items a run takes at once.
+struct Batch {
+    items: usize,
+    /// What is counted.
+    of: String,
+}
+
+/// Finds the batch: the first extent of every input, where the model leaves it open and it is the same for all.
+fn batch(session: &Session, values: &[Option<Item<Value>>]) -> Option<Batch> {
+    let mut batch: Option<Batch> = None;
+    for (port, value) in session.executable.inputs().iter().zip(values) {
+        let Some(value) = value else { continue };
+        let (ValueType::Tensor { shape: Some(dims), .. }, Item::Tensor(x)) = (&port.ty, value) else {
+            return None;
+        };
+        let (Some(dim), Some(&items)) = (dims.first(), x.shape().first()) else { continue };
+        let of = match dim {
+            Dim::Known(_) => return None,
+            Dim::Symbol(name) => format!("the extent `{name}`"),
+            Dim::Computed(_) | Dim::Unknown => format!("the first extent of `{}`", port.name),
+        };
+        match &batch {
+            None => batch = Some(Batch { items, of }),
+            Some(first) if first.items == items => {}
+            Some(_) => return None,
+        }
+    }
+    batch
+}
+
+/// Returns the most memory this process has held, in bytes, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}

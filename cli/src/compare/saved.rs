@@ -1,0 +1,228 @@
+//! Outputs that were saved, compared with those that a backend makes.
+
+use super::errors::{Errors, Greatest};
+use crate::error::{Error, Result};
+use crate::inputs::{self, Otherwise};
+use crate::session::{self, Session};
+use crate::{args, out, outputs as written, render};
+use bb::conformance::onnx::{self, Difference, Tolerance, compare};
+use bb::onnx::Item;
+use bb::{Port, TensorData};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Tensors, each with the name of the output that it is, or is a part of.
+type Leaves = Vec<(String, TensorData)>;
+
+/// A data set: what goes in, and where is what should come out.
+struct Set {
+    folder: PathBuf,
+    inputs: Vec<Option<Item<TensorData>>>,
+}
+
+/// An output, compared.
+struct Compared {
+    output: String,
+    errors: Errors,
+    verdict: Verdict,
+}
+
+enum Verdict {
+    Equal,
+    Differs(Difference),
+    /// Nothing was saved to compare it with.
+    NotSaved,
+}
+
+pub(super) fn saved(options: &args::Compare, outputs: &Path) -> Result<ExitCode> {
+    let name = match options.backends.as_slice() {
+        [] => None,
+        [only] => Some(only.as_str()),
+        several => return Err(Error::OneBackend { got: several.len() }),
+    };
+    session::threads(&options.threads)?;
+    let backend = session::backend(name)?;
+    let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
+    let read = |source| Error::Read { path: outputs.to_owned(), source };
+    std::fs::read_dir(outputs).map_err(read)?;
+    let own = onnx::tolerance(outputs)?;
+    let tolerance = super::tolerance(options, own);
+    let mut all_equal = true;
+    let mut records = Vec::new();
+    for set in sets(&session, options, outputs)? {
+        let got = session.run(&set.inputs)?;
+        let compared = compare_set(&session, &set, got, tolerance)?;
+        let equal = !compared.iter().any(|output| matches!(output.verdict, Verdict::Differs(_)));
+        all_equal &= equal;
+        if options.json {
+            let outputs: Vec<_> = compared.iter().map(Compared::json).collect();
+            records.push(
+                json!({ "folder": set.folder.display().to_string(), "equal": equal, "outputs": outputs }),
+            );
+        } else {
+            print(&set, &compared)?;
+        }
+    }
+    let Tolerance { relative, absolute } = tolerance;
+    if options.json {
+        out::json(&json!({
+            "backend": backend.name(), "relative_tolerance": relative, "absolute_tolerance": absolute,
+            "equal": all_equal, "sets": records,
+        }))?;
+    } else {
+        let verdict = if all_equal { "what was saved is" } else { "not all that was saved is" };
+        out::line(format_args!(
+            "{verdict} within {absolute:e} + {relative:e} * |expected| on {}",
+            backend.name()
+        ))?;
+    }
+    Ok(if all_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn print(set: &Set, compared: &[Compared]) -> Result<()> {
+    let mut table = render::table(["OUTPUT", "MAX ABS ERROR", "AT", "MAX REL ERROR", "AT", "ULPS", ""]);
+    for output in compared {
+        let error = |of: &Option<Greatest>| match of {
+            Some(greatest) => {
+                [format!("{:.3e}", greatest.error), format!("[{}]", render::extents(&greatest.at))]
+            }
+            None => ["-".to_owned(), String::new()],
+        };
+        let ulps = output.errors.ulps.map_or_else(|| "-".to_owned(), |ulps| ulps.to_string());
+        let verdict = output.verdict.text();
+        let [absolute, absolute_at] = error(&output.errors.absolute);
+        let [relative, relative_at] = error(&output.errors.relative);
+        table.add_row([output.output.clone(), absolute, absolute_at, relative, relative_at, ulps, verdict]);
+    }
+    out::line(format_args!("{}\n{table}\n", set.folder.display()))
+}
+
+impl Verdict {
+    fn text(&self) -> String {
+        match self {
+            Verdict::Equal => "equal".to_owned(),
+            Verdict::Differs(difference) => render::chain(difference),
+            Verdict::NotSaved => "not saved".to_owned(),
+        }
+    }
+
+    fn equal(&self) -> Option<bool> {
+        match self {
+            Verdict::Equal => Some(true),
+            Verdict::Differs(_) => Some(false),
+            Verdict::NotSaved => None,
+        }
+    }
+}
+
+impl Compared {
+    fn json(&self) -> serde_json::Value {
+        // JSON has no infinity; an error that is null was infinite.
+        let greatest = |of: &Option<Greatest>| {
+            of.as_ref().map(|g| json!({ "error": g.error, "at": g.at, "expected": g.expected, "got": g.got }))
+        };
+        json!({
+            "output": self.output, "equal": self.verdict.equal(), "verdict": self.verdict.text(),
+            "max_absolute_error": greatest(&self.errors.absolute),
+            "max_relative_error": greatest(&self.errors.relative), "max_ulps": self.errors.ulps,
+        })
+    }
+}
+
+fn compare_set(
+    session: &Session,
+    set: &Set,
+    got: Vec<Item<TensorData>>,
+    tolerance: Tolerance,
+) -> Result<Vec<Compared>> {
+    let mut made = Leaves::new();
+    for (port, item) in session.executable.outputs().iter().zip(got) {
+        flatten(&port.name, item, &mut made);
+    }
+    let expected = expected(&set.folder, session.executable.outputs())?;
+    if let Some((name, _)) = expected.iter().find(|(name, _)| !made.iter().any(|(made, _)| made == name)) {
+        let made = made.iter().map(|(name, _)| name.clone()).collect();
+        return Err(Error::NoOutput { name: name.clone(), folder: set.folder.clone(), made });
+    }
+    let compared = made.into_iter().map(|(output, got)| {
+        let Some((_, expected)) = expected.iter().find(|(name, _)| *name == output) else {
+            return Compared { output, errors: Errors::default(), verdict: Verdict::NotSaved };
+        };
+        let verdict = compare(expected, &got, tolerance).err().map_or(Verdict::Equal, Verdict::Differs);
+        Compared { output, errors: Errors::of(expected, &got), verdict }
+    });
+    Ok(compared.collect())
+}
+
+/// Finds the data sets: those of a case's folder, else the folder itself.
+fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Vec<Set>> {
+    let numbered: Vec<PathBuf> = (0..)
+        .map(|i| outputs.join(format!("test_data_set_{i}")))
+        .take_while(|folder| folder.is_dir())
+        .collect();
+    let given = !options.inputs.inputs.is_empty() || options.inputs.folder.is_some();
+    let folders = if numbered.is_empty() { vec![outputs.to_owned()] } else { numbered };
+    let several = folders.len() > 1;
+    if several && given {
+        return Err(Error::SeveralSets { folder: outputs.to_owned(), sets: folders.len() });
+    }
+    let sets = folders.into_iter().map(|folder| {
+        let inputs = if !given && folder.join("input_0.pb").is_file() {
+            onnx::read_inputs(&folder, session.executable.inputs())?
+        } else {
+            inputs::given(session, &options.inputs, Otherwise::Refuse)?.items
+        };
+        Ok(Set { folder, inputs })
+    });
+    sets.collect()
+}
+
+/// Reads outputs: `output_0.pb`, `output_1.pb`, … in the model's order, or files as `bb run --output` names them.
+fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
+    let items = onnx::read_items(folder, "output", ports)?;
+    if items.len() > ports.len() {
+        let (expected, got) = (items.len(), ports.len());
+        return Err(onnx::Failure::Outputs { expected, got }.into());
+    }
+    let mut leaves = Leaves::new();
+    for (port, item) in ports.iter().zip(items) {
+        flatten(&port.name, item, &mut leaves);
+    }
+    if !leaves.is_empty() {
+        return Ok(leaves);
+    }
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    for (port, stem) in ports.iter().zip(written::stems(&names)) {
+        let (array, message) = (folder.join(format!("{stem}.npy")), folder.join(format!("{stem}.pb")));
+        let item = if array.is_file() {
+            let read = |source| Error::Read { path: array.clone(), source };
+            let bytes = std::fs::read(&array).map_err(read)?;
+            let tensor = TensorData::from_npy(bytes.into());
+            Item::Tensor(tensor.map_err(|e| Error::Tensor { path: array.clone(), source: e.into() })?)
+        } else if message.is_file() {
+            onnx::read_item(&message, &port.ty)?
+        } else {
+            continue;
+        };
+        flatten(&port.name, item, &mut leaves);
+    }
+    if leaves.is_empty() { Err(Error::NoOutputs { folder: folder.to_owned() }) } else { Ok(leaves) }
+}
+
+/// Names the tensors that an output is made of: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
+fn flatten(name: &str, item: Item<TensorData>, leaves: &mut Leaves) {
+    match item {
+        Item::Tensor(x) => leaves.push((name.to_owned(), x)),
+        Item::Sequence(items) => {
+            for (i, item) in items.into_iter().enumerate() {
+                flatten(&format!("{name}[{i}]"), item, leaves);
+            }
+        }
+        Item::Absent => {}
+        Item::Map { keys, values } => {
+            leaves.push((format!("{name}.keys"), keys));
+            leaves.push((format!("{name}.values"), values));
+        }
+    }
+}

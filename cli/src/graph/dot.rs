@@ -1,0 +1,59 @@
+//! The picture in the language of Graphviz, which places it anew.
+
+use super::{Kind, Picture, shortened};
+use std::fmt::Write;
+
+/// Writes the picture.
+pub(super) fn text(picture: &Picture) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _infallible = (|| -> std::fmt::Result {
+        writeln!(text, "digraph {} {{", quoted(&picture.title))?;
+        writeln!(text, "  node [style=\"filled,rounded\", shape=box, fontname=Helvetica, fontsize=11];")?;
+        for (i, drawn) in picture.boxes.iter().enumerate() {
+            let label = format!("{}\n{}", shortened(&drawn.title, 40), shortened(&drawn.subtitle, 60));
+            let shape = if matches!(drawn.kind, Kind::Input | Kind::Output) { ", shape=ellipse" } else { "" };
+            writeln!(
+                text,
+                "  n{i} [label={}, tooltip={}, fillcolor=\"{}\", class={}{shape}];",
+                quoted(&label),
+                quoted(&drawn.details.join("\n")),
+                drawn.kind.colour(),
+                drawn.kind.name(),
+            )?;
+        }
+        for edge in &picture.edges {
+            let details = quoted(&edge.details);
+            writeln!(text, "  n{} -> n{} [tooltip={details}, labeltooltip={details}];", edge.from, edge.to)?;
+        }
+        writeln!(text, "}}")
+    })();
+    text
+}
+
+/// Quotes text: a line feed is the escape that Graphviz breaks lines at, other control characters are replaced.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => quoted.push_str("\\\""),
+            '\\' => quoted.push_str("\\\\"),
+            '\n' => quoted.push_str("\\n"),
+            c if c.is_control() => quoted.push('\u{fffd}'),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotes_and_escapes_cannot_end_a_string() {
+        assert_eq!(quoted("a\"b\\c\nd\0"), "\"a\\\"b\\\\c\\nd\u{fffd}\"");
+        assert_eq!(quoted("\\\""), "\"\\\\\\\"\"");
+    }
+}

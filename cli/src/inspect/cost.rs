@@ -1,0 +1,90 @@
+//! How many operations a run takes, and how many bytes it moves.
+
+use super::model::grouped;
+use crate::error::Result;
+use crate::{args, inputs, render};
+use bb::{BackendHandle, Estimate, Module, NodeCost};
+use serde_json::json;
+
+/// What is known of a run's cost before it.
+pub(super) enum RunCost {
+    /// It was counted, for extents that are given or that leave no choice.
+    Counted(Box<Estimate>),
+    /// It depends on these extents, which nothing gives.
+    Open(Vec<String>),
+    /// It cannot be counted.
+    Unknown(bb::Error),
+}
+
+impl RunCost {
+    pub(super) fn of(module: &Module, backend: &BackendHandle, options: &args::Extents) -> Result<RunCost> {
+        let open = inputs::open(module, options)?;
+        if !open.is_empty() {
+            return Ok(RunCost::Open(open));
+        }
+        let shapes = inputs::shapes(module, options)?;
+        let families = backend.runtime().capabilities().families;
+        Ok(module
+            .estimate(&shapes, &families)
+            .map_or_else(RunCost::Unknown, |e| RunCost::Counted(Box::new(e))))
+    }
+
+    /// Writes what is known in a line or two.
+    pub(super) fn text(&self) -> String {
+        let estimate = match self {
+            RunCost::Counted(estimate) => estimate,
+            RunCost::Open(open) => {
+                return format!("they depend on {}, which --dim or --shape gives", render::names(open));
+            }
+            RunCost::Unknown(error) => return format!("they cannot be counted: {}", render::chain(error)),
+        };
+        let (flops, without) = sum(&estimate.nodes, |node| node.cost.flops);
+        let (bytes, _) = sum(&estimate.nodes, |node| node.cost.bytes());
+        let mut text = format!("{} on numbers, {} read and written", grouped(flops), render::bytes(bytes));
+        if !without.is_empty() {
+            text.push_str(&format!(
+                "; without those of {}, for which there is no formula",
+                without.join(", ")
+            ));
+        }
+        if let Some(until) = &estimate.until {
+            text.push_str(&format!("; up to `{until}`, from where on values decide what runs"));
+        }
+        text
+    }
+
+    pub(super) fn json(&self) -> serde_json::Value {
+        let estimate = match self {
+            RunCost::Counted(estimate) => estimate,
+            RunCost::Open(open) => return json!({ "open_extents": open }),
+            RunCost::Unknown(error) => return json!({ "error": render::chain(error) }),
+        };
+        let (flops, without) = sum(&estimate.nodes, |node| node.cost.flops);
+        let nodes = estimate.nodes.iter().map(|n| {
+            json!({
+                "node": n.node.path, "operator": n.node.op, "domain": n.node.domain, "operations": n.operations,
+                "flops": n.cost.flops, "bytes_read": n.cost.bytes_read, "bytes_written": n.cost.bytes_written,
+            })
+        });
+        json!({
+            "flops_per_run": flops, "without_formula": without,
+            "bytes_read_per_run": sum(&estimate.nodes, |node| node.cost.bytes_read).0,
+            "bytes_written_per_run": sum(&estimate.nodes, |node| node.cost.bytes_written).0,
+            "counted_until": estimate.until, "nodes": nodes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Sums what is known, and lists the operators of nodes of which it is not.
+fn sum(nodes: &[NodeCost], of: impl Fn(&NodeCost) -> Option<u64>) -> (u64, Vec<String>) {
+    let mut all = 0u64;
+    let mut without: Vec<String> = Vec::new();
+    for node in nodes {
+        match of(node) {
+            Some(amount) => all = all.saturating_add(amount),
+            None if without.contains(&node.node.op) => {}
+            None => without.push(node.node.op.clone()),
+        }
+    }
+    (all, without)
+}

@@ -1,0 +1,137 @@
+//! `bb compare --outputs`: how far a backend's outputs are from those that were saved.
+
+use crate::process::{bb, data, folder, write};
+use bb::TensorData;
+use bb_tests::model::{model, node};
+use prost::Message;
+use std::path::Path;
+
+/// `sum = x + x` and `exp = exp(x)`.
+fn two_outputs(folder: &Path) -> String {
+    let nodes = vec![node("Add", &["x", "x"], &["sum"]), node("Exp", &["x"], &["exp"])];
+    write(folder, "model.onnx", &model(&[("x", &[2, 2])], nodes, &[("sum", &[2, 2]), ("exp", &[2, 2])]))
+}
+
+fn square(elements: [f32; 4]) -> TensorData {
+    TensorData::new(&[2, 2], &elements).unwrap()
+}
+
+/// Saves an input and the outputs as test cases have them; the second element of `sum` should be 4.
+fn save(folder: &Path, second: f32) {
+    write(folder, "input_0.pb", &square([0.0, 2.0, -1.0, 3.0]).to_proto("x").encode_to_vec());
+    write(folder, "output_0.pb", &square([0.0, second, -2.0, 6.0]).to_proto("sum").encode_to_vec());
+    let exp = [0f32, 2.0, -1.0, 3.0].map(|x| f64::from(x).exp() as f32);
+    write(folder, "output_1.pb", &square(exp).to_proto("exp").encode_to_vec());
+}
+
+#[test]
+fn outputs_that_are_as_saved_are_equal_on_every_backend() {
+    let folder = folder("compare-saved");
+    let path = two_outputs(&folder);
+    save(&folder.join("set"), 4.0);
+    let set = folder.join("set").display().to_string();
+    for backend in ["cpu", "reference", "whole-graph"] {
+        let json = bb(&["compare", &path, "--backend", backend, "--outputs", &set, "--json"]).json();
+        assert_eq!((&json["equal"], &json["backend"]), (&true.into(), &backend.into()));
+        let outputs = json["sets"][0]["outputs"].as_array().unwrap();
+        let names: Vec<_> = outputs.iter().map(|o| o["output"].as_str().unwrap()).collect();
+        assert_eq!(names, ["sum", "exp"]);
+        assert_eq!(outputs[0]["max_absolute_error"]["error"], 0.0);
+        assert_eq!(outputs[0]["max_ulps"], 0);
+    }
+    let ended = bb(&["compare", &path, "--outputs", &set]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.out.contains("what was saved is within 1e-7 + 1e-3 * |expected| on cpu"), "{}", ended.out);
+}
+
+#[test]
+fn the_greatest_errors_are_told_with_their_places() {
+    let folder = folder("compare-saved-differs");
+    let path = two_outputs(&folder);
+    save(&folder.join("set"), 5.0);
+    let set = folder.join("set").display().to_string();
+    let ended = bb(&["compare", &path, "--outputs", &set, "--json"]);
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    let json = ended.json();
+    assert_eq!(json["equal"], false);
+    let sum = &json["sets"][0]["outputs"][0];
+    assert_eq!((&sum["equal"], &json["sets"][0]["outputs"][1]["equal"]), (&false.into(), &true.into()));
+    let absolute = serde_json::json!({ "error": 1.0, "at": [0, 1], "expected": 5.0, "got": 4.0 });
+    assert_eq!(sum["max_absolute_error"], absolute);
+    assert_eq!(
+        (&sum["max_relative_error"]["error"], &sum["max_relative_error"]["at"]),
+        (&0.2.into(), &serde_json::json!([0, 1]))
+    );
+    // From 4 to 5 is a quarter of the 2^23 floats of its power of two.
+    assert_eq!(sum["max_ulps"], 1 << 21);
+    // Within a fifth it is equal, and with a tolerance for all of it too.
+    for tolerance in [["--rtol", "0.21"], ["--atol", "1"]] {
+        let ended = bb(&["compare", &path, "--outputs", &set, tolerance[0], tolerance[1]]);
+        assert_eq!(ended.code(), 0, "{tolerance:?} {}", ended.out);
+    }
+    for wrong in [["--rtol", "-1"], ["--atol", "nan"]] {
+        assert_eq!(bb(&["compare", &path, "--outputs", &set, wrong[0], wrong[1]]).code(), 2, "{wrong:?}");
+    }
+}
+
+#[test]
+fn what_run_writes_can_be_compared_with() {
+    let folder = folder("compare-saved-npy");
+    let path = two_outputs(&folder);
+    let x = write(&folder, "x.npy", &square([0.5, 2.0, -1.0, 3.0]).to_npy().unwrap());
+    let (input, saved) = (format!("x={x}"), folder.join("saved").display().to_string());
+    let ended = bb(&["run", &path, "--input", &input, "--output", &saved]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    let compare = ["compare", &path, "--outputs", &saved, "--backend", "reference", "--input", &input];
+    let ended = bb(&compare);
+    assert_eq!(ended.code(), 0, "{}{}", ended.out, ended.err);
+    // An output that was not saved is told, and is no difference.
+    std::fs::remove_file(folder.join("saved/exp.npy")).unwrap();
+    let ended = bb(&compare);
+    assert!(ended.code() == 0 && ended.out.contains("not saved"), "{}", ended.out);
+    std::fs::remove_file(folder.join("saved/sum.npy")).unwrap();
+    let ended = bb(&compare);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("holds no outputs: neither output_0.pb nor NAME.npy"), "{}", ended.err);
+    // Random inputs cannot lead to what was saved, unless somebody says so.
+    let ended = bb(&["compare", &path, "--outputs", &saved]);
+    assert!(ended.code() == 1 && ended.err.contains("the model needs `x`"), "{}", ended.err);
+}
+
+#[test]
+fn a_case_is_compared_with_all_its_sets_and_its_own_tolerance() {
+    let folder = folder("compare-saved-case");
+    let path = two_outputs(&folder);
+    save(&folder.join("test_data_set_0"), 4.0);
+    save(&folder.join("test_data_set_1"), 4.5);
+    let case = folder.display().to_string();
+    let ended = bb(&["compare", &path, "--outputs", &case, "--json"]);
+    assert_eq!(ended.code(), 1);
+    let json = ended.json();
+    let equal: Vec<_> = json["sets"].as_array().unwrap().iter().map(|set| &set["equal"]).collect();
+    assert_eq!(equal, [true, false]);
+    write(&folder, "data.json", br#"{ "rtol": 0.2, "atol": 0.0 }"#);
+    let json = bb(&["compare", &path, "--outputs", &case, "--json"]).json();
+    assert_eq!((&json["equal"], &json["relative_tolerance"]), (&true.into(), &0.2.into()));
+}
+
+#[test]
+fn a_real_model_gives_what_another_runtime_saved() {
+    let case = data().join("models/surfaces_gbr");
+    let (model, case) = (case.join("model.onnx").display().to_string(), case.display().to_string());
+    for backend in ["cpu", "reference", "whole-graph"] {
+        let ended = bb(&["compare", &model, "--outputs", &case, "--backend", backend]);
+        assert_eq!(ended.code(), 0, "{}{}", ended.out, ended.err);
+    }
+}
+
+#[test]
+fn one_backend_is_compared_with_what_was_saved() {
+    let folder = folder("compare-saved-two");
+    let path = two_outputs(&folder);
+    save(&folder.join("set"), 4.0);
+    let set = folder.join("set").display().to_string();
+    let ended = bb(&["compare", &path, "--outputs", &set, "--backend", "cpu", "--backend", "reference"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("expected one backend beside --outputs, got 2"), "{}", ended.err);
+}

@@ -1,0 +1,218 @@
+//! `bb inspect`: what a model file says of itself, its parameters, what a run costs, and the picture of its graph.
+
+use crate::process::{bb, data, folder, write};
+use bb::ir::proto::{AttributeProto, ModelProto, StringStringEntryProto, TensorProto};
+use bb_tests::model::{custom, model, named, node};
+use prost::Message;
+use std::path::Path;
+
+/// `y = x w`, for any number of rows, with what an exporter adds.
+fn exported(folder: &Path) -> String {
+    let bytes = model(
+        &[("x", &[-1, 3])],
+        vec![named("product", node("MatMul", &["x", "w"], &["y"]))],
+        &[("y", &[-1, 5])],
+    );
+    let mut proto = ModelProto::decode(&*bytes).unwrap();
+    proto.producer_name = Some("exporter".to_owned());
+    proto.producer_version = Some("1.2".to_owned());
+    let entry = |key: &str, value: &str| StringStringEntryProto {
+        key: Some(key.to_owned()),
+        value: Some(value.to_owned()),
+    };
+    proto.metadata_props =
+        vec![entry("classes", "cat,dog"), entry("steers\u{1b}[31m", "a\nterminal\u{1b}[0m")];
+    let weights = bb::TensorData::new(&[3, 5], &[0.5f32; 15]).unwrap();
+    let graph = proto.graph.as_mut().unwrap();
+    graph.initializer.push(weights.to_proto("w"));
+    graph.initializer.push(bb::TensorData::new(&[2], &[7i64, 8]).unwrap().to_proto("unread"));
+    write(folder, "model.onnx", &proto.encode_to_vec())
+}
+
+#[test]
+fn what_the_file_says_is_told() {
+    let folder = folder("inspect-facts");
+    let path = exported(&folder);
+    let json = bb(&["inspect", &path, "--json"]).json();
+    let model = &json["model"];
+    assert_eq!((&model["producer"], &model["producer_version"]), (&"exporter".into(), &"1.2".into()));
+    assert_eq!((&model["ir_version"], &model["opsets"]["ai.onnx"]), (&10.into(), &23.into()));
+    assert_eq!(model["metadata"]["classes"], "cat,dog");
+    // 3 by 5 floats of 4 bytes, and two integers of 8.
+    let parameters = serde_json::json!({
+        "elements": 17, "bytes": 76,
+        "by_type": { "f32": { "elements": 15, "bytes": 60 }, "i64": { "elements": 2, "bytes": 16 } },
+    });
+    assert_eq!(model["parameters"], parameters);
+    let text = bb(&["inspect", &path]).out;
+    for part in ["exporter 1.2", "ai.onnx 23", "cat,dog", "15 f32, 2 i64, 76 bytes"] {
+        assert!(text.contains(part), "no {part} in {text}");
+    }
+    assert!(!text.contains('\x1b'), "what a model says does not steer the terminal");
+}
+
+#[test]
+fn parameters_of_constants_and_subgraphs_count() {
+    let folder = folder("inspect-constants");
+    let mut constant = node("Constant", &[], &["c"]);
+    let value = bb::TensorData::new(&[4], &[1f32; 4]).unwrap().to_proto("c");
+    constant.attribute.push(AttributeProto {
+        name: Some("value".to_owned()),
+        r#type: Some(4),
+        t: Some(value),
+        ..AttributeProto::default()
+    });
+    let bytes = model(&[("x", &[4])], vec![constant, node("Add", &["x", "c"], &["y"])], &[("y", &[4])]);
+    let json = bb(&["inspect", &write(&folder, "model.onnx", &bytes), "--json"]).json();
+    assert_eq!(json["model"]["parameters"]["by_type"]["f32"]["elements"], 4);
+}
+
+#[test]
+fn external_data_is_listed_with_its_bytes() {
+    let folder = folder("inspect-external");
+    let bytes = model(&[("x", &[2])], vec![node("Add", &["x", "w"], &["y"])], &[("y", &[2])]);
+    let mut proto = ModelProto::decode(&*bytes).unwrap();
+    let entry = |key: &str, value: &str| StringStringEntryProto {
+        key: Some(key.to_owned()),
+        value: Some(value.to_owned()),
+    };
+    proto.graph.as_mut().unwrap().initializer.push(TensorProto {
+        name: Some("w".to_owned()),
+        data_type: Some(1),
+        dims: vec![2],
+        data_location: Some(1),
+        external_data: vec![entry("location", "weights.bin")],
+        ..TensorProto::default()
+    });
+    write(&folder, "weights.bin", &[0; 8]);
+    let path = write(&folder, "model.onnx", &proto.encode_to_vec());
+    let json = bb(&["inspect", &path, "--json"]).json();
+    assert_eq!(json["model"]["external_data"], serde_json::json!([{ "file": "weights.bin", "bytes": 8 }]));
+    let text = bb(&["inspect", &path]).out;
+    assert!(text.contains("weights.bin: 8 bytes"), "{text}");
+}
+
+#[test]
+fn operations_are_counted_for_given_extents_and_else_the_open_ones_are_named() {
+    let folder = folder("inspect-cost");
+    let path = exported(&folder);
+    let open = bb(&["inspect", &path, "--json"]).json();
+    assert_eq!(open["cost"], serde_json::json!({ "open_extents": ["x[0]"] }));
+    let text = bb(&["inspect", &path]).out;
+    assert!(text.contains("they depend on `x[0]`, which --dim or --shape gives"), "{text}");
+    for backend in ["cpu", "reference", "whole-graph"] {
+        let json = bb(&["inspect", &path, "--shape", "x=7,3", "--backend", backend, "--json"]).json();
+        let cost = &json["cost"];
+        assert_eq!(
+            (&cost["flops_per_run"], &cost["counted_until"]),
+            (&(2 * 7 * 3 * 5).into(), &serde_json::Value::Null)
+        );
+        assert_eq!(
+            (&cost["bytes_read_per_run"], &cost["bytes_written_per_run"]),
+            (&(4 * (21 + 15)).into(), &(4 * 35).into())
+        );
+        assert_eq!(
+            (&cost["nodes"][0]["node"], &cost["nodes"][0]["operations"]),
+            (&"product".into(), &1.into())
+        );
+    }
+}
+
+#[test]
+fn counting_ends_where_values_decide() {
+    let folder = folder("inspect-until");
+    let nodes = vec![
+        node("Neg", &["x"], &["n"]),
+        named("places", node("NonZero", &["n"], &["p"])),
+        bb_tests::model::with_int(node("Cast", &["p"], &["y"]), "to", 1),
+    ];
+    let path = write(&folder, "model.onnx", &model(&[("x", &[4])], nodes, &[("y", &[1, -1])]));
+    let cost = &bb(&["inspect", &path, "--json"]).json()["cost"];
+    assert_eq!((&cost["flops_per_run"], &cost["counted_until"]), (&4.into(), &"places".into()));
+}
+
+/// A model whose names would be markup.
+fn hostile(folder: &Path) -> String {
+    let evil = "</title><script>alert(1)</script>\"'&]]>";
+    let nodes = vec![
+        named(evil, node("Abs", &["x"], &["</svg><img src=x onerror=alert(2)>"])),
+        custom("Missing<b>", &["</svg><img src=x onerror=alert(2)>"], &["y"]),
+    ];
+    write(folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]))
+}
+
+#[test]
+fn a_picture_has_a_box_for_each_node_in_the_colour_of_what_runs_it() {
+    let folder = folder("inspect-graph");
+    let nodes = vec![
+        named("a", node("Abs", &["x"], &["p"])),
+        named("b", node("HardSwish", &["p"], &["q"])),
+        named("c", node("NonZero", &["q"], &["r"])),
+        named("d", custom("Other", &["r", "p"], &["y"])),
+        named("e", node("Neg", &["x"], &["nobody"])),
+    ];
+    let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
+    let file = folder.join("graph.svg");
+    let ended = bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
+    // Something is unsupported, which is what the status says; the picture shows where.
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    let svg = std::fs::read_to_string(&file).unwrap();
+    let count = |part: &str| svg.matches(part).count();
+    assert_eq!(count("<g class=\"n\">"), 5 + 2);
+    for kind in ["input", "output", "native", "lowered", "host", "unsupported", "unused"] {
+        // One box, and one in the legend.
+        assert_eq!(count(&format!("class=\"b {kind}\"")), 2, "{kind}");
+    }
+    // x to a and e, p to b and d, q, r, y.
+    assert_eq!(count("<path class=\"e\""), 7);
+    assert!(svg.contains("<title>p f32[2]</title>"), "edges tell their values");
+}
+
+#[test]
+fn names_cannot_leave_their_place_in_a_picture() {
+    let folder = folder("inspect-graph-hostile");
+    let path = hostile(&folder);
+    for form in ["svg", "html"] {
+        let file = folder.join(format!("graph.{form}"));
+        bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("<script>") && !text.contains("<img") && !text.contains("<b>"), "{text}");
+        assert!(text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{text}");
+        assert_eq!(text.matches("</svg>").count(), 1);
+        assert_eq!(text.matches("<script nonce").count(), usize::from(form == "html"));
+        assert!(!text.contains("http://") || text.matches("http://").count() == 1, "the name space alone");
+    }
+    let file = folder.join("graph.dot");
+    bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
+    let dot = std::fs::read_to_string(&file).unwrap();
+    assert!(dot.starts_with("digraph \"test\" {\n") && dot.ends_with("}\n"), "{dot}");
+    assert!(dot.contains("</script>\\\"'&]]>"), "{dot}");
+}
+
+#[test]
+fn a_real_model_is_drawn_in_every_form() {
+    let folder = folder("inspect-graph-real");
+    let path = data().join("models/basic_pitch/model.onnx").display().to_string();
+    let nodes = bb(&["inspect", &path, "--json"]).json()["nodes"].as_array().unwrap().len();
+    for form in ["svg", "html", "dot"] {
+        let file = folder.join(format!("graph.{form}"));
+        let ended = bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let boxes = if form == "dot" {
+            text.matches(" [label=").count()
+        } else {
+            text.matches("<g class=\"n\">").count()
+        };
+        assert!(boxes > nodes, "{form}: {boxes} boxes of {nodes} nodes, and the inputs and outputs");
+    }
+}
+
+#[test]
+fn a_picture_of_another_form_is_an_error() {
+    let folder = folder("inspect-graph-form");
+    let path = exported(&folder);
+    let ended = bb(&["inspect", &path, "--graph", folder.join("graph.png").to_str().unwrap()]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("is drawn to a file that ends in .svg, .html or .dot"), "{}", ended.err);
+}
