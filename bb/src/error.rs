@@ -11,6 +11,15 @@ pub enum Error {
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 
+    /// A file could not be written.
+    #[error("cannot write `{}`", .path.display())]
+    Write {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// A kernel failed.
     #[error("backend `{backend}` failed in `{op}`")]
     Kernel {
@@ -203,6 +212,107 @@ pub enum Error {
         op: String,
         /// The value asked for.
         value: String,
+    },
+
+    /// An operator of an opset does not take an element type.
+    #[error(
+        "node `{node}`: `{op}` of opset {opset} does not take {dtype}; {}",
+        .since.map_or_else(|| "no opset does".to_owned(), |since| format!("opset {since} does"))
+    )]
+    ElementTypeOfOpset {
+        /// The node.
+        node: String,
+        /// The operator.
+        op: &'static str,
+        /// The element type.
+        dtype: crate::DataType,
+        /// The opset that is written.
+        opset: i64,
+        /// The first opset whose operator takes the element type, if any does.
+        since: Option<i64>,
+    },
+
+    /// A version of the file format cannot hold a model.
+    #[error("version {version} of the file format cannot hold the model; expected {least} to {newest}")]
+    IrVersion {
+        /// The version asked for.
+        version: i64,
+        /// The oldest version that has all that the model needs.
+        least: i64,
+        /// The newest version.
+        newest: i64,
+    },
+
+    /// An operator was to be kept that no operation is written as.
+    #[error(
+        "no operation can be kept as `{name}`{}; those that can are {}",
+        .nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?")),
+        .known.join(", ")
+    )]
+    NotKept {
+        /// The name.
+        name: String,
+        /// The operator that is most like it, if any is.
+        nearest: Option<&'static str>,
+        /// The operators that can be kept.
+        known: Vec<&'static str>,
+    },
+
+    /// What was traced holds for some extents of an input alone, which thus cannot be left open.
+    #[error(
+        "what is computed depends on the extents of `{input}`, so that its dimension {dimension} (`{symbol}`) must be \
+         a number"
+    )]
+    FixedExtent {
+        /// The input.
+        input: String,
+        /// The position of the dimension.
+        dimension: usize,
+        /// The symbol that it was to have.
+        symbol: String,
+    },
+
+    /// An input does not have as many dimensions.
+    #[error("`{input}` has {rank} dimensions, so that there is no dimension {dimension}")]
+    NoDimension {
+        /// The input.
+        input: String,
+        /// The dimension asked for.
+        dimension: usize,
+        /// How many there are.
+        rank: usize,
+    },
+
+    /// An input is to be traced with another extent than the model declares.
+    #[error("dimension {dimension} of `{input}` is declared as {declared}, got {got}")]
+    DeclaredExtent {
+        /// The input.
+        input: String,
+        /// The position of the dimension.
+        dimension: usize,
+        /// The extent that the model declares.
+        declared: usize,
+        /// The extent given.
+        got: usize,
+    },
+
+    /// It is not known how many dimensions an input has.
+    #[error("the model does not say how many dimensions `{input}` has; its extents must be given")]
+    NoRank {
+        /// The input.
+        input: String,
+    },
+
+    /// A model cannot be written as one graph without control flow.
+    #[error(
+        "node `{node}` ({op}) cannot be part of one lowered graph: what it makes depends on values that only a run \
+         gives, or it is computed on the host"
+    )]
+    NotOneGraph {
+        /// The node's name, or its first output's where it has none.
+        node: String,
+        /// The operator.
+        op: String,
     },
 
     /// Nothing runs some of a graph's nodes; all of them are listed.

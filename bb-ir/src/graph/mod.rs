@@ -13,7 +13,7 @@ mod to_proto;
 pub use attribute::{Attribute, Attributes};
 pub use claims::Warning;
 pub use formula::Formula;
-pub use to_proto::entry;
+pub use to_proto::{entry, type_proto};
 
 use crate::{DataType, TensorData};
 

@@ -190,7 +190,7 @@ fn subgraph(
 }
 
 /// Writes a type; `None` where nothing is known.
-fn type_proto(ty: &ValueType) -> Option<TypeProto> {
+pub fn type_proto(ty: &ValueType) -> Option<TypeProto> {
     let boxed = |ty: &ValueType| type_proto(ty).map(Box::new);
     let value = match ty {
         ValueType::Unknown => return None,

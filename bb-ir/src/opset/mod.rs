@@ -8,7 +8,7 @@ mod versions;
 
 pub use presence::{Presence, names, presence};
 pub(crate) use signature::{Lookup, lookup};
-pub use versions::{OperatorVersion, since, versions};
+pub use versions::{OperatorVersion, history, since, versions};
 
 /// The newest version of ONNX's own operators.
 pub const NEWEST: i64 = 28;

@@ -31,12 +31,36 @@ pub struct OperatorVersion {
 /// ```
 pub fn versions() -> impl Iterator<Item = OperatorVersion> {
     DOMAINS.into_iter().flat_map(|(domain, rows)| {
-        rows.iter().flat_map(move |&(name, versions)| {
-            parsed(versions).map(move |(since, set)| {
-                let types = set.map(|set| set.split(' ').filter_map(DataType::from_name).collect());
-                OperatorVersion { domain, name, since, types }
-            })
-        })
+        rows.iter().flat_map(move |&(name, versions)| of_row(domain, name, parsed(versions)))
+    })
+}
+
+/// Lists the versions of one operator, the oldest first; none if ONNX has no such operator.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::DataType;
+/// let mut relu = bb_ir::opset::history("", "Relu").filter(|v| {
+///     v.types.as_ref().is_some_and(|types| types.contains(&DataType::I32))
+/// });
+/// assert_eq!(relu.next().map(|v| v.since), Some(14));
+/// ```
+pub fn history(domain: &str, name: &str) -> impl Iterator<Item = OperatorVersion> {
+    row_of(domain, name)
+        .into_iter()
+        .flat_map(|(domain, (name, versions))| of_row(domain, name, parsed(versions)))
+}
+
+/// Reads the versions of a row.
+fn of_row(
+    domain: &'static str,
+    name: &'static str,
+    versions: impl Iterator<Item = (i64, Option<&'static str>)>,
+) -> impl Iterator<Item = OperatorVersion> {
+    versions.map(move |(since, set)| {
+        let types = set.map(|set| set.split(' ').filter_map(DataType::from_name).collect());
+        OperatorVersion { domain, name, since, types }
     })
 }
 
@@ -50,9 +74,14 @@ fn parsed(versions: &'static str) -> impl Iterator<Item = (i64, Option<&'static 
 
 /// Lists the versions of one operator; none if ONNX has no such.
 pub(super) fn versions_of(domain: &str, name: &str) -> impl Iterator<Item = (i64, Option<&'static str>)> {
-    let rows = DOMAINS.iter().find(|(known, _)| *known == domain).map_or(&[][..], |(_, rows)| rows);
-    let row = rows.binary_search_by(|row| row.0.cmp(name)).ok().and_then(|at| rows.get(at));
-    row.into_iter().flat_map(|row| parsed(row.1))
+    row_of(domain, name).into_iter().flat_map(|(_, (_, versions))| parsed(versions))
+}
+
+/// Finds the row of an operator, and its domain.
+fn row_of(domain: &str, name: &str) -> Option<(&'static str, Row)> {
+    let (domain, rows) = DOMAINS.into_iter().find(|(known, _)| *known == domain)?;
+    let at = rows.binary_search_by(|row| row.0.cmp(name)).ok()?;
+    Some((domain, *rows.get(at)?))
 }
 
 /// Returns the version of an operator that a model which imports `opset` of its domain has: the opset that brought it.

@@ -110,18 +110,18 @@ macro_rules! family_tracer {
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
-                    if !self.is_native(SPEC) {
+                    let (inputs, params) = (
+                        crate::call::list_operands!($($kind $input),*),
+                        [$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    );
+                    let kept = self.keeps(SPEC, &inputs, &params);
+                    if kept == crate::trace::Kept::Never {
                         return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
                     }
                     let mark = self.enter_native();
                     let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
-                    let outputs = self.record_native(
-                        mark,
-                        SPEC,
-                        &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
-                        crate::call::wrap_output!($output, body)?,
-                    );
+                    let body = crate::call::wrap_output!($output, body)?;
+                    let outputs = self.record_native(mark, kept, SPEC, &inputs, &params, body);
                     crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
             )*

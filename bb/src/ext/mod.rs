@@ -150,6 +150,12 @@ macro_rules! families {
                 _ => Vec::new(),
             }
         }
+
+        /// Returns every operation of every family.
+        pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
+            let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));
+            vec![$( (Family::$trait, all(Family::$trait)), )*]
+        }
     };
 }
 

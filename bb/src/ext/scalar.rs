@@ -263,8 +263,12 @@ pub fn modulo<B: Ops + ?Sized>(
     fmod: bool,
 ) -> Result<B::Tensor, B::Error> {
     let dtype = a.dtype();
-    let rest =
-        if dtype.is_float() { float_remainder(on, a, b)? } else { on.sub(a, &on.mul(&on.div(a, b)?, b)?)? };
+    let rest = match (dtype.is_float(), fmod) {
+        (true, true) => float_remainder(on, a, b)?,
+        // ONNX has this remainder of floats alone.
+        (true, false) => on.modulo(a, b, true)?,
+        (false, _) => on.sub(a, &on.mul(&on.div(a, b)?, b)?)?,
+    };
     if fmod || dtype.is_unsigned_integer() {
         return Ok(rest);
     }

@@ -4,6 +4,7 @@
 //! [`forward_to_execute!`](crate::forward_to_execute) writes. Both trace the graph's ONNX functions; the one runs
 //! the steps, the other hands them over as a graph.
 
+mod complete;
 mod constants;
 mod end;
 mod estimate;
@@ -26,6 +27,7 @@ mod unroll;
 mod watch;
 mod whole;
 
+pub(crate) use complete::{Complete, complete};
 pub(crate) use end::End;
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};

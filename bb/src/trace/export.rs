@@ -1,55 +1,38 @@
-//! From a trace to ONNX: graphs of primitives in normal form, at the newest opset.
+//! From a trace to a graph: of primitives in normal form at the newest opset, for backends that run whole graphs; or of
+//! the nodes of an opset, for other programs.
 
+use super::form::{Call, Operand, check_type};
+use super::keep;
+use super::proto::{attribute, known, node, value_info};
 use super::recorded::{Operation, Recorded, Source, Step, ValueNo};
-use super::{Traced, Tracer};
-use crate::{Error, GraphIdentity};
-use bb_ir::op::{Family, Param, Primitive};
-use bb_ir::proto::{
-    AttributeProto, GraphProto, NodeProto, TensorShapeProto, TypeProto, ValueInfoProto, attribute_proto,
-    tensor_shape_proto, type_proto,
-};
+use crate::Error;
+use bb_ir::op::{Family, Param, Primitive, RoundMode};
+use bb_ir::opset::NEWEST;
+use bb_ir::proto::{AttributeProto, GraphProto, NodeProto};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::collections::HashSet;
 
-/// Runs a function on graph values and returns the ONNX graph of the primitives that it called.
-///
-/// Shapes: tracing is concrete; the graph holds for the extents given.
-///
-/// # Errors
-///
-/// The function's own; [`Error::NotConstant`] if it reads an element that is not constant.
-///
-/// # Examples
-///
-/// ```
-/// use bb::{Backend, DataType};
-/// # fn main() -> Result<(), bb::Error> {
-/// let graph = bb::trace(&[("x", DataType::F32, &[2, 3])], |on, inputs| match inputs {
-///     [x] => Ok(vec![on.exp(&on.neg(x)?)?]),
-///     _ => Ok(vec![]),
-/// })?;
-/// let ops: Vec<&str> = graph.node.iter().map(|n| n.op_type()).collect();
-/// assert_eq!(ops, ["Neg", "Exp"]);
-/// # Ok(())
-/// # }
-/// ```
-pub fn trace(
-    inputs: &[(&str, DataType, &[usize])],
-    function: impl FnOnce(&Tracer, &[Traced]) -> Result<Vec<Traced>, Error>,
-) -> Result<GraphProto, Error> {
-    let tracer = Tracer::default();
-    let traced: Vec<Traced> = inputs
-        .iter()
-        .enumerate()
-        .map(|(i, (_, dtype, shape))| tracer.input(i as u32, *dtype, shape, false, None))
-        .collect();
-    let outputs: Vec<ValueNo> = function(&tracer, &traced)?.iter().map(Traced::no).collect();
-    let names: Vec<String> = inputs.iter().map(|(name, ..)| (*name).to_owned()).collect();
-    let output_names: Vec<String> = (0..outputs.len()).map(|i| format!("output_{i}")).collect();
-    to_graph(&tracer.finish(), &names, &output_names, &outputs, &|_| None)
+/// What a graph of a trace is written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Backends: primitives of the newest opset, whatever element types ONNX gives them.
+    Backend,
+    /// Other programs: nodes of this opset, with names, and with the element types that it takes.
+    Opset(i64),
 }
+
+impl Target {
+    fn opset(self) -> i64 {
+        match self {
+            Target::Backend => NEWEST,
+            Target::Opset(opset) => opset,
+        }
+    }
+}
+
+/// A weight that a trace reads, and its name, if it has one of its own.
+pub(super) type Weight = (Option<String>, TensorData);
 
 /// Writes a trace of primitives as a graph.
 ///
@@ -63,17 +46,31 @@ pub(crate) fn to_graph(
     results: &[ValueNo],
     weight: &dyn Fn(u32) -> Option<TensorData>,
 ) -> Result<GraphProto, Error> {
-    let mut writer = Writer { names: vec![None; recorded.values.len()], ..Writer::default() };
+    let weight = |i| weight(i).map(|data| (None, data));
+    write(recorded, inputs, outputs, results, &weight, Target::Backend)
+}
+
+/// Writes a trace as a graph.
+///
+/// # Errors
+///
+/// [`Error::NotPrimitive`] if a step is neither a primitive nor, for an opset, an operator of it;
+/// [`Error::ElementTypeOfOpset`] if an opset's operator does not take what a step has.
+pub(super) fn write(
+    recorded: &Recorded,
+    inputs: &[String],
+    outputs: &[String],
+    results: &[ValueNo],
+    weight: &dyn Fn(u32) -> Option<Weight>,
+    target: Target,
+) -> Result<GraphProto, Error> {
+    let mut writer = Writer::new(target, recorded.values.len());
     writer.graph.name = Some("traced".to_owned());
+    writer.taken.extend(inputs.iter().chain(outputs).cloned());
     let live = live_steps(recorded, results);
     let mut used = vec![false; recorded.values.len()];
-    let reads = recorded
-        .steps
-        .iter()
-        .zip(&live)
-        .filter(|(_, live)| **live)
-        .flat_map(|(s, _)| s.inputs.iter().flatten());
-    for &v in reads.chain(results) {
+    let steps = || recorded.steps.iter().zip(&live).filter(|(_, live)| **live).map(|(step, _)| step);
+    for &v in steps().flat_map(|s| s.inputs.iter().flatten()).chain(results) {
         if let Some(place) = used.get_mut(v as usize) {
             *place = true;
         }
@@ -82,7 +79,7 @@ pub(crate) fn to_graph(
         match value.source {
             Source::Input(i) => {
                 let Some(name) = inputs.get(i as usize) else { continue };
-                writer.graph.input.push(value_info(name, value.dtype, &value.shape));
+                writer.graph.input.push(value_info(name, value.dtype, Some(known(&value.shape))));
                 writer.name(no as ValueNo, name.clone());
             }
             Source::Constant(i) if used.get(no) == Some(&true) => {
@@ -91,9 +88,9 @@ pub(crate) fn to_graph(
                 }
             }
             Source::Weight(i) if used.get(no) == Some(&true) => {
-                if let Some(data) = weight(i) {
+                if let Some((name, data)) = weight(i) {
                     data.prepare()?;
-                    writer.initializer(no as ValueNo, &data, format!("weight_{i}"));
+                    writer.initializer(no as ValueNo, &data, name.unwrap_or_else(|| format!("weight_{i}")));
                 }
             }
             Source::Constant(_) | Source::Weight(_) | Source::Step => {}
@@ -109,21 +106,22 @@ pub(crate) fn to_graph(
             copied.push((name, no));
         }
         if let Some(value) = recorded.values.get(no as usize) {
-            writer.graph.output.push(value_info(name, value.dtype, &value.shape));
+            writer.graph.output.push(value_info(name, value.dtype, Some(known(&value.shape))));
         }
     }
-    for (step, _) in recorded.steps.iter().zip(&live).filter(|(_, live)| **live) {
-        writer.step(step)?;
+    for step in steps() {
+        writer.step(step, recorded)?;
     }
     for (name, no) in copied {
         let from = writer.name_of(no);
-        writer.graph.node.push(node("Identity", vec![from], vec![name.clone()], Vec::new()));
+        let dtype = recorded.values.get(no as usize).map(|value| value.dtype);
+        writer.copy(from, name.clone(), dtype)?;
     }
     Ok(writer.graph)
 }
 
 /// Marks the steps that the results need.
-fn live_steps(recorded: &Recorded, results: &[ValueNo]) -> Vec<bool> {
+pub(super) fn live_steps(recorded: &Recorded, results: &[ValueNo]) -> Vec<bool> {
     let mut needed = vec![false; recorded.values.len()];
     let need = |needed: &mut Vec<bool>, v: ValueNo| {
         if let Some(place) = needed.get_mut(v as usize) {
@@ -141,98 +139,300 @@ fn live_steps(recorded: &Recorded, results: &[ValueNo]) -> Vec<bool> {
     live
 }
 
-#[derive(Default)]
-struct Writer {
+/// The parameters of a primitive, as a node has them.
+struct PrimitiveForm {
+    attributes: Vec<AttributeProto>,
+    /// The inputs after the operands; `None` where one is left out.
+    inputs: SmallVec<[Option<Vec<i64>>; 4]>,
+}
+
+/// A graph under construction.
+pub(super) struct Writer {
+    target: Target,
     /// The names given so far, by value.
     names: Vec<Option<String>>,
-    graph: GraphProto,
-    literals: usize,
+    /// The names that no other value may have.
+    taken: HashSet<String>,
+    pub(super) graph: GraphProto,
 }
 
 impl Writer {
+    pub(super) fn new(target: Target, values: usize) -> Writer {
+        Writer { target, names: vec![None; values], taken: HashSet::new(), graph: GraphProto::default() }
+    }
+
     fn name(&mut self, no: ValueNo, name: String) {
         if let Some(place) = self.names.get_mut(no as usize) {
             *place = Some(name);
         }
     }
 
-    fn name_of(&self, no: ValueNo) -> String {
-        self.names.get(no as usize).cloned().flatten().unwrap_or_else(|| format!("value_{no}"))
+    /// Returns the value's name, and gives it one if it has none.
+    fn name_of(&mut self, no: ValueNo) -> String {
+        if let Some(name) = self.names.get(no as usize).cloned().flatten() {
+            return name;
+        }
+        let name = self.fresh(format!("value_{no}"));
+        self.name(no, name.clone());
+        name
     }
 
-    fn initializer(&mut self, no: ValueNo, data: &TensorData, name: String) {
+    /// Returns a name that no value has yet, `wish` if it is one.
+    fn fresh(&mut self, wish: String) -> String {
+        let mut name = wish;
+        while !self.taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    }
+
+    /// Returns a name for a value between two nodes of one step.
+    fn between(&mut self) -> String {
+        self.fresh(format!("bytes_{}", self.graph.node.len()))
+    }
+
+    fn initializer(&mut self, no: ValueNo, data: &TensorData, wish: String) {
+        let name = self.fresh(wish);
         self.graph.initializer.push(data.to_proto(&name));
         self.name(no, name);
     }
 
     /// Adds a parameter that ONNX has as an input.
-    fn literal(&mut self, values: &[i64]) -> Result<String, Error> {
-        let name = format!("parameter_{}", self.literals);
-        self.literals += 1;
-        self.graph.initializer.push(TensorData::new(&[values.len()], values)?.to_proto(&name));
+    fn literal(&mut self, shape: &[usize], values: &[i64]) -> Result<String, Error> {
+        let name = self.fresh(format!("parameter_{}", self.graph.initializer.len()));
+        self.graph.initializer.push(TensorData::new(shape, values)?.to_proto(&name));
         Ok(name)
     }
 
-    fn step(&mut self, step: &Step) -> Result<(), Error> {
-        let primitive = match step.operation {
-            Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
-            Operation::Row(_) | Operation::Host(_) => None,
-        };
-        let op = primitive.ok_or(Error::NotPrimitive { op: step.operation.name() })?;
-        let mut inputs: Vec<String> =
-            step.inputs.iter().map(|v| v.map_or_else(String::new, |v| self.name_of(v))).collect();
-        let attributes = self.params(op, &step.params, &mut inputs)?;
-        let outputs: Vec<String> = step.outputs.iter().map(|v| self.name_of(*v)).collect();
-        self.graph.node.push(node(op.spec().name, inputs, outputs, attributes));
-        Ok(())
-    }
-
-    /// Writes parameters as the newest schema has them: attributes, or inputs after the operands.
-    fn params(
+    /// Adds a node.
+    fn push(
         &mut self,
-        op: Primitive,
-        params: &[Param<'_>],
-        inputs: &mut Vec<String>,
-    ) -> Result<Vec<AttributeProto>, Error> {
-        let mut attributes = Vec::new();
-        for (spec, param) in op.spec().params.iter().zip(params) {
-            if is_input(op, spec.name) {
-                let values: SmallVec<[i64; 8]> = match param {
-                    Param::Ints(v) => v.iter().copied().collect(),
-                    Param::Extents(v) => {
-                        let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
-                        // An extent that wrapped to -1 would ask for whatever remains.
-                        values.map_err(|_| bb_ir::Error::Overflow {
-                            op: op.spec().method,
-                            shape: v.as_ref().into(),
-                        })?
-                    }
-                    _ => continue,
-                };
-                // Empty axes and steps mean what leaving them out means.
-                let absent = values.is_empty() && matches!(spec.name, "axes" | "steps");
-                let name = if absent { String::new() } else { self.literal(&values)? };
-                inputs.push(name);
-            } else if let Some(attribute) = attribute(spec.name, param) {
-                attributes.push(attribute);
-            }
-        }
+        op: &str,
+        mut inputs: Vec<String>,
+        outputs: Vec<String>,
+        attributes: Vec<AttributeProto>,
+    ) {
         while inputs.last().is_some_and(String::is_empty) {
             inputs.pop();
         }
-        if op == Primitive::Reshape {
-            // `shape` is final: 0 means zero.
-            attributes.extend(attribute("allowzero", &Param::Int(1)));
+        let name = matches!(self.target, Target::Opset(_)).then(|| self.node_name(op));
+        self.graph.node.push(NodeProto { name, ..node(op, inputs, outputs, attributes) });
+    }
+
+    /// Returns the name that the next node has.
+    fn node_name(&self, op: &str) -> String {
+        format!("{op}_{}", self.graph.node.len())
+    }
+
+    /// Adds a node that gives a value another name.
+    fn copy(&mut self, from: String, to: String, dtype: Option<DataType>) -> Result<(), Error> {
+        if let Some(dtype) = dtype {
+            self.check("Identity", dtype)?;
         }
-        Ok(attributes)
+        self.push("Identity", vec![from], vec![to], Vec::new());
+        Ok(())
+    }
+
+    /// Checks that the opset's operator takes an element type; backends decide for themselves.
+    fn check(&self, op: &'static str, dtype: DataType) -> Result<(), Error> {
+        match self.target {
+            Target::Backend => Ok(()),
+            Target::Opset(opset) => check_type(&self.node_name(op), op, opset, dtype),
+        }
+    }
+
+    fn step(&mut self, step: &Step, recorded: &Recorded) -> Result<(), Error> {
+        let not_primitive = || Error::NotPrimitive { op: step.operation.name() };
+        let Operation::Row(spec) = step.operation else { return Err(not_primitive()) };
+        let dtype = |no: &ValueNo| recorded.values.get(*no as usize).map(|v| v.dtype);
+        let given: Vec<String> =
+            step.inputs.iter().map(|v| v.map_or_else(String::new, |v| self.name_of(v))).collect();
+        let outputs: Vec<String> = step.outputs.iter().map(|v| self.name_of(*v)).collect();
+        if let (Family::Primitive, Some(op)) = (spec.family, Primitive::from_index(spec.index)) {
+            let dtypes: SmallVec<[Option<DataType>; 4]> =
+                step.inputs.iter().map(|no| no.as_ref().and_then(dtype)).collect();
+            if self.moves_as_bytes(op, &dtypes) {
+                return self.as_bytes(op, &step.params, given, outputs);
+            }
+            self.check_primitive(op, &dtypes, &step.params)?;
+            return self.primitive(op, step, given, outputs, recorded);
+        }
+        let Target::Opset(opset) = self.target else { return Err(not_primitive()) };
+        let operands: SmallVec<[_; 4]> = step
+            .inputs
+            .iter()
+            .map(|no| no.and_then(|no| recorded.values.get(no as usize)).map(|v| (v.dtype, v.shape.len())))
+            .collect();
+        let call = Call { opset, operands: &operands, params: &step.params };
+        let form = keep::form(spec, &call).ok_or_else(not_primitive)?;
+        let mut inputs = Vec::with_capacity(form.inputs.len());
+        for input in &form.inputs {
+            inputs.push(match input {
+                Operand::Given(i) => given.get(*i).cloned().unwrap_or_default(),
+                Operand::Absent => String::new(),
+                Operand::Ints(values) => self.literal(&[values.len()], values)?,
+                Operand::Scalar(value) => self.literal(&[], &[*value])?,
+            });
+        }
+        self.push(form.op, inputs, outputs, form.attributes);
+        Ok(())
+    }
+
+    /// Tells whether a primitive of truth values is written with bytes: ONNX Runtime chooses among no truth values, and
+    /// before opset 20 the greatest of some is not defined.
+    fn moves_as_bytes(&self, op: Primitive, dtypes: &[Option<DataType>]) -> bool {
+        let Target::Opset(opset) = self.target else { return false };
+        match (op, dtypes) {
+            (Primitive::Where, [_, Some(DataType::Bool), _]) => true,
+            (Primitive::ReduceMax | Primitive::ReduceMin, [Some(DataType::Bool)]) => opset < 20,
+            _ => false,
+        }
+    }
+
+    /// Adds a primitive on truth values that are bytes of 0 or 1 in between.
+    fn as_bytes(
+        &mut self,
+        op: Primitive,
+        params: &[Param<'_>],
+        mut inputs: Vec<String>,
+        outputs: Vec<String>,
+    ) -> Result<(), Error> {
+        let first = usize::from(op == Primitive::Where);
+        for input in inputs.iter_mut().skip(first) {
+            *input = self.cast(input.clone(), None, DataType::U8)?;
+        }
+        let result = self.between();
+        self.operator(op, params, inputs, vec![result.clone()])?;
+        self.cast(result, outputs.into_iter().next(), DataType::Bool)?;
+        Ok(())
+    }
+
+    /// Adds a cast to a value of this name, or of a new one; returns the name.
+    fn cast(&mut self, from: String, to: Option<String>, dtype: DataType) -> Result<String, Error> {
+        let to = to.unwrap_or_else(|| self.between());
+        let params = [Param::Type(dtype), Param::Bool(true), Param::Round(RoundMode::default())];
+        self.operator(Primitive::Cast, &params, vec![from], vec![to.clone()])?;
+        Ok(to)
+    }
+
+    /// Checks that the opset's primitive takes the element types of its operands, and the one that it makes.
+    fn check_primitive(
+        &self,
+        op: Primitive,
+        dtypes: &[Option<DataType>],
+        params: &[Param<'_>],
+    ) -> Result<(), Error> {
+        let name = op.spec().name;
+        // The condition of `Where` is a truth value in every version.
+        let first = if op == Primitive::Where { 1 } else { 0 };
+        let named = params.iter().find_map(|p| if let Param::Type(dtype) = p { Some(*dtype) } else { None });
+        let subject = dtypes.get(first).copied().flatten();
+        for dtype in subject.into_iter().chain(named) {
+            self.check(name, dtype)?;
+        }
+        // Exponents of opset 13 are of all numbers but one type; no later version takes it away.
+        if let (Primitive::Pow, [_, Some(DataType::BF16)], Target::Opset(opset @ ..15)) =
+            (op, dtypes, self.target)
+        {
+            let node = self.node_name(name);
+            return Err(Error::ElementTypeOfOpset {
+                node,
+                op: name,
+                dtype: DataType::BF16,
+                opset,
+                since: Some(15),
+            });
+        }
+        Ok(())
+    }
+
+    fn primitive(
+        &mut self,
+        op: Primitive,
+        step: &Step,
+        inputs: Vec<String>,
+        outputs: Vec<String>,
+        recorded: &Recorded,
+    ) -> Result<(), Error> {
+        let output = step.outputs.first().and_then(|no| recorded.values.get(*no as usize));
+        if let (Primitive::Reshape, Target::Opset(..14), Some(output)) = (op, self.target, output)
+            && output.shape.contains(&0)
+        {
+            // Before opset 14 an extent of 0 means that of the operand. A tensor without elements is a constant.
+            let empty = TensorData::zeros(output.dtype, &output.shape, usize::MAX)?;
+            let name = self.fresh(format!("empty_{}", self.graph.initializer.len()));
+            self.graph.initializer.push(empty.to_proto(&name));
+            self.push("Identity", vec![name], outputs, Vec::new());
+            return Ok(());
+        }
+        self.operator(op, &step.params, inputs, outputs)
+    }
+
+    /// Adds a primitive on these operands.
+    pub(super) fn operator(
+        &mut self,
+        op: Primitive,
+        params: &[Param<'_>],
+        mut inputs: Vec<String>,
+        outputs: Vec<String>,
+    ) -> Result<(), Error> {
+        let form = primitive_form(op, params, self.target)?;
+        for values in form.inputs {
+            inputs.push(match values {
+                Some(values) => self.literal(&[values.len()], &values)?,
+                None => String::new(),
+            });
+        }
+        self.push(op.spec().name, inputs, outputs, form.attributes);
+        Ok(())
     }
 }
 
-/// Tells whether ONNX's newest schema has a parameter as an input.
-fn is_input(op: Primitive, param: &str) -> bool {
+/// Writes parameters as the target's schema has them: attributes, or inputs after the operands.
+fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result<PrimitiveForm, Error> {
+    let opset = target.opset();
+    let mut form = PrimitiveForm { attributes: Vec::new(), inputs: SmallVec::new() };
+    for (spec, param) in op.spec().params.iter().zip(params) {
+        if is_input(op, spec.name, opset) {
+            let values: Vec<i64> = match param {
+                Param::Ints(v) => v.to_vec(),
+                Param::Extents(v) => {
+                    let values: Result<_, _> = v.iter().map(|&d| i64::try_from(d)).collect();
+                    // An extent that wrapped to -1 would ask for whatever remains.
+                    values.map_err(|_| bb_ir::Error::Overflow {
+                        op: op.spec().method,
+                        shape: v.as_ref().into(),
+                    })?
+                }
+                _ => continue,
+            };
+            // Empty axes and steps mean what leaving them out means, but to `Unsqueeze`, which needs them.
+            let absent =
+                values.is_empty() && matches!(spec.name, "axes" | "steps") && op != Primitive::Unsqueeze;
+            form.inputs.push((!absent).then_some(values));
+        } else if has_attribute(op, spec.name, opset) {
+            form.attributes.extend(attribute(spec.name, param));
+        }
+    }
+    if op == Primitive::Reshape && opset >= 14 {
+        // `shape` is final: 0 means zero.
+        form.attributes.extend(attribute("allowzero", &Param::Int(1)));
+    }
+    if let (Primitive::Slice, Target::Opset(_), [Some(starts), _, axes @ None, ..]) =
+        (op, target, form.inputs.as_mut_slice())
+    {
+        // Programs differ in which dimensions are meant where fewer starts than dimensions come without axes.
+        *axes = Some((0..starts.len() as i64).collect());
+    }
+    Ok(form)
+}
+
+/// Tells whether an opset's schema has a parameter as an input.
+fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
     use Primitive::*;
     match op {
-        ReduceSum | ReduceMean | ReduceMax | ReduceMin => param == "axes",
+        ReduceSum => param == "axes",
+        ReduceMean | ReduceMax | ReduceMin => param == "axes" && opset >= 18,
         Reshape | Squeeze | Unsqueeze | Slice => true,
         Split => param == "sizes",
         Add | Sub | Mul | Div | Neg | Abs | Sqrt | Pow | Exp | Log | MatMul | Transpose | Concat
@@ -240,152 +440,11 @@ fn is_input(op: Primitive, param: &str) -> bool {
     }
 }
 
-/// Writes a parameter as an attribute; `None` where leaving it out says the same.
-fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto> {
-    use attribute_proto::AttributeType as Type;
-    let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
-    let ty = match param {
-        Param::Int(v) | Param::OptInt(Some(v)) => {
-            proto.i = Some(*v);
-            Type::Int
-        }
-        Param::Bool(v) => {
-            proto.i = Some(i64::from(*v));
-            Type::Int
-        }
-        Param::Type(v) | Param::OptType(Some(v)) => {
-            proto.i = Some(i64::from(v.to_onnx()));
-            Type::Int
-        }
-        Param::Float(v) | Param::OptFloat(Some(v)) => {
-            proto.f = Some(*v as f32);
-            Type::Float
-        }
-        Param::Ints(v) if v.is_empty() => return None,
-        Param::Ints(v) => {
-            proto.ints = v.to_vec();
-            Type::Ints
-        }
-        Param::Extents(v) => {
-            proto.ints = v.iter().map(|&d| d as i64).collect();
-            Type::Ints
-        }
-        Param::Floats(v) => {
-            proto.floats = v.iter().map(|&f| f as f32).collect();
-            Type::Floats
-        }
-        Param::Round(v) => {
-            proto.s = Some(v.name().as_bytes().to_vec());
-            Type::String
-        }
-        Param::Text(v) => {
-            proto.s = Some(v.as_bytes().to_vec());
-            Type::String
-        }
-        Param::Data(v) => {
-            proto.t = Some(v.to_proto(""));
-            Type::Tensor
-        }
-        _ => return None,
-    };
-    proto.r#type = Some(ty as i32);
-    Some(proto)
-}
-
-fn node(op: &str, input: Vec<String>, output: Vec<String>, attribute: Vec<AttributeProto>) -> NodeProto {
-    NodeProto { op_type: Some(op.to_owned()), input, output, attribute, ..NodeProto::default() }
-}
-
-fn value_info(name: &str, dtype: DataType, shape: &[usize]) -> ValueInfoProto {
-    let dim = shape
-        .iter()
-        .map(|&d| tensor_shape_proto::Dimension {
-            value: Some(tensor_shape_proto::dimension::Value::DimValue(d as i64)),
-            ..Default::default()
-        })
-        .collect();
-    typed(name, dtype, Some(TensorShapeProto { dim }))
-}
-
-fn typed(name: &str, dtype: DataType, shape: Option<TensorShapeProto>) -> ValueInfoProto {
-    let tensor = type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape };
-    let ty = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..TypeProto::default() };
-    ValueInfoProto { name: Some(name.to_owned()), r#type: Some(ty), ..ValueInfoProto::default() }
-}
-
-/// A graph of one node, with the names of what goes in and comes out.
-#[derive(Debug)]
-pub(crate) struct OneNode {
-    pub(crate) graph: GraphProto,
-    pub(crate) inputs: Vec<String>,
-    pub(crate) outputs: Vec<String>,
-    /// Set for a graph that is kept, which any but a constant's is.
-    pub(crate) identity: Option<GraphIdentity>,
-}
-
-/// The element types and ranks that a one-node graph is for.
-type Operands = SmallVec<[(DataType, usize); 3]>;
-type Kept = HashMap<(Primitive, Operands), Vec<(Box<[Param<'static>]>, Arc<OneNode>)>>;
-
-/// The most operand lists for which one-node graphs are kept.
-const KEPT: usize = 4096;
-
-/// Returns the graph of one primitive on operands of these element types and ranks.
-///
-/// The graph is made once for the same operation, operands and parameters.
-///
-/// # Errors
-///
-/// [`Error::Ir`] if the parameters are not those of the row.
-pub(crate) fn one_node_graph(
-    op: Primitive,
-    operands: Operands,
-    params: &[Param<'_>],
-) -> Result<Arc<OneNode>, Error> {
-    static GRAPHS: OnceLock<Mutex<Kept>> = OnceLock::new();
-    if op == Primitive::Constant {
-        return Ok(Arc::new(make(op, &operands, params, None)?));
+/// Tells whether an opset's schema has an attribute; one that it lacks concerns element types that it lacks too.
+fn has_attribute(op: Primitive, param: &str, opset: i64) -> bool {
+    match (op, param) {
+        (Primitive::Cast, "saturate") => opset >= 19,
+        (Primitive::Cast, "round_mode") => opset >= 24,
+        _ => true,
     }
-    let mut graphs = GRAPHS.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
-    if graphs.len() > KEPT {
-        graphs.clear();
-    }
-    let same = graphs.entry((op, operands.clone())).or_default();
-    if let Some((_, graph)) = same.iter().find(|(p, _)| p.as_ref() == params) {
-        return Ok(graph.clone());
-    }
-    if same.len() > KEPT {
-        same.clear();
-    }
-    let graph = Arc::new(make(op, &operands, params, Some(GraphIdentity::fresh()))?);
-    same.push((params.iter().map(|p| p.clone().into_owned()).collect(), graph.clone()));
-    Ok(graph)
-}
-
-fn make(
-    op: Primitive,
-    operands: &Operands,
-    params: &[Param<'_>],
-    identity: Option<GraphIdentity>,
-) -> Result<OneNode, Error> {
-    let mut writer = Writer::default();
-    writer.graph.name = Some(op.spec().method.to_owned());
-    let inputs: Vec<String> = (0..operands.len()).map(|i| format!("input_{i}")).collect();
-    for (name, (dtype, rank)) in inputs.iter().zip(operands) {
-        let dim = vec![tensor_shape_proto::Dimension::default(); *rank];
-        writer.graph.input.push(typed(name, *dtype, Some(TensorShapeProto { dim })));
-    }
-    let parts = match (op, params) {
-        (Primitive::Split, [_, Param::Extents(sizes)]) => sizes.len(),
-        _ => 1,
-    };
-    let outputs: Vec<String> = (0..parts).map(|i| format!("output_{i}")).collect();
-    let mut node_inputs = inputs.clone();
-    let attributes = writer.params(op, params, &mut node_inputs)?;
-    writer.graph.node.push(node(op.spec().name, node_inputs, outputs.clone(), attributes));
-    writer.graph.output = outputs
-        .iter()
-        .map(|name| ValueInfoProto { name: Some(name.clone()), ..ValueInfoProto::default() })
-        .collect();
-    Ok(OneNode { graph: writer.graph, inputs, outputs, identity })
 }

@@ -5,10 +5,25 @@
 
 mod eval;
 mod export;
+mod form;
+mod inlined;
+mod keep;
+mod model;
+mod one_node;
+mod options;
+mod proto;
 mod recorded;
+mod replay;
+mod save;
 mod tracer;
 
-pub use export::trace;
-pub(crate) use export::{one_node_graph, to_graph};
+pub(crate) use export::to_graph;
+pub use inlined::inlined;
+pub use keep::Keep;
+pub(crate) use keep::Kept;
+pub use model::{Trace, trace};
+pub(crate) use one_node::one_node_graph;
+pub use options::{ExportOptions, check_ir_version};
 pub(crate) use recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
+pub use save::save;
 pub use tracer::{Traced, Tracer};

@@ -1,6 +1,7 @@
 //! The backend that records.
 
 use super::eval;
+use super::keep::{Kept, Policy};
 use super::recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
 use crate::ext::{HostBody, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
@@ -73,9 +74,18 @@ struct State {
 pub struct Tracer {
     state: Mutex<State>,
     consulted: Arc<AtomicU64>,
-    natives: Vec<(Family, OpSet)>,
+    recording: Recording,
     /// The most bytes that one value may have.
     limit: usize,
+}
+
+/// Which operations of extension families are recorded as they are.
+#[derive(Debug)]
+enum Recording {
+    /// Those that a backend has kernels for.
+    Natives(Vec<(Family, OpSet)>),
+    /// Those that ONNX has an operator for, as an export asks.
+    Kept(Policy),
 }
 
 /// A point to return to when a native operation's body was traced for its results' types only.
@@ -101,7 +111,16 @@ impl Tracer {
     ///
     /// Units: `limit` counts the bytes of one value.
     pub(crate) fn new(natives: Vec<(Family, OpSet)>, limit: usize) -> Tracer {
-        Tracer { state: Mutex::default(), consulted: Arc::default(), natives, limit }
+        Tracer::recording(Recording::Natives(natives), limit)
+    }
+
+    /// Makes a tracer that records what an export keeps as ONNX's operators.
+    pub(super) fn of_export(policy: Policy) -> Tracer {
+        Tracer::recording(Recording::Kept(policy), bb_ir::Limits::default().value_bytes)
+    }
+
+    fn recording(recording: Recording, limit: usize) -> Tracer {
+        Tracer { state: Mutex::default(), consulted: Arc::default(), recording, limit }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,9 +183,21 @@ impl Tracer {
         self.push(recorded, Source::Constant(index), dtype, shape, Some(value), 0)
     }
 
-    /// Tells whether an operation is recorded as it is.
-    pub(crate) fn is_native(&self, spec: &OpSpec) -> bool {
-        self.natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
+    /// Tells whether an operation of a family is recorded as it is.
+    pub(crate) fn keeps(&self, spec: &OpSpec, inputs: &[Option<&Traced>], params: &[Param<'_>]) -> Kept {
+        match &self.recording {
+            Recording::Natives(natives) => {
+                let native =
+                    |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
+                if natives.iter().any(native) { Kept::Always } else { Kept::Never }
+            }
+            Recording::Kept(policy) => {
+                // Extents are not looked at, so that asking ties the trace to none.
+                let operands: SmallVec<[_; 4]> =
+                    inputs.iter().map(|x| x.map(|x| (x.0.dtype, x.0.shape.len()))).collect();
+                policy.keeps(spec, &operands, params)
+            }
+        }
     }
 
     /// Marks the place where a native operation's body is traced for the types of its results.
@@ -181,9 +212,12 @@ impl Tracer {
     }
 
     /// Records a native operation in place of its body, whose results `body` are.
+    ///
+    /// The body stays if the operation is kept for the host alone, and the body does without.
     pub(crate) fn record_native(
         &self,
         mark: Mark,
+        kept: Kept,
         spec: &'static OpSpec,
         inputs: &[Option<&Traced>],
         params: &[Param<'_>],
@@ -193,6 +227,10 @@ impl Tracer {
         let recorded = &mut state.recorded;
         // A body whose results are all constant has folded; nothing is left to call.
         if !body.is_empty() && body.iter().all(|x| x.known().is_some()) {
+            return body;
+        }
+        let since = recorded.steps.get(mark.steps..).unwrap_or_default();
+        if kept == Kept::ForHost && !since.iter().any(|step| matches!(step.operation, Operation::Host(_))) {
             return body;
         }
         recorded.steps.truncate(mark.steps);

@@ -1,13 +1,14 @@
 //! Operators made of primitives, lowered: the traced graph has primitives alone, gives what the function gives eagerly,
-//! and is valid to ONNX's own checker.
+//! and is valid to ONNX's own checker. So are the models that it is exported as, in old opsets and new ones.
 
 use super::{cases, chain};
 use bb::conformance::onnx::{Tolerance, compare, read_inputs};
 use bb::ext::Extended;
 use bb::ir::graph::{Graph, Node};
+use bb::ir::opset::NEWEST;
 use bb::ir::proto::{ModelProto, OperatorSetIdProto};
 use bb::onnx::{Body, Call, Class, Item, lookup};
-use bb::trace::Tracer;
+use bb::trace::{ExportOptions, Keep, Trace, Traced, Tracer};
 use bb::{Backend, CompileOptions, DataType, GraphProto, Module, Port, Primitive, TensorData};
 use bb_reference::Reference;
 use prost::Message;
@@ -18,6 +19,12 @@ use std::process::Command;
 
 /// How many cases are one node of an operator that is made of primitives, at least.
 const CASES: usize = 2000;
+
+/// The opsets in which cases are exported, one after another.
+const OPSETS: [i64; 5] = [13, 17, 18, 21, NEWEST];
+
+/// How many models are exported, at least; the others have element types that their opset lacks.
+const EXPORTED: usize = 3000;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
@@ -70,7 +77,7 @@ impl Single {
     }
 
     /// Traces the operator's function; operands whose elements it reads are constants of the graph.
-    fn traced(&self) -> Fallible<(GraphProto, Vec<TensorData>)> {
+    fn traced(&self) -> Fallible<(GraphProto, Trace, Vec<TensorData>)> {
         let mut known = BTreeSet::new();
         loop {
             let free = self.operands.iter().enumerate().filter(|(i, x)| x.is_some() && !known.contains(i));
@@ -78,7 +85,7 @@ impl Single {
                 free.filter_map(|(i, x)| Some((i, format!("operand_{i}"), x.as_ref()?))).collect();
             let inputs: Vec<(&str, DataType, &[usize])> =
                 free.iter().map(|(_, name, x)| (name.as_str(), x.dtype(), x.shape())).collect();
-            let traced = bb::trace(&inputs, |on, traced| {
+            let function = |on: &Tracer, traced: &[Traced]| -> Result<Vec<Traced>, bb::Error> {
                 let mut operands = Vec::new();
                 for (i, operand) in self.operands.iter().enumerate() {
                     let position = free.iter().position(|(at, ..)| *at == i);
@@ -91,9 +98,12 @@ impl Single {
                 let found = lookup::<Tracer>(&self.node.domain, &self.node.op_type, self.node.opset);
                 let Some((_, Body::Tensors(function))) = found else { return Ok(Vec::new()) };
                 Ok(function(on, &Call::new(&self.node, &operands))?.into_iter().flatten().collect())
-            });
-            match traced {
-                Ok(graph) => return Ok((graph, free.into_iter().map(|(.., x)| x.clone()).collect())),
+            };
+            match bb::trace(&inputs, function) {
+                Ok(graph) => {
+                    let trace = Trace::new(&inputs, function)?;
+                    return Ok((graph, trace, free.into_iter().map(|(.., x)| x.clone()).collect()));
+                }
                 Err(bb::Error::NotConstant { value, .. }) => {
                     // Values are numbered as they appear, the inputs first.
                     let number: usize = value.trim_start_matches('%').parse()?;
@@ -105,9 +115,9 @@ impl Single {
         }
     }
 
-    /// Compares the traced graph with the eager results; returns it.
-    fn check(&self) -> Fallible<GraphProto> {
-        let (graph, inputs) = self.traced()?;
+    /// Compares the traced graph, and the models it is exported as in an opset, with the eager results; returns them.
+    fn check(&self, opset: i64) -> Fallible<(GraphProto, Vec<ModelProto>)> {
+        let (graph, trace, inputs) = self.traced()?;
         if let Some(other) = graph.node.iter().find(|n| Primitive::from_name(n.op_type()).is_none()) {
             return Err(format!("`{}` is no primitive", other.op_type()).into());
         }
@@ -123,7 +133,22 @@ impl Single {
         for (got, expected) in got.iter().zip(&expected) {
             compare(expected, &Reference.to_host(got)?, Tolerance { relative: 1e-6, absolute: 1e-9 })?;
         }
-        Ok(graph)
+        let mut exported = Vec::new();
+        for keep in [Keep::Nothing, Keep::All] {
+            let model = match trace.model(&ExportOptions::default().opset(opset).keep(keep)) {
+                Ok(model) => model,
+                Err(bb::Error::ElementTypeOfOpset { .. }) => continue,
+                Err(other) => return Err(other.into()),
+            };
+            let module = Module::from_bytes(model.encode_to_vec().into(), &Default::default(), None)?;
+            let program = Reference.compile(module, &CompileOptions::default())?;
+            for (again, got) in program.run(&Reference, &refs)?.iter().zip(&got) {
+                let (again, got) = (Reference.to_host(again)?, Reference.to_host(got)?);
+                compare(&got, &again, Tolerance { relative: 0.0, absolute: 0.0 })?;
+            }
+            exported.push(model);
+        }
+        Ok((graph, exported))
     }
 }
 
@@ -164,7 +189,7 @@ fn traced_operators_are_primitives_that_agree_and_are_valid() {
     // What an earlier run left must not stand for what this one writes.
     let _absent = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
-    let (mut checked, mut failed) = (0, Vec::new());
+    let (mut checked, mut exported, mut failed) = (0, 0, Vec::new());
     for (name, case) in cases("") {
         // Cases whose files another version of ONNX garbled are for the runner to tell.
         let Ok(Some(single)) = Single::read(&case) else { continue };
@@ -174,15 +199,21 @@ fn traced_operators_are_primitives_that_agree_and_are_valid() {
         if operator.class != Class::Primitives {
             continue;
         }
-        match single.check() {
-            Ok(graph) => {
+        match single.check(OPSETS[checked % OPSETS.len()]) {
+            Ok((graph, models)) => {
                 checked += 1;
-                write(graph, &folder.join(format!("{}.onnx", name.replace('/', "."))));
+                exported += models.len();
+                let name = name.replace('/', ".");
+                write(graph, &folder.join(format!("{name}.onnx")));
+                for (i, model) in models.iter().enumerate() {
+                    std::fs::write(folder.join(format!("{name}.{i}.onnx")), model.encode_to_vec()).unwrap();
+                }
             }
             Err(error) => failed.push(format!("{name}: {}", chain(&*error))),
         }
     }
     assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
     assert!(checked >= CASES, "only {checked} cases are one node of primitives");
+    assert!(exported >= EXPORTED, "only {exported} models are exported");
     check_by_onnx(&folder);
 }

@@ -1,5 +1,5 @@
 //! ONNX's own test cases, for claims beside the outputs that `bb::conformance!` compares on every backend.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod inference;
 mod lowering;

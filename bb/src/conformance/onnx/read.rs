@@ -58,7 +58,6 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<Tens
     Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
 }
 
-
 /// Reads a file that holds what `ty` says; a tensor where that says nothing.
 ///
 /// # Errors

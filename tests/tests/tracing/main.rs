@@ -1,9 +1,16 @@
 //! Functions written against the contract become ONNX graphs, which run anywhere.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod files;
+mod kept;
+mod opsets;
+mod runtime;
 
 use bb::ext::Ops;
+use bb::ir::proto::ModelProto;
 use bb::{CompileOptions, DataType, GraphProto, Module, TensorData};
 use bb_tests::backends;
+use prost::Message;
 
 /// A layer: `softmax(relu(x w))`, beside the parts of `x`.
 fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
@@ -11,6 +18,26 @@ fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B:
     let mut results = vec![y];
     results.extend(on.split(x, 0, &[1, 1])?);
     Ok(results)
+}
+
+/// Runs a model, read as one that comes from outside, on the backend of this name.
+fn run(model: &ModelProto, inputs: &[TensorData], backend: &str) -> Vec<TensorData> {
+    let limits = bb::ir::Limits::default();
+    let module = Module::from_bytes(model.encode_to_vec().into(), &limits, None).unwrap();
+    run_module(module, inputs, backend)
+}
+
+fn run_module(module: Module, inputs: &[TensorData], backend: &str) -> Vec<TensorData> {
+    let on = backends::start(backend).unwrap();
+    let run = on.clone().compile(module, &CompileOptions::default()).unwrap();
+    let inputs: Vec<_> = inputs.iter().map(|x| on.constant(x).unwrap()).collect();
+    let refs: Vec<_> = inputs.iter().map(Some).collect();
+    run.run(&refs).unwrap().iter().map(|o| on.to_host(o).unwrap()).collect()
+}
+
+/// The operators of a model's graph, in order.
+fn operators(model: &ModelProto) -> Vec<&str> {
+    model.graph.iter().flat_map(|graph| &graph.node).map(|node| node.op_type()).collect()
 }
 
 fn traced() -> GraphProto {

@@ -1,0 +1,125 @@
+//! An operation as a node of an opset: what the node has, and which element types the opset takes.
+
+use super::proto::attribute;
+use crate::Error;
+use bb_ir::DataType;
+use bb_ir::op::Param;
+use bb_ir::opset::history;
+use bb_ir::proto::AttributeProto;
+use smallvec::SmallVec;
+
+/// A call of an operation of a family, as far as the choice of a node depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) opset: i64,
+    /// Element types and ranks.
+    pub(super) operands: &'a [Option<(DataType, usize)>],
+    pub(super) params: &'a [Param<'a>],
+}
+
+impl Call<'_> {
+    /// Returns the element type and the rank of an operand that is given.
+    pub(super) fn operand(&self, index: usize) -> Option<(DataType, usize)> {
+        self.operands.get(index).copied().flatten()
+    }
+
+    /// Returns the element type that decides whether an opset has the operator for it: the first operand's, or the one
+    /// that a parameter names.
+    pub(super) fn subject(&self) -> Option<DataType> {
+        let named = |p: &Param<'_>| if let Param::Type(dtype) = p { Some(*dtype) } else { None };
+        self.operand(0).map(|(dtype, _)| dtype).or_else(|| self.params.iter().find_map(named))
+    }
+
+    /// Tells whether all operands have one element type.
+    pub(super) fn of_one_type(&self) -> bool {
+        let first = self.operand(0).map(|(dtype, _)| dtype);
+        self.operands.iter().flatten().all(|(dtype, _)| Some(*dtype) == first)
+    }
+
+    /// Tells whether the opset's version of ONNX's operator takes the element type.
+    pub(super) fn takes(&self, op: &str, dtype: DataType) -> bool {
+        let version = history("", op).filter(|v| v.since <= self.opset).last();
+        version.and_then(|v| v.types).is_some_and(|types| types.contains(&dtype))
+    }
+
+    /// Tells whether an attribute, whose floats have 32 bits, says what the parameter says to operands of this type.
+    pub(super) fn exact(&self, param: &Param<'_>) -> bool {
+        let exact = |v: f64| f64::from(v as f32) == v || v.is_nan();
+        self.subject() != Some(DataType::F64)
+            || match param {
+                Param::Float(v) | Param::OptFloat(Some(v)) => exact(*v),
+                Param::Floats(v) => v.iter().all(|&v| exact(v)),
+                _ => true,
+            }
+    }
+}
+
+/// An input of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Operand {
+    /// The operation's operand of this position.
+    Given(usize),
+    /// None.
+    Absent,
+    /// A parameter that the operator has as a vector.
+    Ints(Vec<i64>),
+    /// A parameter that the operator has as a scalar.
+    Scalar(i64),
+}
+
+/// A node of ONNX's.
+#[derive(Debug, Clone)]
+pub(super) struct Form {
+    /// The operator.
+    pub(super) op: &'static str,
+    pub(super) inputs: SmallVec<[Operand; 4]>,
+    pub(super) attributes: Vec<AttributeProto>,
+    /// The element type that the opset's operator must take.
+    pub(super) subject: Option<DataType>,
+}
+
+impl Form {
+    /// A node with the operands of the call.
+    pub(super) fn new(op: &'static str, call: &Call<'_>) -> Form {
+        let operand = |(i, x): (usize, &Option<_>)| x.map_or(Operand::Absent, |_| Operand::Given(i));
+        let inputs = call.operands.iter().enumerate().map(operand).collect();
+        Form { op, inputs, attributes: Vec::new(), subject: call.subject() }
+    }
+
+    /// Sets the inputs.
+    pub(super) fn inputs(self, inputs: impl IntoIterator<Item = Operand>) -> Form {
+        Form { inputs: inputs.into_iter().collect(), ..self }
+    }
+
+    /// Adds an attribute, unless leaving it out says the same.
+    pub(super) fn attribute(mut self, name: &str, param: &Param<'_>) -> Form {
+        self.attributes.extend(attribute(name, param));
+        self
+    }
+
+    /// Adds an attribute that is a word.
+    pub(super) fn text(self, name: &str, word: &str) -> Form {
+        self.attribute(name, &Param::Text(word.into()))
+    }
+
+    /// Adds the parameters of the call under these names; `None` if an attribute cannot say what one says.
+    pub(super) fn attributes(self, call: &Call<'_>, names: &[&str]) -> Option<Form> {
+        let exact = call.params.iter().all(|p| call.exact(p));
+        let all = || names.iter().zip(call.params).fold(self, |form, (name, p)| form.attribute(name, p));
+        exact.then(all)
+    }
+}
+
+/// Checks that an opset's version of an operator takes an element type.
+///
+/// # Errors
+///
+/// [`Error::ElementTypeOfOpset`] with the first opset that takes it.
+pub(super) fn check_type(node: &str, op: &'static str, opset: i64, dtype: DataType) -> Result<(), Error> {
+    let takes = |types: &Option<Vec<DataType>>| types.as_ref().is_some_and(|t| t.contains(&dtype));
+    if history("", op).filter(|v| v.since <= opset).last().is_some_and(|v| takes(&v.types)) {
+        return Ok(());
+    }
+    let since = history("", op).find(|v| v.since > opset && takes(&v.types)).map(|v| v.since);
+    Err(Error::ElementTypeOfOpset { node: node.to_owned(), op, dtype, opset, since })
+}

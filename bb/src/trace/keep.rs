@@ -1,0 +1,445 @@
+//! Which operations of extension families ONNX has an operator for, and how each is written.
+//!
+//! A row is the operator and a function that writes the attributes and inputs; it answers `None` where the operator does
+//! not mean the same for these operands and parameters, and the operation is then lowered.
+
+use super::form::{Call, Form, Operand};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, NnOp, ScalarOp};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::{DataType, TensorData};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+/// Which operations an exported model keeps as ONNX's own operators; all others are lowered to primitives.
+///
+/// An operation that no primitives can express, like `TopK`, is kept whatever is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// None.
+    #[default]
+    Nothing,
+    /// All that ONNX has in the opset, with the same meaning.
+    All,
+    /// Those called so in ONNX, as in `Softmax`.
+    Operators(BTreeSet<String>),
+}
+
+impl Keep {
+    /// Keeps the operations that ONNX calls by these names.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb::trace::{ExportOptions, Keep};
+    /// let options = ExportOptions::default().keep(Keep::operators(["Softmax", "Conv"]));
+    /// ```
+    pub fn operators<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Keep {
+        Keep::Operators(names.into_iter().map(Into::into).collect())
+    }
+
+    /// Lists the names of the operators that can be kept.
+    pub fn names() -> BTreeSet<&'static str> {
+        let families = crate::ext::every_operation();
+        let rows = families.into_iter().flat_map(|(family, _)| crate::ext::rows(family));
+        rows.filter_map(|spec| Some(row(spec)?.0)).collect()
+    }
+}
+
+/// Whether a trace has an operation as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// No: its body stands for it.
+    Never,
+    /// If its body computes on the host, which no graph of primitives holds.
+    ForHost,
+    /// Yes.
+    Always,
+}
+
+/// What an export keeps.
+#[derive(Debug, Clone)]
+pub(super) struct Policy {
+    pub(super) opset: i64,
+    pub(super) keep: Keep,
+}
+
+impl Policy {
+    /// Tells whether an operation on operands of these element types and ranks is kept.
+    pub(super) fn keeps(
+        &self,
+        spec: &OpSpec,
+        operands: &[Option<(DataType, usize)>],
+        params: &[Param<'_>],
+    ) -> Kept {
+        let Some(form) = form(spec, &Call { opset: self.opset, operands, params }) else {
+            return Kept::Never;
+        };
+        let asked = match &self.keep {
+            Keep::Nothing => false,
+            Keep::All => true,
+            Keep::Operators(names) => names.contains(form.op),
+        };
+        if asked { Kept::Always } else { Kept::ForHost }
+    }
+}
+
+/// Writes an operation as ONNX's operator; `None` if the opset has none that means the same.
+pub(super) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
+    let (op, write) = row(spec)?;
+    let names: Vec<&'static str> = spec.params.iter().map(|p| p.name).collect();
+    let form = write(call, Form::new(op, call), &names)?;
+    call.takes(op, form.subject?).then_some(form)
+}
+
+/// Adds attributes and inputs to a form that has the operands; the names are those of the parameters.
+type Write = fn(&Call<'_>, Form, &[&'static str]) -> Option<Form>;
+
+/// Returns ONNX's operator for an operation, and what writes it.
+fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
+    let index = spec.index;
+    Some(match spec.family {
+        Family::Nn => match NnOp::from_index(index)? {
+            NnOp::Relu => ("Relu", same),
+            NnOp::LeakyRelu => ("LeakyRelu", same),
+            NnOp::Elu => ("Elu", same),
+            NnOp::Gelu => ("Gelu", gelu),
+            NnOp::Swish => ("Swish", same),
+            NnOp::HardSigmoid => ("HardSigmoid", same),
+            NnOp::Clip => ("Clip", clip),
+            NnOp::Softmax => ("Softmax", same),
+            NnOp::LogSoftmax => ("LogSoftmax", same),
+            NnOp::LayerNormalization => ("LayerNormalization", stashing),
+            NnOp::BatchNormalization => ("BatchNormalization", batch_normalization),
+            NnOp::Conv => ("Conv", window),
+            NnOp::ConvTranspose => ("ConvTranspose", window),
+            NnOp::MaxPool => ("MaxPool", pool),
+            NnOp::AveragePool => ("AveragePool", pool),
+            NnOp::Pad => ("Pad", pad),
+            NnOp::GatherElements => ("GatherElements", same),
+            NnOp::GatherNd => ("GatherND", with_long_indices),
+        },
+        Family::Llm => match LlmOp::from_index(index)? {
+            LlmOp::RmsNormalization => ("RMSNormalization", stashing),
+            // Its angles broadcast, those of ONNX's operator have a shape of their own.
+            LlmOp::Rotate => return None,
+            LlmOp::Attention => ("Attention", attention),
+        },
+        Family::Scalar => match ScalarOp::from_index(index)? {
+            ScalarOp::Maximum => ("Max", same),
+            ScalarOp::Minimum => ("Min", same),
+            ScalarOp::And => ("And", same),
+            ScalarOp::Or => ("Or", same),
+            ScalarOp::Xor => ("Xor", same),
+            ScalarOp::Not => ("Not", same),
+            ScalarOp::GreaterOrEqual => ("GreaterOrEqual", same),
+            ScalarOp::LessOrEqual => ("LessOrEqual", same),
+            ScalarOp::IsNaN => ("IsNaN", same),
+            ScalarOp::IsInf => ("IsInf", is_inf),
+            ScalarOp::Reciprocal => ("Reciprocal", same),
+            ScalarOp::Sign => ("Sign", same),
+            ScalarOp::Floor => ("Floor", same),
+            ScalarOp::Ceil => ("Ceil", same),
+            ScalarOp::Round => ("Round", same),
+            ScalarOp::Modulo => ("Mod", modulo),
+            ScalarOp::Sigmoid => ("Sigmoid", same),
+            ScalarOp::Softplus => ("Softplus", same),
+            ScalarOp::Erf => ("Erf", of_floats),
+            ScalarOp::Sin => ("Sin", same),
+            ScalarOp::Cos => ("Cos", same),
+            ScalarOp::Tan => ("Tan", same),
+            ScalarOp::Asin => ("Asin", same),
+            ScalarOp::Acos => ("Acos", same),
+            ScalarOp::Atan => ("Atan", same),
+            ScalarOp::Sinh => ("Sinh", same),
+            ScalarOp::Cosh => ("Cosh", same),
+            ScalarOp::Tanh => ("Tanh", same),
+            ScalarOp::Asinh => ("Asinh", same),
+            ScalarOp::Acosh => ("Acosh", same),
+            ScalarOp::Atanh => ("Atanh", same),
+            ScalarOp::Trunc | ScalarOp::Expm1 | ScalarOp::Log1p => return None,
+        },
+        Family::Create => match CreateOp::from_index(index)? {
+            CreateOp::Full => ("ConstantOfShape", full),
+            CreateOp::Zeros => ("ConstantOfShape", zeros),
+            CreateOp::Ones => ("ConstantOfShape", ones),
+            CreateOp::Expand => ("Expand", expand),
+            CreateOp::RandomUniform => ("RandomUniform", random),
+            CreateOp::RandomNormal => ("RandomNormal", random),
+            // Both are constants.
+            CreateOp::ScalarLike | CreateOp::Range => return None,
+        },
+        Family::Index => match IndexOp::from_index(index)? {
+            IndexOp::TopK => ("TopK", top_k),
+            IndexOp::ScatterElements => ("ScatterElements", scatter),
+            IndexOp::ScatterNd => ("ScatterND", scatter_nd),
+        },
+        Family::Bits => match BitsOp::from_index(index)? {
+            BitsOp::BitwiseAnd => ("BitwiseAnd", same),
+            BitsOp::BitwiseOr => ("BitwiseOr", same),
+            BitsOp::BitwiseXor => ("BitwiseXor", same),
+            BitsOp::BitwiseNot => ("BitwiseNot", same),
+            BitsOp::BitCast => ("BitCast", bit_cast),
+        },
+        Family::Image => match ImageOp::from_index(index)? {
+            ImageOp::GridSample => ("GridSample", grid_sample),
+            ImageOp::DeformConv => ("DeformConv", window),
+            ImageOp::RoiAlign => ("RoiAlign", roi_align),
+            ImageOp::MaxRoiPool => ("MaxRoiPool", max_roi_pool),
+            ImageOp::Dft => ("DFT", dft),
+            // ONNX's operator derives the shape from windows that the operation does not know.
+            ImageOp::MaxUnpool => return None,
+        },
+        _ => return None,
+    })
+}
+
+/// Every parameter is the attribute of its name.
+fn same(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    form.attributes(call, names)
+}
+
+fn of_floats(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    if call.subject()?.is_float() { same(call, form, names) } else { None }
+}
+
+fn gelu(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let Param::Bool(tanh) = call.params.first()? else { return None };
+    Some(form.text("approximate", if *tanh { "tanh" } else { "none" }))
+}
+
+/// The bounds are scalars.
+fn clip(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let scalar = |i: usize| call.operand(i).is_none_or(|(_, rank)| rank == 0);
+    (scalar(1) && scalar(2)).then_some(form)
+}
+
+/// Normalisations whose first stage ONNX computes in 32 bits, unless halves are widened to them.
+fn stashing(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (dtype, _) = call.operand(0)?;
+    (dtype != DataType::F64 && call.of_one_type()).then(|| same(call, form, names))?
+}
+
+/// Before opset 15 all operands have one type.
+fn batch_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (_, rank) = call.operand(0)?;
+    let vectors = (1..5).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 1));
+    let dtype = |i| call.operand(i).map(|(dtype, _)| dtype);
+    let types =
+        if call.opset < 15 { call.of_one_type() } else { dtype(1) == dtype(2) && dtype(3) == dtype(4) };
+    (rank >= 2 && vectors && types).then(|| same(call, form, names))?
+}
+
+/// Windows over at least one spatial dimension, with padding that is none or more.
+fn window(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (_, rank) = call.operand(0)?;
+    let pads = names.iter().position(|name| *name == "pads").and_then(|i| call.params.get(i));
+    let Some(Param::Ints(pads)) = pads else { return None };
+    (rank >= 3 && call.of_one_type() && pads.iter().all(|&pad| pad >= 0)).then(|| same(call, form, names))?
+}
+
+/// A window that begins in the padding at the end counts for nothing since opset 22; before, ONNX does not say so.
+fn pool(call: &Call<'_>, mut form: Form, names: &[&'static str]) -> Option<Form> {
+    let (_, rank) = call.operand(0)?;
+    if rank < 3 {
+        return None;
+    }
+    for (name, param) in names.iter().zip(call.params) {
+        let attribute = match (*name, param) {
+            ("pads", Param::Ints(pads)) if pads.iter().any(|&pad| pad < 0) => return None,
+            ("ceil", Param::Bool(true)) if call.opset < 22 => return None,
+            ("dilations", Param::Ints(d)) if form.op == "AveragePool" && call.opset < 19 => {
+                if d.iter().any(|&d| d != 1) {
+                    return None;
+                }
+                continue;
+            }
+            ("kernel", _) => "kernel_shape",
+            ("ceil", _) => "ceil_mode",
+            ("count_pad", _) => "count_include_pad",
+            (name, _) => name,
+        };
+        form = form.attribute(attribute, param);
+    }
+    Some(form)
+}
+
+fn pad(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Ints(pads), Param::Text(mode)] = call.params else { return None };
+    if mode == "wrap" && call.opset < 19 {
+        return None;
+    }
+    let value = match call.operand(1) {
+        Some((_, rank)) if mode == "constant" => {
+            if rank != 0 {
+                return None;
+            }
+            Operand::Given(1)
+        }
+        _ => Operand::Absent,
+    };
+    Some(form.inputs([Operand::Given(0), Operand::Ints(pads.to_vec()), value]).text("mode", mode))
+}
+
+fn with_long_indices(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (indices, _) = call.operand(1)?;
+    (indices == DataType::I64).then(|| same(call, form, names))?
+}
+
+fn attention(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [scale, softcap, precision] = call.params else { return None };
+    let dtype = |i| call.operand(i).map(|(dtype, _)| dtype);
+    let fits = (0..3).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 4))
+        && dtype(0) == dtype(1)
+        && call.operand(3).is_none_or(|(bias, rank)| Some(bias) == dtype(0) && (2..=4).contains(&rank));
+    let exact = [scale, softcap].into_iter().all(|p| call.exact(p));
+    let form = form.attribute("scale", scale).attribute("softcap", softcap);
+    (fits && exact).then(|| form.attribute("softmax_precision", precision))
+}
+
+fn is_inf(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [negative, positive] = call.params else { return None };
+    Some(form.attribute("detect_negative", negative).attribute("detect_positive", positive))
+}
+
+/// ONNX takes floats with the sign of the dividend alone.
+fn modulo(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let whole = !call.subject()?.is_float();
+    (whole || call.params == [Param::Bool(true)]).then(|| same(call, form, names))?
+}
+
+fn full(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Extents(shape), Param::Float(value), Param::Type(dtype)] = call.params else { return None };
+    constant_of_shape(call, form, shape, *value, *dtype)
+}
+
+fn zeros(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Extents(shape), Param::Type(dtype)] = call.params else { return None };
+    constant_of_shape(call, form, shape, 0.0, *dtype)
+}
+
+fn ones(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Extents(shape), Param::Type(dtype)] = call.params else { return None };
+    constant_of_shape(call, form, shape, 1.0, *dtype)
+}
+
+fn constant_of_shape(
+    call: &Call<'_>,
+    form: Form,
+    shape: &[usize],
+    value: f64,
+    dtype: DataType,
+) -> Option<Form> {
+    // bfloat16 came with opset 20.
+    if !dtype.is_compute() || (dtype == DataType::BF16 && call.opset < 20) {
+        return None;
+    }
+    let value = cast(&TensorData::new(&[1], &[value]).ok()?, dtype, Rounding::default()).ok()?;
+    // The operator's only operand is the shape.
+    let form = Form { subject: Some(DataType::I64), ..form.inputs([Operand::Ints(signed(shape)?)]) };
+    Some(form.attribute("value", &Param::Data(Cow::Owned(value))))
+}
+
+fn expand(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Extents(shape)] = call.params else { return None };
+    Some(form.inputs([Operand::Given(0), Operand::Ints(signed(shape)?)]))
+}
+
+/// What a seed draws is for each runtime to choose, so that only a draw without one means the same everywhere.
+fn random(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    call.params.contains(&Param::OptInt(None)).then(|| same(call, form, names))?
+}
+
+fn top_k(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let [Param::Int(k), rest @ ..] = call.params else { return None };
+    let form = form.inputs([Operand::Given(0), Operand::Ints(vec![*k])]);
+    Some(names.iter().skip(1).zip(rest).fold(form, |form, (name, param)| form.attribute(name, param)))
+}
+
+fn scatter(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let since = |reduction: &str| match reduction {
+        "none" => 11,
+        "add" | "mul" => 16,
+        _ => 18,
+    };
+    let mut form = form;
+    for (name, param) in names.iter().zip(call.params) {
+        match param {
+            Param::Text(reduction) if since(reduction) > call.opset => return None,
+            // The attribute came with opset 16.
+            Param::Text(_) if call.opset < 16 => {}
+            _ => form = form.attribute(name, param),
+        }
+    }
+    Some(form)
+}
+
+fn scatter_nd(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (indices, _) = call.operand(1)?;
+    (indices == DataType::I64).then(|| scatter(call, form, names))?
+}
+
+fn bit_cast(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let [Param::Type(to)] = call.params else { return None };
+    call.takes("BitCast", *to).then(|| same(call, form, names))?
+}
+
+/// Before opset 20 images have two dimensions, and the modes other names.
+fn grid_sample(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Text(mode), Param::Text(padding), align] = call.params else { return None };
+    let (_, rank) = call.operand(0)?;
+    if call.opset < 20 && rank != 4 {
+        return None;
+    }
+    let mode = match mode.as_ref() {
+        "linear" if call.opset < 20 => "bilinear",
+        "cubic" if call.opset < 20 => "bicubic",
+        mode => mode,
+    };
+    Some(form.text("mode", mode).text("padding_mode", padding).attribute("align_corners", align))
+}
+
+/// Before opset 16 positions are not shifted.
+fn roi_align(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Extents(bins), ratio, scale, Param::Float(shift), Param::Bool(max)] = call.params else {
+        return None;
+    };
+    let &[rows, columns] = signed(bins)?.as_slice() else { return None };
+    let (images, _) = call.operand(2)?;
+    let transformation = match *shift {
+        0.0 => "output_half_pixel",
+        0.5 if call.opset >= 16 => "half_pixel",
+        _ => return None,
+    };
+    if images != DataType::I64 || !call.exact(scale) {
+        return None;
+    }
+    let form = form
+        .attribute("output_height", &Param::Int(rows))
+        .attribute("output_width", &Param::Int(columns))
+        .attribute("sampling_ratio", ratio)
+        .attribute("spatial_scale", scale)
+        .text("mode", if *max { "max" } else { "avg" });
+    let named = call.opset >= 16;
+    Some(if named { form.text("coordinate_transformation_mode", transformation) } else { form })
+}
+
+fn max_roi_pool(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [bins, scale] = call.params else { return None };
+    let form = form.attribute("pooled_shape", bins).attribute("spatial_scale", scale);
+    call.exact(scale).then_some(form)
+}
+
+/// Since opset 20 the axis is an operand whose default is the last but one. The inverse of one side came later.
+fn dft(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let [Param::Int(length), inverse, onesided] = call.params else { return None };
+    if call.opset < 20 || (*inverse == Param::Bool(true) && *onesided == Param::Bool(true)) {
+        return None;
+    }
+    let form = form.inputs([Operand::Given(0), Operand::Scalar(*length)]);
+    Some(form.attribute("inverse", inverse).attribute("onesided", onesided))
+}
+
+fn signed(extents: &[usize]) -> Option<Vec<i64>> {
+    extents.iter().map(|&d| i64::try_from(d).ok()).collect()
+}

@@ -1,0 +1,200 @@
+//! Models in files: whole or not at all, with large initializers beside them where that is asked for.
+
+use super::{run_module, traced};
+use bb::ir::graph::Dim;
+use bb::trace::{ExportOptions, Keep, Trace, inlined, save};
+use bb::{Backend, DataType, Error, Module, TensorData};
+use prost::Message;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Makes an empty folder.
+pub(crate) fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tracing").join(name);
+    // What an earlier run left must not stand for what this one writes.
+    let _absent = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn weights() -> TensorData {
+    let numbers: Vec<f32> = (0..6000).map(|i| i as f32).collect();
+    TensorData::new(&[2, 3000], &numbers).unwrap()
+}
+
+fn weighted() -> Trace {
+    Trace::new(&[("x", DataType::F32, &[1, 2])], |on, x| {
+        let small = on.constant(&TensorData::new(&[1, 2], &[1f32, 2.0])?)?;
+        Ok(vec![on.matmul(&on.add(&x[0], &small)?, &on.constant(&weights())?)?])
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_saved_model_is_one_file_unless_asked_otherwise() {
+    let folder = folder("saved");
+    let x = TensorData::new(&[1, 2], &[1f32, -1.0]).unwrap();
+    // Columns are `i` and `3000 + i`: twice the first and once the second.
+    let expected: Vec<f32> = (0..3000).map(|i| (2 * i + 3000 + i) as f32).collect();
+    let check = |path: &Path| {
+        let module = Module::load(path, &bb::ir::Limits::default()).unwrap();
+        assert_eq!(
+            run_module(module, std::slice::from_ref(&x), "cpu")[0].as_slice::<f32>().unwrap(),
+            expected
+        );
+    };
+    let one = folder.join("one.onnx");
+    assert_eq!(weighted().save(&one, &ExportOptions::default()).unwrap(), [one.as_path()]);
+    check(&one);
+    let two = folder.join("two.onnx");
+    let beside = folder.join("two.onnx.data");
+    let files = weighted().save(&two, &ExportOptions::default().external_above(100)).unwrap();
+    assert_eq!(files, [beside.as_path(), two.as_path()]);
+    assert_eq!(std::fs::metadata(&beside).unwrap().len(), 24_000);
+    assert!(std::fs::metadata(&two).unwrap().len() < 1000);
+    check(&two);
+    assert_eq!(names(&folder), ["one.onnx", "two.onnx", "two.onnx.data"]);
+    // What is there is replaced.
+    weighted().save(&two, &ExportOptions::default().external_above(1)).unwrap();
+    check(&two);
+}
+
+#[test]
+fn a_file_that_cannot_be_written_leaves_nothing() {
+    let folder = folder("refused");
+    let absent = folder.join("absent").join("model.onnx");
+    assert!(matches!(
+        weighted().save(&absent, &ExportOptions::default()),
+        Err(Error::Write { path, .. }) if path == absent
+    ));
+    // The model's place is taken by a folder, which is found after both files were written.
+    let taken = folder.join("taken.onnx");
+    std::fs::create_dir(&taken).unwrap();
+    assert!(weighted().save(&taken, &ExportOptions::default()).is_err());
+    assert_eq!(names(&folder), ["taken.onnx"]);
+}
+
+#[test]
+fn a_graph_for_backends_is_what_it_was() {
+    let trace = Trace::new(&[("x", DataType::F32, &[2, 2]), ("w", DataType::F32, &[2, 3])], |on, x| {
+        super::layer(on, &x[0], &x[1])
+    })
+    .unwrap();
+    let operators = |graph: &bb::GraphProto| -> Vec<String> {
+        graph.node.iter().map(|n| n.op_type().to_owned()).collect()
+    };
+    assert_eq!(operators(&trace.graph().unwrap()), operators(&traced()));
+}
+
+/// Exports every model of `tests/data/models` as a case below the folder; returns how many, and which cannot be lowered.
+pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
+    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models");
+    let (mut written, mut refused) = (0, Vec::new());
+    for entry in std::fs::read_dir(models).unwrap() {
+        let case = entry.unwrap().path();
+        let name = case.file_name().unwrap().to_string_lossy().into_owned();
+        let module = Module::load(&case.join("model.onnx"), &bb::ir::Limits::default()).unwrap();
+        let given = bb::conformance::onnx::read_tensors(&case.join("test_data_set_0"), "input").unwrap();
+        let names = module.graph().inputs.iter().map(|v| module.graph().name_of(*v).to_owned());
+        let known = |x: &TensorData| x.shape().iter().map(|&d| Dim::Known(d)).collect();
+        let shapes: HashMap<String, Vec<Dim>> = names.zip(given.iter().map(known)).collect();
+        let mut models = vec![("inlined", inlined(&module).unwrap())];
+        match Trace::of_module(&module, &shapes) {
+            Ok(trace) => {
+                let kept = |opset| ExportOptions::default().opset(opset).keep(Keep::All);
+                for (how, options) in [
+                    ("lowered", ExportOptions::default()),
+                    ("kept", kept(21)),
+                    ("kept-17", kept(17)),
+                    ("lowered-26", ExportOptions::default().opset(26)),
+                ] {
+                    models.push((how, trace.model(&options).unwrap_or_else(|e| panic!("{name}: {e}"))));
+                }
+            }
+            Err(Error::NotOneGraph { .. }) => refused.push(name.clone()),
+            Err(error) => panic!("{name}: {error}"),
+        }
+        for (how, model) in models {
+            let to = folder.join(format!("{name}.{how}"));
+            std::fs::create_dir_all(to.join("test_data_set_0")).unwrap();
+            for file in std::fs::read_dir(case.join("test_data_set_0")).unwrap() {
+                let file = file.unwrap();
+                std::fs::copy(file.path(), to.join("test_data_set_0").join(file.file_name())).unwrap();
+            }
+            let beside = (how == "kept").then_some(1000);
+            save(model, &to.join("model.onnx"), beside).unwrap();
+            written += 1;
+        }
+    }
+    (written, refused)
+}
+
+#[test]
+fn models_are_exported_and_run_as_before() {
+    let folder = folder("models");
+    let (written, refused) = export_models(&folder);
+    // Its branch depends on a value that only a run gives.
+    assert_eq!(refused, ["silero_vad_op16"]);
+    assert!(written > 30);
+    let on = bb_tests::backends::start("cpu").unwrap();
+    for case in std::fs::read_dir(&folder).unwrap() {
+        let case = case.unwrap().path();
+        bb::conformance::onnx::run(&case, &on).unwrap_or_else(|e| panic!("{}: {e:?}", case.display()));
+    }
+}
+
+#[test]
+fn bytes_are_those_of_the_message() {
+    let bytes = weighted().bytes(&ExportOptions::default()).unwrap();
+    let read = bb::ir::proto::ModelProto::decode(&*bytes).unwrap();
+    assert_eq!(read, weighted().model(&ExportOptions::default()).unwrap());
+}
+
+/// A model of one node, with the inputs `x` of these extents and `d`, whose default is 2.
+fn module(x: &[i64], node: bb::ir::proto::NodeProto) -> Module {
+    use bb_tests::model::model;
+    let bytes = model(&[("x", x), ("d", &[1])], vec![node], &[("y", x)]);
+    let mut proto = bb::ir::proto::ModelProto::decode(&*bytes).unwrap();
+    proto.ir_version = Some(8);
+    let default = TensorData::new(&[1], &[2f32]).unwrap();
+    proto.graph.as_mut().unwrap().initializer.push(default.to_proto("d"));
+    Module::from_bytes(proto.encode_to_vec().into(), &bb::ir::Limits::default(), None).unwrap()
+}
+
+#[test]
+fn a_default_becomes_a_constant_and_open_extents_stay_open() {
+    let module = module(&[-1, 3], bb_tests::model::node("Mul", &["x", "d"], &["y"]));
+    let trace = Trace::of_module(&module, &HashMap::new()).unwrap();
+    let model = trace.model(&ExportOptions::default()).unwrap();
+    let graph = model.graph.as_ref().unwrap();
+    assert_eq!(graph.input.iter().map(|i| i.name()).collect::<Vec<_>>(), ["x"]);
+    assert_eq!(graph.initializer[0].name(), "d");
+    let x = TensorData::new(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
+    let doubled = TensorData::new(&[2, 3], &[2f32, 4.0, 6.0, 8.0, 10.0, 12.0]).unwrap();
+    assert_eq!(super::run(&model, std::slice::from_ref(&x), "cpu"), [doubled.clone()]);
+    // As authored, the default may be overridden.
+    let graph = inlined(&module).unwrap().graph.unwrap();
+    assert_eq!((graph.input.len(), graph.initializer.len()), (2, 1));
+}
+
+#[test]
+fn extents_that_do_not_fit_the_model_are_refused() {
+    let module = module(&[-1, 3], bb_tests::model::node("Mul", &["x", "d"], &["y"]));
+    let of = |input: &str, dims: &[usize]| {
+        let dims = dims.iter().map(|&d| Dim::Known(d)).collect();
+        Trace::of_module(&module, &HashMap::from([(input.to_owned(), dims)])).map(|_| ())
+    };
+    assert!(of("x", &[2, 3]).is_ok());
+    assert!(matches!(of("x", &[2]), Err(Error::NoDimension { dimension: 1, rank: 2, .. })));
+    assert!(matches!(of("x", &[2, 4]), Err(Error::DeclaredExtent { dimension: 1, declared: 3, got: 4, .. })));
+    assert!(matches!(of("d", &[1]), Err(Error::UnknownInput { .. })));
+}
