@@ -22,7 +22,7 @@ pub mod wire;
 
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error, Problems};
-pub use limits::{FileAccess, LimitInfo, Limits};
+pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
 pub use tensor::{ALIGNMENT, Strings, StringsBuilder, Summary, TensorData, element_count, unpack_into};

@@ -158,6 +158,8 @@ mod count {
     }
 }
 
+pub use bytes::parse as parse_bytes;
+
 /// Numbers of bytes.
 mod bytes {
     pub(super) type Value = usize;
@@ -166,13 +168,18 @@ mod bytes {
     const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
 
     pub(super) fn read(limit: &mut usize, text: &str) -> Option<()> {
+        *limit = parse(text)?;
+        Some(())
+    }
+
+    /// Reads a number of bytes that may end in K, M, G or T, or in KiB, MiB, GiB or TiB: powers of 1024. `None` if it is none.
+    pub fn parse(text: &str) -> Option<usize> {
         let text = text.trim().to_ascii_uppercase();
         let text = text.strip_suffix("IB").unwrap_or(&text);
         let unit = UNITS.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit.get(..1)?)?, *shift)));
         let (digits, shift) = unit.unwrap_or((text, 0));
         let number: usize = digits.trim_end().parse().ok()?;
-        *limit = number.checked_mul(1usize.checked_shl(shift)?)?;
-        Some(())
+        number.checked_mul(1usize.checked_shl(shift)?)
     }
 
     pub(super) fn write(limit: &usize) -> String {

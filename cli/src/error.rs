@@ -90,6 +90,28 @@ pub(crate) enum Error {
         source: rayon::ThreadPoolBuildError,
     },
 
+    #[error(
+        "{what} needs a lowered model: --lowered, or --keep OPERATOR,…; --keep all keeps what the opset has"
+    )]
+    NeedsLowering { what: String },
+
+    #[error(
+        "the model's functions are of other opsets than the model, so that only a lowered model can do without them: --lowered or --keep all"
+    )]
+    Inlining(#[source] Box<bb::Error>),
+
+    #[error(
+        "extents that are open were taken to be 1: {open}; give them with --dim NAME=N or --shape INPUT=N,N,…"
+    )]
+    OpenExtents {
+        open: String,
+        #[source]
+        source: Box<bb::Error>,
+    },
+
+    #[error("`{}` belongs to the model that is read; write to another file", .path.display())]
+    OverInput { path: PathBuf },
+
     #[error("cannot print to standard output")]
     Print(#[source] std::io::Error),
 

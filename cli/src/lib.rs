@@ -27,6 +27,7 @@ mod compare;
 mod conformance;
 mod coverage;
 mod error;
+mod export;
 mod graph;
 mod inputs;
 mod inspect;
@@ -74,6 +75,7 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::Conformance(options) => conformance::conformance(options),
         Command::ConformanceWorker(options) => conformance::worker(options),
         Command::Bench(options) => bench::bench(options),
+        Command::Export(options) => export::export(options),
         Command::Backends(options) => backends::backends(options),
         Command::Completions(options) => out::completions(options),
     }

@@ -51,6 +51,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb bench model.onnx\n  bb bench model.onnx --shape x=1,3,224,224 --threads 1 --runs 100 --json"
     )]
     Bench(Bench),
+    /// Write a model for other programs: its functions inlined, or lowered to primitives of an opset
+    Export(Export),
     /// List the backends that are linked
     #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),
@@ -110,6 +112,36 @@ pub(crate) struct Inspect {
     pub(crate) extents: Extents,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    #[command(flatten)]
+    pub(crate) model: Model,
+    /// The file to write. Elements that go to another file go to one with `.data` after the name
+    #[arg(short, long, value_name = "OUT.onnx")]
+    pub(crate) output: PathBuf,
+    /// Lower the model to primitives; inputs with a default become constants
+    #[arg(long)]
+    pub(crate) lowered: bool,
+    /// Lower the model, but keep these as ONNX's own operators, as in --keep Softmax,Conv; `all` keeps what the opset has
+    #[arg(long, value_name = "OPERATOR,…", value_delimiter = ',')]
+    pub(crate) keep: Vec<String>,
+    /// The opset of a lowered model; 21 unless given, which ONNX Runtime takes since 1.18
+    #[arg(long, value_name = "N")]
+    pub(crate) opset: Option<i64>,
+    /// The version of the file format; unless given, that of the opset's release, or the model's own if not lowered
+    #[arg(long, value_name = "N")]
+    pub(crate) ir_version: Option<i64>,
+    /// Write the elements of initializers larger than this to a file beside the model, as in --external-above 1K; unless
+    /// given, that happens beyond 2G
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    pub(crate) external_above: Option<usize>,
+    #[command(flatten)]
+    pub(crate) extents: Extents,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

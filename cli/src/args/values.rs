@@ -57,6 +57,9 @@ pub(crate) enum ValueError {
     #[error("{low} is not less than {high}")]
     EmptyRange { low: f64, high: f64 },
 
+    #[error("`{text}` is no number of bytes, as in 4GiB")]
+    Bytes { text: String },
+
     #[error("expected more than 0 seconds and at most {}", SECONDS)]
     Seconds,
 
@@ -155,6 +158,11 @@ fn named<'a>(text: &'a str, expected: &'static str) -> Result<(&'a str, &'a str)
 
 fn extent(text: &str) -> Result<usize, ValueError> {
     text.trim().parse().map_err(|_| ValueError::Extent { text: text.to_owned() })
+}
+
+/// Reads a number of bytes.
+pub(crate) fn bytes(text: &str) -> Result<usize, ValueError> {
+    bb_ir::parse_bytes(text).ok_or_else(|| ValueError::Bytes { text: text.to_owned() })
 }
 
 #[cfg(test)]

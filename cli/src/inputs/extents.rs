@@ -156,6 +156,16 @@ impl Extents {
         all
     }
 
+    /// Returns the extents of an input, what is open as the model declares it; `None` if not even the rank is known.
+    pub(super) fn dims(&self, input: &str) -> Option<Vec<Dim>> {
+        let declared = self.inputs.iter().find(|d| d.name == input)?;
+        let known = |(axis, dim): (usize, &Dim)| {
+            let known = open(dim, input, axis).and_then(|open| self.known.get(&open));
+            known.map_or_else(|| dim.clone(), |(extent, _)| Dim::Known(*extent))
+        };
+        Some(shape(&declared.ty)?.iter().enumerate().map(known).collect())
+    }
+
     /// Returns the extents of an input, where `choose` says what is open.
     pub(super) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
         let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };

@@ -13,7 +13,7 @@ use crate::session::Session;
 use crate::{args, out, render};
 use bb::onnx::Item;
 use bb::{Module, Port, TensorData};
-use bb_ir::graph::{Graph, ValueId, ValueType};
+use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
 
@@ -192,6 +192,23 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
 /// Lists the extents of a model's inputs that the options leave open: `NAME`, or `INPUT[AXIS]`.
 pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<String>> {
     Ok(open_names(&Extents::new(declared(module), options)?))
+}
+
+/// Returns the extents of the inputs that have no default, by name, as far as options and the model say, and what is open;
+/// for what may stay open.
+pub(crate) fn dims(
+    module: &Module,
+    options: &args::Extents,
+) -> Result<(HashMap<String, Vec<Dim>>, Vec<String>)> {
+    let graph = module.graph();
+    let has_default = |name: &str| graph.constants.iter().any(|(v, _)| graph.name_of(*v) == name);
+    let needed: Vec<Declared> =
+        declared(module).into_iter().filter(|input| !has_default(&input.name)).collect();
+    let names: Vec<String> = needed.iter().map(|input| input.name.clone()).collect();
+    let extents = Extents::new(needed, options)?;
+    let open = open_names(&extents);
+    let dims = names.into_iter().filter_map(|name| extents.dims(&name).map(|dims| (name, dims))).collect();
+    Ok((dims, open))
 }
 
 fn declared(module: &Module) -> Vec<Declared> {

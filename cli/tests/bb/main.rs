@@ -5,6 +5,7 @@ mod bench;
 mod compare;
 mod conformance;
 mod coverage;
+mod export;
 mod files;
 mod hostile;
 mod inspect;

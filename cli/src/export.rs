@@ -1,0 +1,130 @@
+//! `bb export`: writes a model for other programs, as authored with its functions inlined, or lowered.
+
+use crate::error::{Error, Result};
+use crate::{args, inputs, out, render, session};
+use bb::trace::{ExportOptions, Keep, Trace, inlined, save};
+use bb_ir::proto::{AttributeProto, GraphProto, ModelProto, TensorProto};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) fn export(options: &args::Export) -> Result<ExitCode> {
+    let input = &options.model.model;
+    let module = session::load(&options.model)?;
+    let source = header(options)?;
+    spare_the_input(&source, input, &options.output)?;
+    let mut model = if options.lowered || !options.keep.is_empty() {
+        lowered(&module, options)?
+    } else {
+        authored(&module, &source, options)?
+    };
+    model.domain = source.domain;
+    model.model_version = source.model_version;
+    model.doc_string = source.doc_string;
+    model.metadata_props = source.metadata_props;
+    let files = save(model, &options.output, options.external_above)?;
+    if options.json {
+        let files: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+        out::json(&serde_json::json!({ "files": files }))?;
+    } else {
+        files.iter().try_for_each(|file| out::line(file.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads what a model says of itself, and where its elements lie.
+fn header(options: &args::Export) -> Result<ModelProto> {
+    let path = &options.model.model;
+    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    Ok(bb_ir::check::parse_model(bytes.into(), &session::limits(&options.model)?)?)
+}
+
+/// Writes the model as it is, but for its functions.
+fn authored(module: &bb::Module, source: &ModelProto, options: &args::Export) -> Result<ModelProto> {
+    let open = options.extents.dims.iter().map(|d| &d.name);
+    if let Some(name) = open.chain(options.extents.shapes.iter().map(|s| &s.input)).next() {
+        return Err(Error::NeedsLowering { what: format!("the extent given for `{name}`") });
+    }
+    let own = source.opset_import.iter().find(|o| bb_ir::opset::domain_name(o.domain()).is_empty());
+    if let Some(asked) = options.opset
+        && own.is_none_or(|own| own.version() != asked)
+    {
+        return Err(Error::NeedsLowering { what: format!("opset {asked}, which is not the model's,") });
+    }
+    let mut model = inlined(module).map_err(|source| match source {
+        bb::Error::Ir(bb_ir::Error::OpsetTwice { .. }) => Error::Inlining(Box::new(source)),
+        other => other.into(),
+    })?;
+    // A model without a node of a domain has used no opset of it, but says which it is of.
+    if let Some(own) = own.filter(|_| model.opset_import.is_empty()) {
+        model.opset_import.push(own.clone());
+    }
+    let least = model.ir_version();
+    match options.ir_version {
+        Some(version) => model.ir_version = Some(bb::trace::check_ir_version(version, least)?),
+        None => model.ir_version = Some(source.ir_version().max(least)),
+    }
+    Ok(model)
+}
+
+fn lowered(module: &bb::Module, options: &args::Export) -> Result<ModelProto> {
+    let (shapes, open) = inputs::dims(module, &options.extents)?;
+    let explain = |source: bb::Error| match (&source, open.is_empty()) {
+        (_, true) | (bb::Error::NotOneGraph { .. } | bb::Error::Unsupported { .. }, _) => source.into(),
+        _ => Error::OpenExtents { open: render::names(&open), source: Box::new(source) },
+    };
+    let trace = Trace::of_module(module, &shapes).map_err(explain)?;
+    let keep = if options.keep.iter().any(|name| name == "all") {
+        Keep::All
+    } else {
+        Keep::operators(&options.keep)
+    };
+    let mut how = ExportOptions::default().keep(keep);
+    if !module.graph().name.is_empty() {
+        how = how.graph_name(&module.graph().name);
+    }
+    if let Some(opset) = options.opset {
+        how = how.opset(opset);
+    }
+    if let Some(version) = options.ir_version {
+        how = how.ir_version(version);
+    }
+    trace.model(&how).map_err(|source| match source {
+        bb::Error::FixedExtent { .. } => explain(source),
+        other => other.into(),
+    })
+}
+
+/// Refuses to write over the model that is read, or the files that its elements lie in.
+fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()> {
+    let folder = input.parent().unwrap_or(Path::new(""));
+    let mut read = vec![input.to_owned()];
+    if let Some(graph) = &model.graph {
+        locations(graph, &mut |location| read.push(folder.join(location)));
+    }
+    read.sort_unstable();
+    read.dedup();
+    let mut beside = output.as_os_str().to_owned();
+    beside.push(".data");
+    for written in [output.to_owned(), PathBuf::from(beside)] {
+        // What does not exist is not read.
+        let Ok(real) = written.canonicalize() else { continue };
+        if read.iter().any(|path| path.canonicalize().is_ok_and(|path| path == real)) {
+            return Err(Error::OverInput { path: written });
+        }
+    }
+    Ok(())
+}
+
+/// Calls a function with the location of each tensor whose elements lie in a file; nesting is bounded, because the model
+/// was checked.
+fn locations(graph: &GraphProto, each: &mut dyn FnMut(&str)) {
+    fn tensor(tensor: &TensorProto, each: &mut dyn FnMut(&str)) {
+        tensor.external_data.iter().filter(|e| e.key() == "location").for_each(|e| each(e.value()));
+    }
+    fn attribute(a: &AttributeProto, each: &mut dyn FnMut(&str)) {
+        a.t.iter().chain(&a.tensors).for_each(|t| tensor(t, each));
+        a.g.iter().chain(&a.graphs).for_each(|g| locations(g, each));
+    }
+    graph.initializer.iter().for_each(|t| tensor(t, each));
+    graph.node.iter().flat_map(|node| &node.attribute).for_each(|a| attribute(a, each));
+}
