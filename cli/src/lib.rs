@@ -31,6 +31,7 @@ mod export;
 mod graph;
 mod inputs;
 mod inspect;
+mod number;
 mod out;
 mod outputs;
 mod render;

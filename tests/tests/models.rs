@@ -148,6 +148,8 @@ fn every_committed_model_is_tested() {
             "basic_pitch",
             "magika",
             "silero_vad_op16",
+            "skl_ovo",
+            "skl_pls",
             "skl_random_forest",
             "surfaces_gbr",
             "tiny_llama_fused_op23",

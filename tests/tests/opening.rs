@@ -274,7 +274,10 @@ fn a_backend_that_is_linked_but_not_bound_says_how_to_bind_it() {
         .backend(BackendHandle::new(Runtime::new(Reference)))
         .bind_op("Neg", "cpu")
         .ready();
-    assert!(matches!(built, Err(Error::NotBound { name, bound }) if name == "cpu" && bound == ["reference"]));
+    let Err(Error::NotReady { problems }) = built else { panic!("expected what is wrong") };
+    let [bb::Problem::UnknownBackend { by, source }] = problems.0.as_slice() else { panic!("{problems}") };
+    assert_eq!(by, ".bind_op(\"Neg\", \"cpu\")");
+    assert!(matches!(&**source, Error::NotBound { name, bound } if name == "cpu" && *bound == ["reference"]));
 }
 
 #[test]

@@ -166,7 +166,8 @@ fn an_input_of_another_element_type_is_refused() {
         while let Some(source) = cause.source() {
             cause = source;
         }
-        assert_eq!(cause.to_string(), "input `x` is declared as f32, got i64", "{name}: {error}");
+        let expected = "input `x` is declared as f32[2], got i64[2]: element type i64 must be f32";
+        assert_eq!(cause.to_string(), expected, "{name}: {error}");
     }
 }
 
@@ -186,4 +187,48 @@ fn a_loop_without_end_is_an_error() {
         let causes: Vec<String> = causes.collect();
         assert!(causes.iter().any(|c| c.contains("rounds of loops: at most 100")), "{name}: {causes:?}");
     }
+}
+
+/// Notes what the graphs that come declare of their inputs.
+#[derive(Default)]
+struct Declared(Arc<Mutex<Vec<String>>>);
+
+impl Declared {
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, bb_reference::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
+        let declared = bb::ir::check::declared_inputs(graph).unwrap();
+        self.0.lock().unwrap().extend(declared.iter().map(|(_, ty)| ty.to_string()));
+        Reference.execute(graph, inputs, attrs)
+    }
+}
+
+impl Backend for Declared {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        Reference.to_host(x)
+    }
+}
+
+#[test]
+fn a_graph_declares_the_extents_for_which_it_holds() {
+    let declared = |extent: i64| {
+        let backend = Declared::default();
+        let noted = backend.0.clone();
+        let on: Arc<dyn BackendRuntime> = Runtime::named("declared", backend);
+        let graph =
+            compile(&on, model(&[("x", &[extent])], vec![node("Neg", &["x"], &["y"])], &[("y", &[-1])]));
+        noted.lock().unwrap().clear();
+        run(&on, &*graph, &[(&[2], &[1.0, 2.0])]);
+        let noted = noted.lock().unwrap();
+        noted.last().unwrap().clone()
+    };
+    assert_eq!((declared(2), declared(-1)), ("f32[2]".to_owned(), "f32[?]".to_owned()));
 }

@@ -288,12 +288,17 @@ fn what_has_no_effect_is_an_error_that_names_the_nearest() {
         .bind_op("Abs", "gpu")
         .metadata("three", "queue", "fast")
         .metadata("tree", "queue", "fast");
+    // Which backends are linked is another's matter.
+    let named = |text: &String| match text.split_once("; linked: ").or(text.split_once("; none is linked")) {
+        Some((named, _)) => named.to_owned(),
+        None => text.clone(),
+    };
     assert_eq!(
-        texts(built),
+        texts(built).iter().map(named).collect::<Vec<_>>(),
         [
             "two components are bound to `Twice` of `test`; remove one",
-            "`.bind_op(\"Abs\", \"gpu\")`: no backend is called `gpu`; bound are [\"reference\", \"three\"]",
-            "`.metadata(\"tree\", …)`: no backend is called `tree`; bound are [\"reference\", \"three\"]",
+            "`.bind_op(\"Abs\", \"gpu\")`: no backend is called `gpu`",
+            "`.metadata(\"tree\", …)`: no backend is called `tree`",
             "the component for `Neg` of `test` runs no node; the nearest operator is `Neg` of `ai.onnx`",
             "the component for `Twice` of `test` runs no node; no model has such an operator: remove it",
             "the component for `Twice` of `test` runs no node; no model has such an operator: remove it",
@@ -379,8 +384,8 @@ fn compiling_lists_every_missing_operator_with_the_cure() {
     let text = compiled(bb::Module::from_bytes(bytes.into(), &limits, None));
     assert_eq!(
         text,
-        "2 of the graph's nodes cannot run: \n  `Foo_t` is `Foo` of `test` 1: no operator of the domain is known; bind a \
-         component to it: `.component(\"test\", \"Foo\", …)`\n  `Rellu_e` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such \
-         operator; the nearest name is `Relu`; bind a component to it: `.component(\"ai.onnx\", \"Rellu\", …)`"
+        "2 of the graph's nodes cannot run: \n  `Rellu_e` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest \
+         name is `Relu`; bind a component to it: `.component(\"ai.onnx\", \"Rellu\", …)`\n  `Foo_t` is `Foo` of `test` 1: no \
+         operator of the domain is known; bind a component to it: `.component(\"test\", \"Foo\", …)`"
     );
 }

@@ -1,5 +1,5 @@
 //! Running backends: routing, mixing, panics, values from the wire, the registry.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::{
     Backend, BackendAttrs, BackendHandle, Backends, BoxError, CompletionHandle, ContractResponse, Error,

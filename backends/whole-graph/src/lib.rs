@@ -5,6 +5,7 @@
 //! is given: graphs of primitives in normal form, each known again when it comes again.
 #![forbid(unsafe_code)]
 
+use bb::ir::Limits;
 use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphIdentity, GraphProto, Module};
 use bb_reference::Reference;
 use std::collections::HashMap;
@@ -62,7 +63,10 @@ impl WholeGraph {
             return Ok(found);
         }
         let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
-        let compiled: Compiled = self.engine.compile(module, &CompileOptions::default())?.into();
+        // Whoever hands a graph over has bounded its values, by limits that are not known here.
+        let unbounded = Limits { value_bytes: usize::MAX, rounds: usize::MAX, ..Limits::default() };
+        let options = CompileOptions::default().within(&unbounded);
+        let compiled: Compiled = self.engine.compile(module, &options)?.into();
         if let Some(identity) = attrs.identity {
             let mut kept = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
             if kept.len() >= KEPT {

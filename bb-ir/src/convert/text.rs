@@ -40,7 +40,7 @@ type Take<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 fn format_each(from: DataType, src: &[u8], take: Take<'_>) -> Result<(), Error> {
     match from {
         DataType::String | DataType::C64 | DataType::C128 => {
-            Err(Error::Unsupported { op: "format_elements", dtype: from })
+            Err(Error::Unsupported { op: "cast", dtype: from })
         }
         DataType::Bool => src.iter().try_for_each(|&b| take(if b == 0 { "False" } else { "True" })),
         DataType::U64 => through(from, src, DataType::U64, take, |b| u64::from_le_bytes(b).to_string()),
@@ -79,7 +79,7 @@ pub fn parse_elements<'a>(
     out: &mut [u8],
 ) -> Result<(), Error> {
     if matches!(to, DataType::String | DataType::C64 | DataType::C128) {
-        return Err(Error::Unsupported { op: "parse_elements", dtype: to });
+        return Err(Error::Unsupported { op: "cast", dtype: to });
     }
     let size = unpacked_size(to);
     let (n, got) = (texts.len(), out.len());

@@ -64,11 +64,10 @@ mod tests {
 
     #[test]
     fn presence_follows_the_schemas() {
-        // ONNX's changelog: Gelu came with 20; Upsample came with 7 and went with 10; Scatter is deprecated since 11.
+        // ONNX's changelog: Gelu came with 20; Upsample went with 10.
         for (name, opset, want) in [
             ("Gelu", 19, Presence::NotYet { since: 20 }),
             ("Gelu", 20, Presence::There),
-            ("Upsample", 6, Presence::NotYet { since: 7 }),
             ("Upsample", 9, Presence::There),
             ("Upsample", 10, Presence::Gone { since: 10 }),
             ("Nonsense", 13, Presence::Never),

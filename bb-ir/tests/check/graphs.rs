@@ -194,6 +194,9 @@ fn an_operator_that_onnx_does_not_have_is_a_users_own() {
         g.output = vec![value("y", 7, &["n"])];
         let model = ModelProto { opset_import: vec![opset("", opsets)], ..model(g) };
         let graph = run(&model).unwrap().graph;
-        assert_eq!((graph.nodes[0].op_type.as_str(), ty(&graph, "y").as_str()), (op, "i64[n]"));
+        assert_eq!(graph.nodes[0].op_type, op);
+        // The declared shape is a claim that nothing proves.
+        let y = graph.values.iter().find(|v| v.name == "y").unwrap();
+        assert_eq!(y.ty.to_string(), "i64");
     }
 }

@@ -5,12 +5,11 @@
 //! cannot be traced in place are looked at by themselves.
 
 use super::ask::{Question, Refusal, Tried, ones};
+use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::onnx::Item;
-use crate::plan::{
-    Arriving, Code, End, Outcome, Plan, Resolved, Settings, StageTrace, Start, Stop, Structure, trace,
-};
+use crate::plan::{Arriving, Code, End, Outcome, Plan, Resolved, Settings, StageTrace, Start, Stop, trace};
 use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
@@ -90,27 +89,6 @@ struct Look<'a> {
     seen: Vec<Seen>,
     /// Inside a subgraph, the node of the outermost graph that holds it.
     owner: Option<usize>,
-}
-
-/// What a stage begins with.
-#[derive(Default)]
-struct Begin {
-    start: Start,
-    arriving: Vec<Arriving>,
-    items: Vec<Item<()>>,
-}
-
-impl Begin {
-    fn add(&mut self, value: ValueId, item: Item<()>, tensors: impl IntoIterator<Item = Arriving>) {
-        self.start.live.push(value);
-        self.items.push(item);
-        self.arriving.extend(tensors);
-    }
-
-    fn structure(&self) -> Structure {
-        let tensors = self.items.iter().all(|item| matches!(item, Item::Tensor(())));
-        (!tensors).then(|| self.items.clone().into())
-    }
 }
 
 impl Look<'_> {
@@ -421,21 +399,4 @@ impl Look<'_> {
             }
         }
     }
-}
-
-/// What a stage gives for these values, which are its outputs in order.
-fn results(values: &[ValueId], traced: &StageTrace) -> Vec<(ValueId, Item<()>, Vec<Arriving>)> {
-    let mut tensors = traced.outputs.iter().map(|no| {
-        let value = traced.recorded.values.get(*no as usize);
-        value.map(|v| Arriving { dtype: v.dtype, shape: v.shape.clone(), varies: false, known: None })
-    });
-    let mut given = Vec::with_capacity(values.len());
-    for (at, value) in values.iter().enumerate() {
-        let item =
-            traced.structure.as_ref().and_then(|items| items.get(at)).cloned().unwrap_or(Item::Tensor(()));
-        let mut own = Vec::new();
-        item.visit(&mut |()| own.extend(tensors.next().flatten()));
-        given.push((*value, item, own));
-    }
-    given
 }

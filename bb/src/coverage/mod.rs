@@ -2,6 +2,7 @@
 
 mod advice;
 mod ask;
+mod begin;
 mod look;
 mod matrix;
 mod samples;

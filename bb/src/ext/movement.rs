@@ -2,7 +2,7 @@
 
 use crate::ext::{Ops, fail, math};
 use crate::{DataType, Error, Tensor};
-use bb_ir::{Axis, Shape};
+use bb_ir::{Axis, Shape, memory};
 
 /// The body of [`Nn::pad`](super::Nn::pad).
 pub fn pad<B: Ops + ?Sized>(
@@ -73,15 +73,13 @@ pub fn pad<B: Ops + ?Sized>(
                 }
                 _ => None,
             };
-            let indices: Option<Vec<i64>> = (-(before as i64)..extent + after as i64).map(inside).collect();
-            let Some(indices) = indices else {
-                let problem = format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`");
-                return fail::<B, _>(Error::Operator {
-                    op: "pad".to_owned(),
-                    what: "mode".to_owned(),
-                    problem,
-                });
+            let unknown = || Error::Operator {
+                op: "pad".to_owned(),
+                what: "mode".to_owned(),
+                problem: format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`"),
             };
+            let places = (-(before as i64)..extent + after as i64).map(|i| inside(i).ok_or_else(unknown));
+            let indices: Vec<i64> = memory::try_collected("pad", places)?;
             on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64)?
         };
     }
@@ -143,7 +141,8 @@ pub(crate) fn positions<B: Ops + ?Sized>(
         if let Some(slot) = shape.get_mut(axis) {
             *slot = extent;
         }
-        let steps: Vec<i64> = (0..extent as i64).map(|i| i.saturating_mul(stride)).collect();
+        let steps = (0..extent as i64).map(|i| i.saturating_mul(stride));
+        let steps = memory::collected("positions", steps).map_err(Error::from)?;
         let steps = on.host(&shape, &steps)?;
         sum = Some(match sum {
             Some(sum) => on.add(&sum, &steps)?,

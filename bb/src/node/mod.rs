@@ -12,6 +12,7 @@ mod ready;
 mod report;
 mod rule;
 mod run;
+mod unused;
 
 pub use builder::{NodeBuilder, Source};
 pub use carrier::BackendSubgraph;

@@ -45,10 +45,8 @@ pub enum Problem {
     UnknownBackend {
         /// The call that names it, as in `` `.bind_op("Neg", "gpu")` ``.
         by: String,
-        /// The name.
-        name: String,
-        /// The names of those that are bound.
-        bound: Vec<String>,
+        /// What is said of the name.
+        source: Box<Error>,
     },
     /// A component runs no node.
     UnusedComponent {
@@ -97,9 +95,7 @@ impl fmt::Display for Problem {
             Problem::Node(Uncovered { model, missing, backend }) => {
                 write!(f, "in `{model}`, asked of `{backend}`: {missing}")
             }
-            Problem::UnknownBackend { by, name, bound } => {
-                write!(f, "`{by}`: no backend is called `{name}`; bound are {bound:?}")
-            }
+            Problem::UnknownBackend { by, source } => write!(f, "`{by}`: {source}"),
             Problem::UnusedComponent { domain, name, nearest } => {
                 write!(f, "the component for `{name}` of `{}` runs no node", title(domain))?;
                 match nearest {

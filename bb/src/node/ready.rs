@@ -3,10 +3,9 @@
 use super::cut::{self, Target};
 use super::problem::{Problem, ProblemList, Uncovered};
 use super::report::{By, Crossing, Placed, Placement, Side};
-use super::rule::{Chooses, Rule};
 use super::run::{Program, Step};
 use super::{BackendSubgraph, Node, NodeBuilder};
-use crate::coverage::{self, How, Missing, NodeInfo, Part, Why, nearest};
+use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
 use crate::plan::subgraphs;
 use crate::{BackendHandle, Error, GraphIdentity, Module};
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
@@ -14,21 +13,21 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A model on its way to a program.
-struct Loaded {
+pub(super) struct Loaded {
     name: String,
-    module: Module,
+    pub(super) module: Module,
     parts: Vec<cut::Part>,
     placement: Placement,
 }
 
 /// What of the rules and components had an effect.
-struct Effects {
+pub(super) struct Effects {
     /// For each component, whether it has a node.
-    components: Vec<bool>,
+    pub(super) components: Vec<bool>,
     /// For each rule, whether it chooses a node, and whether it was the first to.
-    rules: Vec<(bool, bool)>,
+    pub(super) rules: Vec<(bool, bool)>,
     /// The backends that have a part.
-    backends: BTreeSet<String>,
+    pub(super) backends: BTreeSet<String>,
 }
 
 impl NodeBuilder {
@@ -111,18 +110,15 @@ impl NodeBuilder {
     fn unknown_backends(&self) -> Vec<Problem> {
         let rules = self.rules.iter().enumerate().map(|(at, rule)| (rule.text(at), &rule.backend));
         let accompanying = self.accompanying.keys().map(|backend| (self.accompanies(backend), backend));
-        let unknown = rules.chain(accompanying).filter(|(_, backend)| self.backends.named(backend).is_err());
-        unknown
-            .map(|(by, backend)| Problem::UnknownBackend {
-                by,
-                name: backend.clone(),
-                bound: self.backends.iter().map(|bound| bound.name().to_owned()).collect(),
-            })
-            .collect()
+        let unknown = |(by, backend): (String, &String)| {
+            let source = Box::new(self.backends.named(backend).err()?);
+            Some(Problem::UnknownBackend { by, source })
+        };
+        rules.chain(accompanying).filter_map(unknown).collect()
     }
 
     /// Writes the calls that added what accompanies the parts of a backend.
-    fn accompanies(&self, backend: &str) -> String {
+    pub(super) fn accompanies(&self, backend: &str) -> String {
         let given = self.accompanying.get(backend);
         let attributes = given.is_some_and(|given| !given.attributes.is_empty());
         let metadata = given.is_some_and(|given| !given.metadata.is_empty());
@@ -341,68 +337,6 @@ impl NodeBuilder {
         }
         Ok(crossings)
     }
-
-    /// Finds what has no effect on any model.
-    fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
-        let named =
-            |graph: &Graph| graph.nodes.iter().map(|node| coverage::name(graph, node)).collect::<Vec<_>>();
-        let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
-        for (bound, _) in self.components.iter().zip(&effects.components).filter(|(_, used)| !**used) {
-            let same = all.iter().find(|node| node.op_type == bound.name);
-            let near = || nearest(&bound.name, all.iter().map(|node| node.op_type.as_str()));
-            let near = same
-                .copied()
-                .or_else(|| near().and_then(|near| all.iter().find(|n| n.op_type == near).copied()));
-            problems.push(Problem::UnusedComponent {
-                domain: bound.domain.clone(),
-                name: bound.name.clone(),
-                nearest: near.map(|node| (node.domain.clone(), node.op_type.clone())),
-            });
-        }
-        for (at, (rule, (chooses, counts))) in self.rules.iter().zip(&effects.rules).enumerate() {
-            let text = rule.text(at);
-            match (chooses, counts) {
-                (true, true) => {}
-                (true, false) => problems.push(Problem::ShadowedRule { rule: text }),
-                (false, _) => {
-                    let near = match &rule.chooses {
-                        Chooses::Op(op) => nearest(op, all.iter().map(|node| node.op_type.as_str())),
-                        Chooses::Node(name) => nearest(name, names.iter().map(String::as_str)),
-                        Chooses::Where(_) => None,
-                    };
-                    let holder = models.iter().find_map(|model| holder(model.module.graph(), rule));
-                    problems.push(Problem::UnusedRule {
-                        rule: text,
-                        nearest: near.map(str::to_owned),
-                        inside: holder,
-                    });
-                }
-            }
-        }
-        for backend in self.accompanying.keys() {
-            if self.backends.named(backend).is_ok() && !effects.backends.contains(backend) {
-                problems.push(Problem::NoPart { by: self.accompanies(backend), backend: backend.clone() });
-            }
-        }
-        problems
-    }
-}
-
-/// Finds the node inside whose subgraphs is what a rule would choose.
-fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
-    let chooses = |outer: &&graph::Node| {
-        let mut open: Vec<&Graph> = subgraphs(outer).collect();
-        while let Some(inner) = open.pop() {
-            if inner.nodes.iter().any(|node| rule.chooses(inner, node)) {
-                return true;
-            }
-            open.extend(inner.nodes.iter().flat_map(subgraphs));
-        }
-        false
-    };
-    graph.nodes.iter().find(chooses).map(|node| coverage::name(graph, node))
 }
 
 /// Says what a value is that is known to be no tensor.

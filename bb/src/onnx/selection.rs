@@ -53,7 +53,7 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     }
     let width = x.dtype().bits() / 8;
     let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
-    let mut bytes = memory::room("take", count)?;
+    let mut bytes: Vec<u8> = memory::room("take", count)?;
     bytes.extend(starts.filter_map(|at| x.bytes().get(at * width..(at + inner) * width)).flatten());
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }

@@ -21,7 +21,7 @@ static CONCAT: HostBody = HostBody {
         let [left, right] = [0, 1].map(|side: usize| {
             let texts = texts.get(side).map(Vec::as_slice).unwrap_or_default();
             let places = places.get(side).map(Vec::as_slice).unwrap_or_default();
-            places.iter().filter_map(|&at| texts.get(at).copied())
+            places.iter().filter_map(move |&at| texts.get(at).copied())
         });
         let mut joined = StringsBuilder::with_room(OP, bb_ir::element_count(shape).unwrap_or(0))?;
         let mut text = String::new();

@@ -32,7 +32,7 @@ pub(crate) fn execute<B: Backend + ?Sized>(
 ///
 /// # Errors
 ///
-/// [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
+/// [`Error::Input`], [`Error::MissingInput`] and [`Error::UnknownInput`]; a node's failure.
 pub(crate) fn run_named<B: Backend + ?Sized>(
     on: &B,
     program: &dyn Executable<B>,

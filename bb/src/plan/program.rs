@@ -109,6 +109,11 @@ struct Guard {
 }
 
 impl Guard {
+    /// Tells whether tensors of other extents pass.
+    fn is_open(&self) -> bool {
+        self.extents.is_none() && self.value.is_none()
+    }
+
     fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
         self.dtype == x.dtype()
             && self.rank == x.shape().len()
@@ -296,21 +301,18 @@ impl<T: Tensor, N> Program<T, N> {
                     watch.activity(since, Activity::Planning, None);
                 }
                 Outcome::Done(traced) => {
-                    let guards = arriving
+                    let guards: Vec<Guard> = arriving
                         .into_iter()
                         .enumerate()
                         .map(|(i, a)| Guard {
                             dtype: a.dtype,
                             rank: a.shape.len(),
-                            // A graph of primitives declares the extents that it was traced with.
-                            extents: (!a.varies
-                                || self.engine == Engine::WholeGraph
-                                || traced.consulted & (1 << i.min(63)) != 0)
+                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0)
                                 .then_some(a.shape),
                             value: a.known,
                         })
                         .collect();
-                    let code = self.code(on, &traced)?;
+                    let code = self.code(on, &traced, &guards)?;
                     let variant = Arc::new(Variant {
                         guards,
                         structure: structure.clone(),
@@ -333,7 +335,7 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Makes of a trace what runs it.
-    fn code<B>(&self, on: &B, traced: &StageTrace) -> Result<Code<T>, B::Error>
+    fn code<B>(&self, on: &B, traced: &StageTrace, guards: &[Guard]) -> Result<Code<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -344,7 +346,10 @@ impl<T: Tensor, N> Program<T, N> {
                 let constants = fold(on, &self.natives, &mut pool, traced)?;
                 Ok(Code::Plan(Prepared::new(traced, constants)))
             }
-            Engine::WholeGraph => Ok(Code::Graph(Box::new(Whole::new(traced)?))),
+            Engine::WholeGraph => {
+                let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();
+                Ok(Code::Graph(Box::new(Whole::new(traced, &open)?)))
+            }
         }
     }
 

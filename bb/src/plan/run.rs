@@ -282,8 +282,7 @@ impl<T: Tensor, N> Program<T, N> {
                 items.push(item.map(&mut |x: &&T| (*x).clone()));
             } else if let Some(data) = default() {
                 let since = watch.mark();
-                let failed =
-                    |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error).into();
+                let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
                 items.push(Item::Tensor(on.constant(data).map_err(failed)?));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {

@@ -338,7 +338,7 @@ impl Watch for Profile {
     }
 
     fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize) {
-        let begun = Instant::now();
+        let since = Instant::now();
         let graph = address(resolved);
         let round = match self.recorder.rounds.get(depth) {
             Some(last) if (last.graph, last.node) == (graph, node) => last.round + 1,
@@ -348,8 +348,9 @@ impl Watch for Profile {
         self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
         let name = NodeName::of(&resolved.graph, node);
         let path = name.map_or_else(String::new, |name| self.within(name).path);
-        self.recorder.rounds.push(Round { graph, node, path, round, begun });
-        self.own += begun.elapsed();
+        // Taken last, so that the round does not begin before the one in whose place it is has ended.
+        self.recorder.rounds.push(Round { graph, node, path, round, begun: Instant::now() });
+        self.own += since.elapsed();
     }
 
     fn end_rounds(&mut self, depth: usize) {

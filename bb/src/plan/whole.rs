@@ -11,7 +11,7 @@ use crate::trace::{Operation, Recorded, Source, Step, ValueNo, to_graph};
 use crate::{Backend, BackendAttrs, Error, GraphIdentity};
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
-use bb_ir::proto::GraphProto;
+use bb_ir::proto::{GraphProto, ValueInfoProto, type_proto};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, OnceLock};
 
@@ -57,12 +57,12 @@ struct GraphPart {
 }
 
 impl<T> Whole<T> {
-    /// Cuts a trace where the host computes.
+    /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it.
     ///
     /// # Errors
     ///
     /// [`Error::NotPrimitive`] if a step is an operation of an extension family.
-    pub(super) fn new(traced: &StageTrace) -> Result<Whole<T>, Error> {
+    pub(super) fn new(traced: &StageTrace, open: &[bool]) -> Result<Whole<T>, Error> {
         let recorded = &traced.recorded;
         let mut whole = Whole {
             parts: Vec::new(),
@@ -84,7 +84,7 @@ impl<T> Whole<T> {
             .collect();
         let mut from = 0;
         for end in hosts.into_iter().chain([recorded.steps.len()]) {
-            if let Some(part) = GraphPart::new(traced, from..end)? {
+            if let Some(part) = GraphPart::new(traced, open, from..end)? {
                 whole.parts.push(Part::Graph(Box::new(part)));
             }
             if let Some(step) = recorded.steps.get(end)
@@ -233,7 +233,11 @@ fn get<T>(slots: &[Option<T>], no: ValueNo) -> Result<&T, Error> {
 
 impl GraphPart {
     /// Writes a run of steps as a graph; `None` if nobody reads what they make.
-    fn new(traced: &StageTrace, steps: std::ops::Range<usize>) -> Result<Option<GraphPart>, Error> {
+    fn new(
+        traced: &StageTrace,
+        open: &[bool],
+        steps: std::ops::Range<usize>,
+    ) -> Result<Option<GraphPart>, Error> {
         let recorded = &traced.recorded;
         let own = recorded.steps.get(steps.clone()).unwrap_or_default();
         let mut made = vec![false; recorded.values.len()];
@@ -276,7 +280,7 @@ impl GraphPart {
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
         let weight = |i: u32| traced.weights().get(i).cloned();
         let graph = to_graph(&part, &names, &output_names, &results, &weight);
-        let graph = graph.map_err(|error| {
+        let mut graph = graph.map_err(|error| {
             let wrong =
                 |step: &Step| matches!(error, Error::NotPrimitive { op } if op == step.operation.name());
             match own.iter().position(wrong).map(|step| traced.node_of(steps.start + step)) {
@@ -284,6 +288,17 @@ impl GraphPart {
                 _ => error,
             }
         })?;
+        // The graph declares the extents that it was traced with only where they hold whenever the plan does.
+        let varies = |no: ValueNo| match recorded.values.get(no as usize).map(|value| value.source) {
+            Some(Source::Input(position)) => open.get(position as usize) != Some(&false),
+            _ => open.contains(&true),
+        };
+        let declared = inputs.iter().map(|(_, no)| *no).zip(&mut graph.input);
+        for (_, info) in
+            declared.chain(results.iter().copied().zip(&mut graph.output)).filter(|(no, _)| varies(*no))
+        {
+            forget_extents(info);
+        }
         let outputs = output_names.into_iter().zip(results).collect();
         let typed = |(_, no): &(String, ValueNo)| {
             recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.clone()))
@@ -300,6 +315,14 @@ impl GraphPart {
         let Some(first) = names.next() else { return [None, None] };
         let last = names.next_back().filter(|last| *last != first);
         [Some(first), last]
+    }
+}
+
+/// Leaves the rank of what is declared of a tensor's shape.
+fn forget_extents(info: &mut ValueInfoProto) {
+    if let Some(type_proto::Value::TensorType(tensor)) = info.r#type.as_mut().and_then(|ty| ty.value.as_mut())
+    {
+        tensor.shape.iter_mut().flat_map(|shape| &mut shape.dim).for_each(|dim| dim.value = None);
     }
 }
 

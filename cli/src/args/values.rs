@@ -57,6 +57,9 @@ pub(crate) enum ValueError {
     #[error("{low} is not less than {high}")]
     EmptyRange { low: f64, high: f64 },
 
+    #[error(transparent)]
+    Limit(Box<bb_ir::Error>),
+
     #[error("`{text}` is no number of bytes, as in 4GiB")]
     Bytes { text: String },
 
@@ -107,7 +110,11 @@ impl Range {
 impl Limit {
     pub(crate) fn parse(text: &str) -> Result<Limit, ValueError> {
         let (name, value) = named(text, "NAME=VALUE, as in nodes=5000000")?;
-        Ok(Limit { name: name.to_owned(), value: value.to_owned() })
+        match bb_ir::Limits::default().set(name, value) {
+            Err(error @ bb_ir::Error::LimitValue { .. }) => Err(ValueError::Limit(Box::new(error))),
+            // Which limits there are is said where the model is loaded.
+            _ => Ok(Limit { name: name.to_owned(), value: value.to_owned() }),
+        }
     }
 }
 
@@ -136,12 +143,12 @@ const SECONDS: f64 = 86_400.0;
 
 /// Reads how long to go on.
 pub(crate) fn seconds(text: &str) -> Result<f64, ValueError> {
-    text.trim().parse().ok().filter(|s| *s > 0.0 && *s <= SECONDS).ok_or(ValueError::Seconds)
+    text.trim().parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= SECONDS).ok_or(ValueError::Seconds)
 }
 
 /// Reads how far numbers may be apart.
 pub(crate) fn tolerance(text: &str) -> Result<f64, ValueError> {
-    text.trim().parse().ok().filter(|t| *t >= 0.0).ok_or(ValueError::Tolerance)
+    text.trim().parse::<f64>().ok().filter(|t| *t >= 0.0).ok_or(ValueError::Tolerance)
 }
 
 /// Reads how many threads may compute.

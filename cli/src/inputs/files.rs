@@ -73,7 +73,7 @@ fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
     let signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
     let front = |at: usize| bytes.get(..at).and_then(|name| std::str::from_utf8(name).ok());
     let is_input = |at: &usize| front(*at).is_some_and(|name| ports.iter().any(|port| port.name == name));
-    let at = signs.clone().filter(is_input).next_back().or_else(|| signs.clone().next());
+    let at = signs.clone().rfind(is_input).or_else(|| signs.clone().next());
     let form = || Error::Form { text: text.to_string_lossy().into_owned(), expected: "NAME=FILE" };
     let at = at.ok_or_else(form)?;
     let name = front(at).ok_or_else(form)?;

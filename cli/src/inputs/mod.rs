@@ -60,6 +60,13 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
         .filter(|(port, item)| item.is_none() && !port.optional)
         .map(|(port, _)| port)
         .collect();
+    for range in &options.ranges {
+        let concerns = |name: &String| missing.iter().any(|port| port.name == *name);
+        if !range.input.as_ref().map_or(!missing.is_empty(), concerns) {
+            let what = range.input.as_deref().unwrap_or("any input");
+            out::note(format_args!("warning: --range has no effect on {what}, which is not random"));
+        }
+    }
     if missing.is_empty() {
         return Ok(Given { items, chosen: Vec::new(), outputs: None });
     }
@@ -194,12 +201,12 @@ pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<Strin
     Ok(open_names(&Extents::new(declared(module), options)?))
 }
 
+/// The extents of inputs, by name.
+type Dims = HashMap<String, Vec<Dim>>;
+
 /// Returns the extents of the inputs that have no default, by name, as far as options and the model say, and what is open;
 /// for what may stay open.
-pub(crate) fn dims(
-    module: &Module,
-    options: &args::Extents,
-) -> Result<(HashMap<String, Vec<Dim>>, Vec<String>)> {
+pub(crate) fn dims(module: &Module, options: &args::Extents) -> Result<(Dims, Vec<String>)> {
     let graph = module.graph();
     let has_default = |name: &str| graph.constants.iter().any(|(v, _)| graph.name_of(*v) == name);
     let needed: Vec<Declared> =

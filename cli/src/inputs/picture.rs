@@ -3,10 +3,12 @@
 use super::extents::Extents;
 use crate::args;
 use crate::error::{Error, Result};
+use crate::number;
 use bb::{DataType, Port, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Dim, ValueType};
 use image::imageops::{FilterType, resize};
+use std::cmp::Ordering;
 use std::path::Path;
 
 /// The most elements of a picture that is asked for.
@@ -73,7 +75,7 @@ pub(super) fn read(
         3 => resize(&picture.to_rgb32f(), width, height, FilterType::Triangle).into_raw(),
         _ => resize(&picture.to_rgba32f(), width, height, FilterType::Triangle).into_raw(),
     };
-    let scale = options.scale.unwrap_or(if dtype.is_float() { 1.0 / 255.0 } else { 1.0 });
+    let scale = options.scale.unwrap_or(if number::is_float(dtype) { 1.0 / 255.0 } else { 1.0 });
     let mean = per_channel(&options.mean, 0.0, plan.channels, "--mean")?;
     let deviation = per_channel(&options.std, 1.0, plan.channels, "--std")?;
     let mut elements = vec![0f64; pixels.len()];
@@ -94,7 +96,7 @@ pub(super) fn read(
             }
         }
     }
-    if !dtype.is_float() {
+    if !number::is_float(dtype) {
         elements.iter_mut().for_each(|element| *element = element.round());
     }
     let (height, width) = (height as usize, width as usize);
@@ -120,7 +122,7 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     let ValueType::Tensor { dtype, shape: Some(dims) } = &port.ty else {
         return Err(refused("expected a tensor of known rank"));
     };
-    if !(dtype.is_float() || dtype.is_integer()) {
+    if number::of(*dtype).is_none() {
         return Err(refused("expected a tensor of numbers"));
     }
     // What options say, and 0 where nothing does.
@@ -130,7 +132,8 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
         return Err(refused("one picture is a batch of 1"));
     }
     let inner = known.get(usize::from(batch)..).unwrap_or_default();
-    let colours = |extent: usize| matches!(extent, 1 | 3 | 4);
+    // Of two axes that could be of channels, 3 are likelier than 1, and that than 4.
+    let likely = |extent: usize| [4, 1, 3].iter().position(|n| *n == extent).map_or(0, |at| at + 1);
     match *inner {
         [height, width] => {
             let plan =
@@ -138,14 +141,14 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
             Ok((*dtype, plan))
         }
         [a, b, c] => {
-            let layout = told.or(match (colours(a), colours(c)) {
-                (true, false) => Some(Layout::Nchw),
-                (false, true) => Some(Layout::Nhwc),
-                _ => None,
+            let layout = told.or(match likely(a).cmp(&likely(c)) {
+                Ordering::Greater => Some(Layout::Nchw),
+                Ordering::Less => Some(Layout::Nhwc),
+                Ordering::Equal => None,
             });
             let layout = layout.ok_or(refused("give the layout with --layout nchw or --layout nhwc"))?;
             let (channels, size) = if layout == Layout::Nchw { (a, [b, c]) } else { (c, [a, b]) };
-            if channels != 0 && !colours(channels) {
+            if channels != 0 && likely(channels) == 0 {
                 return Err(refused("expected 1, 3 or 4 channels"));
             }
             let channels = if channels == 0 { 3 } else { channels };

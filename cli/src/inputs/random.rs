@@ -3,6 +3,7 @@
 use super::uses::Elements;
 use crate::args::Range;
 use crate::error::{Error, Result};
+use crate::number::{self, Number};
 use bb::onnx::Item;
 use bb::{DataType, Port, TensorData};
 use bb_ir::convert::{Rounding, cast};
@@ -131,7 +132,7 @@ impl Filling<'_> {
         let mut at = 0;
         while at < elements {
             let count = CHUNK.min(elements - at);
-            let chunk = if drawn.is_float() {
+            let chunk = if number::is_float(drawn) {
                 let chunk: Vec<f64> = (0..count).map(|_| numbers.float(draw)).collect();
                 TensorData::new(&[count], &chunk)?
             } else {
@@ -154,14 +155,14 @@ impl Filling<'_> {
     fn masks(&self) -> bool {
         self.range.is_none()
             && self.fits.is_none()
-            && !self.dtype.is_float()
+            && !number::is_float(self.dtype)
             && self.name.to_ascii_lowercase().contains("mask")
     }
 
     fn numbers(&self, dtype: DataType) -> Result<Numbers<'_>> {
         let Some(range) = self.range.filter(|_| dtype != DataType::Bool) else {
             return Ok(match self.fits {
-                _ if dtype.is_float() => Numbers::Floats(0.0, 1.0),
+                _ if number::is_float(dtype) => Numbers::Floats(0.0, 1.0),
                 Some(Elements::Indices(low, high)) => {
                     let (low, high) = clamped(dtype, *low, *high);
                     Numbers::Whole(low, high)
@@ -171,7 +172,7 @@ impl Filling<'_> {
             });
         };
         let refused = || Error::Range { name: self.name.to_owned(), dtype, low: range.low, high: range.high };
-        if dtype.is_float() {
+        if number::is_float(dtype) {
             // A bound that the type cannot hold would make infinities.
             let bounds = cast(&TensorData::new(&[2], &[range.low, range.high])?, dtype, Rounding::default())?;
             let back = cast(&bounds, DataType::F64, Rounding::default())?;
@@ -200,13 +201,11 @@ impl Filling<'_> {
 
 /// The least and the greatest whole number of a type, as far as `i64` goes.
 fn bounds(dtype: DataType) -> (i64, i64) {
-    let bits = dtype.bits().min(64) as u32;
-    match (dtype.is_unsigned_integer(), bits) {
-        (_, 64) if dtype.is_signed_integer() => (i64::MIN, i64::MAX),
-        (true, 64) => (0, i64::MAX),
-        (true, bits) => (0, (1i64 << bits) - 1),
-        (false, bits) if dtype.is_signed_integer() => (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1),
-        _ => (0, 1),
+    let bits = dtype.bits().clamp(1, 64) as u32;
+    match number::of(dtype) {
+        Some(Number::Signed) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        Some(Number::Unsigned) => (0, i64::try_from(u64::MAX >> (64 - bits)).unwrap_or(i64::MAX)),
+        Some(Number::Float) | None => (0, 1),
     }
 }
 

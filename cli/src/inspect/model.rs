@@ -1,6 +1,6 @@
 //! What a model file says of itself, and the parameters that it holds.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::render;
 use bb::DataType;
 use bb_ir::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
@@ -51,8 +51,7 @@ impl Amount {
 impl Facts {
     /// Reads a model file; what it refers to is left alone.
     pub(super) fn read(path: &Path, limits: &bb_ir::Limits) -> Result<Facts> {
-        let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-        Ok(Facts::of(&bb_ir::check::parse_model(bytes.into(), limits)?))
+        Ok(Facts::of(&bb_ir::check::parse_model(bb_ir::file::load(path, limits)?, limits)?))
     }
 
     fn of(model: &ModelProto) -> Facts {
@@ -148,8 +147,8 @@ impl Facts {
 
 impl Parameters {
     fn add(&mut self, tensor: &TensorProto) {
-        let extents = tensor.dims.iter().map(|&extent| u64::try_from(extent).ok());
-        let elements = extents.fold(Some(1u64), |all, extent| all?.checked_mul(extent?)).unwrap_or(0);
+        let mut extents = tensor.dims.iter().map(|&extent| u64::try_from(extent).ok());
+        let elements = extents.try_fold(1u64, |all, extent| all.checked_mul(extent?)).unwrap_or(0);
         let Some(dtype) = DataType::from_onnx(tensor.data_type()) else { return };
         let bytes = match dtype {
             DataType::String => tensor.string_data.iter().map(|text| text.len() as u64).sum(),

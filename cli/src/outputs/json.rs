@@ -5,6 +5,7 @@
 //! list of two.
 
 use crate::error::Result;
+use crate::number;
 use bb::onnx::Item;
 use bb::{DataType, TensorData};
 use bb_ir::convert::{Rounding, cast};
@@ -57,7 +58,7 @@ fn elements(x: &TensorData, most: usize) -> Result<Vec<Value>> {
             pairs(parts.as_slice::<f64>()?, most, double)
         }
         DataType::U64 => x.as_slice::<u64>()?.iter().take(most).map(|&v| unsigned(v)).collect(),
-        dtype if dtype.is_integer() => {
+        dtype if !number::is_float(dtype) => {
             narrow(DataType::I64)?.as_slice::<i64>()?.iter().take(most).map(|&v| signed(v)).collect()
         }
         _ => narrow(DataType::F32)?.as_slice::<f32>()?.iter().take(most).map(|&v| single(v)).collect(),

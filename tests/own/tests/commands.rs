@@ -18,15 +18,20 @@ fn text(bytes: &[u8]) -> String {
 /// Writes a case that negates two numbers into a folder of its own, and returns that.
 fn negation(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
-    let data = folder.join("negation/test_data_set_0");
+    case(&folder.join("negation"), "Neg", [-1.0, -2.0]);
+    folder
+}
+
+/// Writes a case of one operator on 1 and 2.
+fn case(folder: &Path, op: &str, expected: [f32; 2]) {
+    let data = folder.join("test_data_set_0");
     std::fs::create_dir_all(&data).unwrap();
-    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
-    std::fs::write(folder.join("negation/model.onnx"), bytes).unwrap();
-    for (file, elements) in [("input_0.pb", [1f32, 2.0]), ("output_0.pb", [-1.0, -2.0])] {
+    let bytes = model(&[("x", &[2])], vec![node(op, &["x"], &["y"])], &[("y", &[2])]);
+    std::fs::write(folder.join("model.onnx"), bytes).unwrap();
+    for (file, elements) in [("input_0.pb", [1f32, 2.0]), ("output_0.pb", expected)] {
         let tensor = TensorData::new(&[2], &elements).unwrap().to_proto("x").encode_to_vec();
         std::fs::write(data.join(file), tensor).unwrap();
     }
-    folder
 }
 
 #[test]
@@ -70,4 +75,20 @@ fn a_backend_that_prints_does_not_spoil_conformance() {
         .output()
         .unwrap();
     assert_eq!(text(&ended.stdout), "1 passed, 0 failed, 0 skipped\n", "{}", text(&ended.stderr));
+}
+
+#[test]
+fn a_case_that_ends_its_process_fails_alone() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("own-crashes");
+    case(&folder.join("a"), "Neg", [-1.0, -2.0]);
+    case(&folder.join("b"), "Abs", [1.0, 2.0]);
+    case(&folder.join("c"), "Neg", [-1.0, -2.0]);
+    let ended = Command::new(env!("CARGO_BIN_EXE_own"))
+        .args(["conformance", folder.to_str().unwrap(), "--backend", "own", "--jobs", "1"])
+        .env("OWN_CRASHES", "Abs")
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let out = text(&ended.stdout);
+    assert!(out.contains("failed b: crashed: ") && out.ends_with("2 passed, 1 failed, 0 skipped\n"), "{out}");
 }

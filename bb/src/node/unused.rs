@@ -1,0 +1,73 @@
+//! What was bound and has no effect, and what was probably meant.
+
+use super::NodeBuilder;
+use super::problem::Problem;
+use super::ready::{Effects, Loaded};
+use super::rule::{Chooses, Rule};
+use crate::coverage::{self, nearest};
+use crate::plan::subgraphs;
+use bb_ir::graph::{self, Graph};
+
+impl NodeBuilder {
+    /// Finds what has no effect on any model.
+    pub(super) fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
+        let named =
+            |graph: &Graph| graph.nodes.iter().map(|node| coverage::name(graph, node)).collect::<Vec<_>>();
+        let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
+        for (bound, _) in self.components.iter().zip(&effects.components).filter(|(_, used)| !**used) {
+            let same = all.iter().find(|node| node.op_type == bound.name);
+            let near = || nearest(&bound.name, all.iter().map(|node| node.op_type.as_str()));
+            let near = same
+                .copied()
+                .or_else(|| near().and_then(|near| all.iter().find(|n| n.op_type == near).copied()));
+            problems.push(Problem::UnusedComponent {
+                domain: bound.domain.clone(),
+                name: bound.name.clone(),
+                nearest: near.map(|node| (node.domain.clone(), node.op_type.clone())),
+            });
+        }
+        for (at, (rule, (chooses, counts))) in self.rules.iter().zip(&effects.rules).enumerate() {
+            let text = rule.text(at);
+            match (chooses, counts) {
+                (true, true) => {}
+                (true, false) => problems.push(Problem::ShadowedRule { rule: text }),
+                (false, _) => {
+                    let near = match &rule.chooses {
+                        Chooses::Op(op) => nearest(op, all.iter().map(|node| node.op_type.as_str())),
+                        Chooses::Node(name) => nearest(name, names.iter().map(String::as_str)),
+                        Chooses::Where(_) => None,
+                    };
+                    let holder = models.iter().find_map(|model| holder(model.module.graph(), rule));
+                    problems.push(Problem::UnusedRule {
+                        rule: text,
+                        nearest: near.map(str::to_owned),
+                        inside: holder,
+                    });
+                }
+            }
+        }
+        for backend in self.accompanying.keys() {
+            if self.backends.named(backend).is_ok() && !effects.backends.contains(backend) {
+                problems.push(Problem::NoPart { by: self.accompanies(backend), backend: backend.clone() });
+            }
+        }
+        problems
+    }
+}
+
+/// Finds the node inside whose subgraphs is what a rule would choose.
+fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
+    let chooses = |outer: &&graph::Node| {
+        let mut open: Vec<&Graph> = subgraphs(outer).collect();
+        while let Some(inner) = open.pop() {
+            if inner.nodes.iter().any(|node| rule.chooses(inner, node)) {
+                return true;
+            }
+            open.extend(inner.nodes.iter().flat_map(subgraphs));
+        }
+        false
+    };
+    graph.nodes.iter().find(chooses).map(|node| coverage::name(graph, node))
+}

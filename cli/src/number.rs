@@ -1,0 +1,32 @@
+//! What the numbers of an element type are, those included that are for storage only.
+
+use bb::DataType;
+
+/// What the numbers of an element type are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Number {
+    /// Whole, and may be negative.
+    Signed,
+    /// Whole and not negative.
+    Unsigned,
+    /// Fractions.
+    Float,
+}
+
+/// Returns what the numbers of a type are; nothing for truth values, strings and complex numbers.
+pub(crate) fn of(dtype: DataType) -> Option<Number> {
+    use DataType as T;
+    match dtype {
+        T::I2 | T::I4 | T::I8 | T::I16 | T::I32 | T::I64 => Some(Number::Signed),
+        T::U2 | T::U4 | T::U8 | T::U16 | T::U32 | T::U64 => Some(Number::Unsigned),
+        T::F16 | T::BF16 | T::F32 | T::F64 => Some(Number::Float),
+        T::F8E4M3FN | T::F8E4M3FNUZ | T::F8E5M2 | T::F8E5M2FNUZ | T::F8E8M0 => Some(Number::Float),
+        T::F4E2M1 | T::F6E2M3 | T::F6E3M2 => Some(Number::Float),
+        _ => None,
+    }
+}
+
+/// Tells whether the numbers of a type are fractions.
+pub(crate) fn is_float(dtype: DataType) -> bool {
+    of(dtype) == Some(Number::Float)
+}
