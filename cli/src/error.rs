@@ -127,6 +127,15 @@ pub(crate) enum Error {
     #[error("`{name}` is of {dtype}, which has no number from {low} up to {high}, or not all of them")]
     Range { name: String, dtype: bb::DataType, low: f64, high: f64 },
 
+    #[error("input `{name}` of {dtype} cannot be put on `{backend}`")]
+    Upload {
+        name: String,
+        dtype: bb::DataType,
+        backend: &'static str,
+        #[source]
+        source: Box<bb::Error>,
+    },
+
     #[error(
         "no extents were found with which the model runs, in {tried} choices for {}; \
          say them with --dim NAME=N or --shape INPUT=N,N,…",

@@ -24,10 +24,19 @@ impl Session {
 
     /// Puts values of the host on the backend.
     pub(crate) fn upload(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Option<Item<Value>>>> {
-        let upload = |x: &Option<Item<TensorData>>| {
-            x.as_ref().map(|x| x.try_map(&mut |x| self.runtime.constant(x))).transpose()
+        let ports = self.executable.inputs().iter().map(Some).chain(std::iter::repeat(None));
+        let upload = |(x, port): (&Option<Item<TensorData>>, Option<&bb::Port>)| {
+            let put = |x: &TensorData| {
+                self.runtime.constant(x).map_err(|source| Error::Upload {
+                    name: port.map(|port| port.name.clone()).unwrap_or_default(),
+                    dtype: x.dtype(),
+                    backend: self.runtime.name(),
+                    source: Box::new(source),
+                })
+            };
+            x.as_ref().map(|x| x.try_map(&mut |x| put(x))).transpose()
         };
-        Ok(inputs.iter().map(upload).collect::<std::result::Result<_, _>>()?)
+        inputs.iter().zip(ports).map(upload).collect()
     }
 
     /// Runs the model with inputs by position.

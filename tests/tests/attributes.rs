@@ -333,7 +333,7 @@ fn why_a_graph_does_not_compile_is_not_lost() {
         assert!(words.iter().any(|w| w.contains("`impossible` is no primitive")), "{words:?}");
     }
     // The backend stays usable.
-    check(&dispatch(&backend, None, "fast").unwrap());
+    check(&dispatch(&backend, None, "fast", || ()).unwrap());
 }
 
 /// Counts how often it is asked for an answer.
@@ -376,6 +376,6 @@ impl Backend for Dispatches {
 #[test]
 fn a_dispatch_of_its_own_is_asked_once_for_each_run() {
     let backend = BackendHandle::new(Runtime::new(Dispatches::default()));
-    run_twice(&backend);
+    run_twice(&backend, || ());
     assert_eq!(*backend.typed::<Dispatches>().unwrap().0.lock().unwrap(), 2);
 }

@@ -91,7 +91,9 @@ pub(super) fn range_of<B: Ops + ?Sized>(
         if count > MOST {
             return Err(call.wrong("limit", format!("makes {count} elements, more than {MOST}")).into());
         }
-        let elements: Vec<i64> = (0..count).map(|i| (first + i * step) as i64).collect();
+        let at = |i: usize| (first + i as i128 * step) as i64;
+        let elements: Vec<i64> =
+            bb_ir::memory::collected("range", (0..count as usize).map(at)).map_err(Error::from)?;
         return Ok(one(on.host(&[elements.len()], &elements)?));
     }
     let (first, last, step) = (number(on, first)?, number(on, last)?, number(on, step)?);

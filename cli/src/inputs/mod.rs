@@ -108,11 +108,13 @@ impl Maker<'_> {
                 let outputs = self.session.run(&items)?;
                 Ok((items, outputs))
             };
-            match search::search(&extents, infers, works) {
+            match search::search(&extents, infers, works, |error| matches!(error, Error::Upload { .. })) {
                 Ok((choice, (items, outputs))) => {
                     let chosen = named(choice);
                     return Ok(Given { items, chosen, outputs: Some(outputs) });
                 }
+                // No extents make a backend take an element type.
+                Err(search::Failed { first: Some(error @ Error::Upload { .. }), .. }) => return Err(error),
                 Err(failed) => {
                     tried += failed.tried;
                     first = first.or(failed.first);
@@ -179,7 +181,7 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
     let graph = module.graph();
     let extents = Extents::new(declared(module), options)?.with_rank(2);
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
-    let choice = match search::search(&extents, infers, |_| Ok(())) {
+    let choice = match search::search(&extents, infers, |_| Ok(()), |_| false) {
         Ok((choice, ())) => choice,
         Err(failed) => {
             let source = failed.first.map(Box::new);

@@ -99,11 +99,13 @@ pub(super) struct Failed<E> {
     pub(super) first: Option<E>,
 }
 
-/// Looks for a choice with which `infers` finds nothing wrong and that `works`; returns it and what `works` returned.
+/// Looks for a choice with which `infers` finds nothing wrong and that `works`; returns it and what `works` returned. An
+/// error of which `is_final` says that no choice mends it ends the search.
 pub(super) fn search<T, E>(
     extents: &Extents,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
     mut works: impl FnMut(&dyn Fn(&Open) -> usize) -> Result<T, E>,
+    is_final: impl Fn(&E) -> bool,
 ) -> Result<(Choice, T), Failed<E>> {
     let open = extents.open();
     let batch: Vec<bool> = open.iter().map(|open| extents.is_batch(open)).collect();
@@ -125,6 +127,7 @@ pub(super) fn search<T, E>(
         });
         match result {
             Ok(found) => return Ok((open.iter().cloned().zip(choice).collect(), found)),
+            Err(error) if is_final(&error) => return Err(Failed { first: Some(error), ..failed }),
             Err(error) => failed.first = failed.first.or(Some(error)),
         }
     }

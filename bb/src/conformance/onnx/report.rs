@@ -117,6 +117,6 @@ impl fmt::Display for Report {
         for (need, count) in needs {
             writeln!(f, "  {count} need {need}")?;
         }
-        writeln!(f, "{} do not count", self.excluded)
+        writeln!(f, "{} are not run, because what they expect cannot be right on any backend", self.excluded)
     }
 }
