@@ -9,7 +9,7 @@
 //! Moving, selecting and converting elements is 0. So an elementwise operation costs 1 for each element of its result; a
 //! sum, maximum or minimum of `n` elements `n - 1`, a mean `n`; a product of matrices `[m, k]` and `[k, n]`, by custom,
 //! `2mnk`; a convolution 2 for each element of its result and of its filter, elements of the padding included. What
-//! a fused operation costs is in [`families`], by the formula of its definition.
+//! a fused operation costs is in `families.rs`, by the formula of its definition.
 //!
 //! **Bytes** are those that must be moved at least once: each operand once, each result once, at the size that its
 //! elements have on the host. What only selects (`gather`, `slice`, `split`) reads what it selects. What only renames

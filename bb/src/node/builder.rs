@@ -70,7 +70,7 @@ pub(super) struct Accompanying {
     pub(super) metadata: Vec<StringStringEntryProto>,
 }
 
-/// Collects models, components and backends for a [`Node`].
+/// Collects models, components and backends for a [`Node`](crate::Node).
 #[derive(Default)]
 pub struct NodeBuilder {
     pub(super) models: Vec<(String, Source)>,
