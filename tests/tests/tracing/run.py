@@ -24,7 +24,10 @@ for folder in folders:
         session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
         names = [value.name for value in session.get_inputs()]
         got = session.run(None, dict(zip(names, tensors(folder, "input"))))
-        for mine, theirs in zip(tensors(folder, "output"), got, strict=True):
+        expected = tensors(folder, "output")
+        # Of a model whose last output is no tensor, the first ones are there.
+        assert 0 < len(expected) <= len(got), (len(expected), len(got))
+        for mine, theirs in zip(expected, got):
             assert mine.dtype == theirs.dtype, (mine.dtype, theirs.dtype)
             # Both round each operation to 24 bits, in an order of their own. For whole models the tolerance is that of
             # ONNX's own cases.
