@@ -1,7 +1,8 @@
 //! What a graph declares of its inputs, and whether what a caller gives is that.
 //!
-//! The declarations are taken apart once, when a graph is compiled, so that a run compares element types and extents
-//! without allocating, hashing or looking at a name. Every path on which tensors come into a graph compares here.
+//! The declarations are taken apart once, when a graph is compiled or first handed over, so that a run compares element
+//! types and extents without allocating; a compiled graph's inputs have positions, and no name is looked at. Every path on
+//! which tensors come into a graph compares here.
 
 use super::Tensor;
 use crate::Error;
@@ -209,6 +210,28 @@ impl InputSpec {
         }))
     }
 
+    /// Takes the declarations of a graph apart that nobody checked.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph declares what is no type.
+    pub(crate) fn of_proto(graph: &GraphProto) -> Result<InputSpec, Error> {
+        let declared = bb_ir::check::declared_inputs(graph)?;
+        Ok(InputSpec::of(declared.into_iter().map(|(name, ty)| (name.to_owned(), ty, None))))
+    }
+
+    /// Compares tensors by name with what is declared; what is left out is not compared.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Input`] with the first difference.
+    pub(crate) fn check_named<T: Tensor>(&self, given: &HashMap<String, T>) -> Result<(), Error> {
+        self.check_by(self.inputs.len(), &|i| {
+            let x = given.get(&self.inputs.get(i)?.name)?;
+            Some((x.dtype(), x.shape()))
+        })
+    }
+
     /// Takes declarations apart: names, types, and the extents of defaults.
     fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
         let mut symbols = Vec::new();
@@ -386,17 +409,6 @@ impl InputSpec {
             }
         }
     }
-}
-
-/// Compares tensors by name with what a graph declares, for a backend that takes graphs as they come.
-///
-/// # Errors
-///
-/// [`Error::Input`] with the first difference; [`Error::Ir`] if the graph declares what is no type.
-pub(crate) fn check_named<T: Tensor>(graph: &GraphProto, inputs: &HashMap<String, T>) -> Result<(), Error> {
-    let declared = bb_ir::check::declared_inputs(graph)?;
-    let given: Vec<Option<&T>> = declared.iter().map(|(name, _)| inputs.get(*name)).collect();
-    InputSpec::of(declared.into_iter().map(|(name, ty)| (name.to_owned(), ty, None))).check(&given)
 }
 
 impl Form {

@@ -17,7 +17,6 @@ pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 #[doc(hidden)]
 pub use forward::{Types, kept, one_node};
-pub(crate) use inputs::check_named;
 pub use inputs::{InputMismatch, InputProblem, InputSpec};
 pub use tensor::{SlotValue, Tensor};
 

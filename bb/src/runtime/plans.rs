@@ -1,6 +1,7 @@
 //! Compiled graphs, kept by the graph's identity and the options that it was compiled with.
 
-use crate::{Backend, CompileOptions, Executable};
+use crate::{Backend, CompileOptions, Error, Executable, GraphIdentity, InputSpec};
+use bb_ir::proto::GraphProto;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -53,5 +54,33 @@ impl<B: Backend> Plans<B> {
         let plan = kept.1.clone();
         plans.push_front(kept);
         Some(plan)
+    }
+}
+
+/// What graphs declare of their inputs, for those that are handed over as they come; the one unused for longest makes room.
+#[derive(Default)]
+pub(super) struct Declarations(Mutex<VecDeque<(GraphIdentity, Arc<InputSpec>)>>);
+
+impl Declarations {
+    /// Returns what a graph declares; without an identity it is taken apart anew.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph declares what is no type.
+    pub(super) fn of(
+        &self,
+        graph: &GraphProto,
+        identity: Option<GraphIdentity>,
+    ) -> Result<Arc<InputSpec>, Error> {
+        let Some(identity) = identity else { return Ok(Arc::new(InputSpec::of_proto(graph)?)) };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = known.iter().position(|(graph, _)| *graph == identity);
+        let spec = match at.and_then(|at| known.remove(at)) {
+            Some((_, spec)) => spec,
+            None => Arc::new(InputSpec::of_proto(graph)?),
+        };
+        known.push_front((identity, spec.clone()));
+        known.truncate(KEPT);
+        Ok(spec)
     }
 }

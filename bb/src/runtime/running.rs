@@ -1,6 +1,6 @@
 //! A backend with what its own type has no room for: plans, counters, state.
 
-use super::plans::Plans;
+use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
     BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, Owner, Status,
@@ -27,6 +27,7 @@ pub struct Runtime<B: Backend + 'static> {
     owner: Owner,
     counters: Counters,
     plans: Plans<B>,
+    declarations: Declarations,
     name: &'static str,
     version: &'static str,
     path: &'static str,
@@ -96,6 +97,7 @@ impl<B: Backend + 'static> Runtime<B> {
             owner: Owner::enter(name, this.clone()),
             counters: Counters::default(),
             plans: Plans::default(),
+            declarations: Declarations::default(),
             name,
             version,
             path,
@@ -174,7 +176,8 @@ impl<B: Backend + 'static> Runtime<B> {
         inputs: HashMap<String, B::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        if let Err(error) = crate::contract::check_named(&graph, &inputs) {
+        let declared = self.declarations.of(&graph, attrs.identity);
+        if let Err(error) = declared.and_then(|declared| declared.check_named(&inputs)) {
             return ContractResponse::Now(Err(error));
         }
         let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
