@@ -70,11 +70,24 @@ mod tests {
         };
         assert_eq!(distance("", ""), 0);
         assert_eq!(distance("abc", ""), 3);
-        assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("abcd", "acbd"), 1);
+        assert_eq!(distance("sitting", "kitten"), 3);
+        assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("ca", "ac"), 1);
         assert_eq!(distance("input", "inptu"), 1);
+    }
+
+    #[test]
+    fn what_few_edits_lead_to_is_suggested() {
+        let names = ["Relu", "LeakyRelu", "Reshape", "Elu"];
+        assert_eq!(nearest("Rellu", names), Some("Relu"));
+        assert_eq!(nearest("relu", names), Some("Relu"));
+        assert_eq!(nearest("Rehsape", names), Some("Reshape"));
+        assert_eq!(nearest("Convolution", names), None);
+        assert_eq!(nearest("", names), None);
+        // The case of letters does not count.
+        assert_eq!(nearest("ADD", ["Adds", "Add"]), Some("Add"));
     }
 
     #[test]

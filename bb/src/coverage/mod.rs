@@ -7,7 +7,7 @@ mod look;
 mod matrix;
 mod samples;
 
-pub(crate) use advice::{nearest, title};
+pub(crate) use advice::title;
 #[cfg(feature = "conformance")]
 pub(crate) use ask::names;
 pub use ask::{Answers, Refusal};

@@ -4,9 +4,10 @@ use super::NodeBuilder;
 use super::problem::Problem;
 use super::ready::{Effects, Loaded};
 use super::rule::{Chooses, Rule};
-use crate::coverage::{self, nearest};
+use crate::coverage;
 use crate::plan::subgraphs;
 use bb_ir::graph::{self, Graph};
+use bb_ir::nearest;
 
 impl NodeBuilder {
     /// Finds what has no effect on any model.

@@ -1,10 +1,11 @@
 //! A model on its way to a backend.
 
+use super::splice::subgraphs;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
-use bb_ir::graph::{Attribute, Graph, Node, ValueId, Warning};
+use bb_ir::graph::{Graph, ValueId, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
     StringStringEntryProto,
@@ -149,7 +150,7 @@ impl Module {
 fn missing(graph: &Graph, name: &str) -> Error {
     let name = name.to_owned();
     for node in &graph.nodes {
-        let mut pending = subgraphs(node);
+        let mut pending: Vec<&Graph> = subgraphs(node).collect();
         while let Some(inner) = pending.pop() {
             if inner.values.iter().any(|value| value.name == name) {
                 return Error::InsideSubgraph { name, node: crate::coverage::name(graph, node) };
@@ -160,16 +161,6 @@ fn missing(graph: &Graph, name: &str) -> Error {
     let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());
     let nearest = bb_ir::nearest(&name, known).map(str::to_owned);
     Error::UnknownValue { name, nearest }
-}
-
-fn subgraphs(node: &Node) -> Vec<&Graph> {
-    let mut inner: Vec<&Graph> = Vec::new();
-    for (_, attribute) in node.attributes.iter() {
-        if let Attribute::Graph(graph) = attribute {
-            inner.push(graph);
-        }
-    }
-    inner
 }
 
 /// How to compile.

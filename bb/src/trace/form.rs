@@ -4,7 +4,7 @@ use super::proto::attribute;
 use crate::Error;
 use bb_ir::DataType;
 use bb_ir::op::Param;
-use bb_ir::opset::history;
+use bb_ir::opset::{OperatorVersion, history};
 use bb_ir::proto::AttributeProto;
 use smallvec::SmallVec;
 
@@ -38,8 +38,7 @@ impl Call<'_> {
 
     /// Tells whether the opset's version of ONNX's operator takes the element type.
     pub(super) fn takes(&self, op: &str, dtype: DataType) -> bool {
-        let version = history("", op).filter(|v| v.since <= self.opset).last();
-        version.and_then(|v| v.types).is_some_and(|types| types.contains(&dtype))
+        takes(op, self.opset, dtype)
     }
 
     /// Tells whether an attribute, whose floats have 32 bits, says what the parameter says to operands of this type.
@@ -110,16 +109,24 @@ impl Form {
     }
 }
 
+/// Tells whether an opset's version of ONNX's operator takes an element type.
+fn takes(op: &str, opset: i64, dtype: DataType) -> bool {
+    history("", op).filter(|v| v.since <= opset).last().is_some_and(|version| has(&version, dtype))
+}
+
+fn has(version: &OperatorVersion, dtype: DataType) -> bool {
+    version.types.as_ref().is_some_and(|types| types.contains(&dtype))
+}
+
 /// Checks that an opset's version of an operator takes an element type.
 ///
 /// # Errors
 ///
 /// [`Error::ElementTypeOfOpset`] with the first opset that takes it.
 pub(super) fn check_type(node: &str, op: &'static str, opset: i64, dtype: DataType) -> Result<(), Error> {
-    let takes = |types: &Option<Vec<DataType>>| types.as_ref().is_some_and(|t| t.contains(&dtype));
-    if history("", op).filter(|v| v.since <= opset).last().is_some_and(|v| takes(&v.types)) {
+    if takes(op, opset, dtype) {
         return Ok(());
     }
-    let since = history("", op).find(|v| v.since > opset && takes(&v.types)).map(|v| v.since);
+    let since = history("", op).find(|v| v.since > opset && has(v, dtype)).map(|v| v.since);
     Err(Error::ElementTypeOfOpset { node: node.to_owned(), op, dtype, opset, since })
 }

@@ -48,7 +48,7 @@ fn stem(name: &str, capitals: bool) -> String {
     }
     // All of it is ASCII. No other byte is written as `%-`.
     let kept = stem.get(..LONGEST - 20).unwrap_or_default();
-    format!("{kept}%-{:016x}", hash(name))
+    format!("{kept}%-{:016x}", bb_ir::op::fingerprint([name], []))
 }
 
 fn is_device(name: &str) -> bool {
@@ -59,12 +59,6 @@ fn is_device(name: &str) -> bool {
             .is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
     });
     numbered || DEVICES.contains(&front.as_str())
-}
-
-/// FNV-1a (Fowler, Noll, Vo).
-fn hash(name: &str) -> u64 {
-    name.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 #[cfg(test)]

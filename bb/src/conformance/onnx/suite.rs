@@ -8,9 +8,9 @@ use super::report::{Case, Outcome, Report};
 use super::{Contents, Failure, find, run};
 use crate::conformance::Call;
 use crate::conformance::hint::hint;
+use crate::error::causes;
 use crate::{Backend, BackendRuntime, DataType, Declared, Runtime};
 use std::any::Any;
-use std::error::Error;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -76,7 +76,7 @@ impl Suite {
     pub fn check(&self) {
         let report = match self.run() {
             Ok(report) => report,
-            Err(failure) => panic!("{}", chain(&failure)),
+            Err(failure) => panic!("{}", causes(&failure)),
         };
         println!("ONNX's cases on `{}`:\n\n{report}", self.on.name());
         let failures = report.failures();
@@ -149,7 +149,7 @@ impl Suite {
                     };
                     (operators, outcome)
                 }
-                Err(failure) => (Vec::new(), Outcome::Failed(chain(&failure))),
+                Err(failure) => (Vec::new(), Outcome::Failed(causes(&failure))),
             };
             let case = Case { name, operators, outcome };
             done.lock().unwrap_or_else(PoisonError::into_inner).push(case);
@@ -220,7 +220,7 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
     }
     match run(on) {
         Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(failure)) => Outcome::Failed(chain(&failure)),
+        Ok(Err(failure)) => Outcome::Failed(causes(&failure)),
         Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
     }
 }
@@ -228,12 +228,6 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
-}
-
-/// Writes an error and what caused it.
-fn chain(error: &(dyn Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |e| (*e).source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// A backend that `bb::conformance!` was given.
