@@ -104,8 +104,8 @@ limits! {
     total_text_bytes: bytes = 1 << 30;
     /// The largest value that running the model makes; what would be larger is an error before anything runs.
     value_bytes: bytes = 4 << 30;
-    /// The most rounds that all loops of a run may take together.
-    rounds: count = 1 << 20;
+    /// The most iterations that all loops of a run may take together.
+    iterations: count = 1 << 20;
     /// Folders in which external data may lie beside the model's own; each may be set once more to add another.
     external_folders: folders = Vec::new();
     /// How the model and its external data are brought into memory: mapped, unless `read` is asked for.
@@ -338,11 +338,11 @@ mod tests {
         limits.set("tensor_bytes", "7g").unwrap();
         assert_eq!(limits.tensor_bytes, 7 << 30);
         limits.set("value_bytes", "3 MiB").unwrap();
-        limits.set("rounds", "12").unwrap();
+        limits.set("iterations", "12").unwrap();
         limits.set("file_access", "read").unwrap();
         limits.set("external_folders", "/a").unwrap();
         limits.set("external_folders", "/b").unwrap();
-        assert_eq!((limits.value_bytes, limits.rounds), (3 << 20, 12));
+        assert_eq!((limits.value_bytes, limits.iterations), (3 << 20, 12));
         assert_eq!(limits.file_access, FileAccess::Read);
         assert_eq!(limits.external_folders, [PathBuf::from("/a"), PathBuf::from("/b")]);
         assert_eq!(limits.get("value_bytes").unwrap(), "3MiB");

@@ -1,6 +1,6 @@
 //! Why a graph, a call or a backend could not do what was asked.
 
-use crate::runtime::Owner;
+use crate::runtime::BackendId;
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -360,9 +360,9 @@ pub enum Error {
         /// The operation.
         op: &'static str,
         /// The backend that runs the operation: the owner of its first operand, or the one asked by name.
-        expected: Owner,
+        expected: BackendId,
         /// The owner of the tensor.
-        got: Owner,
+        got: BackendId,
     },
 
     /// A kernel panicked; the backend stays usable.
@@ -534,14 +534,14 @@ pub enum Error {
     #[error("backend `{backend}` was shut down")]
     ShutDown {
         /// The backend.
-        backend: Owner,
+        backend: BackendId,
     },
 
     /// The backend that a tensor belongs to is dropped.
     #[error("backend `{owner}`, to which the tensor belongs, is gone")]
     Gone {
         /// The backend.
-        owner: Owner,
+        owner: BackendId,
     },
 
     /// Whoever was to complete a call dropped the means to do so.

@@ -14,9 +14,9 @@ mod conformance_macro;
 mod contract;
 pub mod cost;
 pub mod coverage;
+mod deployment;
 mod error;
 pub mod ext;
-mod node;
 pub mod onnx;
 mod plan;
 mod runtime;
@@ -36,17 +36,17 @@ pub use contract::{
 };
 pub use error::{BoxError, Error};
 
-pub use node::{
-    BackendSubgraph, By, Component, Crossing, Ctx, Model, Node, NodeBuilder, Placed, Placement, Problem,
-    ProblemList, Side, Source, Uncovered,
+pub use deployment::{
+    BackendSubgraph, Component, Ctx, Deployment, DeploymentBuilder, Executor, Model, NodePlacement,
+    Placement, Problem, ProblemList, Side, Source, Transfer, Uncovered,
 };
 pub use plan::{
     Activity, CompileOptions, Estimate, Module, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span,
 };
 pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Owner, Registration, Registry,
-    RegistryBuilder, Runtime, Status, Typed, Value, backend, backend_with, backends,
+    BackendHandle, BackendId, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
+    ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, Status, Typed, Value, backend, backend_with, backends,
 };
 pub use trace::trace;
 

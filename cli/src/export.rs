@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{args, inputs, out, render, session};
-use bb::trace::{ExportOptions, Keep, Trace, inlined, save};
+use bb::trace::{ExportOptions, Keep, ModelTrace, inlined, save};
 use bb_ir::proto::{AttributeProto, GraphProto, ModelProto, TensorProto};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ fn lowered(module: &bb::Module, options: &args::Export) -> Result<ModelProto> {
         (_, true) | (bb::Error::NotOneGraph { .. } | bb::Error::Unsupported { .. }, _) => source.into(),
         _ => Error::OpenExtents { open: render::names(&open), source: Box::new(source) },
     };
-    let trace = Trace::of_module(module, &shapes).map_err(explain)?;
+    let trace = ModelTrace::of_module(module, &shapes).map_err(explain)?;
     let keep = if options.keep.iter().any(|name| name == "all") {
         Keep::All
     } else {

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::error::{Error, Result};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{BackendHandle, BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
 use bb_ir::Limits;
 use std::sync::Arc;
@@ -23,9 +23,12 @@ impl Session {
     }
 
     /// Puts values of the host on the backend.
-    pub(crate) fn upload(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Option<Item<Value>>>> {
+    pub(crate) fn upload(
+        &self,
+        inputs: &[Option<OnnxValue<TensorData>>],
+    ) -> Result<Vec<Option<OnnxValue<Value>>>> {
         let ports = self.executable.inputs().iter().map(Some).chain(std::iter::repeat(None));
-        let upload = |(x, port): (&Option<Item<TensorData>>, Option<&bb::Port>)| {
+        let upload = |(x, port): (&Option<OnnxValue<TensorData>>, Option<&bb::Port>)| {
             let put = |x: &TensorData| {
                 self.runtime.constant(x).map_err(|source| Error::Upload {
                     name: port.map(|port| port.name.clone()).unwrap_or_default(),
@@ -40,9 +43,9 @@ impl Session {
     }
 
     /// Runs the model with inputs by position.
-    pub(crate) fn run(&self, inputs: &[Option<Item<TensorData>>]) -> Result<Vec<Item<TensorData>>> {
+    pub(crate) fn run(&self, inputs: &[Option<OnnxValue<TensorData>>]) -> Result<Vec<OnnxValue<TensorData>>> {
         let outputs = self.executable.run_items(&self.upload(inputs)?)?;
-        let fetch = |item: &Item<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
+        let fetch = |item: &OnnxValue<Value>| item.try_map(&mut |x| self.runtime.to_host(x));
         Ok(outputs.iter().map(fetch).collect::<std::result::Result<_, _>>()?)
     }
 }

@@ -27,7 +27,7 @@ pub fn compile_and_run(data: &[u8]) {
     let Ok(checked) = check(&model, &options) else { return };
     let mut options = CompileOptions::default();
     options.value_bytes = LIMIT;
-    options.rounds = 100;
+    options.iterations = 100;
     let Ok(graph) = Reference.compile(Module::new(checked.graph), &options) else { return };
     let inputs: Vec<_> = graph.inputs().iter().map(|port| zeros(&port.ty)).collect();
     let inputs: Vec<_> = inputs.iter().map(Option::as_ref).collect();

@@ -4,8 +4,8 @@
 use bb::ir::op::Param;
 use bb::ir::proto::{AttributeProto, StringStringEntryProto};
 use bb::{
-    Backend, BackendAttrs, BackendHandle, CompileOptions, Executable, GraphProto, Module, Node, Outputs,
-    Port, Primitive, Runtime, TensorData, Value,
+    Backend, BackendAttrs, BackendHandle, CompileOptions, Deployment, Executable, GraphProto, Module,
+    Outputs, Port, Primitive, Runtime, TensorData, Value,
 };
 use bb_reference::{Error, Reference, Tensor};
 use bb_tests::model::{model, node};
@@ -197,7 +197,7 @@ fn softmax() -> Vec<u8> {
 /// what runs, a node tries operations, for which nobody calls.
 fn run_twice(backend: &BackendHandle, ready: impl Fn()) {
     let attribute = AttributeProto { name: Some("priority".to_owned()), i: Some(1), ..Default::default() };
-    let built = Node::builder()
+    let built = Deployment::builder()
         .model("m", softmax())
         .backend(backend.clone())
         .metadata(backend.name(), "queue", "fast")
@@ -281,7 +281,7 @@ fn dispatch(
     queue: &str,
     ready: impl Fn(),
 ) -> Result<Value, bb::Error> {
-    let built = Node::builder().model("m", softmax()).backend(backend.clone()).ready().unwrap();
+    let built = Deployment::builder().model("m", softmax()).backend(backend.clone()).ready().unwrap();
     ready();
     let carrier = built.model("m").unwrap().carriers().next().unwrap().clone();
     let entry = [StringStringEntryProto { key: Some("queue".to_owned()), value: Some(queue.to_owned()) }];

@@ -4,7 +4,7 @@
 use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::ir::proto::{AttributeProto, NodeProto, attribute_proto::AttributeType};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{Backend, BackendRuntime, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;
 use bb_tests::backends;
@@ -21,11 +21,11 @@ fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
     ];
     let bytes = model(&[("x", &[2])], nodes, &[("y", &[2])]);
     let module = Module::from_bytes(bytes.into(), &bb::ir::Limits::default(), None).unwrap();
-    let inputs = [Some(Item::Tensor(TensorData::new(&[2], &[1f32, -2.0]).unwrap()))];
+    let inputs = [Some(OnnxValue::Tensor(TensorData::new(&[2], &[1f32, -2.0]).unwrap()))];
     let right = backends::start("reference").unwrap();
     let results = compare_nodes(&module, &inputs, [&right, on], Tolerance::default()).unwrap();
     for result in &results {
-        let [Item::Tensor(_), Item::Tensor(_)] = &result.made else { panic!("tensors") };
+        let [OnnxValue::Tensor(_), OnnxValue::Tensor(_)] = &result.made else { panic!("tensors") };
     }
     results.into_iter().map(|r| (r.value, r.difference.is_some())).collect()
 }
@@ -51,7 +51,7 @@ fn right_backends_agree_on_every_value() {
     }
 }
 
-/// Three rounds of `state = exp(|state|) - x`, where `x` is of the graph around it.
+/// Three iterations of `state = exp(|state|) - x`, where `x` is of the graph around it.
 fn looping(state: &str, result: &str) -> NodeProto {
     let body = vec![
         node("Identity", &["go"], &["on"]),
@@ -80,13 +80,13 @@ fn compared_with_wrong_exponential(nodes: Vec<NodeProto>) -> Vec<NodeComparison>
     });
     let wrong: Arc<dyn BackendRuntime> = Runtime::named("wrong", wrong);
     let right = backends::start("reference").unwrap();
-    let inputs = [Some(Item::Tensor(TensorData::new(&[2], &[0.1f32, -0.2]).unwrap()))];
+    let inputs = [Some(OnnxValue::Tensor(TensorData::new(&[2], &[0.1f32, -0.2]).unwrap()))];
     compare_nodes(&module, &inputs, [&right, &wrong], Tolerance::default()).unwrap()
 }
 
 fn first_difference(results: &[NodeComparison]) -> (&str, &[usize], String) {
     let first = results.iter().find(|r| r.difference.is_some()).unwrap();
-    (&first.node, &first.rounds, first.difference.as_ref().unwrap().to_string())
+    (&first.node, &first.iterations, first.difference.as_ref().unwrap().to_string())
 }
 
 /// Round 0 takes |-x|, which is below 1. Round 1 takes exp(0.1) - 0.1 and exp(0.2) + 0.2.
@@ -103,14 +103,14 @@ fn assert_element_0(difference: &str) {
 #[test]
 fn an_error_inside_a_body_is_found_in_its_round() {
     let results = compared_with_wrong_exponential(vec![node("Neg", &["x"], &["a"]), looping("a", "y")]);
-    let (node, rounds, difference) = first_difference(&results);
-    assert_eq!((node, rounds), ("loop_1/body/exp_3", &[1][..]));
+    let (node, iterations, difference) = first_difference(&results);
+    assert_eq!((node, iterations), ("loop_1/body/exp_3", &[1][..]));
     assert_element_0(&difference);
-    // Before it: the constant, Neg, four nodes of round 0, two of round 1.
+    // Before it: the constant, Neg, four nodes of iteration 0, two of iteration 1.
     assert_eq!(results.iter().position(|r| r.difference.is_some()), Some(8));
-    // The loop itself comes after its three rounds.
+    // The loop itself comes after its three iterations.
     assert_eq!(results.len(), 2 + 3 * 4 + 1);
-    assert_eq!(results.last().map(|r| (r.node.as_str(), r.rounds.len())), Some(("loop_1", 0)));
+    assert_eq!(results.last().map(|r| (r.node.as_str(), r.iterations.len())), Some(("loop_1", 0)));
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn an_error_is_found_below_branches_and_loops() {
     shape.attribute.push(pair);
     nodes.insert(0, shape);
     let results = compared_with_wrong_exponential(nodes);
-    let (node, rounds, difference) = first_difference(&results);
-    assert_eq!((node, rounds), ("if_3/then_branch/scan_2/body/loop_1/body/exp_3", &[0, 1][..]));
+    let (node, iterations, difference) = first_difference(&results);
+    assert_eq!((node, iterations), ("if_3/then_branch/scan_2/body/loop_1/body/exp_3", &[0, 1][..]));
     assert_element_0(&difference);
 }

@@ -91,21 +91,21 @@ fn looped(op: &str, on_data: bool) -> GraphProto {
         output: vec![untyped("go"), untyped("next")],
         ..GraphProto::default()
     };
-    let mut call = node("Loop", &["rounds", "", "x"], &["y"]);
+    let mut call = node("Loop", &["iterations", "", "x"], &["y"]);
     call.attribute.push(AttributeProto {
         name: Some("body".to_owned()),
         r#type: Some(AttributeType::Graph as i32),
         g: Some(body),
         ..AttributeProto::default()
     });
-    // A number of rounds that is an element of the input is known only while the graph runs.
+    // A number of iterations that is an element of the input is known only while the graph runs.
     let mut g = graph(vec![call], &["y"]);
     if on_data {
-        let cast = bb_tests::model::with_int(node("Cast", &["most"], &["rounds"]), "to", 7);
+        let cast = bb_tests::model::with_int(node("Cast", &["most"], &["iterations"]), "to", 7);
         let most = bb_tests::model::with_int(node("ReduceMax", &["x"], &["most"]), "keepdims", 0);
         g.node = [vec![most, cast], g.node].concat();
     } else {
-        g.initializer.push(TensorData::scalar(3i64).to_proto("rounds"));
+        g.initializer.push(TensorData::scalar(3i64).to_proto("iterations"));
     }
     g
 }

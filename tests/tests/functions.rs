@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{Create, Extended, Llm, Nn, Ops, Scalar};
-use bb::trace::{Traced, Tracer};
+use bb::trace::{TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use bb_reference::Reference;
 
@@ -130,7 +130,7 @@ fn remainders_take_the_sign_that_is_asked_for() {
 /// Traces a function of one `f32` operand and returns the operators it records.
 fn recorded(
     shape: &[usize],
-    function: impl FnOnce(&Tracer, &Traced) -> Result<Traced, Error>,
+    function: impl FnOnce(&Tracer, &TracedTensor) -> Result<TracedTensor, Error>,
 ) -> Vec<String> {
     let inputs = [("x", DataType::F32, shape)];
     let graph = bb::trace(&inputs, |on, xs| Ok(vec![function(on, &xs[0])?])).unwrap();

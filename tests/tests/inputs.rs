@@ -3,11 +3,11 @@
 
 use bb::ir::Limits;
 use bb::ir::proto::{GraphProto, TypeProto, ValueInfoProto, type_proto};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{
     Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, CompletionHandle, ContractResponse,
-    DataType, Error, Executable, GraphIdentity, InputMismatch, InputProblem, InputSpec, Module, Node, Port,
-    Runtime, TensorData, Value,
+    DataType, Deployment, Error, Executable, GraphIdentity, InputMismatch, InputProblem, InputSpec, Module,
+    Port, Runtime, TensorData, Value,
 };
 use bb_reference::Reference;
 use bb_tests::backends;
@@ -178,7 +178,7 @@ fn boxed(value: type_proto::Value) -> Option<Box<TypeProto>> {
 }
 
 /// Runs a model of one input with an item.
-fn run_item(bytes: &[u8], item: Item<TensorData>) -> Result<(), Error> {
+fn run_item(bytes: &[u8], item: OnnxValue<TensorData>) -> Result<(), Error> {
     let on = backends::start("reference").unwrap();
     let graph = on.clone().compile(module(bytes.to_vec()), &CompileOptions::default())?;
     graph.run_items(&[Some(item.map(&mut |x| on.constant(x).unwrap()))]).map(drop)
@@ -193,21 +193,26 @@ fn elements_of_sequences_and_optionals_are_compared() {
     let sequence =
         type_proto::Value::SequenceType(Box::new(type_proto::Sequence { elem_type: tensor(&["n", "2"]) }));
     let bytes = serialized(identity(vec![of_type("s", sequence)]));
-    let list = |shapes: &[&[usize]]| Item::Sequence(shapes.iter().map(|s| Item::Tensor(f32s(s))).collect());
+    let list = |shapes: &[&[usize]]| {
+        OnnxValue::Sequence(shapes.iter().map(|s| OnnxValue::Tensor(f32s(s))).collect())
+    };
     // One type is declared for all elements, which need not have one length.
     assert!(run_item(&bytes, list(&[&[1, 2], &[3, 2]])).is_ok() && run_item(&bytes, list(&[])).is_ok());
     let wrong = mismatch(run_item(&bytes, list(&[&[1, 2], &[3, 4]])));
     let problem = Box::new(InputProblem::Extent { axis: 1, expected: 2, got: 4 });
     assert_eq!((wrong.name.as_str(), wrong.problem), ("s", InputProblem::Element { index: 1, problem }));
-    assert_eq!(mismatch(run_item(&bytes, Item::Tensor(f32s(&[1, 2])))).problem, InputProblem::Kind);
-    let ints = Item::Sequence(vec![Item::Tensor(zeros(DataType::I64, &[1, 2]))]);
+    assert_eq!(mismatch(run_item(&bytes, OnnxValue::Tensor(f32s(&[1, 2])))).problem, InputProblem::Kind);
+    let ints = OnnxValue::Sequence(vec![OnnxValue::Tensor(zeros(DataType::I64, &[1, 2]))]);
     assert!(matches!(mismatch(run_item(&bytes, ints)).problem, InputProblem::Element { index: 0, .. }));
 
     let optional =
         type_proto::Value::OptionalType(Box::new(type_proto::Optional { elem_type: tensor(&["n", "n"]) }));
     let bytes = serialized(identity(vec![of_type("o", optional)]));
-    assert!(run_item(&bytes, Item::Absent).is_ok() && run_item(&bytes, Item::Tensor(f32s(&[2, 2]))).is_ok());
-    let wrong = mismatch(run_item(&bytes, Item::Tensor(f32s(&[2, 3]))));
+    assert!(
+        run_item(&bytes, OnnxValue::Absent).is_ok()
+            && run_item(&bytes, OnnxValue::Tensor(f32s(&[2, 2]))).is_ok()
+    );
+    let wrong = mismatch(run_item(&bytes, OnnxValue::Tensor(f32s(&[2, 3]))));
     assert_eq!(wrong.problem, symbol(1, "n", 2, 3, ("o", 0)));
 }
 
@@ -224,7 +229,7 @@ fn typed_calls_compare() {
     let named = HashMap::from([("x".to_owned(), x.clone())]);
     for error in [
         compiled.run(&Reference, &[Some(&x)]).unwrap_err(),
-        compiled.run_items(&Reference, &[Some(Item::Tensor(&x))]).unwrap_err(),
+        compiled.run_items(&Reference, &[Some(OnnxValue::Tensor(&x))]).unwrap_err(),
         Reference.execute(&graph, named, BackendAttrs::default()).unwrap_err(),
     ] {
         match error {
@@ -248,7 +253,8 @@ fn graphs_that_are_dispatched_and_nodes_compare() {
             assert_eq!(mismatch(answer).problem, expected, "{}", on.name());
         }
         let handle = BackendHandle::new(on.clone());
-        let node = Node::builder().model("m", serialized(graph.clone())).backend(handle).ready().unwrap();
+        let node =
+            Deployment::builder().model("m", serialized(graph.clone())).backend(handle).ready().unwrap();
         let x = on.constant(&f32s(&[3])).unwrap();
         assert_eq!(mismatch(node.run([("x", x)])).problem, expected, "{}", on.name());
     }

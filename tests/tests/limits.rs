@@ -19,10 +19,13 @@ fn the_page_has_a_row_for_each_limit() {
 #[test]
 fn limits_of_a_run_are_those_of_compiling() {
     let mut limits = Limits::default();
-    limits.set("rounds", "7").unwrap();
+    limits.set("iterations", "7").unwrap();
     limits.set("value_bytes", "1KiB").unwrap();
     let options = bb::CompileOptions::default().within(&limits);
-    assert_eq!((options.rounds, options.value_bytes), (7, 1024));
+    assert_eq!((options.iterations, options.value_bytes), (7, 1024));
     let usual = bb::CompileOptions::default();
-    assert_eq!((usual.rounds, usual.value_bytes), (Limits::default().rounds, Limits::default().value_bytes));
+    assert_eq!(
+        (usual.iterations, usual.value_bytes),
+        (Limits::default().iterations, Limits::default().value_bytes)
+    );
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
-    Backend, BackendHandle, Backends, Declared, Device, Error, Node, OpenOption, OpenOptions, Outputs,
+    Backend, BackendHandle, Backends, Declared, Deployment, Device, Error, OpenOption, OpenOptions, Outputs,
     Primitive, Registry, Runtime, TensorData, ir::op::Param,
 };
 use bb_reference::{Reference, Tensor};
@@ -262,7 +262,7 @@ fn a_backend_that_is_linked_but_not_bound_says_how_to_bind_it() {
     assert!(matches!(error, Error::NotBound { name, .. } if name == "gpu:1"));
     let error = Backends::default().default_backend().unwrap_err().to_string();
     assert!(error.contains("`.backend(bb::backend(") && error.contains("`cpu`"), "{error}");
-    let built = Node::builder()
+    let built = Deployment::builder()
         .model(
             "m",
             bb_tests::model::model(

@@ -1,4 +1,4 @@
-//! What compiled graphs promise: few tensors alive, one plan where nothing asks for extents, stages where a value
+//! What compiled graphs promise: few tensors alive, one plan where nothing asks for extents, segments where a value
 //! decides how to go on.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -175,7 +175,7 @@ fn an_input_of_another_element_type_is_refused() {
 fn a_loop_without_end_is_an_error() {
     let bytes = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/data/fuzzed/endless_loop.onnx")).unwrap();
     let mut options = CompileOptions::default();
-    options.rounds = 100;
+    options.iterations = 100;
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
         let module = Module::from_bytes(bytes.clone().into(), &Limits::default(), None).unwrap();
@@ -185,7 +185,7 @@ fn a_loop_without_end_is_an_error() {
         let first: &dyn std::error::Error = &error;
         let causes = std::iter::successors(Some(first), |e| e.source()).map(ToString::to_string);
         let causes: Vec<String> = causes.collect();
-        assert!(causes.iter().any(|c| c.contains("rounds of loops: at most 100")), "{name}: {causes:?}");
+        assert!(causes.iter().any(|c| c.contains("iterations of loops: at most 100")), "{name}: {causes:?}");
     }
 }
 

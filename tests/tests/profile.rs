@@ -3,7 +3,7 @@
 
 use bb::ir::Limits;
 use bb::ir::proto::NodeProto;
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{
     Activity, BackendRuntime, CompileOptions, ErasedExecutable, Module, Profile, ProfileRow, Scope,
     TensorData, Value,
@@ -23,15 +23,15 @@ fn compile(name: &str, model: Vec<u8>) -> (Backend, Arc<dyn ErasedExecutable>) {
 }
 
 /// Makes inputs that are -1, 0, 1, 2, ….
-fn inputs(on: &Backend, shapes: &[&[usize]]) -> Vec<Option<Item<Value>>> {
+fn inputs(on: &Backend, shapes: &[&[usize]]) -> Vec<Option<OnnxValue<Value>>> {
     let make = |shape: &&[usize]| {
         let elements: Vec<f32> = (0..shape.iter().product()).map(|i: usize| i as f32 - 1.0).collect();
-        Some(Item::Tensor(on.constant(&TensorData::new(shape, &elements).unwrap()).unwrap()))
+        Some(OnnxValue::Tensor(on.constant(&TensorData::new(shape, &elements).unwrap()).unwrap()))
     };
     shapes.iter().map(make).collect()
 }
 
-fn elements(on: &Backend, outputs: &[Item<Value>]) -> Vec<TensorData> {
+fn elements(on: &Backend, outputs: &[OnnxValue<Value>]) -> Vec<TensorData> {
     outputs.iter().map(|x| on.to_host(x.tensor().unwrap()).unwrap()).collect()
 }
 
@@ -157,7 +157,7 @@ fn looping() -> NodeProto {
 
 #[test]
 fn rounds_of_a_loop_are_counted_under_their_node() {
-    // The greatest of -1, 0, 1, 2: two rounds.
+    // The greatest of -1, 0, 1, 2: two iterations.
     let trips = vec![
         named("most", node("ReduceMax", &["x"], &["most"])),
         named("trips", with_int(node("Cast", &["most"], &["kept"]), "to", 7)),
@@ -179,13 +179,16 @@ fn rounds_of_a_loop_are_counted_under_their_node() {
             }
             _ => assert_eq!(of("exp"), Some((Activity::Operation, "loop_1/body/exp_3", "exp", 4))),
         }
-        // Begins, asks for a round thrice and takes what two gave, ends: seven in each run.
+        // Begins, asks for an iteration thrice and takes what two gave, ends: seven in each run.
         assert_eq!(of("loop"), Some((Activity::Loop, "loop_1", "loop", 14)), "{name}: {rows:?}");
-        let rounds = profile.spans().iter().filter_map(|span| match &span.scope {
-            Scope::Round { node, round } => Some((node.as_str(), *round)),
+        let iterations = profile.spans().iter().filter_map(|span| match &span.scope {
+            Scope::Iteration { node, iteration } => Some((node.as_str(), *iteration)),
             _ => None,
         });
-        assert_eq!(rounds.collect::<Vec<_>>(), [("loop_1", 0), ("loop_1", 1), ("loop_1", 0), ("loop_1", 1)]);
+        assert_eq!(
+            iterations.collect::<Vec<_>>(),
+            [("loop_1", 0), ("loop_1", 1), ("loop_1", 0), ("loop_1", 1)]
+        );
     }
 }
 
@@ -197,8 +200,8 @@ fn nodes_of_an_unrolled_body_are_named() {
     let profile = profile(&on, &*graph, &[&[4]]);
     let rows = listed(&profile);
     let names: Vec<&str> = rows.iter().map(|row| row.1).collect();
-    let round = ["loop_1/body/abs_2", "loop_1/body/exp_3", "loop_1/body/Sub_next"];
-    assert_eq!(names, [round, round, round].concat(), "{rows:?}");
+    let iteration = ["loop_1/body/abs_2", "loop_1/body/exp_3", "loop_1/body/Sub_next"];
+    assert_eq!(names, [iteration, iteration, iteration].concat(), "{rows:?}");
 }
 
 #[test]

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::Why;
-use bb::{BackendHandle, BoxError, Ctx, DataType, Error, Node, NodeBuilder, Problem, Runtime, Side, Value};
+use bb::{
+    BackendHandle, BoxError, Ctx, DataType, Deployment, DeploymentBuilder, Error, Problem, Runtime, Side,
+    Value,
+};
 use bb_reference::Reference;
 use bb_tests::model::{custom, model, node, typed, with_function, with_graph, with_int};
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
@@ -27,7 +30,7 @@ fn one() -> BackendHandle {
     tampered("one", |op, inputs, params| refuse_others(&[DataType::F32], op, inputs, params))
 }
 
-fn problems(builder: NodeBuilder) -> Vec<Problem> {
+fn problems(builder: DeploymentBuilder) -> Vec<Problem> {
     match builder.ready() {
         Err(Error::NotReady { problems }) => problems.0,
         Err(other) => panic!("expected everything that is wrong, got {other}"),
@@ -36,16 +39,16 @@ fn problems(builder: NodeBuilder) -> Vec<Problem> {
 }
 
 /// The problems as text.
-fn texts(builder: NodeBuilder) -> Vec<String> {
+fn texts(builder: DeploymentBuilder) -> Vec<String> {
     problems(builder).iter().map(Problem::to_string).collect()
 }
 
-fn on(model: Vec<u8>, backend: BackendHandle) -> NodeBuilder {
-    Node::builder().model("m", model).backend(backend)
+fn on(model: Vec<u8>, backend: BackendHandle) -> DeploymentBuilder {
+    Deployment::builder().model("m", model).backend(backend)
 }
 
 /// The nodes that cannot run, with the operations and element types that the backend refuses.
-fn refused(builder: NodeBuilder) -> Vec<(String, Vec<String>)> {
+fn refused(builder: DeploymentBuilder) -> Vec<(String, Vec<String>)> {
     let node = |problem: Problem| match problem {
         Problem::Node(uncovered) => match uncovered.missing.why {
             Why::ElementTypes(refusals) => {
@@ -209,7 +212,7 @@ fn twice(ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxErro
     Ok(vec![ctx.backends.add(x, x)?])
 }
 
-fn z(ready: &Node, backend: &BackendHandle) -> Vec<f32> {
+fn z(ready: &Deployment, backend: &BackendHandle) -> Vec<f32> {
     let z = ready.run([("x", backend.tensor(&[2], &[1f32, 2.0]).unwrap())]).unwrap().remove("z").unwrap();
     z.to_host(64).unwrap().as_slice().unwrap().to_vec()
 }

@@ -5,7 +5,7 @@ use bb::conformance::onnx::{Tolerance, compare_items};
 use bb::ir::graph::ValueType;
 use bb::ir::opset;
 use bb::ir::proto::{ModelProto, TypeProto, ValueInfoProto, type_proto::Value as Kind};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData, Value};
 use bb_tests::backends;
 use prost::Message;
@@ -88,7 +88,7 @@ impl Vector {
         let mut inputs = Vec::new();
         for port in executable.inputs() {
             let item = item(&self.inputs, &port.name, &port.ty);
-            let given = item.filter(|item| !port.optional || *item != Item::Absent);
+            let given = item.filter(|item| !port.optional || *item != OnnxValue::Absent);
             inputs.push(given.map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()?);
         }
         let got = executable.run_items(&inputs)?;
@@ -125,7 +125,7 @@ impl Vector {
 struct Output {
     name: String,
     ty: ValueType,
-    got: Item<TensorData>,
+    got: OnnxValue<TensorData>,
 }
 
 /// Tells whether a path is a value's, or leads into it.
@@ -135,24 +135,24 @@ fn is_part(path: &str, name: &str) -> bool {
 
 /// Puts a value together from its tensors: `PATH/0`, `PATH/1`, … of a sequence, `PATH/keys` and `PATH/values` of a map. An
 /// optional is what it holds.
-fn item(leaves: &Leaves, path: &str, ty: &ValueType) -> Option<Item<TensorData>> {
+fn item(leaves: &Leaves, path: &str, ty: &ValueType) -> Option<OnnxValue<TensorData>> {
     match ty {
-        ValueType::Tensor { .. } | ValueType::Unknown => leaves.get(path).cloned().map(Item::Tensor),
+        ValueType::Tensor { .. } | ValueType::Unknown => leaves.get(path).cloned().map(OnnxValue::Tensor),
         ValueType::Optional(held) => match leaves.keys().any(|leaf| is_part(leaf, path)) {
             true => item(leaves, path, held),
-            false => Some(Item::Absent),
+            false => Some(OnnxValue::Absent),
         },
         ValueType::Sequence(held) => {
             let items = (0..).map_while(|i| {
                 let path = format!("{path}/{i}");
                 leaves.keys().any(|leaf| is_part(leaf, &path)).then(|| item(leaves, &path, held))
             });
-            items.collect::<Option<_>>().map(Item::Sequence)
+            items.collect::<Option<_>>().map(OnnxValue::Sequence)
         }
         ValueType::Map(..) => {
             let (keys, values) =
                 (leaves.get(&format!("{path}/keys"))?, leaves.get(&format!("{path}/values"))?);
-            Some(Item::Map { keys: keys.clone(), values: values.clone() })
+            Some(OnnxValue::Map { keys: keys.clone(), values: values.clone() })
         }
     }
 }

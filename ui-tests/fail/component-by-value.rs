@@ -1,7 +1,7 @@
 //! A closure that takes its operands by value.
 
-fn node() -> bb::NodeBuilder {
-    bb::Node::builder().component("example", "Double", |ctx: &bb::Ctx<'_>, inputs: Vec<bb::Value>| {
+fn node() -> bb::DeploymentBuilder {
+    bb::Deployment::builder().component("example", "Double", |ctx: &bb::Ctx<'_>, inputs: Vec<bb::Value>| {
         Ok(vec![ctx.backends.add(&inputs[0], &inputs[0])?])
     })
 }

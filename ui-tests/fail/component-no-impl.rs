@@ -2,8 +2,8 @@
 
 struct Scores;
 
-fn node() -> bb::NodeBuilder {
-    bb::Node::builder().component("example", "Scores", Scores)
+fn node() -> bb::DeploymentBuilder {
+    bb::Deployment::builder().component("example", "Scores", Scores)
 }
 
 fn main() {}

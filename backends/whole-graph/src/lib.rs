@@ -64,7 +64,7 @@ impl WholeGraph {
         }
         let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
         // Whoever hands a graph over has bounded its values, by limits that are not known here.
-        let unbounded = Limits { value_bytes: usize::MAX, rounds: usize::MAX, ..Limits::default() };
+        let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
         let options = CompileOptions::default().within(&unbounded);
         let compiled: Compiled = self.engine.compile(module, &options)?.into();
         if let Some(identity) = attrs.identity {

@@ -221,7 +221,7 @@ impl std::fmt::Display for ValueType {
 mod tests {
     use super::*;
     use crate::DataType;
-    use crate::graph::Formula;
+    use crate::graph::DimExpr;
 
     fn f32s(dims: &[&str]) -> ValueType {
         let dim = |text: &&str| match (text.parse(), *text) {
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(warned(&value(&["2"], &[&["3"]])), [wrong]);
         let both = "value `y` is declared as f32[3] and as f32[4]; neither is used";
         assert_eq!(warned(&value(&["?"], &[&["3"], &["4"]])), [both]);
-        let grown = Formula::name("n").plus(&1.into()).map(Dim::from).into_iter().collect();
+        let grown = DimExpr::name("n").plus(&1.into()).map(Dim::from).into_iter().collect();
         let ty = ValueType::Tensor { dtype: DataType::F32, shape: Some(grown) };
         let y = ValueInfo { name: "y".to_owned(), ty, declared: vec![f32s(&["n"])] };
         assert_eq!(warned(&y).len(), 1, "n + 1 is not n");

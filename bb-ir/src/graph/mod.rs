@@ -7,12 +7,12 @@
 
 mod attribute;
 mod claims;
-mod formula;
+mod dim_expr;
 mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
 pub use claims::Warning;
-pub use formula::Formula;
+pub use dim_expr::DimExpr;
 pub use to_proto::{entry, type_proto};
 
 use crate::{DataType, TensorData};
@@ -36,25 +36,25 @@ pub enum Dim {
     /// An extent known by name only; equal names are equal extents.
     Symbol(String),
     /// An extent computed from named ones, and neither a number nor only a name.
-    Computed(Box<Formula>),
+    Computed(Box<DimExpr>),
     /// An unknown extent.
     Unknown,
 }
 
 impl Dim {
     /// Returns what is known of the extent as a formula.
-    pub fn formula(&self) -> Option<Formula> {
+    pub fn formula(&self) -> Option<DimExpr> {
         match self {
-            Dim::Known(n) => i64::try_from(*n).ok().map(Formula::from),
-            Dim::Symbol(name) => Some(Formula::name(name)),
+            Dim::Known(n) => i64::try_from(*n).ok().map(DimExpr::from),
+            Dim::Symbol(name) => Some(DimExpr::name(name)),
             Dim::Computed(formula) => Some((**formula).clone()),
             Dim::Unknown => None,
         }
     }
 }
 
-impl From<Formula> for Dim {
-    fn from(formula: Formula) -> Dim {
+impl From<DimExpr> for Dim {
+    fn from(formula: DimExpr) -> Dim {
         match (formula.constant(), formula.only_name()) {
             (Some(n), _) => usize::try_from(n).map_or(Dim::Unknown, Dim::Known),
             (None, Some(name)) => Dim::Symbol(name.to_owned()),

@@ -20,13 +20,17 @@ fn body(inputs: &[(&str, &[&str])], nodes: Vec<bb_ir::proto::NodeProto>, outputs
 }
 
 /// Checks one `Loop` over a state `a` of extent `n`.
-fn looped(nodes: Vec<bb_ir::proto::NodeProto>, outputs: &[&str], rounds: Option<i64>) -> bb_ir::graph::Graph {
+fn looped(
+    nodes: Vec<bb_ir::proto::NodeProto>,
+    outputs: &[&str],
+    iterations: Option<i64>,
+) -> bb_ir::graph::Graph {
     let inner = body(&[("i", &[]), ("c", &[]), ("state", &[])], nodes, outputs);
-    let count = if rounds.is_some() { "rounds" } else { "" };
+    let count = if iterations.is_some() { "iterations" } else { "" };
     let call = node("Loop", &[count, "", "a"], &["last", "all"]).with(subgraph("body", inner));
     let mut g = graph(&["a"], vec![call], &["last", "all"]);
-    if let Some(rounds) = rounds {
-        g = initializer(g, "rounds", &TensorData::scalar(rounds));
+    if let Some(iterations) = iterations {
+        g = initializer(g, "iterations", &TensorData::scalar(iterations));
     }
     checked(initializer(g, "one", &TensorData::new(&[1], &[1f32]).unwrap())).unwrap()
 }
@@ -105,13 +109,13 @@ fn loops_in_loops_are_not_looked_at_without_end() {
         let inside = body(&[("i", &[]), ("c", &[]), ("state", &[])], inner, &["go", "next"]);
         inner = vec![
             node("Identity", &["c"], &["go"]),
-            node("Loop", &["rounds", "", "state"], &["next"]).with(subgraph("body", inside)),
+            node("Loop", &["iterations", "", "state"], &["next"]).with(subgraph("body", inside)),
         ];
     }
     let start = std::time::Instant::now();
     let inside = body(&[("i", &[]), ("c", &[]), ("state", &[])], inner, &["go", "next"]);
-    let call = node("Loop", &["rounds", "", "a"], &["y"]).with(subgraph("body", inside));
-    let g = initializer(graph(&["a"], vec![call], &["y"]), "rounds", &TensorData::scalar(3i64));
+    let call = node("Loop", &["iterations", "", "a"], &["y"]).with(subgraph("body", inside));
+    let g = initializer(graph(&["a"], vec![call], &["y"]), "iterations", &TensorData::scalar(3i64));
     assert!(checked(g).is_ok());
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
 }

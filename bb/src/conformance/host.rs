@@ -19,9 +19,9 @@ pub trait Value: Clone + std::fmt::Debug {
 }
 
 macro_rules! values {
-    ($($type:ty = $variant:ident),*) => { $(
+    ($($type:ty = $specialization:ident),*) => { $(
         impl Value for $type {
-            const DTYPE: DataType = DataType::$variant;
+            const DTYPE: DataType = DataType::$specialization;
 
             #[track_caller]
             fn host(shape: &[usize], values: &[Self]) -> TensorData {

@@ -2,7 +2,7 @@
 
 use super::Backend;
 use crate::Profile;
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use bb_ir::graph::ValueType;
 
 /// An input or an output of a compiled graph.
@@ -50,20 +50,20 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     fn run_items(
         &self,
         on: &B,
-        inputs: &[Option<Item<&B::Tensor>>],
-    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+        inputs: &[Option<OnnxValue<&B::Tensor>>],
+    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         let mut tensors = Vec::with_capacity(inputs.len());
         for (position, item) in inputs.iter().enumerate() {
             tensors.push(match item {
-                None | Some(Item::Absent) => None,
-                Some(Item::Tensor(x)) => Some(*x),
+                None | Some(OnnxValue::Absent) => None,
+                Some(OnnxValue::Tensor(x)) => Some(*x),
                 Some(other) => {
                     let name = self.inputs().get(position).map(|port| port.name.clone()).unwrap_or_default();
                     return Err(crate::Error::NotTensor { name, got: other.kind() }.into());
                 }
             });
         }
-        Ok(self.run(on, &tensors)?.into_iter().map(Item::Tensor).collect())
+        Ok(self.run(on, &tensors)?.into_iter().map(OnnxValue::Tensor).collect())
     }
 
     /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
@@ -76,9 +76,9 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     fn run_profiled(
         &self,
         on: &B,
-        inputs: &[Option<Item<&B::Tensor>>],
+        inputs: &[Option<OnnxValue<&B::Tensor>>],
         profile: &mut Profile,
-    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         profile.measure_whole(|| self.run_items(on, inputs))
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Tensor;
 use crate::Error;
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};
@@ -284,10 +284,10 @@ impl InputSpec {
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn check_items<T: Tensor>(&self, given: &[Option<Item<&T>>]) -> Result<(), Error> {
+    pub fn check_items<T: Tensor>(&self, given: &[Option<OnnxValue<&T>>]) -> Result<(), Error> {
         self.count(given.len())?;
         let extent = |place: Place| match given.get(place.input) {
-            Some(Some(Item::Tensor(x))) => Some(x.shape().get(place.axis).copied()),
+            Some(Some(OnnxValue::Tensor(x))) => Some(x.shape().get(place.axis).copied()),
             _ => None,
         };
         for (input, (declared, item)) in self.inputs.iter().zip(given).enumerate() {
@@ -307,20 +307,20 @@ impl InputSpec {
     fn item<T: Tensor>(
         &self,
         form: &Form,
-        item: &Item<&T>,
+        item: &OnnxValue<&T>,
         extent: &impl Fn(Place) -> Option<Option<usize>>,
     ) -> Result<(), Wrong> {
         match (form, item) {
-            (Form::Any, _) | (Form::Optional(_), Item::Absent) => Ok(()),
+            (Form::Any, _) | (Form::Optional(_), OnnxValue::Absent) => Ok(()),
             (Form::Optional(of), item) => self.item(of, item, extent),
-            (Form::Tensor(form), Item::Tensor(x)) => self.tensor(form, x.dtype(), x.shape(), extent),
-            (Form::Sequence(of), Item::Sequence(items)) => {
+            (Form::Tensor(form), OnnxValue::Tensor(x)) => self.tensor(form, x.dtype(), x.shape(), extent),
+            (Form::Sequence(of), OnnxValue::Sequence(items)) => {
                 items.iter().enumerate().try_for_each(|(index, item)| {
                     let compared = self.item(of, item, extent);
                     compared.map_err(|wrong| Wrong::Element { index, wrong: Box::new(wrong) })
                 })
             }
-            (Form::Map { key, value }, Item::Map { keys, values }) => {
+            (Form::Map { key, value }, OnnxValue::Map { keys, values }) => {
                 let types = [(Some(*key), keys.dtype()), (*value, values.dtype())];
                 match types.into_iter().find(|(expected, got)| expected.is_some_and(|e| e != *got)) {
                     Some((Some(expected), got)) => Err(Wrong::DataType { expected, got }),
@@ -469,14 +469,14 @@ fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
 }
 
 /// The type of what came; of a sequence, that of its first element.
-fn item_type<T: Tensor>(item: &Item<&T>) -> ValueType {
+fn item_type<T: Tensor>(item: &OnnxValue<&T>) -> ValueType {
     match item {
-        Item::Tensor(x) => tensor_type(x.dtype(), x.shape()),
-        Item::Sequence(items) => {
+        OnnxValue::Tensor(x) => tensor_type(x.dtype(), x.shape()),
+        OnnxValue::Sequence(items) => {
             ValueType::Sequence(Box::new(items.first().map(item_type).unwrap_or_default()))
         }
-        Item::Absent => ValueType::Optional(Box::default()),
-        Item::Map { keys, values } => {
+        OnnxValue::Absent => ValueType::Optional(Box::default()),
+        OnnxValue::Map { keys, values } => {
             ValueType::Map(keys.dtype(), Box::new(ValueType::Tensor { dtype: values.dtype(), shape: None }))
         }
     }

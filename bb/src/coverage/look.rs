@@ -8,9 +8,11 @@ use super::ask::{Question, Refusal, Tried, ones};
 use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
-use crate::onnx::Item;
-use crate::plan::{Arriving, Code, End, Outcome, Plan, Resolved, Settings, StageTrace, Start, Stop, trace};
-use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
+use crate::onnx::OnnxValue;
+use crate::plan::{
+    Code, End, Outcome, Plan, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, trace,
+};
+use crate::trace::{Operation, Source, Step, Trace, ValueNo};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -98,16 +100,16 @@ impl Look<'_> {
         for &value in inputs {
             self.declared(&resolved.graph, value, &mut begin);
         }
-        for (value, arriving) in begin.start.live.iter().zip(&begin.arriving) {
+        for (value, inputs_known) in begin.start.live.iter().zip(&begin.inputs_known) {
             let reads = |(_, node): &(usize, &Node)| node.reads().any(|read| read == *value);
             let runs =
                 |(at, _): &(usize, &Node)| !matches!(resolved.code.get(*at), None | Some(Code::Unused));
             // Whoever gives the input makes a tensor of it.
             if let Some((at, _)) = resolved.graph.nodes.iter().enumerate().filter(runs).find(reads) {
-                self.ask(resolved, at, &Question::constant(arriving.dtype));
+                self.ask(resolved, at, &Question::constant(inputs_known.dtype));
             }
         }
-        self.stages(resolved, begin);
+        self.segments(resolved, begin);
     }
 
     /// Adds a value of which only the type is known; nothing if not even that is.
@@ -121,7 +123,7 @@ impl Look<'_> {
     }
 
     /// Makes up what a value of a type may be.
-    fn made_up(&mut self, ty: &ValueType, tensors: &mut Vec<Arriving>) -> Option<Item<()>> {
+    fn made_up(&mut self, ty: &ValueType, tensors: &mut Vec<SegmentInput>) -> Option<OnnxValue<()>> {
         match ty {
             ValueType::Tensor { dtype, shape } => {
                 let mut extent = |dim: &Dim| match dim {
@@ -137,12 +139,12 @@ impl Look<'_> {
                     Some(dims) => dims.iter().map(&mut extent).collect(),
                     None => [Dim::Unknown, Dim::Unknown].iter().map(&mut extent).collect(),
                 };
-                tensors.push(Arriving { dtype: *dtype, shape, varies: false, known: None });
-                Some(Item::Tensor(()))
+                tensors.push(SegmentInput { dtype: *dtype, shape, varies: false, known: None });
+                Some(OnnxValue::Tensor(()))
             }
             ValueType::Sequence(of) => {
                 self.exact = false;
-                Some(Item::Sequence(vec![self.made_up(of, tensors)?]))
+                Some(OnnxValue::Sequence(vec![self.made_up(of, tensors)?]))
             }
             ValueType::Optional(of) => {
                 self.exact = false;
@@ -152,12 +154,13 @@ impl Look<'_> {
         }
     }
 
-    /// Traces a graph, stage after stage.
-    fn stages(&mut self, resolved: &Arc<Resolved>, mut begin: Begin) {
+    /// Traces a graph, segment after segment.
+    fn segments(&mut self, resolved: &Arc<Resolved>, mut begin: Begin) {
         let mut certain = self.owner.is_none() && self.exact;
         for _ in 0..PASSED {
             let from = begin.start.node;
-            let traced = trace(resolved, &begin.start, &begin.arriving, &begin.structure(), self.settings);
+            let traced =
+                trace(resolved, &begin.start, &begin.inputs_known, &begin.structure(), self.settings);
             let Ok(Outcome::Done(mut traced)) = traced else {
                 return self.unchecked_from(resolved, from);
             };
@@ -171,8 +174,8 @@ impl Look<'_> {
         self.unchecked_from(resolved, begin.start.node);
     }
 
-    /// Begins behind the node that ended a stage.
-    fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &StageTrace) -> Begin {
+    /// Begins behind the node that ended a segment.
+    fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &SegmentTrace) -> Begin {
         let node = ended.node + 1;
         let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
         let known = ended.known.iter().filter(|(value, _)| resolved.is_read_from(*value, node));
@@ -191,8 +194,8 @@ impl Look<'_> {
         begin
     }
 
-    /// Asks for all that the steps of a stage call.
-    fn steps(&mut self, resolved: &Arc<Resolved>, traced: &StageTrace) {
+    /// Asks for all that the steps of a segment call.
+    fn steps(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         let recorded = &traced.recorded;
         if self.owner.is_none() && self.exact {
             let nodes = &traced.origins.nodes;
@@ -213,7 +216,7 @@ impl Look<'_> {
         }
     }
 
-    fn step(&mut self, resolved: &Arc<Resolved>, node: usize, recorded: &Recorded, step: &Step) {
+    fn step(&mut self, resolved: &Arc<Resolved>, node: usize, recorded: &Trace, step: &Step) {
         let value = |no: &ValueNo| recorded.values.get(*no as usize);
         for operand in step.inputs.iter().flatten().filter_map(value) {
             if matches!(operand.source, Source::Weight(_) | Source::Constant(_)) {
@@ -257,7 +260,7 @@ impl Look<'_> {
     }
 
     /// What is returned of constants is made of host elements.
-    fn returned(&mut self, resolved: &Arc<Resolved>, traced: &StageTrace) {
+    fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         for (value, _, _) in results(&traced.returned, traced) {
             let Some(at) = traced.returned.iter().position(|v| *v == value) else { continue };
             let made = traced.outputs.get(at).and_then(|no| traced.recorded.values.get(*no as usize));
@@ -271,12 +274,12 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at a node that ended a stage.
+    /// Looks at a node that ended a segment.
     fn passed_over(
         &mut self,
         resolved: &Arc<Resolved>,
         start: &Start,
-        traced: &StageTrace,
+        traced: &SegmentTrace,
         stop: Option<Stop>,
         certain: bool,
     ) {
@@ -333,8 +336,8 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at a subgraph of a node that ended a stage.
-    fn inside(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &StageTrace, attribute: &str) {
+    /// Looks at a subgraph of a node that ended a segment.
+    fn inside(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &SegmentTrace, attribute: &str) {
         let Ok(inner) = resolved.inner(start.node, attribute) else { return };
         let inputs = &inner.resolved.graph.inputs;
         let own = inputs.len().saturating_sub(inner.captures.len());
@@ -354,7 +357,7 @@ impl Look<'_> {
                 (None, None) => self.declared(&inner.resolved.graph, value, &mut begin),
             }
         }
-        self.stages(&inner.resolved, begin);
+        self.segments(&inner.resolved, begin);
         self.owner = outer;
     }
 

@@ -162,7 +162,7 @@ impl Ready {
     /// Runs the call, from the operands to the results on the host.
     fn run(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Error> {
         let executable = on.clone().compile(self.module.clone(), &CompileOptions::default())?;
-        let given = self.operands.iter().map(|x| Ok(Some(crate::onnx::Item::Tensor(on.constant(x)?))));
+        let given = self.operands.iter().map(|x| Ok(Some(crate::onnx::OnnxValue::Tensor(on.constant(x)?))));
         let results = executable.run_items(&given.collect::<Result<Vec<_>, Error>>()?)?;
         for result in results {
             // A device may find out late.

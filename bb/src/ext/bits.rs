@@ -1,6 +1,6 @@
 //! `Bits`: integers as bits. Bodies compute on the host.
 
-use super::{HostBody, Ops};
+use super::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
 use bb_ir::{TensorData, memory};
@@ -34,7 +34,7 @@ crate::ext::family::family! { [
 /// Declares bodies that join the bytes of two operands.
 macro_rules! joins {
     ($($name:ident $static:ident = $text:literal, $operator:literal, |$a:ident, $b:ident| $join:expr;)*) => {$(
-        static $static: HostBody = HostBody {
+        static $static: HostKernel = HostKernel {
             name: $text,
             random: false,
             run: |inputs, _| joined($text, inputs, |$a, $b| $join),
@@ -55,7 +55,7 @@ joins! {
     bitwise_xor XOR = "bitwise_xor", "BitwiseXor", |a, b| a ^ b;
 }
 
-static NOT: HostBody = HostBody {
+static NOT: HostKernel = HostKernel {
     name: "bitwise_not",
     random: false,
     run: |inputs, _| {
@@ -71,7 +71,7 @@ pub fn bitwise_not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, 
     only(on, &NOT, &[Some(x)], x.shape().into())
 }
 
-static CAST: HostBody = HostBody {
+static CAST: HostKernel = HostKernel {
     name: "bit_cast",
     random: false,
     run: |inputs, params| {
@@ -106,7 +106,7 @@ fn integers<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::E
 /// Computes on the host what has the first operand's type.
 fn only<B: Ops + ?Sized>(
     on: &B,
-    body: &'static HostBody,
+    body: &'static HostKernel,
     inputs: &[Option<&B::Tensor>],
     shape: bb_ir::Shape,
 ) -> Result<B::Tensor, B::Error> {

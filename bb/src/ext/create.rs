@@ -1,6 +1,6 @@
 //! `Create`: tensors from nothing but a shape, a range or a seed.
 
-use crate::ext::{HostBody, Ops};
+use crate::ext::{HostKernel, Ops};
 use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -202,12 +202,12 @@ pub fn random_normal<B: Ops + ?Sized>(
 /// Declares draws from a distribution: one that differs at each run, one that a seed fixes.
 macro_rules! draws {
     ($($name:ident, $of_seed:ident = $text:literal, $method:ident;)*) => {$(
-        static $name: HostBody = HostBody {
+        static $name: HostKernel = HostKernel {
             name: concat!("draw_", $text),
             random: true,
             run: |_, params| draw(params, crate::ext::Mersenne::$method),
         };
-        static $of_seed: HostBody = HostBody {
+        static $of_seed: HostKernel = HostKernel {
             name: concat!("draw_seeded_", $text),
             random: false,
             run: |_, params| draw(params, crate::ext::Mersenne::$method),
@@ -223,7 +223,7 @@ draws! {
 /// Draws numbers, the first body without a seed, the second with one.
 fn drawn<B: Ops + ?Sized>(
     on: &B,
-    bodies: [&'static HostBody; 2],
+    bodies: [&'static HostKernel; 2],
     shape: &[usize],
     [offset, scale]: [f64; 2],
     seed: Option<i64>,

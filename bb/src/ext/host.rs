@@ -9,7 +9,7 @@ pub type HostRun = fn(&[Option<&TensorData>], &[Param<'_>]) -> Result<Vec<Tensor
 
 /// A computation on host tensors: the default body of an operation that is no composition of primitives.
 #[derive(Debug, Clone, Copy)]
-pub struct HostBody {
+pub struct HostKernel {
     /// The name in plans and errors, as in `top_k`; no two bodies share one.
     pub name: &'static str,
     /// Whether two runs on the same operands may differ, so that no run may stand for another.
@@ -18,15 +18,15 @@ pub struct HostBody {
     pub run: HostRun,
 }
 
-impl PartialEq for HostBody {
-    fn eq(&self, other: &HostBody) -> bool {
+impl PartialEq for HostKernel {
+    fn eq(&self, other: &HostKernel) -> bool {
         self.name == other.name
     }
 }
 
-impl Eq for HostBody {}
+impl Eq for HostKernel {}
 
-impl std::hash::Hash for HostBody {
+impl std::hash::Hash for HostKernel {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }
@@ -39,7 +39,7 @@ impl std::hash::Hash for HostBody {
 /// The body's own, and the backend's.
 pub(crate) fn run<B: Backend + ?Sized>(
     on: &B,
-    body: &HostBody,
+    body: &HostKernel,
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {

@@ -1,6 +1,6 @@
 //! `Index`: sorting, and writing to places by number. Bodies compute on the host.
 
-use super::{HostBody, Ops, scatter, sort};
+use super::{HostKernel, Ops, scatter, sort};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
@@ -40,10 +40,10 @@ crate::ext::family::family! { [
     ScatterNd 18 = scatter_nd(data: Tensor, indices: Tensor, updates: Tensor; reduction: Text) -> Tensor;
 }
 
-static TOP_K: HostBody = HostBody { name: "top_k", random: false, run: sort::top_k };
-static SCATTER_ELEMENTS: HostBody =
-    HostBody { name: "scatter_elements", random: false, run: scatter::elements };
-static SCATTER_ND: HostBody = HostBody { name: "scatter_nd", random: false, run: scatter::slices };
+static TOP_K: HostKernel = HostKernel { name: "top_k", random: false, run: sort::top_k };
+static SCATTER_ELEMENTS: HostKernel =
+    HostKernel { name: "scatter_elements", random: false, run: scatter::elements };
+static SCATTER_ND: HostKernel = HostKernel { name: "scatter_nd", random: false, run: scatter::slices };
 
 /// The body of [`Index::top_k`].
 pub fn top_k<B: Ops + ?Sized>(
@@ -97,7 +97,7 @@ pub fn scatter_nd<B: Ops + ?Sized>(
 /// Scatters on the host.
 fn scattered<B: Ops + ?Sized>(
     on: &B,
-    body: &'static HostBody,
+    body: &'static HostKernel,
     operands: [&B::Tensor; 3],
     params: &[Param<'_>],
 ) -> Result<B::Tensor, B::Error> {

@@ -91,7 +91,7 @@ pub(crate) struct Attended<T> {
     /// The averages.
     pub(crate) y: T,
     /// The scaled products, then bounded, then with the bias, then their softmax.
-    pub(crate) stages: [T; 4],
+    pub(crate) segments: [T; 4],
 }
 
 /// How products become weights.
@@ -102,7 +102,7 @@ pub(crate) struct Weighting {
     pub(crate) precision: Option<DataType>,
 }
 
-/// Attention, with its stages.
+/// Attention, with its segments.
 pub(crate) fn attend<B: Ops + ?Sized>(
     on: &B,
     q: &B::Tensor,
@@ -153,7 +153,7 @@ pub(crate) fn attend<B: Ops + ?Sized>(
         on.reshape(&on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?, &[*b, *h, *s, *e])?
     };
     let y = math::to(on, &y, weights.dtype())?;
-    Ok(Attended { y, stages: [product, bounded, biased, weights] })
+    Ok(Attended { y, segments: [product, bounded, biased, weights] })
 }
 
 /// The body of [`Llm::attention`].

@@ -33,7 +33,7 @@ pub(crate) mod window;
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
-pub use host::{HostBody, HostRun};
+pub use host::{HostKernel, HostRun};
 pub use image::{Image, ImageOp};
 pub use index::{Index, IndexOp};
 pub use llm::{Llm, LlmOp};
@@ -71,7 +71,7 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
     /// The body's own, and the backend's.
     fn on_host(
         &self,
-        body: &'static HostBody,
+        body: &'static HostKernel,
         inputs: &[Option<&Self::Tensor>],
         params: &[Param<'_>],
         _results: &[(DataType, Shape)],
@@ -94,7 +94,7 @@ impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
 impl Ops for Tracer {
     fn on_host(
         &self,
-        body: &'static HostBody,
+        body: &'static HostKernel,
         inputs: &[Option<&Self::Tensor>],
         params: &[Param<'_>],
         results: &[(DataType, Shape)],

@@ -1,6 +1,6 @@
 //! Pooling of regions of interest, on the host: which elements a region covers depends on data.
 
-use crate::ext::{HostBody, Ops, fail};
+use crate::ext::{HostKernel, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::Param;
@@ -102,7 +102,7 @@ fn bins(
     (all.collect(), samples)
 }
 
-static ROI_ALIGN: HostBody = HostBody { name: "roi_align", random: false, run: run_align };
+static ROI_ALIGN: HostKernel = HostKernel { name: "roi_align", random: false, run: run_align };
 
 fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let (
@@ -242,7 +242,7 @@ pub fn roi_align<B: Ops + ?Sized>(
     Ok(crate::call::only(ROI_ALIGN.name, y)?)
 }
 
-static MAX_ROI_POOL: HostBody = HostBody { name: "max_roi_pool", random: false, run: run_max };
+static MAX_ROI_POOL: HostKernel = HostKernel { name: "max_roi_pool", random: false, run: run_max };
 
 fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let ([Some(x), Some(rois)], [Param::Extents(out), Param::Float(scale)]) = (inputs, params) else {

@@ -2,7 +2,7 @@
 //!
 //! Bodies of functions that are no primitive are in `math.rs` beside this file.
 
-use super::{HostBody, math};
+use super::{HostKernel, math};
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
 use bb_ir::TensorData;
@@ -278,7 +278,7 @@ pub fn modulo<B: Ops + ?Sized>(
     on.r#where(&on.and(&uneven, &differs)?, &on.add(&rest, b)?, &rest)
 }
 
-static FLOAT_REMAINDER: HostBody = HostBody {
+static FLOAT_REMAINDER: HostKernel = HostKernel {
     name: "float_remainder",
     random: false,
     run: |inputs, _| {

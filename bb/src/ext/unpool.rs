@@ -1,12 +1,12 @@
 //! Putting elements where a pooling found them, on the host.
 
-use crate::ext::{HostBody, Ops, fail};
+use crate::ext::{HostKernel, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{TensorData, memory};
 
 /// Puts elements where indices say, among zeros.
-static UNPOOL: HostBody = HostBody { name: "max_unpool", random: false, run: unpool };
+static UNPOOL: HostKernel = HostKernel { name: "max_unpool", random: false, run: unpool };
 
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };

@@ -1,6 +1,6 @@
 //! Element-wise operators, comparisons, casts, constants, products.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::Ops;
 use crate::{Error, Tensor};
 use bb_ir::graph::Attribute;
@@ -10,7 +10,7 @@ use bb_ir::{DataType, TensorData};
 /// Declares operators that are one primitive of their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+); )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
             Ok(one(on.$method($( call.input($index)? ),+)?))
         }
     )*};
@@ -38,7 +38,7 @@ direct! {
 /// Declares two-operand operators as opsets below 7 have them, with the attributes `broadcast` and `axis`.
 macro_rules! legacy {
     ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
             let b = legacy_operand(on, call)?;
             Ok(one(on.$method(call.input(0)?, &b)?))
         }
@@ -81,13 +81,13 @@ pub(super) fn legacy_operand<B: Ops + ?Sized>(
 }
 
 /// `Cast` from opset 6 on.
-pub(super) fn cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;
     convert(on, call, to)
 }
 
 /// `Cast` of opset 1, whose `to` is a word.
-pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let word = call.text("to")?.unwrap_or_default();
     let to = match word {
         "FLOAT" => DataType::F32,
@@ -109,11 +109,11 @@ pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `CastLike`.
-pub(super) fn cast_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn cast_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     convert(on, call, call.input(1)?.dtype())
 }
 
-fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) -> Answer<B> {
+fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) -> OpResult<B> {
     let word = call.text_or("round_mode", "up")?;
     let round = RoundMode::from_name(word).ok_or_else(|| {
         call.wrong("round_mode", format!("is `{word}`, expected `up`, `down` or `nearest`"))
@@ -122,7 +122,7 @@ fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) ->
 }
 
 /// `Constant`: exactly one attribute holds the value.
-pub(super) fn constant<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn constant<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let mut values = call.attributes().iter().filter_map(|(name, value)| held(name, value));
     match (values.next(), values.next()) {
         (Some(value), None) => Ok(one(on.constant(&value.map_err(Error::from)?)?)),

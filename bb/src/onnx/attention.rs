@@ -1,6 +1,6 @@
 //! Attention and rotary embeddings, with their masks and caches.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::llm::{Reach, Weighting, attend, reached};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -35,7 +35,7 @@ fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error>
 }
 
 /// `Attention`.
-pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let q = heads(on, call, call.input(0)?, "q_num_heads")?;
     let (mut k, mut v) =
         (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
@@ -52,10 +52,10 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     let (y, products) = if call.wants(3) {
         let attended = attend(on, &q, &k, &v, bias.as_ref(), how)?;
         let mode = call.int_or("qk_matmul_output_mode", 0)?;
-        let stage = usize::try_from(mode).ok().and_then(|m| attended.stages.into_iter().nth(m));
-        let stage = stage
+        let segment = usize::try_from(mode).ok().and_then(|m| attended.segments.into_iter().nth(m));
+        let segment = segment
             .ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
-        (attended.y, Some(stage))
+        (attended.y, Some(segment))
     } else {
         (on.attention(&q, &k, &v, bias.as_ref(), how.scale, how.softcap, how.precision)?, None)
     };
@@ -132,7 +132,7 @@ fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Resul
 }
 
 /// `RotaryEmbedding`.
-pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let input = call.input(0)?;
     let x = heads(on, call, input, "num_heads")?;
     // The caches have no heads: [b, s, r / 2] gets a dimension for them.

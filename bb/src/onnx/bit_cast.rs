@@ -1,11 +1,11 @@
 //! `BitCast`: the same bits as another type.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
 
 /// `BitCast`, between types of as many bits.
-pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;
     let from = x.dtype();

@@ -1,6 +1,6 @@
 //! One call of an operator, and typed access to what it brings.
 
-use super::Item;
+use super::OnnxValue;
 use crate::ext::Ops;
 use crate::{Backend, Error};
 use bb_ir::TensorData;
@@ -8,22 +8,22 @@ use bb_ir::graph::{Attribute, Attributes, Node};
 use smallvec::{SmallVec, smallvec};
 
 /// The results of an operator by position; `None` where one is not made.
-pub type Results<T> = SmallVec<[Option<T>; 2]>;
+pub type OpOutputs<T> = SmallVec<[Option<T>; 2]>;
 
 /// What an ONNX function returns on the backend `B`.
-pub type Answer<B> = Result<Results<<B as Backend>::Tensor>, <B as Backend>::Error>;
+pub type OpResult<B> = Result<OpOutputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
 
 /// An ONNX function on the backend `B`.
-pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> Answer<B>;
+pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> OpResult<B>;
 
 /// An ONNX function on host tensors.
-pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<Results<TensorData>, Error>;
+pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error>;
 
 /// An ONNX function on structures of tensors of the backend `B`.
 pub type ItemFunction<B> = fn(
     &B,
-    &Call<'_, Item<<B as Backend>::Tensor>>,
-) -> Result<Results<Item<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+    &Call<'_, OnnxValue<<B as Backend>::Tensor>>,
+) -> Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
 
 /// The function of an operator, by what it works on.
 #[derive(Debug)]
@@ -248,6 +248,6 @@ impl<T> Call<'_, T> {
 }
 
 /// The only result.
-pub(super) fn one<T>(x: T) -> Results<T> {
+pub(super) fn one<T>(x: T) -> OpOutputs<T> {
     smallvec![Some(x)]
 }

@@ -1,17 +1,17 @@
 //! Sums and products of all elements up to each.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
 /// `CumSum`.
-pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     cumulative(on, call, 0.0, |a, b| on.add(a, b))
 }
 
 /// `CumProd`.
-pub(super) fn cum_prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn cum_prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     cumulative(on, call, 1.0, |a, b| on.mul(a, b))
 }
 
@@ -23,7 +23,7 @@ fn cumulative<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     neutral: f64,
     combine: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let x = call.input(0)?;
     let axes = on.ints(call.input(1)?)?;
     let &[axis] = axes.as_slice() else {

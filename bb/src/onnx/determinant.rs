@@ -1,11 +1,11 @@
 //! `Det`: determinants by elimination, each column's greatest element first.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
 /// `Det`, of the last two dimensions.
-pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let [batch @ .., rows, columns] = x.shape() else {
         return Err(call.wrong("operand 0", "is no matrix").into());

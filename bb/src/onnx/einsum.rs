@@ -3,7 +3,7 @@
 //! Operands are contracted from left to right, each pair by one product of matrices; a label is summed as soon as no
 //! later operand and not the result has it.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 
@@ -56,7 +56,7 @@ struct Labelled<T> {
 }
 
 /// `Einsum`; halves are summed in `f32`, narrow integers in 32 bits.
-pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let text: String = call.text_or("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
     let (left, right) = match text.split_once("->") {
         Some((left, right)) => (left, Some(right)),

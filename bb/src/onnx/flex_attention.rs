@@ -1,12 +1,12 @@
 //! `FlexAttention`: attention whose products and weights a graph of the node changes.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use super::inline::inline;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 
 /// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
-pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
         return Err(call.wrong("operands", "of rank 4 are expected").into());

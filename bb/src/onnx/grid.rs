@@ -1,13 +1,13 @@
 //! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use super::window::numbers;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::memory;
 
 /// `GridSample`: the modes had other names before opset 20.
-pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let mode = match call.text_or("mode", "linear")? {
         "bilinear" => "linear",
         "bicubic" => "cubic",
@@ -18,7 +18,7 @@ pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 }
 
 /// `AffineGrid`: the positions of a grid, each turned by a matrix.
-pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let theta = call.input(0)?;
     let size = super::shape::extents(on, call, 1)?;
     let (&[n, rows, columns], [_, _, dims @ ..]) = (theta.shape(), &size[..]) else {
@@ -61,7 +61,7 @@ pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 const MOST: usize = 1 << 26;
 
 /// `DeformConv`: a convolution that reads each place of each window where offsets say.
-pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, w, offset) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let rank = x.rank().saturating_sub(2);
     let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);

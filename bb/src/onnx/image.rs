@@ -1,6 +1,6 @@
 //! Operators on images that crop, fold or put back elements.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use super::window::numbers;
 use crate::ext::sample::blank;
 use crate::ext::{Ops, math};
@@ -8,7 +8,7 @@ use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, Shape};
 
 /// `CenterCropPad`: a negative padding crops.
-pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let wanted = super::shape::extents(on, call, 1)?;
     let axes: Vec<usize> = match call.ints("axes")? {
@@ -43,7 +43,7 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
-pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (image, block) = (super::shape::extents(on, call, 1)?, super::shape::extents(on, call, 2)?);
     let n = image.len();
@@ -111,7 +111,7 @@ fn overlaps(w: &crate::ext::window::Windows, extent: usize) -> Vec<i64> {
 }
 
 /// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
-pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, indices) = (call.input(0)?, call.input(1)?);
     let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;
     let n = kernel.len();

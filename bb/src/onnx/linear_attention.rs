@@ -1,13 +1,13 @@
 //! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
 
-use super::call::{Answer, Call};
+use super::call::{Call, OpResult};
 use super::recurrent::MOST_STEPS;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
-pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, filters) = (call.input(0)?, call.input(1)?);
     let (&[batch, channels, _], &[_, _, width]) = (x.shape(), filters.shape()) else {
         return Err(call.wrong("operands", "of rank 3 are expected: the sequence and the filters").into());
@@ -47,7 +47,7 @@ struct Rule {
 }
 
 /// `LinearAttention`, one step for each position, in `f32`.
-pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },

@@ -1,19 +1,19 @@
 //! Losses of classification: what log-probabilities say of the classes that labels name.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::normalize::log_softmax_over;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
 /// `NegativeLogLikelihoodLoss`.
-pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(math::widened(on, x, DataType::F32, |log| loss(on, call, log))?))
 }
 
 /// `SoftmaxCrossEntropyLoss`, with the logarithms of the probabilities where they are wanted.
-pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let wide = if x.dtype() == DataType::F64 { DataType::F64 } else { DataType::F32 };
     let log = log_softmax_over(on, &math::to(on, x, wide)?, &[1])?;

@@ -9,7 +9,7 @@
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
 //!
 //! What depends on data, or is no number, is a function on host tensors; sequences, optionals and maps are taken apart
-//! by functions on [`Item`]s.
+//! by functions on [`OnnxValue`]s.
 
 mod arithmetic;
 mod attention;
@@ -23,7 +23,6 @@ mod gradient;
 mod grid;
 mod image;
 mod inline;
-mod item;
 mod linear_attention;
 mod loss;
 mod microsoft;
@@ -50,9 +49,10 @@ mod strings;
 mod suppression;
 mod table;
 mod training;
+mod value;
 mod window;
 
-pub use call::{Answer, Body, Call, Function, HostFunction, ItemFunction, Results};
+pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult};
 pub(crate) use gradient::prepare as prepare_gradients;
-pub use item::Item;
 pub use table::{Class, Operator, lookup, operators};
+pub use value::OnnxValue;

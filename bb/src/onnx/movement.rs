@@ -1,12 +1,12 @@
 //! Operators that move elements and change none.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::Ops;
 use crate::{Error, Tensor};
 use bb_ir::{Axis, infer};
 
 /// `Reshape`: 0 copies an extent unless `allowzero`, -1 stands for what is left.
-pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let to = call.list(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
     let allow_zero = call.flag("allowzero", false)?;
@@ -23,23 +23,23 @@ pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Transpose`: without `perm`, the dimensions are reversed.
-pub(super) fn transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.transpose(call.input(0)?, call.ints("perm")?.unwrap_or_default())?))
 }
 
 /// `Concat`: opset 1 has a default axis, 1.
-pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let axis = if call.opset() < 4 { call.int_or("axis", 1)? } else { call.int("axis")? };
     Ok(one(on.concat(&call.all()?, axis)?))
 }
 
 /// `Gather`.
-pub(super) fn gather<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gather<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
 /// `Slice`: attributes before opset 10, operands since.
-pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let missing = |name| call.wrong(name, "is missing; the operator needs it");
     let starts = call.list(on, "starts", 1)?.ok_or_else(|| missing("starts"))?;
     let ends = call.list(on, "ends", 2)?.ok_or_else(|| missing("ends"))?;
@@ -49,7 +49,7 @@ pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 }
 
 /// `Split`: sizes as an attribute, an operand, a number of parts, or by the number of results.
-pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 0)?;
     let sizes: Vec<usize> = match call.list(on, "split", 1)? {
@@ -80,7 +80,7 @@ fn even_parts<T: Tensor>(call: &Call<'_, T>, x: &T, axis: i64) -> Result<Vec<usi
 }
 
 /// `Squeeze`: axes as an attribute before opset 13, an operand since.
-pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     match call.list(on, "axes", 1)? {
         // An empty list squeezes nothing, whereas the primitive's empty list squeezes all.
@@ -95,7 +95,7 @@ pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Unsqueeze`: axes as an attribute before opset 13, an operand since.
-pub(super) fn unsqueeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn unsqueeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let axes =
         call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;
     Ok(one(on.unsqueeze(call.input(0)?, &axes)?))

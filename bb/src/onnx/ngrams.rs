@@ -1,8 +1,8 @@
 //! `TfIdfVectorizer`: counts of n-grams, by looking runs of items up.
 
-use super::call::{Answer, Call};
+use super::call::{Call, OpResult};
 use super::ml::texts;
-use crate::ext::{HostBody, Ops};
+use crate::ext::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -12,12 +12,12 @@ use std::collections::HashMap;
 /// The most elements that a row of the result has.
 const MOST: usize = 1 << 28;
 
-static COUNT: HostBody = HostBody { name: "count_ngrams", random: false, run: counted };
+static COUNT: HostKernel = HostKernel { name: "count_ngrams", random: false, run: counted };
 
 /// `TfIdfVectorizer`.
 ///
 /// A weight is that of an element of the result, as the evaluator and ONNX Runtime have it.
-pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let places = call.ints("ngram_indexes")?.unwrap_or_default();
     let width = match places.iter().max().map(|&most| usize::try_from(most)) {

@@ -1,6 +1,6 @@
 //! Operators that normalise, and products with a bias.
 
-use super::call::{Answer, Call, Results, one};
+use super::call::{Call, OpOutputs, OpResult, one};
 use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -23,12 +23,12 @@ fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
 }
 
 /// `Softmax` from opset 13 on.
-pub(super) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
 /// `Softmax` before opset 13: over all dimensions from `axis` on.
-pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(match joint_axes(call, x)?.as_slice() {
         [axis] => on.softmax(x, *axis)?,
@@ -37,18 +37,18 @@ pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 }
 
 /// `LogSoftmax` from opset 13 on.
-pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.log_softmax(call.input(0)?, call.int_or("axis", -1)?)?))
 }
 
 /// `LogSoftmax` before opset 13: over all dimensions from `axis` on.
-pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
 }
 
 /// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
-pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     let y = on.layer_normalization(x, scale, bias, axis, epsilon)?;
@@ -62,13 +62,13 @@ pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `RMSNormalization`.
-pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     Ok(one(on.rms_normalization(call.input(0)?, call.input(1)?, axis, epsilon)?))
 }
 
 /// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
-pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (mean, variance) = (call.input(3)?, call.input(4)?);
     let epsilon = call.float_or("epsilon", 1e-5)?;
@@ -95,7 +95,7 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
         let kept = on.mul(old, &on.scalar_like(old, momentum)?)?;
         on.add(&kept, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)
     };
-    let mut results: Results<B::Tensor> =
+    let mut results: OpOutputs<B::Tensor> =
         smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
     // Opsets below 14 also return the batch's own moments.
     results.extend([Some(now), Some(spread)]);
@@ -103,7 +103,7 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `InstanceNormalization`: each channel of each entry by its own moments.
-pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let axes: Vec<i64> = (2..x.rank() as i64).collect();
     let epsilon = call.float_or("epsilon", 1e-5)?;
@@ -122,7 +122,7 @@ fn scaled_and_shifted<B: Ops + ?Sized>(
 }
 
 /// `GroupNormalization`: groups of channels by their own moments; before opset 21 also scaled by group.
-pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let groups = call.int("num_groups")?;
     let [n, c, rest @ ..] = x.shape() else {
@@ -144,14 +144,17 @@ pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `MeanVarianceNormalization`: by the moments over `axes`.
-pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
     let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
     // The operator's own epsilon, which no attribute sets.
     Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
 }
 
 /// `LpNormalization`: divides by the norm along `axis`; what has norm 0 stays 0.
-pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let axis = [call.int_or("axis", -1)?];
     let norm = match call.int_or("p", 2)? {
@@ -164,7 +167,7 @@ pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `LRN`: divides by a power of the squares of neighbouring channels.
-pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let size = call.int("size")?;
     if !(1..1 << 31).contains(&size) {
@@ -221,7 +224,7 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
 }
 
 /// `Gemm`.
-pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_gemm(on, call)?))
 }
 
@@ -247,7 +250,7 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.
-pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if call.opset() >= 13 {
         return Ok(one(first_maximum(on, x, call.int_or("axis", -1)?)?));

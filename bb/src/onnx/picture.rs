@@ -2,7 +2,7 @@
 //!
 //! What decodes is the feature `image`; without it the operator is an error that says so.
 
-use super::call::{Call, Results};
+use super::call::{Call, OpOutputs};
 use crate::Error;
 use bb_ir::TensorData;
 
@@ -21,7 +21,7 @@ impl Pixels {
 }
 
 /// `ImageDecoder`: what is no picture of a known format is decoded to one of no pixels, as ONNX has it.
-pub(super) fn image_decoder(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn image_decoder(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let pixels = match call.text_or("pixel_format", "RGB")? {
         "RGB" => Pixels::Rgb,
         "BGR" => Pixels::Bgr,
@@ -35,13 +35,17 @@ pub(super) fn image_decoder(call: &Call<'_, TensorData>) -> Result<Results<Tenso
 }
 
 #[cfg(not(feature = "image"))]
-fn decoded(call: &Call<'_, TensorData>, _file: &[u8], pixels: Pixels) -> Result<Results<TensorData>, Error> {
+fn decoded(
+    call: &Call<'_, TensorData>,
+    _file: &[u8],
+    pixels: Pixels,
+) -> Result<OpOutputs<TensorData>, Error> {
     let problem = format!("needs the feature `image` of `bb` to have {} channels", pixels.channels());
     Err(call.wrong("operand 0", problem))
 }
 
 #[cfg(feature = "image")]
-fn decoded(call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<Results<TensorData>, Error> {
+fn decoded(call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<OpOutputs<TensorData>, Error> {
     let channels = pixels.channels();
     let Some(rgb) = rgb_of(file).map_err(|problem| call.wrong("operand 0", problem))? else {
         return Ok(super::call::one(TensorData::new::<u8>(&[0, 0, channels], &[])?));

@@ -1,6 +1,6 @@
 //! Quantisation: integers that stand for multiples of a scale.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
@@ -43,7 +43,7 @@ fn bounds(dtype: DataType) -> Option<(f64, f64)> {
 }
 
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
-pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let declared = call.attributes().int("output_dtype").map_err(Error::from)?.filter(|&d| d != 0);
@@ -76,7 +76,7 @@ pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
 }
 
 /// `DequantizeLinear`: `(x - zero) * scale`.
-pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.attributes().int("output_dtype").map_err(Error::from)?.filter(|&d| d != 0) {
         Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
@@ -99,7 +99,7 @@ pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
 }
 
 /// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
-pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(by_range(on, call.input(0)?)?.into_iter().map(Some).collect())
 }
 
@@ -133,7 +133,7 @@ fn centred<B: Ops + ?Sized>(
 }
 
 /// `MatMulInteger`.
-pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let a = centred(on, call.input(0)?, call.optional(2), true, DataType::I32)?;
     let b = centred(on, call.input(1)?, call.optional(3), false, DataType::I32)?;
     Ok(one(on.matmul(&a, &b)?))
@@ -158,7 +158,7 @@ pub(super) fn requantized<B: Ops + ?Sized>(
 }
 
 /// `QLinearMatMul`.
-pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (a, b) = (call.input(0)?, call.input(3)?);
     // Products of integers of 8 bits are exact in `i32`, those of floats in `f32`.
     let whole = bounds(a.dtype()).is_some() && bounds(b.dtype()).is_some();
@@ -172,7 +172,7 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// `QLinearConv`.
-pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
 }
 

@@ -3,9 +3,9 @@
 //! A `seed` gives the numbers that ONNX's evaluator, and so NumPy's `RandomState`, draws from it; without one, every run
 //! draws anew. ONNX's definition of `Bernoulli` by other operators is not followed: it draws 1 where it should draw 0.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use super::shape::number;
-use crate::ext::{HostBody, Mersenne, Ops, math};
+use crate::ext::{HostKernel, Mersenne, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -30,12 +30,12 @@ fn extents<T>(call: &Call<'_, T>) -> Result<Vec<usize>, Error> {
 }
 
 /// `RandomUniform`.
-pub(super) fn uniform<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn uniform<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     uniform_of(on, call, &extents(call)?, DataType::F32)
 }
 
 /// `RandomUniformLike`.
-pub(super) fn uniform_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn uniform_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     uniform_of(on, call, x.shape(), x.dtype())
 }
@@ -45,19 +45,19 @@ fn uniform_of<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     shape: &[usize],
     default: DataType,
-) -> Answer<B> {
+) -> OpResult<B> {
     let (low, high) = (call.float_or("low", 0.0)?, call.float_or("high", 1.0)?);
     let dtype = call.dtype("dtype")?.unwrap_or(default);
     Ok(one(on.random_uniform(shape, low, high, seed(call)?, dtype)?))
 }
 
 /// `RandomNormal`.
-pub(super) fn normal<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn normal<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     normal_of(on, call, &extents(call)?, DataType::F32)
 }
 
 /// `RandomNormalLike`.
-pub(super) fn normal_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn normal_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     normal_of(on, call, x.shape(), x.dtype())
 }
@@ -67,7 +67,7 @@ fn normal_of<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     shape: &[usize],
     default: DataType,
-) -> Answer<B> {
+) -> OpResult<B> {
     let (mean, scale) = (call.float_or("mean", 0.0)?, call.float_or("scale", 1.0)?);
     let dtype = call.dtype("dtype")?.unwrap_or(default);
     Ok(one(on.random_normal(shape, mean, scale, seed(call)?, dtype)?))
@@ -76,9 +76,9 @@ fn normal_of<B: Ops + ?Sized>(
 /// Declares draws that read an operand: one that differs at each run, one that a seed fixes.
 macro_rules! draws {
     ($($name:ident = $text:literal, $run:ident;)*) => {$(
-        static $name: [HostBody; 2] = [
-            HostBody { name: concat!("draw_", $text), random: true, run: $run },
-            HostBody { name: concat!("draw_seeded_", $text), random: false, run: $run },
+        static $name: [HostKernel; 2] = [
+            HostKernel { name: concat!("draw_", $text), random: true, run: $run },
+            HostKernel { name: concat!("draw_seeded_", $text), random: false, run: $run },
         ];
     )*};
 }
@@ -92,10 +92,10 @@ draws! {
 fn drawn<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-    [fresh, seeded]: &'static [HostBody; 2],
+    [fresh, seeded]: &'static [HostKernel; 2],
     dtype: DataType,
     columns: Option<usize>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let x = call.input(0)?;
     let seed = seed(call)?;
     let mut shape = bb_ir::Shape::from_slice(x.shape());
@@ -124,7 +124,7 @@ fn given(
 }
 
 /// `Bernoulli`: 1 with the probability that the operand gives.
-pub(super) fn bernoulli<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn bernoulli<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let dtype = call.dtype("dtype")?.unwrap_or(call.input(0)?.dtype());
     drawn(on, call, &BERNOULLI, dtype, None)
 }
@@ -137,7 +137,7 @@ fn flips(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Ten
 }
 
 /// `Multinomial`: numbers of classes, drawn by logarithms of their weights.
-pub(super) fn multinomial<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn multinomial<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let count = call.int_or("sample_size", 1)?;
     let columns = usize::try_from(count).ok().filter(|&n| n < 1 << 28);
     let columns = columns.ok_or_else(|| call.wrong("sample_size", format!("is {count}")))?;
@@ -176,7 +176,7 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 }
 
 /// `Dropout`: at inference the operand itself, and a mask of what is kept, which is all.
-pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if call.opset() >= 12 {
         let training =
@@ -202,7 +202,7 @@ pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Dropout` in training.
-fn dropped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, ratio: f64) -> Answer<B> {
+fn dropped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, ratio: f64) -> OpResult<B> {
     let x = call.input(0)?;
     let draws = on.random_uniform(x.shape(), 0.0, 1.0, seed(call)?, DataType::F64)?;
     let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;

@@ -1,6 +1,6 @@
 //! Reductions, whose axes moved from an attribute to an operand.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
@@ -27,7 +27,7 @@ fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option
 /// A reduction of no axes is of every element alone, so that what surrounds it still applies.
 macro_rules! reductions {
     ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+        pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
             let $x = call.input(0)?;
             let r = reduced($on, call)?;
             let before = $before;
@@ -61,7 +61,7 @@ fn in_floats<B: Ops + ?Sized>(
 }
 
 /// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
-pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
     Ok(one(in_floats(on, x, |x| log_sum_exp_along(on, x, &r))?))
@@ -87,7 +87,7 @@ fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Te
 }
 
 /// `ReduceProd`: products of halves, until one is left.
-pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
     let axes = if r.axes.is_empty() { (0..x.rank() as i64).collect() } else { r.axes };
@@ -166,7 +166,7 @@ pub(super) fn arg_extremum<B: Ops + ?Sized>(
     }
 }
 
-fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> Answer<B> {
+fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
     let axis = call.int_or("axis", 0)?;
     let at = arg_extremum(
         on,
@@ -178,11 +178,11 @@ fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> Answ
 }
 
 /// `ArgMax`.
-pub(super) fn arg_max<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn arg_max<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     arg(on, call, false)
 }
 
 /// `ArgMin`.
-pub(super) fn arg_min<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn arg_min<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     arg(on, call, true)
 }

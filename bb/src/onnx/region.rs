@@ -1,6 +1,6 @@
 //! Pooling of regions of interest.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::Error;
 use crate::ext::Ops;
 
@@ -10,7 +10,7 @@ fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Err
 }
 
 /// `RoiAlign`: each bin is pooled from samples between the elements.
-pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, rois, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let max = match call.text_or("mode", "avg")? {
         "avg" => false,
@@ -35,7 +35,7 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
 }
 
 /// `MaxRoiPool`: each bin's greatest element.
-pub(super) fn max_roi_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn max_roi_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, rois) = (call.input(0)?, call.input(1)?);
     let bins = match call.ints("pooled_shape")? {
         Some(&[rows, columns]) => {

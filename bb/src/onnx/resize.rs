@@ -1,6 +1,6 @@
 //! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -148,7 +148,7 @@ fn weight(cubic: Option<f64>, distance: f64) -> f64 {
 }
 
 /// `Resize`, and `Upsample`, which it replaced.
-pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let old = call.opset() < 11;
     let transform =

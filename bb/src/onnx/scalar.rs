@@ -1,7 +1,7 @@
 //! Functions of single elements.
 
 use super::arithmetic::legacy_operand;
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use super::normalize::channel_operand;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
@@ -9,7 +9,7 @@ use crate::{DataType, Tensor};
 /// Declares operators that are one method of their operands.
 macro_rules! direct {
     ($( $name:ident = $method:ident($($index:literal),+ $(; $($kind:ident $attribute:literal = $default:expr),+)?); )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
             Ok(one(on.$method($( call.input($index)? ),+ $($(, call.$kind($attribute, $default)?)+)?)?))
         }
     )*};
@@ -65,7 +65,7 @@ super::arithmetic::legacy! {
 /// Declares operators that combine any number of operands.
 macro_rules! variadic {
     ($( $name:ident = $method:ident; )*) => {$(
-        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+        pub(super) fn $name<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
             let mut result = call.input(0)?.clone();
             for i in 1..call.len() {
                 result = on.$method(&result, call.input(i)?)?;
@@ -82,7 +82,7 @@ variadic! {
 }
 
 /// `Mean`.
-pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let total = sum(on, call)?;
     let Some(total) = total.into_iter().next().flatten() else {
         return Err(call.wrong("operands", "are missing").into());
@@ -91,7 +91,7 @@ pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// `Gelu`.
-pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let tanh = match call.text_or("approximate", "none")? {
         "none" => false,
         "tanh" => true,
@@ -103,7 +103,7 @@ pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// `Clip` before opset 11, whose bounds are attributes.
-pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let bound = |name| call.has(name).then(|| on.scalar_like(x, call.float(name)?)).transpose();
     let (min, max) = (bound("min")?, bound("max")?);
@@ -111,12 +111,12 @@ pub(super) fn clip_by_attributes<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
 }
 
 /// `Clip`.
-pub(super) fn clip<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn clip<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.clip(call.input(0)?, call.optional(1), call.optional(2))?))
 }
 
 /// `Celu`: `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
-pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let alpha = on.scalar_like(x, call.float_or("alpha", 1.0)?)?;
     let curve = on.mul(&on.expm1(&on.div(x, &alpha)?)?, &alpha)?;
@@ -124,7 +124,7 @@ pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// `Selu`: opset 1 has fewer digits of its constants.
-pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (alpha, gamma) =
         if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
@@ -133,19 +133,19 @@ pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
-pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let f = |x: &B::Tensor| on.mul(x, &on.hard_sigmoid(x, 1.0 / 6.0, 0.5)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `Mish`: `x * tanh(softplus(x))`.
-pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let f = |x: &B::Tensor| on.mul(x, &on.tanh(&on.softplus(x)?)?);
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `PRelu`; before opset 7, a vector of slopes is one for each channel.
-pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let slope =
         if call.opset() < 7 { channel_operand(on, call.input(1)?, x)? } else { call.input(1)?.clone() };
@@ -154,7 +154,7 @@ pub(super) fn prelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 }
 
 /// `Shrink`: 0 within `lambd`, `bias` nearer to it beyond.
-pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn shrink<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (lambda, bias) = (call.float_or("lambd", 0.5)?, call.float_or("bias", 0.0)?);
     let dtype = x.dtype();
@@ -180,13 +180,13 @@ fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Res
 }
 
 /// `Softsign`: `x / (1 + |x|)`.
-pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?)?))
 }
 
 /// `SwiGLU`: the swish of one operand times the other.
-pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (gate, x) = (call.input(0)?, call.input(1)?);
     if gate.shape() != x.shape() {
         let problem = format!("has the extents {:?}, expected {:?}", x.shape(), gate.shape());
@@ -196,14 +196,14 @@ pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
 }
 
 /// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
-pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let above = on.greater(x, &on.scalar_like(x, call.float_or("alpha", 1.0)?)?)?;
     Ok(one(on.r#where(&above, x, &on.scalar_like(x, 0.0)?)?))
 }
 
 /// `BitShift`: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
-pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, y) = (call.input(0)?, call.input(1)?);
     let left = match call.text("direction")? {
         Some("LEFT") => true,

@@ -1,6 +1,6 @@
 //! What is chosen by elements' values, on the host: how much that is depends on data.
 
-use super::call::{Call, Results, one};
+use super::call::{Call, OpOutputs, one};
 use crate::Error;
 use crate::ext::sort::{around, by_dtype, by_size};
 use bb_ir::convert::{Rounding, cast};
@@ -21,7 +21,7 @@ fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
 }
 
 /// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
-pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let truths = truths(x)?;
     let found = truths.iter().enumerate().filter(|(_, truth)| **truth).map(|(i, _)| i);
@@ -68,7 +68,7 @@ fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
 }
 
 /// `Compress`: entries for which a condition holds, which may end before the entries do.
-pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     let condition = call.input(1)?.to_bools()?;
     let entries: Vec<usize> =
@@ -85,13 +85,13 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<Results<TensorData
 /// `Unique`: entries that differ, where each was first, which each is, and how often it occurs.
 ///
 /// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
-pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     unique_by(&x, axis, call.flag("sorted", true)?)
 }
 
 /// The results of `Unique`.
-pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<Results<TensorData>, Error> {
+pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = x.iter_str().collect();

@@ -1,15 +1,15 @@
 //! Sequences and optionals: structures of tensors, taken apart while a plan is made.
 
-use super::Item;
-use super::call::{Call, Results, one};
+use super::OnnxValue;
+use super::call::{Call, OpOutputs, one};
 use crate::ext::Ops;
 use crate::{Backend, Error, Tensor};
 use bb_ir::TensorData;
 
-type Items<B> = Result<Results<Item<<B as Backend>::Tensor>>, <B as Backend>::Error>;
-type ItemCall<'a, B> = Call<'a, Item<<B as Backend>::Tensor>>;
+type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
 
-impl<T> Call<'_, Item<T>> {
+impl<T> Call<'_, OnnxValue<T>> {
     /// Returns the operand at `index`, which must be a tensor.
     ///
     /// # Errors
@@ -25,14 +25,14 @@ impl<T> Call<'_, Item<T>> {
     /// # Errors
     ///
     /// [`Error::Operator`] if it is left out or something else.
-    pub(super) fn sequence(&self, index: usize) -> Result<&[Item<T>], Error> {
+    pub(super) fn sequence(&self, index: usize) -> Result<&[OnnxValue<T>], Error> {
         match self.input(index)? {
-            Item::Sequence(items) => Ok(items),
+            OnnxValue::Sequence(items) => Ok(items),
             other => Err(self.wrong_kind(index, other, "a sequence")),
         }
     }
 
-    fn wrong_kind(&self, index: usize, item: &Item<T>, expected: &str) -> Error {
+    fn wrong_kind(&self, index: usize, item: &OnnxValue<T>, expected: &str) -> Error {
         self.wrong(&format!("operand {index}"), format!("is {}, expected {expected}", item.kind()))
     }
 
@@ -58,26 +58,26 @@ impl<T> Call<'_, Item<T>> {
 /// `Identity` of anything.
 pub(super) fn identity<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     Ok(one(match call.optional(0) {
-        Some(Item::Tensor(x)) => Item::Tensor(on.identity(x)?),
+        Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
         Some(other) => other.clone(),
-        None => Item::Absent,
+        None => OnnxValue::Absent,
     }))
 }
 
 /// `SequenceEmpty`.
 pub(super) fn empty<B: Ops + ?Sized>(_on: &B, _call: &ItemCall<'_, B>) -> Items<B> {
-    Ok(one(Item::Sequence(Vec::new())))
+    Ok(one(OnnxValue::Sequence(Vec::new())))
 }
 
 /// `SequenceConstruct`.
 pub(super) fn construct<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
-    Ok(one(Item::Sequence(call.all()?.into_iter().cloned().collect())))
+    Ok(one(OnnxValue::Sequence(call.all()?.into_iter().cloned().collect())))
 }
 
 /// `SequenceLength`.
 pub(super) fn length<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let length = call.sequence(0)?.len() as i64;
-    Ok(one(Item::Tensor(on.constant(&TensorData::scalar(length))?)))
+    Ok(one(OnnxValue::Tensor(on.constant(&TensorData::scalar(length))?)))
 }
 
 /// `SequenceAt`.
@@ -92,12 +92,12 @@ pub(super) fn insert<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     let mut items = call.sequence(0)?.to_vec();
     let position = match call.optional(2) {
         // The end is one more position, which counting from the end does not reach.
-        Some(Item::Tensor(x)) if on.ints(x)? == [items.len() as i64] => items.len(),
+        Some(OnnxValue::Tensor(x)) if on.ints(x)? == [items.len() as i64] => items.len(),
         Some(_) => call.position(on, 2, items.len())?,
         None => items.len(),
     };
     items.insert(position, call.input(1)?.clone());
-    Ok(one(Item::Sequence(items)))
+    Ok(one(OnnxValue::Sequence(items)))
 }
 
 /// `SequenceErase`: the last where no position is given.
@@ -109,7 +109,7 @@ pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
         None => last()?,
     };
     items.remove(position);
-    Ok(one(Item::Sequence(items)))
+    Ok(one(OnnxValue::Sequence(items)))
 }
 
 /// `ConcatFromSequence`: along an axis that there is, or along a new one.
@@ -125,7 +125,7 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
         return Err(call.wrong("the sequence", "is empty, expected a tensor at least").into());
     }
     let parts: Vec<&B::Tensor> = parts.iter().collect();
-    Ok(one(Item::Tensor(on.concat(&parts, axis)?)))
+    Ok(one(OnnxValue::Tensor(on.concat(&parts, axis)?)))
 }
 
 /// The most parts of a tensor: each takes memory of its own, though it may have no elements.
@@ -145,7 +145,7 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     };
     let sizes: Vec<usize> = match call.optional(1) {
         None => vec![1; few(extent)?],
-        Some(Item::Tensor(split)) => {
+        Some(OnnxValue::Tensor(split)) => {
             let given = on.ints(split)?;
             let wrong = || call.wrong("split", format!("is {given:?} for an extent of {extent}"));
             let sizes: Option<Vec<usize>> = given.iter().map(|&n| usize::try_from(n).ok()).collect();
@@ -164,33 +164,33 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
         Some(_) => return Err(call.wrong("split", "is no tensor").into()),
     };
     if sizes.is_empty() {
-        return Ok(one(Item::Sequence(Vec::new())));
+        return Ok(one(OnnxValue::Sequence(Vec::new())));
     }
     // A dimension of extent 1 goes only where no extents are given.
     let squeezed = call.optional(1).is_none() && !call.flag("keepdims", true)?;
     let mut items = Vec::with_capacity(sizes.len());
     for part in on.split(x, at, &sizes)? {
-        items.push(Item::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));
+        items.push(OnnxValue::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));
     }
-    Ok(one(Item::Sequence(items)))
+    Ok(one(OnnxValue::Sequence(items)))
 }
 
 /// `Optional`: what it is given, or nothing.
 pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
-    Ok(one(call.optional(0).cloned().unwrap_or(Item::Absent)))
+    Ok(one(call.optional(0).cloned().unwrap_or(OnnxValue::Absent)))
 }
 
 /// `OptionalGetElement`.
 pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     match call.input(0)? {
-        Item::Absent => Err(call.wrong("the optional", "holds nothing").into()),
+        OnnxValue::Absent => Err(call.wrong("the optional", "holds nothing").into()),
         item => Ok(one(item.clone())),
     }
 }
 
 /// `OptionalHasElement`.
 pub(super) fn has_element<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
-    let there = !matches!(call.optional(0), None | Some(Item::Absent));
+    let there = !matches!(call.optional(0), None | Some(OnnxValue::Absent));
     let there = TensorData::bools(&[], &[there]).map_err(Error::from)?;
-    Ok(one(Item::Tensor(on.constant(&there)?)))
+    Ok(one(OnnxValue::Tensor(on.constant(&there)?)))
 }

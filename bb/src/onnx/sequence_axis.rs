@@ -1,12 +1,12 @@
 //! Operators that turn round, or write into, each sequence of a batch by itself.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
 /// `ReverseSequence`: the first elements of each sequence, as many as its length, are turned round.
-pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, lengths) = (call.input(0)?, call.input(1)?);
     let axis = |name: &str, default: i64| -> Result<usize, Error> {
         Ok(Axis::new(call.int_or(name, default)?, x.rank())?.get())
@@ -40,7 +40,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `TensorScatter`: the cache, and the update where it is written, are chosen from side by side.
-pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (past, update) = (call.input(0)?, call.input(1)?);
     let axis = Axis::new(call.int_or("axis", -2)?, past.rank()).map_err(Error::from)?.get();
     let circular = match call.text_or("mode", "linear")? {

@@ -1,6 +1,6 @@
 //! Operators about extents, and those that repeat, mask or rearrange elements.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -8,7 +8,7 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
 
 /// `Shape`: the extents from `start` to before `end`.
-pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let rank = x.rank() as i64;
     let bound = |v: i64| (if v < 0 { v + rank } else { v }).clamp(0, rank) as usize;
@@ -18,7 +18,7 @@ pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 }
 
 /// `Size`: the number of elements.
-pub(super) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let count: usize = call.input(0)?.shape().iter().product();
     Ok(one(on.host(&[], &[count as i64])?))
 }
@@ -35,14 +35,14 @@ pub(super) fn extents<B: Ops + ?Sized>(
 }
 
 /// `Expand`: to the shape that the operand's and the given one broadcast to.
-pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, to) = (call.input(0)?, extents(on, call, 1)?);
     let shape = bb_ir::infer::broadcast("expand", &[x.shape(), &to]).map_err(Error::from)?;
     Ok(one(on.expand(x, &shape)?))
 }
 
 /// `ConstantOfShape`.
-pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let to = extents(on, call, 0)?;
     let value = match call.attributes().tensor("value").map_err(Error::from)? {
         Some(value) => value.reshaped(&[]).map_err(Error::from)?,
@@ -67,7 +67,7 @@ pub(super) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
 }
 
 /// `Range`.
-pub(super) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     range_of(on, call, call.input(0)?, call.input(1)?, call.input(2)?)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn range_of<B: Ops + ?Sized>(
     first: &B::Tensor,
     last: &B::Tensor,
     step: &B::Tensor,
-) -> Answer<B> {
+) -> OpResult<B> {
     let dtype = first.dtype();
     if dtype == DataType::I64 {
         // Integers beyond 2^53 have no place in a float.
@@ -108,7 +108,7 @@ pub(super) fn range_of<B: Ops + ?Sized>(
 const MOST: i128 = 1 << 28;
 
 /// `Flatten`: to a matrix, cut at `axis`.
-pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let axis = call.int_or("axis", 1)?;
     // The axis may be the rank itself: all dimensions are rows.
@@ -122,7 +122,7 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Tile`: opset 1 repeats one axis, given as operands.
-pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let repeats: Vec<i64> = if call.opset() < 6 {
         // Both are of the operand's type, integers by value.
@@ -163,7 +163,7 @@ fn diagonal<B: Ops + ?Sized>(
 }
 
 /// `EyeLike`: ones on a diagonal.
-pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let &[rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
     let mask = diagonal(on, rows, columns, call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
@@ -171,7 +171,7 @@ pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
 }
 
 /// `Trilu`: what lies above a diagonal, or below, and 0 elsewhere.
-pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let [.., rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
     let k = match call.optional(1) {
@@ -187,17 +187,17 @@ pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 }
 
 /// `GatherElements`.
-pub(super) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
 /// `GatherND`.
-pub(super) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
 }
 
 /// `OneHot`: the second value where an index names the place, the first elsewhere.
-pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (indices, values) = (call.input(0)?, call.input(2)?);
     let depth = number(on, call.input(1)?)? as i64;
     if !(0..1 << 31).contains(&depth) {
@@ -219,7 +219,7 @@ pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
-pub(super) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let mode = call.text_or("mode", "constant")?;
     let given = match call.ints("paddings")? {
@@ -261,7 +261,7 @@ fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
 }
 
 /// `DepthToSpace`: channels become blocks.
-pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong("operand 0", "has no four dimensions").into());
@@ -282,7 +282,7 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// `SpaceToDepth`: blocks become channels.
-pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
         return Err(call.wrong("operand 0", "has no four dimensions").into());

@@ -1,6 +1,6 @@
 //! Fourier transforms, windows, and the weights of the mel scale.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
@@ -53,7 +53,7 @@ fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) ->
 }
 
 /// `DFT`: the axis is an attribute before opset 20, an operand since.
-pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
     parts(call, x, onesided, inverse)?;
@@ -79,7 +79,7 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer
 }
 
 /// `STFT`: the transforms of frames of a signal, each weighted by a window.
-pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let onesided = call.flag("onesided", true)?;
     parts(call, x, onesided, false)?;
@@ -120,7 +120,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// Makes a window: a sum of cosines of multiples of one turn, with these coefficients.
-fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f64; 3]) -> Answer<B> {
+fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f64; 3]) -> OpResult<B> {
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
     let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
@@ -136,28 +136,28 @@ fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f6
 }
 
 /// Makes a tensor of what the host computed.
-fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataType) -> Answer<B> {
+fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult<B> {
     let wide = TensorData::new(shape, values).map_err(Error::from)?;
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
 }
 
 /// `HannWindow`.
-pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     window(on, call, [0.5, -0.5, 0.0])
 }
 
 /// `HammingWindow`.
-pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     window(on, call, [25.0 / 46.0, -21.0 / 46.0, 0.0])
 }
 
 /// `BlackmanWindow`.
-pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     window(on, call, [0.42, -0.5, 0.08])
 }
 
 /// `MelWeightMatrix`: overlapping triangles over the frequencies, evenly spaced on the mel scale.
-pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let bands = extent(call, "num_mel_bins", integer(on, call, 0)?, 0)?;
     let length = extent(call, "dft_length", integer(on, call, 1)?, 0)?;
     let rate = integer(on, call, 2)?;

@@ -1,10 +1,10 @@
 //! Operators that sort, and that write to places by number.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::Ops;
 
 /// `TopK`: how many, an attribute before opset 10, an operand since.
-pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let k = if call.opset() < 10 {
         call.int("k")?
     } else {
@@ -19,14 +19,14 @@ pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answ
 }
 
 /// `ScatterElements`, and `Scatter`, its name before opset 11.
-pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let reduction = call.text_or("reduction", "none")?;
     Ok(one(on.scatter_elements(data, indices, updates, call.int_or("axis", 0)?, reduction)?))
 }
 
 /// `ScatterND`.
-pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let reduction = call.text_or("reduction", "none")?;
     Ok(one(on.scatter_nd(call.input(0)?, call.input(1)?, call.input(2)?, reduction)?))
 }

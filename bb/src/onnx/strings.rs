@@ -1,15 +1,15 @@
 //! Operators on strings, on the host.
 
-use super::call::{Answer, Call, Results, one};
+use super::call::{Call, OpOutputs, OpResult, one};
 use super::ml::texts;
 use super::pattern::{Classes, Pattern};
-use crate::ext::{HostBody, Ops, bits};
+use crate::ext::{HostKernel, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
 use bb_ir::{StringsBuilder, TensorData, memory};
 use smallvec::smallvec;
 
-static CONCAT: HostBody = HostBody {
+static CONCAT: HostKernel = HostKernel {
     name: "string_concat",
     random: false,
     run: |inputs, params| {
@@ -36,7 +36,7 @@ static CONCAT: HostBody = HostBody {
 };
 
 /// `StringConcat`: each string followed by the other operand's.
-pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (a, b) = (call.input(0)?, call.input(1)?);
     let shape = bb_ir::infer::broadcast("StringConcat", &[a.shape(), b.shape()]).map_err(Error::from)?;
     let params = [Param::Extents(shape.as_slice().into())];
@@ -44,7 +44,7 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Ans
     Ok(on.on_host(&CONCAT, &[Some(a), Some(b)], &params, &result)?.into_iter().map(Some).collect())
 }
 
-static FULL_MATCH: HostBody = HostBody {
+static FULL_MATCH: HostKernel = HostKernel {
     name: "regex_full_match",
     random: false,
     run: |inputs, params| {
@@ -55,7 +55,7 @@ static FULL_MATCH: HostBody = HostBody {
 };
 
 /// `RegexFullMatch`: whether all of a string matches a pattern, of the syntax of RE2.
-pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let pattern = call.text("pattern")?.unwrap_or_default();
     let params = [Param::Text(pattern.into())];
@@ -75,7 +75,7 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
 /// `StringNormalizer`: removes stop words, and changes the case of what stays.
 ///
 /// Case changes as Unicode has it, whatever the locale.
-pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let row = match x.shape() {
         [_] => false,
@@ -124,7 +124,7 @@ fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Vec<&'a str> {
 }
 
 /// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
-pub(super) fn split(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
     let delimiter = call.text_or("delimiter", "")?;
     // A negative number is no limit.

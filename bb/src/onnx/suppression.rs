@@ -1,6 +1,6 @@
 //! `NonMaxSuppression`, on the host: how many boxes are kept depends on data.
 
-use super::call::{Call, Results, one};
+use super::call::{Call, OpOutputs, one};
 use crate::Error;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
@@ -44,7 +44,7 @@ impl Bounds {
 ///
 /// Of equal scores the first wins. A score must exceed the threshold, as in ONNX's reference, whose text says that
 /// lesser ones are removed. A score that is no number comes last.
-pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let (&[batch, count, 4], &[batches, classes, scored]) = (boxes.shape(), scores.shape()) else {
         let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());

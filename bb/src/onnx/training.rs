@@ -1,6 +1,6 @@
 //! Optimizers: how tensors move along their gradients.
 
-use super::call::{Answer, Call, Results};
+use super::call::{Call, OpOutputs, OpResult};
 use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
 
@@ -69,7 +69,7 @@ fn optimize<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     kept: usize,
     rule: impl Fn(&Moved<'_, B>) -> Result<Vec<B::Tensor>, B::Error>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let lists = 2 + kept;
     let tensors = call.len().saturating_sub(2);
     if tensors == 0 || !tensors.is_multiple_of(lists) {
@@ -85,7 +85,7 @@ fn optimize<B: Ops + ?Sized>(
         let kept = (0..kept).map(|i| operand(2 + i)).collect::<Result<_, _>>()?;
         columns.push(rule(&Moved { on, x, g, kept, rate: scalar(0)?, count: scalar(1)? })?);
     }
-    let mut results: Results<B::Tensor> = Results::new();
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     for row in 0..=kept {
         results.extend(columns.iter().map(|column| column.get(row).cloned()));
     }
@@ -93,7 +93,7 @@ fn optimize<B: Ops + ?Sized>(
 }
 
 /// `Adagrad`: steps shrink with the sum of squared gradients.
-pub(super) fn adagrad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn adagrad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let decay = call.float_or("decay_factor", 0.0)?;
     optimize(on, call, 1, |m| {
         let rate = on.div(&m.rate, &on.add(&m.times(&m.count, decay)?, &m.constant(1.0)?)?)?;
@@ -105,7 +105,7 @@ pub(super) fn adagrad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> An
 }
 
 /// `Adam`: steps along an average of gradients, divided by the root of an average of their squares.
-pub(super) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (alpha, beta) = (call.float_or("alpha", 0.9)?, call.float_or("beta", 0.999)?);
     let post = call.float_or("norm_coefficient_post", 0.0)?;
     optimize(on, call, 2, |m| {
@@ -122,7 +122,7 @@ pub(super) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answe
 }
 
 /// `Momentum`, the standard one or Nesterov's.
-pub(super) fn momentum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn momentum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
     let nesterov = match call.text_or("mode", "standard")? {
         "standard" => false,

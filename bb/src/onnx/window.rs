@@ -1,6 +1,6 @@
 //! Convolution and pooling, whose attributes are resolved here.
 
-use super::call::{Answer, Call, one};
+use super::call::{Call, OpResult, one};
 use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -175,7 +175,7 @@ fn given_kernel<T: Tensor>(call: &Call<'_, T>) -> Result<Vec<i64>, Error> {
 }
 
 /// `Conv`.
-pub(super) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?))
 }
 
@@ -210,13 +210,13 @@ fn centred<B: Ops + ?Sized>(
 }
 
 /// `ConvInteger`.
-pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, w) = (centred(on, call, 0, 2)?, centred(on, call, 1, 3)?);
     Ok(one(plain_conv(on, call, &x, &w, None)?))
 }
 
 /// `ConvTranspose`.
-pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_conv_transpose(on, call, None, call.optional(2))?))
 }
 
@@ -280,7 +280,7 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
 }
 
 /// `MaxPool`, with the positions of the maxima where they are wanted.
-pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let y = plain_max_pool(on, call, x)?;
     if !call.wants(1) {
@@ -310,7 +310,7 @@ fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Re
 }
 
 /// `AveragePool`.
-pub(super) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_average_pool(on, call, call.input(0)?)?))
 }
 
@@ -326,7 +326,7 @@ pub(super) fn plain_average_pool<B: Ops + ?Sized>(
 }
 
 /// `LpPool`: the norm of each window.
-pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let s = sliding(call, x, given_kernel(call)?)?;
     let p = norm_order(call)?;
@@ -377,19 +377,19 @@ fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
 }
 
 /// `GlobalMaxPool`.
-pub(super) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(on.reduce_max(x, &spatial(x), true)?))
 }
 
 /// `GlobalAveragePool`.
-pub(super) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(on.reduce_mean(x, &spatial(x), true)?))
 }
 
 /// `GlobalLpPool`.
-pub(super) fn global_lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn global_lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;

@@ -3,7 +3,7 @@
 use super::Module;
 use super::end::End;
 use super::resolve::Resolved;
-use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, trace};
+use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use crate::Error;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::{DataType, Shape};
@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// A module traced to its end.
 pub(crate) struct Complete {
-    pub(crate) traced: StageTrace,
+    pub(crate) traced: SegmentTrace,
     /// The inputs, those with a default left out, with the extents that the trace is for.
     pub(crate) inputs: Vec<(String, Vec<Dim>)>,
     pub(crate) outputs: Vec<String>,
 }
 
-/// Traces a module as one stage.
+/// Traces a module as one segment.
 ///
 /// Shapes: `shapes` has the extents of inputs by name. What neither it nor the model gives as a number stays open, and
 /// is taken to be 1 while tracing.
@@ -27,7 +27,7 @@ pub(crate) struct Complete {
 ///
 /// [`Error::UnknownInput`], [`Error::NoDimension`] and [`Error::DeclaredExtent`] for extents that do not fit the model; [`Error::NoRank`] for an
 /// input of unknown rank; [`Error::NotTensor`] for an input or output that is none; [`Error::NotOneGraph`] if a node
-/// ends the stage; what makes lowering fail.
+/// ends the segment; what makes lowering fail.
 pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<Complete, Error> {
     let graph = module.graph();
     let is_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
@@ -37,11 +37,11 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         return Err(Error::UnknownInput { name: name.clone(), expected });
     }
     let inputs = extents(graph, &live, shapes)?;
-    let arriving: Vec<Arriving> = inputs
+    let inputs_known: Vec<SegmentInput> = inputs
         .iter()
         .map(|(dtype, dims)| {
             let shape = dims.iter().map(|d| if let Dim::Known(n) = d { *n } else { 1 }).collect::<Shape>();
-            Arriving { dtype: *dtype, shape, varies: true, known: None }
+            SegmentInput { dtype: *dtype, shape, varies: true, known: None }
         })
         .collect();
     let start = Start { live: live.clone(), ..Start::default() };
@@ -50,7 +50,7 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         value_bytes: bb_ir::Limits::default().value_bytes,
         explores: false,
     };
-    let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &arriving, &None, &settings)?;
+    let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;
     let traced = match outcome {
         Outcome::Done(traced) => *traced,
         Outcome::Needs(wanted) => {

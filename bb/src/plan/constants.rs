@@ -4,9 +4,9 @@
 //! uploads its weights again nor computes again what follows from them.
 
 use super::lir::{Callee, callee};
-use super::stage::StageTrace;
+use super::segment::SegmentTrace;
 use crate::ext::{FamilyTable, OpSet};
-use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
+use crate::trace::{Operation, Source, Step, Trace, ValueNo};
 use crate::{Backend, Outputs};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, TensorData};
@@ -68,7 +68,7 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
     natives: &N,
     pool: &mut Pool<B::Tensor>,
-    traced: &StageTrace,
+    traced: &SegmentTrace,
 ) -> Result<PlanConstants<B::Tensor>, B::Error> {
     let (recorded, outputs) = (&traced.recorded, &traced.outputs);
     if pool.tensors.len() > KEPT + pool.weights.len() {
@@ -117,7 +117,7 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
 }
 
 /// Marks the values that a step or the caller reads.
-fn read_values(recorded: &Recorded, outputs: &[ValueNo]) -> Vec<bool> {
+fn read_values(recorded: &Trace, outputs: &[ValueNo]) -> Vec<bool> {
     let mut read = vec![false; recorded.values.len()];
     let mut mark = |v: ValueNo| {
         if let Some(place) = read.get_mut(v as usize) {
@@ -130,7 +130,7 @@ fn read_values(recorded: &Recorded, outputs: &[ValueNo]) -> Vec<bool> {
 }
 
 /// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
-pub(super) fn worth_folding(recorded: &Recorded, step: &Step) -> bool {
+pub(super) fn worth_folding(recorded: &Trace, step: &Step) -> bool {
     if matches!(step.operation, Operation::Host(body) if body.random) {
         return false;
     }
@@ -149,7 +149,7 @@ fn weight<B: Backend + ?Sized>(
     on: &B,
     pool: &mut Pool<B::Tensor>,
     index: u32,
-    traced: &StageTrace,
+    traced: &SegmentTrace,
 ) -> Result<u32, B::Error> {
     let Some(data) = traced.weights().get(index) else {
         return crate::ext::fail::<B, _>(crate::Error::UnknownIndex {
@@ -288,7 +288,7 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
 /// Keeps the constants that steps which will run, or the caller, read.
 fn compact<T: Clone>(
     pool: &Pool<T>,
-    recorded: &Recorded,
+    recorded: &Trace,
     outputs: &[ValueNo],
     numbers: Vec<Option<u32>>,
 ) -> PlanConstants<T> {

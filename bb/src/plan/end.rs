@@ -1,46 +1,46 @@
-//! Where a stage of a plan ends, and what happens before the next.
+//! Where a segment of a plan ends, and what happens before the next.
 
 use super::resolve::{Repeat, Resolved};
-use super::stage::{Start, missing};
+use super::segment::{Start, missing};
 use super::unroll::Tracing;
 use crate::Error;
-use crate::onnx::{HostFunction, Item};
-use crate::trace::{Traced, ValueNo};
+use crate::onnx::{HostFunction, OnnxValue};
+use crate::trace::{TracedTensor, ValueNo};
 use bb_ir::TensorData;
 use bb_ir::graph::ValueId;
 use std::sync::Arc;
 
-/// What follows a stage.
+/// What follows a segment.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Nothing; the outputs are the graph's.
     Done,
-    /// A stage that needs to know the outputs at these positions.
+    /// A segment that needs to know the outputs at these positions.
     Read {
         /// Where it starts; its live values are the outputs.
         start: Start,
         /// The position of the output to read.
         wanted: Option<usize>,
     },
-    /// A node that runs between stages.
+    /// A node that runs between segments.
     Between(Box<Between>),
 }
 
-/// A node that runs between stages, on the outputs of the one before.
+/// A node that runs between segments, on the outputs of the one before.
 #[derive(Debug)]
 pub(crate) struct Between {
     pub(crate) node: usize,
     pub(crate) operands: Vec<Place>,
-    /// The positions of the outputs that the next stage takes.
+    /// The positions of the outputs that the next segment takes.
     pub(crate) kept: Vec<usize>,
-    /// The positions of the node's results that the next stage takes after those.
+    /// The positions of the node's results that the next segment takes after those.
     pub(crate) results: Vec<usize>,
-    /// Where the next stage starts.
+    /// Where the next segment starts.
     pub(crate) after: Start,
     pub(crate) what: What,
 }
 
-/// What runs between stages.
+/// What runs between segments.
 #[derive(Debug)]
 pub(crate) enum What {
     /// A function on host tensors.
@@ -56,7 +56,7 @@ pub(crate) enum What {
     },
 }
 
-/// Where a node that runs between stages finds an operand.
+/// Where a node that runs between segments finds an operand.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     /// The output at this position.
@@ -67,32 +67,32 @@ pub(crate) enum Place {
     Absent,
 }
 
-/// Why a stage ends before a node.
+/// Why a segment ends before a node.
 pub(super) enum Cut {
     /// Some operand must be known.
     Read(ValueNo),
-    /// The node runs between stages.
+    /// The node runs between segments.
     Host(HostFunction),
     Repeat(Repeat),
 }
 
-/// The outputs of a stage, tensor by tensor.
+/// The outputs of a segment, tensor by tensor.
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) tensors: Vec<ValueNo>,
-    pub(super) items: Vec<Item<()>>,
+    pub(super) items: Vec<OnnxValue<()>>,
     /// Whether one of them is no tensor.
     pub(super) structured: bool,
 }
 
 impl Outputs {
-    pub(super) fn push(&mut self, item: &Item<Traced>) {
-        self.structured |= !matches!(item, Item::Tensor(_));
-        self.items.push(item.map(&mut |x: &Traced| self.tensors.push(x.no())));
+    pub(super) fn push(&mut self, item: &OnnxValue<TracedTensor>) {
+        self.structured |= !matches!(item, OnnxValue::Tensor(_));
+        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.no())));
     }
 }
 
-/// Ends a stage before the node at `at`.
+/// Ends a segment before the node at `at`.
 pub(super) fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Outputs) -> Result<End, Error> {
     let resolved = &tracing.resolved;
     let mut start = Start { node: at, ..Start::default() };
@@ -100,7 +100,7 @@ pub(super) fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Out
         if !resolved.is_read_from(value, at) || resolved.weight(value).is_some() {
             continue;
         }
-        match item.tensor().and_then(Traced::known) {
+        match item.tensor().and_then(TracedTensor::known) {
             Some(data) => start.known.push((value, data.clone())),
             None => {
                 start.live.push(value);

@@ -5,12 +5,12 @@ use super::constants::worth_folding;
 use super::end::End;
 use super::lir::Plan;
 use super::origin::NodeName;
+use super::partition::step_cost;
 use super::profile::ProfiledNode;
-use super::whole::step_cost;
 use crate::Error;
 use crate::cost::Cost;
 use crate::ext::OpSet;
-use crate::trace::{Recorded, Source, ValueNo};
+use crate::trace::{Source, Trace, ValueNo};
 use bb_ir::op::Family;
 use std::collections::HashMap;
 
@@ -86,7 +86,7 @@ impl Module {
 }
 
 /// Tells which values are known before the plan runs, as [`fold`](super::constants::fold) computes them.
-fn known(recorded: &Recorded) -> Vec<Option<u32>> {
+fn known(recorded: &Trace) -> Vec<Option<u32>> {
     let constant = |source| matches!(source, Source::Weight(_) | Source::Constant(_)).then_some(0);
     let mut known: Vec<Option<u32>> = recorded.values.iter().map(|value| constant(value.source)).collect();
     for step in &recorded.steps {

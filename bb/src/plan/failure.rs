@@ -4,7 +4,7 @@
 //! begins with the outermost node: a loop, then the node of its body, then what the backend says.
 
 use super::origin::Origins;
-use super::stage::StageTrace;
+use super::segment::SegmentTrace;
 use crate::trace::ValueNo;
 use crate::{BoxError, Error};
 use bb_ir::DataType;
@@ -82,7 +82,7 @@ pub(crate) fn initializer(
     }
 }
 
-impl StageTrace {
+impl SegmentTrace {
     /// Finds the node that a step of the trace is part of.
     pub(crate) fn node_of(&self, step: usize) -> Where {
         self.origins.node_of(step as u32).map_or(Where::Graph, Where::Node)

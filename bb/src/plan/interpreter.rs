@@ -4,7 +4,7 @@ use super::constants::{Natives, PlanConstants, call};
 use super::failure::{Failure, Where};
 use super::lir::{Instruction, Operand, Plan};
 use super::origin::Origins;
-use super::stage::StageTrace;
+use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
 use crate::{Backend, Error};
 use bb_ir::graph::Graph;
@@ -23,7 +23,7 @@ pub(crate) struct Prepared<T> {
 
 impl<T: crate::Tensor> Prepared<T> {
     /// Plans a trace whose constants have been folded.
-    pub(crate) fn new(trace: &StageTrace, constants: PlanConstants<T>) -> Prepared<T> {
+    pub(crate) fn new(trace: &SegmentTrace, constants: PlanConstants<T>) -> Prepared<T> {
         let plan = Plan::new(&trace.recorded, &trace.outputs, &constants.of_value);
         Prepared {
             plan,

@@ -3,8 +3,8 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
 //! left out.
 
-use crate::ext::HostBody;
-use crate::trace::{Operation, Recorded, Source, Step, ValueNo};
+use crate::ext::HostKernel;
+use crate::trace::{Operation, Source, Step, Trace, ValueNo};
 use bb_ir::op::{Family, Param, Primitive};
 use smallvec::SmallVec;
 
@@ -29,7 +29,7 @@ pub(crate) enum Callee {
     /// An operation of an extension family, by its table index.
     Extension(Family, u16),
     /// A computation on host tensors.
-    Host(&'static HostBody),
+    Host(&'static HostKernel),
 }
 
 /// One instruction.
@@ -61,7 +61,7 @@ pub(crate) type Constants = Vec<Option<u32>>;
 impl Plan {
     /// Assigns slots and last uses. `constants` names the values that the caller has folded; the steps that made
     /// them are left out.
-    pub(crate) fn new(recorded: &Recorded, outputs: &[ValueNo], constants: &Constants) -> Plan {
+    pub(crate) fn new(recorded: &Trace, outputs: &[ValueNo], constants: &Constants) -> Plan {
         let values = recorded.values.len();
         let constant = |v: ValueNo| constants.get(v as usize).copied().flatten();
         // Backwards: which steps matter, and the last step that reads each value.

@@ -14,6 +14,7 @@ mod interpreter;
 mod lir;
 mod module;
 mod origin;
+mod partition;
 mod print;
 mod profile;
 mod program;
@@ -21,11 +22,10 @@ mod refuse;
 mod repetition;
 mod resolve;
 mod run;
+mod segment;
 mod splice;
-mod stage;
 mod unroll;
 mod watch;
-mod whole;
 
 pub(crate) use complete::{Complete, complete};
 pub(crate) use end::End;
@@ -44,5 +44,5 @@ pub(crate) use resolve::Code;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
 pub(crate) use resolve::{Resolved, is_control_flow};
+pub(crate) use segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, trace};
 pub(crate) use splice::subgraphs;
-pub(crate) use stage::{Arriving, Outcome, Settings, StageTrace, Start, Stop, Structure, trace};

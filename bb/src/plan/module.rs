@@ -169,8 +169,8 @@ fn missing(graph: &Graph, name: &str) -> Error {
 pub struct CompileOptions {
     /// [`Limits::value_bytes`](bb_ir::Limits::value_bytes).
     pub value_bytes: usize,
-    /// [`Limits::rounds`](bb_ir::Limits::rounds).
-    pub rounds: usize,
+    /// [`Limits::iterations`](bb_ir::Limits::iterations).
+    pub iterations: usize,
     /// Whether to refuse a graph with nodes that run on the host, as [`Coverage`](crate::coverage::Coverage) counts them.
     pub refuse_host: bool,
     /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
@@ -190,7 +190,7 @@ impl CompileOptions {
     /// Returns the same with what `limits` say about running.
     #[must_use]
     pub fn within(self, limits: &bb_ir::Limits) -> CompileOptions {
-        CompileOptions { value_bytes: limits.value_bytes, rounds: limits.rounds, ..self }
+        CompileOptions { value_bytes: limits.value_bytes, iterations: limits.iterations, ..self }
     }
 
     /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
@@ -235,7 +235,7 @@ impl CompileOptions {
         // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
         let CompileOptions {
             value_bytes,
-            rounds,
+            iterations,
             refuse_host,
             refuse_lowered,
             identity,
@@ -244,7 +244,7 @@ impl CompileOptions {
         } = self;
         *identity == other.identity
             && *value_bytes == other.value_bytes
-            && *rounds == other.rounds
+            && *iterations == other.iterations
             && *refuse_host == other.refuse_host
             && *refuse_lowered == other.refuse_lowered
             && *caller == other.caller
@@ -267,10 +267,10 @@ impl std::fmt::Debug for CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        let bb_ir::Limits { value_bytes, rounds, .. } = bb_ir::Limits::default();
+        let bb_ir::Limits { value_bytes, iterations, .. } = bb_ir::Limits::default();
         CompileOptions {
             value_bytes,
-            rounds,
+            iterations,
             refuse_host: false,
             refuse_lowered: false,
             identity: None,

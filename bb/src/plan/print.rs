@@ -1,10 +1,10 @@
-//! Stages of a module as text, for people: one line per node, step or instruction.
+//! Segments of a module as text, for people: one line per node, step or instruction.
 
 use super::Module;
 use super::end::End;
 use super::lir::{Operand, Plan};
 use super::resolve::Resolved;
-use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, trace};
+use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use crate::ext::OpSet;
 use crate::trace::{Operation, Source};
 use crate::{Error, InputSpec};
@@ -122,14 +122,14 @@ impl Module {
         Ok(text)
     }
 
-    /// Traces the first stage.
+    /// Traces the first segment.
     pub(super) fn trace(
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
-    ) -> Result<StageTrace, Error> {
+    ) -> Result<SegmentTrace, Error> {
         let graph = self.graph();
-        let arriving = graph
+        let inputs_known = graph
             .inputs
             .iter()
             .map(|value| {
@@ -140,7 +140,7 @@ impl Module {
                         let declared =
                             shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
                         let shape = named.map_or_else(|| declared.collect(), |s| Shape::from_slice(s));
-                        Ok(Arriving { dtype: *dtype, shape, varies: true, known: None })
+                        Ok(SegmentInput { dtype: *dtype, shape, varies: true, known: None })
                     }
                     _ => Err(Error::NotConstant {
                         op: "trace".to_owned(),
@@ -149,15 +149,15 @@ impl Module {
                 }
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        let given = |i: usize| arriving.get(i).map(|a| (a.dtype, a.shape.as_slice()));
-        InputSpec::new(graph).check_by(arriving.len(), &given)?;
+        let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
+        InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings {
             natives: natives.to_vec(),
             value_bytes: bb_ir::Limits::default().value_bytes,
             explores: false,
         };
-        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &arriving, &None, &settings)? {
+        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
             Outcome::Done(traced) => Ok(*traced),
             Outcome::Needs(wanted) => {
                 let value = start.live.get(wanted.position).map_or("", |v| graph.name_of(*v));
@@ -168,7 +168,7 @@ impl Module {
 }
 
 /// Says how the trace ended, where it did not reach the graph's end.
-fn end(text: &mut String, traced: &StageTrace) {
+fn end(text: &mut String, traced: &SegmentTrace) {
     let node = match &traced.end {
         End::Done => return,
         End::Read { start, .. } => {

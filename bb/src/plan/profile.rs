@@ -18,7 +18,7 @@ pub enum Activity {
     Transfer,
     /// Tracing, planning, and putting constants on the backend.
     Planning,
-    /// What a loop does around its rounds: it takes slices, reads the condition, collects results.
+    /// What a loop does around its iterations: it takes slices, reads the condition, collects results.
     Loop,
 }
 
@@ -80,17 +80,17 @@ pub enum Scope {
     Row(usize),
     /// A run, from the first input to the last output.
     Run,
-    /// A stage of the model: a plan, from its first instruction to its last.
-    Stage {
+    /// A segment of the model: a plan, from its first instruction to its last.
+    Segment {
         /// The node at which it begins; empty if it has none.
         from: String,
     },
-    /// A round of a loop.
-    Round {
+    /// An iteration of a loop.
+    Iteration {
         /// The loop's node.
         node: String,
-        /// Which round, from 0 on.
-        round: usize,
+        /// Which iteration, from 0 on.
+        iteration: usize,
     },
 }
 

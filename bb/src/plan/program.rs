@@ -1,4 +1,4 @@
-//! A compiled graph: stages, and for each the plans made so far.
+//! A compiled graph: segments, and for each the plans made so far.
 //!
 //! A plan holds for all inputs of the element types and ranks that it was traced with; for one extent only where
 //! the trace consulted that, and for one value only where it read that. So a graph whose functions consult
@@ -8,11 +8,11 @@ use super::constants::{Natives, NoNatives, Pool, fold};
 use super::end::{Between, End, What};
 use super::failure::{Failure, in_node};
 use super::interpreter::Prepared;
+use super::partition::PartitionedGraph;
 use super::refuse::refuse;
 use super::resolve::Resolved;
-use super::stage::{Arriving, Outcome, Settings, StageTrace, Start, Structure, Wanted, trace};
+use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::watch::Watch;
-use super::whole::Whole;
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
@@ -20,7 +20,7 @@ use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// The most plans that a stage keeps.
+/// The most plans that a segment keeps.
 const KEPT: usize = 64;
 
 /// A compiled graph.
@@ -33,31 +33,31 @@ pub(crate) struct Program<T, N> {
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
-    pub(super) first: Stage<T>,
-    /// The most rounds that all repetitions of a run may take together.
-    pub(super) rounds: usize,
+    pub(super) first: Segment<T>,
+    /// The most iterations that all repetitions of a run may take together.
+    pub(super) iterations: usize,
     /// What whoever compiled gives along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool<T>>,
 }
 
-/// A stage and its plans.
-pub(super) struct Stage<T> {
+/// A segment and its plans.
+pub(super) struct Segment<T> {
     resolved: Arc<Resolved>,
     start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
-    variants: RwLock<Vec<Arc<Variant<T>>>>,
+    specializations: RwLock<Vec<Arc<Specialization<T>>>>,
 }
 
-/// A plan of a stage, and for which inputs it holds.
-pub(super) struct Variant<T> {
+/// A plan of a segment, and for which inputs it holds.
+pub(super) struct Specialization<T> {
     guards: Vec<Guard>,
     /// What the inputs must make up.
     structure: Structure,
     /// The graph that was traced, to name nodes.
     pub(super) resolved: Arc<Resolved>,
-    /// The node at which the stage begins.
+    /// The node at which the segment begins.
     from: usize,
     code: Code<T>,
     /// What the results make up.
@@ -65,33 +65,33 @@ pub(super) struct Variant<T> {
     pub(super) next: Next<T>,
 }
 
-/// What follows a stage.
+/// What follows a segment.
 pub(super) enum Next<T> {
     /// Nothing.
     Done,
-    /// The next stage.
-    Stage(Stage<T>),
-    /// A node, and then the next stage.
-    Between(Box<BetweenStages<T>>),
+    /// The next segment.
+    Segment(Segment<T>),
+    /// A node, and then the next segment.
+    Between(Box<BetweenSegments<T>>),
 }
 
-/// A node that runs between stages.
-pub(super) struct BetweenStages<T> {
+/// A node that runs between segments.
+pub(super) struct BetweenSegments<T> {
     pub(super) node: Between,
     /// The body, of a node that repeats one.
-    pub(super) body: Option<Stage<T>>,
-    pub(super) after: Stage<T>,
+    pub(super) body: Option<Segment<T>>,
+    pub(super) after: Segment<T>,
 }
 
-/// What runs a stage.
+/// What runs a segment.
 enum Code<T> {
     /// Instructions, one call of an operation each.
     Plan(Prepared<T>),
     /// Graphs of primitives, run whole by the backend.
-    Graph(Box<Whole<T>>),
+    Graph(Box<PartitionedGraph<T>>),
 }
 
-/// How a backend wants its stages.
+/// How a backend wants its segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// Operation by operation.
@@ -122,7 +122,7 @@ impl Guard {
     }
 }
 
-impl<T> Variant<T> {
+impl<T> Specialization<T> {
     /// Says in which node of the graph a kernel failed.
     pub(super) fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(
         &self,
@@ -132,7 +132,7 @@ impl<T> Variant<T> {
     }
 }
 
-impl<T> Stage<T> {
+impl<T> Segment<T> {
     /// Says that a tensor which a node must know could not be read.
     fn unread<E>(&self, wanted: &Wanted, dtype: DataType, source: E) -> E
     where
@@ -144,8 +144,8 @@ impl<T> Stage<T> {
         in_node(&wanted.resolved.graph, wanted.node, error).into()
     }
 
-    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Stage<T> {
-        Stage { resolved, start, read: RwLock::new(read), variants: RwLock::default() }
+    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<T> {
+        Segment { resolved, start, read: RwLock::new(read), specializations: RwLock::default() }
     }
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn compile<B: Backend + ?Sized + 'static>(
     Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter)?))
 }
 
-/// Compiles for a backend that runs whole graphs: each stage is one graph of primitives.
+/// Compiles for a backend that runs whole graphs: each segment is one graph of primitives.
 ///
 /// # Errors
 ///
@@ -207,8 +207,8 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         pool: Mutex::new(Pool::default()),
         settings: Settings { natives: natives.native(), value_bytes: options.value_bytes, explores: false },
         natives,
-        first: Stage::new(resolved.clone(), start, Vec::new()),
-        rounds: options.rounds,
+        first: Segment::new(resolved.clone(), start, Vec::new()),
+        iterations: options.iterations,
         caller: options.caller(),
         declared: InputSpec::new(graph),
         inputs,
@@ -220,10 +220,10 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
 
 impl<T: Tensor, N> Program<T, N> {
     /// Runs a plan.
-    pub(super) fn run_variant<B, W: Watch>(
+    pub(super) fn run_specialization<B, W: Watch>(
         &self,
         on: &B,
-        variant: &Variant<T>,
+        specialization: &Specialization<T>,
         live: &[&T],
         watch: &mut W,
     ) -> Result<Vec<T>, B::Error>
@@ -231,33 +231,33 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        let graph = &variant.resolved.graph;
+        let graph = &specialization.resolved.graph;
         let since = watch.mark();
-        let results = match &variant.code {
+        let results = match &specialization.code {
             Code::Plan(plan) => plan.run(on, &self.natives, live, graph, watch),
             Code::Graph(whole) => whole.run(on, live, graph, watch),
         };
-        let results = results.map_err(|failure| variant.name(failure))?;
-        watch.stage(since, &variant.resolved, variant.from);
+        let results = results.map_err(|failure| specialization.name(failure))?;
+        watch.segment(since, &specialization.resolved, specialization.from);
         Ok(results)
     }
 
     /// Finds the plan for these inputs, or makes it.
-    pub(super) fn variant<B, W: Watch>(
+    pub(super) fn specialization<B, W: Watch>(
         &self,
         on: &B,
-        stage: &Stage<T>,
+        segment: &Segment<T>,
         live: &[&T],
         structure: &Structure,
         watch: &mut W,
-    ) -> Result<Arc<Variant<T>>, B::Error>
+    ) -> Result<Arc<Specialization<T>>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
         let mut values: Vec<Option<TensorData>> = Vec::new();
         loop {
-            let read = stage.read.read().unwrap_or_else(PoisonError::into_inner).clone();
+            let read = segment.read.read().unwrap_or_else(PoisonError::into_inner).clone();
             if !read.is_empty() {
                 values.resize(live.len(), None);
             }
@@ -266,13 +266,13 @@ impl<T: Tensor, N> Program<T, N> {
                     (values.get_mut(wanted.position), live.get(wanted.position))
                 {
                     let since = watch.mark();
-                    let host = on.to_host(x).map_err(|error| stage.unread(wanted, x.dtype(), error))?;
+                    let host = on.to_host(x).map_err(|error| segment.unread(wanted, x.dtype(), error))?;
                     *place = Some(host);
                     watch.activity(since, Activity::Transfer, Some((&wanted.resolved, wanted.node)));
                 }
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
-            let known = stage.variants.read().unwrap_or_else(PoisonError::into_inner);
+            let known = segment.specializations.read().unwrap_or_else(PoisonError::into_inner);
             let found = known.iter().rev().find(|v| {
                 v.structure == *structure
                     && v.guards.iter().zip(live).enumerate().all(|(i, (g, x))| g.holds(*x, value(i)))
@@ -282,26 +282,26 @@ impl<T: Tensor, N> Program<T, N> {
             }
             drop(known);
             let since = watch.mark();
-            let arriving: Vec<Arriving> = live
+            let inputs_known: Vec<SegmentInput> = live
                 .iter()
                 .enumerate()
-                .map(|(i, x)| Arriving {
+                .map(|(i, x)| SegmentInput {
                     dtype: x.dtype(),
                     shape: Shape::from_slice(x.shape()),
-                    varies: structure.is_some() || self.varies(stage, i),
+                    varies: structure.is_some() || self.varies(segment, i),
                     known: value(i).cloned(),
                 })
                 .collect();
-            match trace(&stage.resolved, &stage.start, &arriving, structure, &self.settings)? {
+            match trace(&segment.resolved, &segment.start, &inputs_known, structure, &self.settings)? {
                 Outcome::Needs(wanted) => {
-                    let mut read = stage.read.write().unwrap_or_else(PoisonError::into_inner);
+                    let mut read = segment.read.write().unwrap_or_else(PoisonError::into_inner);
                     if !read.iter().any(|known| known.position == wanted.position) {
                         read.push(Arc::new(wanted));
                     }
                     watch.activity(since, Activity::Planning, None);
                 }
                 Outcome::Done(traced) => {
-                    let guards: Vec<Guard> = arriving
+                    let guards: Vec<Guard> = inputs_known
                         .into_iter()
                         .enumerate()
                         .map(|(i, a)| Guard {
@@ -313,29 +313,30 @@ impl<T: Tensor, N> Program<T, N> {
                         })
                         .collect();
                     let code = self.code(on, &traced, &guards)?;
-                    let variant = Arc::new(Variant {
+                    let specialization = Arc::new(Specialization {
                         guards,
                         structure: structure.clone(),
-                        from: stage.start.node,
+                        from: segment.start.node,
                         next: Next::new(&traced.resolved, traced.end),
                         resolved: traced.resolved,
                         code,
                         results: traced.structure,
                     });
                     watch.activity(since, Activity::Planning, None);
-                    let mut variants = stage.variants.write().unwrap_or_else(PoisonError::into_inner);
-                    if variants.len() >= KEPT {
-                        variants.remove(0);
+                    let mut specializations =
+                        segment.specializations.write().unwrap_or_else(PoisonError::into_inner);
+                    if specializations.len() >= KEPT {
+                        specializations.remove(0);
                     }
-                    variants.push(variant.clone());
-                    return Ok(variant);
+                    specializations.push(specialization.clone());
+                    return Ok(specialization);
                 }
             }
         }
     }
 
     /// Makes of a trace what runs it.
-    fn code<B>(&self, on: &B, traced: &StageTrace, guards: &[Guard]) -> Result<Code<T>, B::Error>
+    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &[Guard]) -> Result<Code<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -348,21 +349,21 @@ impl<T: Tensor, N> Program<T, N> {
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();
-                Ok(Code::Graph(Box::new(Whole::new(traced, &open)?)))
+                Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open)?)))
             }
         }
     }
 
     /// Tells whether other runs may bring other extents of a live value.
-    fn varies(&self, stage: &Stage<T>, position: usize) -> bool {
-        let ty = stage
+    fn varies(&self, segment: &Segment<T>, position: usize) -> bool {
+        let ty = segment
             .start
             .live
             .get(position)
-            .and_then(|v| stage.resolved.graph.values.get(v.index()))
+            .and_then(|v| segment.resolved.graph.values.get(v.index()))
             .map(|v| &v.ty);
         match ty {
-            Some(ValueType::Tensor { shape: Some(dims), .. }) if std::ptr::eq(stage, &self.first) => {
+            Some(ValueType::Tensor { shape: Some(dims), .. }) if std::ptr::eq(segment, &self.first) => {
                 dims.iter().any(|d| !matches!(d, Dim::Known(_)))
             }
             _ => true,
@@ -377,17 +378,17 @@ impl<T> Next<T> {
             End::Read { start, wanted } => {
                 let (node, resolved) = (start.node, resolved.clone());
                 let wanted = wanted.map(|position| Wanted { position, resolved: resolved.clone(), node });
-                Next::Stage(Stage::new(resolved, start, wanted.map(Arc::new).into_iter().collect()))
+                Next::Segment(Segment::new(resolved, start, wanted.map(Arc::new).into_iter().collect()))
             }
             End::Between(node) => {
                 let body = match &node.what {
                     What::Host(_) => None,
                     What::Repeat { body, start, .. } => {
-                        Some(Stage::new(body.clone(), start.clone(), Vec::new()))
+                        Some(Segment::new(body.clone(), start.clone(), Vec::new()))
                     }
                 };
-                let after = Stage::new(resolved.clone(), node.after.clone(), Vec::new());
-                Next::Between(Box::new(BetweenStages { node: *node, body, after }))
+                let after = Segment::new(resolved.clone(), node.after.clone(), Vec::new());
+                Next::Between(Box::new(BetweenSegments { node: *node, body, after }))
             }
         }
     }

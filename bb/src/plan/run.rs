@@ -1,42 +1,42 @@
-//! Runs a compiled graph, stage by stage, and what runs between stages.
+//! Runs a compiled graph, segment by segment, and what runs between segments.
 //!
 //! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
 
 use super::constants::Natives;
 use super::end::{Place, What};
 use super::failure::{Where, initializer};
-use super::program::{BetweenStages, Next, Program, Stage, Variant};
+use super::program::{BetweenSegments, Next, Program, Segment, Specialization};
 use super::repetition::Repetition;
 use super::resolve::Resolved;
-use super::stage::{Structure, filled};
+use super::segment::{Structure, filled};
 use super::watch::{Silent, Watch};
 use super::{Activity, Profile};
 use crate::contract::Caller;
-use crate::onnx::{Call, Item};
+use crate::onnx::{Call, OnnxValue};
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::ValueType;
 use std::sync::Arc;
 
-/// Values that go into a stage or come out of one, tensor by tensor.
+/// Values that go into a segment or come out of one, tensor by tensor.
 struct Live<T> {
     tensors: Vec<T>,
     structure: Structure,
 }
 
 impl<T: Clone> Live<T> {
-    fn new(items: &[Item<T>]) -> Live<T> {
+    fn new(items: &[OnnxValue<T>]) -> Live<T> {
         let mut tensors = Vec::with_capacity(items.len());
         items.iter().for_each(|item| item.visit(&mut |x: &T| tensors.push(x.clone())));
-        let structured = items.iter().any(|item| !matches!(item, Item::Tensor(_)));
+        let structured = items.iter().any(|item| !matches!(item, OnnxValue::Tensor(_)));
         let structure = structured.then(|| items.iter().map(|item| item.map(&mut |_| ())).collect());
         Live { tensors, structure }
     }
 
-    fn items(self) -> Vec<Item<T>> {
+    fn items(self) -> Vec<OnnxValue<T>> {
         let mut tensors = self.tensors.into_iter();
         match self.structure {
-            None => tensors.map(Item::Tensor).collect(),
+            None => tensors.map(OnnxValue::Tensor).collect(),
             Some(items) => items.iter().filter_map(|item| filled(item, &mut tensors)).collect(),
         }
     }
@@ -45,12 +45,12 @@ impl<T: Clone> Live<T> {
 /// A loop under way.
 struct Frame<T> {
     /// The plan before the loop, which holds the loop.
-    before: Arc<Variant<T>>,
+    before: Arc<Specialization<T>>,
     repetition: Repetition<T>,
     /// What the body captures.
-    captured: Vec<Item<T>>,
-    /// What the stage after the loop takes beside the loop's results.
-    kept: Vec<Item<T>>,
+    captured: Vec<OnnxValue<T>>,
+    /// What the segment after the loop takes beside the loop's results.
+    kept: Vec<OnnxValue<T>>,
 }
 
 impl<T> Frame<T> {
@@ -58,7 +58,7 @@ impl<T> Frame<T> {
     fn node(&self) -> Option<(&Arc<Resolved>, usize)> {
         match &self.before.next {
             Next::Between(between) => Some((&self.before.resolved, between.node.node)),
-            Next::Done | Next::Stage(_) => None,
+            Next::Done | Next::Segment(_) => None,
         }
     }
 
@@ -69,16 +69,16 @@ impl<T> Frame<T> {
     {
         match &self.before.next {
             Next::Between(between) => Where::Node(between.node.node).name(&self.before.resolved.graph, error),
-            Next::Done | Next::Stage(_) => error,
+            Next::Done | Next::Segment(_) => error,
         }
     }
 }
 
 /// Returns the body of the loop after a plan.
-fn body<T>(before: &Variant<T>) -> Result<&Stage<T>, Error> {
+fn body<T>(before: &Specialization<T>) -> Result<&Segment<T>, Error> {
     match &before.next {
         Next::Between(between) => between.body.as_ref().ok_or_else(lost),
-        Next::Done | Next::Stage(_) => Err(lost()),
+        Next::Done | Next::Segment(_) => Err(lost()),
     }
 }
 
@@ -89,16 +89,16 @@ fn lost() -> Error {
 
 /// A plan that ran, and what it gave.
 struct Ran<T> {
-    variant: Arc<Variant<T>>,
+    specialization: Arc<Specialization<T>>,
     live: Live<T>,
 }
 
 impl<T: Tensor, N> Program<T, N> {
-    /// Runs a stage on values.
+    /// Runs a segment on values.
     fn enter<B, W: Watch>(
         &self,
         on: &B,
-        stage: &Stage<T>,
+        segment: &Segment<T>,
         live: &Live<T>,
         watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
@@ -107,10 +107,10 @@ impl<T: Tensor, N> Program<T, N> {
         N: Natives<B>,
     {
         let refs: Vec<&T> = live.tensors.iter().collect();
-        let variant = self.variant(on, stage, &refs, &live.structure, watch)?;
-        let tensors = self.run_variant(on, &variant, &refs, watch)?;
-        let live = Live { tensors, structure: variant.results.clone() };
-        Ok(Ran { variant, live })
+        let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
+        let tensors = self.run_specialization(on, &specialization, &refs, watch)?;
+        let live = Live { tensors, structure: specialization.results.clone() };
+        Ok(Ran { specialization, live })
     }
 
     /// Runs what follows a plan, to the end of the graph.
@@ -120,13 +120,13 @@ impl<T: Tensor, N> Program<T, N> {
         N: Natives<B>,
     {
         let mut frames: Vec<Frame<T>> = Vec::new();
-        let mut rounds = 0;
+        let mut iterations = 0;
         let mut ran = first;
         loop {
-            if matches!(ran.variant.next, Next::Done) && frames.is_empty() {
+            if matches!(ran.specialization.next, Next::Done) && frames.is_empty() {
                 return Ok(ran.live);
             }
-            let next = self.step(on, &mut frames, &mut rounds, ran, watch);
+            let next = self.step(on, &mut frames, &mut iterations, ran, watch);
             // What fails in a body fails in every loop around it.
             ran = next.map_err(|error| {
                 frames.iter().rev().fold(error, |error, frame| {
@@ -137,34 +137,35 @@ impl<T: Tensor, N> Program<T, N> {
         }
     }
 
-    /// Runs what follows a plan: a stage, or a node between stages and the stage after it.
+    /// Runs what follows a plan: a segment, or a node between segments and the segment after it.
     fn step<B, W: Watch>(
         &self,
         on: &B,
         frames: &mut Vec<Frame<T>>,
-        rounds: &mut usize,
-        Ran { variant, live }: Ran<T>,
+        iterations: &mut usize,
+        Ran { specialization, live }: Ran<T>,
         watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        match &variant.next {
-            Next::Stage(stage) => self.enter(on, stage, &live, watch),
+        match &specialization.next {
+            Next::Segment(segment) => self.enter(on, segment, &live, watch),
             Next::Between(between) => {
                 let here = Where::Node(between.node.node);
-                let failed = |error| here.name(&variant.resolved.graph, error);
+                let failed = |error| here.name(&specialization.resolved.graph, error);
                 match between.node.what {
                     What::Host(_) => {
-                        let items = host(on, &variant, between, live.items(), watch).map_err(failed)?;
+                        let items =
+                            host(on, &specialization, between, live.items(), watch).map_err(failed)?;
                         self.enter(on, &between.after, &Live::new(&items), watch)
                     }
                     What::Repeat { .. } => {
                         let since = watch.mark();
-                        let frame = begin(on, &variant, between, live.items()).map_err(failed)?;
+                        let frame = begin(on, &specialization, between, live.items()).map_err(failed)?;
                         watch.activity(since, Activity::Loop, frame.node());
-                        self.advance(on, frames, frame, rounds, watch)
+                        self.advance(on, frames, frame, iterations, watch)
                     }
                 }
             }
@@ -173,18 +174,18 @@ impl<T: Tensor, N> Program<T, N> {
                 let since = watch.mark();
                 frame.repetition.absorb(on, live.items()).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, frame.node());
-                self.advance(on, frames, frame, rounds, watch)
+                self.advance(on, frames, frame, iterations, watch)
             }
         }
     }
 
-    /// Begins the next round of a loop, or goes on behind it.
+    /// Begins the next iteration of a loop, or goes on behind it.
     fn advance<B, W: Watch>(
         &self,
         on: &B,
         frames: &mut Vec<Frame<T>>,
         mut frame: Frame<T>,
-        rounds: &mut usize,
+        iterations: &mut usize,
         watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
     where
@@ -195,10 +196,10 @@ impl<T: Tensor, N> Program<T, N> {
         let given = frame.repetition.next(on).map_err(|error| frame.name(error))?;
         watch.activity(since, Activity::Loop, frame.node());
         if let Some(mut given) = given {
-            *rounds += 1;
-            if *rounds > self.rounds {
-                let (what, name, limit) = ("rounds of loops", Some("rounds"), self.rounds);
-                let error = Error::from(bb_ir::Error::Limit { what, name, got: *rounds, limit });
+            *iterations += 1;
+            if *iterations > self.iterations {
+                let (what, name, limit) = ("iterations of loops", Some("iterations"), self.iterations);
+                let error = Error::from(bb_ir::Error::Limit { what, name, got: *iterations, limit });
                 return Err(frame.name(error.into()));
             }
             given.extend(frame.captured.iter().cloned());
@@ -231,28 +232,29 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        // The common case, one stage and every input given, clones no tensor.
+        // The common case, one segment and every input given, clones no tensor.
         let given: Option<Vec<&T>> =
             (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let live = match given {
             Some(given) => {
                 self.declared.check(inputs)?;
-                let variant = self.variant(on, &self.first, &given, &None, &mut Silent)?;
-                let tensors = self.run_variant(on, &variant, &given, &mut Silent)?;
-                if matches!(variant.next, Next::Done) && variant.results.is_none() {
+                let specialization = self.specialization(on, &self.first, &given, &None, &mut Silent)?;
+                let tensors = self.run_specialization(on, &specialization, &given, &mut Silent)?;
+                if matches!(specialization.next, Next::Done) && specialization.results.is_none() {
                     return Ok(tensors);
                 }
-                let live = Live { tensors, structure: variant.results.clone() };
-                self.follow(on, Ran { variant, live }, &mut Silent)?
+                let live = Live { tensors, structure: specialization.results.clone() };
+                self.follow(on, Ran { specialization, live }, &mut Silent)?
             }
             None => {
-                let items: Vec<Option<Item<&T>>> = inputs.iter().map(|x| x.map(Item::Tensor)).collect();
+                let items: Vec<Option<OnnxValue<&T>>> =
+                    inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
                 self.run_live(on, &items, &mut Silent)?
             }
         };
         if let Some(items) = &live.structure {
             for (port, item) in self.outputs.iter().zip(items.iter()) {
-                if !matches!(item, Item::Tensor(())) {
+                if !matches!(item, OnnxValue::Tensor(())) {
                     return Err(Error::NotTensor { name: port.name.clone(), got: item.kind() }.into());
                 }
             }
@@ -264,7 +266,7 @@ impl<T: Tensor, N> Program<T, N> {
     fn run_live<B, W: Watch>(
         &self,
         on: &B,
-        inputs: &[Option<Item<&T>>],
+        inputs: &[Option<OnnxValue<&T>>],
         watch: &mut W,
     ) -> Result<Live<T>, B::Error>
     where
@@ -283,10 +285,10 @@ impl<T: Tensor, N> Program<T, N> {
             } else if let Some(data) = default() {
                 let since = watch.mark();
                 let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
-                items.push(Item::Tensor(on.constant(data).map_err(failed)?));
+                items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
-                items.push(Item::Absent);
+                items.push(OnnxValue::Absent);
             } else {
                 let expected = self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
                 return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
@@ -298,26 +300,26 @@ impl<T: Tensor, N> Program<T, N> {
 }
 
 /// Says that a node gave too few results.
-fn too_few<T>(variant: &Variant<T>, between: &BetweenStages<T>, position: usize) -> Error {
-    let graph = &variant.resolved.graph;
+fn too_few<T>(specialization: &Specialization<T>, between: &BetweenSegments<T>, position: usize) -> Error {
+    let graph = &specialization.resolved.graph;
     let op = graph.nodes.get(between.node.node).map_or_else(String::new, |n| n.op_type.clone());
     Error::Results { op, expected: position + 1, got: position }
 }
 
-/// Runs a function on host tensors, and returns what the next stage takes.
+/// Runs a function on host tensors, and returns what the next segment takes.
 fn host<B: Backend + ?Sized, W: Watch>(
     on: &B,
-    variant: &Variant<B::Tensor>,
-    between: &BetweenStages<B::Tensor>,
-    live: Vec<Item<B::Tensor>>,
+    specialization: &Specialization<B::Tensor>,
+    between: &BetweenSegments<B::Tensor>,
+    live: Vec<OnnxValue<B::Tensor>>,
     watch: &mut W,
-) -> Result<Vec<Item<B::Tensor>>, B::Error> {
-    let graph = &variant.resolved.graph;
+) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
+    let graph = &specialization.resolved.graph;
     let at = &between.node;
     let (Some(node), What::Host(function)) = (graph.nodes.get(at.node), &at.what) else {
         return Err(lost().into());
     };
-    let of = Some((&variant.resolved, at.node));
+    let of = Some((&specialization.resolved, at.node));
     let since = watch.mark();
     let mut operands: Vec<Option<TensorData>> = Vec::with_capacity(at.operands.len());
     for place in &at.operands {
@@ -325,7 +327,7 @@ fn host<B: Backend + ?Sized, W: Watch>(
             Place::Absent => None,
             Place::Known(data) => Some(data.clone()),
             Place::Live(position) => match live.get(*position) {
-                Some(Item::Tensor(x)) => {
+                Some(OnnxValue::Tensor(x)) => {
                     let value = node.inputs.get(operands.len()).copied().flatten();
                     let failed = |error: B::Error| Error::Transfer {
                         value: value.map(|v| graph.name_of(v).to_owned()).unwrap_or_default(),
@@ -343,12 +345,12 @@ fn host<B: Backend + ?Sized, W: Watch>(
     let results = function(&Call::new(node, &operands))?;
     watch.activity(since, Activity::Host, of);
     let since = watch.mark();
-    let mut items: Vec<Item<B::Tensor>> = at.kept.iter().filter_map(|i| live.get(*i).cloned()).collect();
+    let mut items: Vec<OnnxValue<B::Tensor>> = at.kept.iter().filter_map(|i| live.get(*i).cloned()).collect();
     for &position in &at.results {
         let data = results.get(position).and_then(Option::as_ref);
-        let data = data.ok_or_else(|| too_few(variant, between, position))?;
+        let data = data.ok_or_else(|| too_few(specialization, between, position))?;
         let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
-        items.push(Item::Tensor(on.constant(data).map_err(failed)?));
+        items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));
     }
     watch.activity(since, Activity::Transfer, of);
     Ok(items)
@@ -357,9 +359,9 @@ fn host<B: Backend + ?Sized, W: Watch>(
 /// Begins a loop.
 fn begin<B: Backend + ?Sized>(
     on: &B,
-    before: &Arc<Variant<B::Tensor>>,
-    between: &BetweenStages<B::Tensor>,
-    live: Vec<Item<B::Tensor>>,
+    before: &Arc<Specialization<B::Tensor>>,
+    between: &BetweenSegments<B::Tensor>,
+    live: Vec<OnnxValue<B::Tensor>>,
 ) -> Result<Frame<B::Tensor>, B::Error> {
     let graph = &before.resolved.graph;
     let at = &between.node;
@@ -373,7 +375,7 @@ fn begin<B: Backend + ?Sized>(
             Place::Absent => None,
             Place::Known(data) => {
                 let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
-                Some(Item::Tensor(on.constant(data).map_err(failed)?))
+                Some(OnnxValue::Tensor(on.constant(data).map_err(failed)?))
             }
             Place::Live(position) => live.get(*position).cloned(),
         });
@@ -408,17 +410,17 @@ where
     fn run_items(
         &self,
         on: &B,
-        inputs: &[Option<Item<&B::Tensor>>],
-    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+        inputs: &[Option<OnnxValue<&B::Tensor>>],
+    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Silent)?.items()))
     }
 
     fn run_profiled(
         &self,
         on: &B,
-        inputs: &[Option<Item<&B::Tensor>>],
+        inputs: &[Option<OnnxValue<&B::Tensor>>],
         profile: &mut Profile,
-    ) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         Caller::within(&self.caller, || {
             profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()))
         })

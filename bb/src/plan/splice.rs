@@ -1,6 +1,6 @@
 //! Control flow, taken apart while tracing: once the condition of an `If` is known, the branch stands in its place.
 //!
-//! What results is an ordinary graph, so that a branch may itself be cut into stages. Values keep their numbers; those
+//! What results is an ordinary graph, so that a branch may itself be cut into segments. Values keep their numbers; those
 //! of the branch come after them.
 
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};

@@ -1,16 +1,16 @@
 //! Tracing node by node, and bodies in their nodes' places.
 //!
-//! A body whose number of rounds is known and small is unrolled; a branch inside it whose condition is known is taken.
-//! What cannot be traced in place is left to run between stages.
+//! A body whose number of iterations is known and small is unrolled; a branch inside it whose condition is known is taken.
+//! What cannot be traced in place is left to run between segments.
 
 use super::failure::in_node;
 use super::origin::InnerNode;
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
-use super::stage::{INNER_WEIGHT, missing};
+use super::segment::{INNER_WEIGHT, missing};
 use crate::Error;
-use crate::onnx::{Call, HostFunction, Item, Results};
-use crate::trace::{Traced, Tracer, ValueNo};
+use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
+use crate::trace::{TracedTensor, Tracer, ValueNo};
 use bb_ir::TensorData;
 use bb_ir::graph::{Node, ValueId};
 use smallvec::SmallVec;
@@ -27,8 +27,8 @@ const STEPS: usize = 1 << 15;
 pub(super) struct Tracing<'t> {
     tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    env: Vec<Option<Item<Traced>>>,
-    /// What all subgraphs in their nodes' places leave to the stage.
+    env: Vec<Option<OnnxValue<TracedTensor>>>,
+    /// What all subgraphs in their nodes' places leave to the segment.
     inner: &'t RefCell<Inlined>,
     /// How many nodes there are in whose place this is traced.
     depth: u32,
@@ -38,7 +38,7 @@ pub(super) struct Tracing<'t> {
     pub(super) splices: bool,
 }
 
-/// What subgraphs that are traced in their nodes' places leave to the stage.
+/// What subgraphs that are traced in their nodes' places leave to the segment.
 #[derive(Default)]
 pub(super) struct Inlined {
     /// Their weights, numbered from [`INNER_WEIGHT`] on.
@@ -53,9 +53,9 @@ pub(super) enum Ran {
     Results,
     /// An `If` goes on with the branch of this name.
     Branch(&'static str),
-    /// It runs between stages, on the host.
+    /// It runs between segments, on the host.
     Host(HostFunction),
-    /// It runs between stages, round by round.
+    /// It runs between segments, iteration by iteration.
     Repeat(Repeat),
 }
 
@@ -86,14 +86,14 @@ impl<'t> Tracing<'t> {
         self.resolved = Arc::new(resolved);
     }
 
-    pub(super) fn set(&mut self, value: ValueId, item: Option<Item<Traced>>) {
+    pub(super) fn set(&mut self, value: ValueId, item: Option<OnnxValue<TracedTensor>>) {
         if let Some(place) = self.env.get_mut(value.index()) {
             *place = item;
         }
     }
 
     /// Iterates over the values traced so far.
-    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Item<Traced>)> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &OnnxValue<TracedTensor>)> {
         self.env.iter().enumerate().filter_map(|(i, item)| Some((ValueId(i as u32), item.as_ref()?)))
     }
 
@@ -101,13 +101,13 @@ impl<'t> Tracing<'t> {
     pub(super) fn holds(&self, value: ValueId, no: ValueNo) -> bool {
         let mut found = false;
         if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
-            item.visit(&mut |x: &Traced| found |= x.no() == no);
+            item.visit(&mut |x: &TracedTensor| found |= x.no() == no);
         }
         found
     }
 
     /// Returns a value, adding it to the trace where it is a weight not yet used.
-    pub(super) fn value(&mut self, value: ValueId) -> Result<Item<Traced>, Error> {
+    pub(super) fn value(&mut self, value: ValueId) -> Result<OnnxValue<TracedTensor>, Error> {
         if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
             return Ok(item.clone());
         }
@@ -123,7 +123,7 @@ impl<'t> Tracing<'t> {
         } else {
             self.tracer.weight(index, data)
         };
-        let item = Item::Tensor(traced);
+        let item = OnnxValue::Tensor(traced);
         self.set(value, Some(item.clone()));
         Ok(item)
     }
@@ -132,7 +132,7 @@ impl<'t> Tracing<'t> {
     pub(super) fn node(&mut self, at: usize, code: Code) -> Result<Ran, Error> {
         let resolved = self.resolved.clone();
         let Some(node) = resolved.graph.nodes.get(at) else { return Ok(Ran::Results) };
-        let mut operands: SmallVec<[Option<Item<Traced>>; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]> = SmallVec::new();
         for input in &node.inputs {
             operands.push(input.map(|value| self.value(value)).transpose()?);
         }
@@ -149,7 +149,7 @@ impl<'t> Tracing<'t> {
                 let tensors = tensors(node, operands)?;
                 let results = function(self.tracer, &Call::new(node, &tensors))?;
                 return self
-                    .store(node, results.into_iter().map(|x| x.map(Item::Tensor)))
+                    .store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))
                     .map(|()| Ran::Results);
             }
             Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
@@ -163,10 +163,10 @@ impl<'t> Tracing<'t> {
                     })
                     .collect();
                 let Some(known) = known else { return Ok(Ran::Host(function)) };
-                let mut results = Results::new();
+                let mut results = OpOutputs::new();
                 for result in function(&Call::new(node, &known))? {
                     let traced = |data: TensorData| crate::Backend::constant(self.tracer, &data);
-                    results.push(result.map(traced).transpose()?.map(Item::Tensor));
+                    results.push(result.map(traced).transpose()?.map(OnnxValue::Tensor));
                 }
                 results
             }
@@ -193,7 +193,7 @@ impl<'t> Tracing<'t> {
     fn store(
         &mut self,
         node: &Node,
-        results: impl ExactSizeIterator<Item = Option<Item<Traced>>>,
+        results: impl ExactSizeIterator<Item = Option<OnnxValue<TracedTensor>>>,
     ) -> Result<(), Error> {
         let got = results.len();
         let mut results = results;
@@ -210,8 +210,8 @@ impl<'t> Tracing<'t> {
     }
 
     /// Finds which branch an `If` takes.
-    fn branch(&self, operands: &[Option<Item<Traced>>]) -> Result<&'static str, Error> {
-        let [Some(Item::Tensor(condition))] = operands else {
+    fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, Error> {
+        let [Some(OnnxValue::Tensor(condition))] = operands else {
             return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" });
         };
         match crate::ext::Ops::ints(self.tracer, condition)?.as_slice() {
@@ -225,23 +225,23 @@ impl<'t> Tracing<'t> {
         }
     }
 
-    /// Traces a body round by round; `None` if it must run between stages.
+    /// Traces a body iteration by iteration; `None` if it must run between segments.
     fn unroll(
         &mut self,
         at: usize,
         repeat: Repeat,
         node: &Node,
-        operands: Vec<Option<Item<Traced>>>,
-    ) -> Result<Option<Vec<Item<Traced>>>, Error> {
+        operands: Vec<Option<OnnxValue<TracedTensor>>>,
+    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
         let resolved = self.resolved.clone();
         let inner = resolved.inner(at, "body")?;
         let body = &inner.resolved.graph;
         let before = self.tracer.steps();
         let noted = self.inner.borrow().nodes.len();
-        let attempt = (|| -> Result<Option<Vec<Item<Traced>>>, Error> {
+        let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
             let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
-            let rounds = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
-            if rounds.is_none_or(|n| n > UNROLLED) {
+            let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
+            if iterations.is_none_or(|n| n > UNROLLED) {
                 return Ok(None);
             }
             while let Some(given) = repetition.next(self.tracer)? {
@@ -267,14 +267,14 @@ impl<'t> Tracing<'t> {
         }
     }
 
-    /// Traces a subgraph in its node's place; `None` if something in it must run between stages.
+    /// Traces a subgraph in its node's place; `None` if something in it must run between segments.
     fn inline(
         &mut self,
         node: usize,
         attribute: &'static str,
         inner: &Inner,
-        given: Vec<Item<Traced>>,
-    ) -> Result<Option<Vec<Item<Traced>>>, Error> {
+        given: Vec<OnnxValue<TracedTensor>>,
+    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
         let mut captured = Vec::with_capacity(inner.captures.len());
         for &value in &inner.captures {
             captured.push(self.value(value)?);
@@ -314,15 +314,15 @@ impl<'t> Tracing<'t> {
 /// Returns operands that must be tensors; an optional that holds nothing is left out.
 fn tensors(
     node: &Node,
-    operands: SmallVec<[Option<Item<Traced>>; 4]>,
-) -> Result<SmallVec<[Option<Traced>; 4]>, Error> {
+    operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,
+) -> Result<SmallVec<[Option<TracedTensor>; 4]>, Error> {
     let tensor = |(index, item)| match item {
-        None | Some(Item::Absent) => Ok(None),
-        Some(Item::Tensor(x)) => Ok(Some(x)),
+        None | Some(OnnxValue::Absent) => Ok(None),
+        Some(OnnxValue::Tensor(x)) => Ok(Some(x)),
         Some(other) => Err(Error::Operator {
             op: node.op_type.clone(),
             what: format!("operand {index}"),
-            problem: format!("is {}, expected a tensor", Item::kind(&other)),
+            problem: format!("is {}, expected a tensor", OnnxValue::kind(&other)),
         }),
     };
     operands.into_iter().enumerate().map(tensor).collect()

@@ -36,12 +36,12 @@ pub(crate) trait Watch {
     fn activity(&mut self, since: Self::Mark, activity: Activity, node: Option<(&Arc<Resolved>, usize)>);
 
     /// A plan ended that began at a node.
-    fn stage(&mut self, since: Self::Mark, resolved: &Arc<Resolved>, node: usize);
+    fn segment(&mut self, since: Self::Mark, resolved: &Arc<Resolved>, node: usize);
 
-    /// A round begins of the loop that is a node, inside so many other loops.
+    /// An iteration begins of the loop that is a node, inside so many other loops.
     fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize);
 
-    /// The last round ended of the loop inside so many other loops.
+    /// The last iteration ended of the loop inside so many other loops.
     fn end_rounds(&mut self, depth: usize);
 }
 
@@ -73,7 +73,7 @@ impl Watch for Silent {
     fn activity(&mut self, _since: (), _activity: Activity, _node: Option<(&Arc<Resolved>, usize)>) {}
 
     #[inline(always)]
-    fn stage(&mut self, _since: (), _resolved: &Arc<Resolved>, _node: usize) {}
+    fn segment(&mut self, _since: (), _resolved: &Arc<Resolved>, _node: usize) {}
 
     #[inline(always)]
     fn begin_round(&mut self, _depth: usize, _resolved: &Arc<Resolved>, _node: usize) {}
@@ -152,16 +152,16 @@ pub(super) struct Recorder {
     graphs: HashMap<usize, Arc<Resolved>>,
     /// For each row that is an instruction, its plan and number there, and what its latest call cost.
     sites: Vec<Option<(Arc<Sites>, usize, Cost)>>,
-    rounds: Vec<Round>,
+    iterations: Vec<Iteration>,
 }
 
-/// A round under way.
+/// An iteration under way.
 #[derive(Debug)]
-struct Round {
+struct Iteration {
     graph: usize,
     node: usize,
     path: String,
-    round: usize,
+    iteration: usize,
     begun: Instant,
 }
 
@@ -173,7 +173,7 @@ impl Default for Recorder {
             others: HashMap::new(),
             graphs: HashMap::new(),
             sites: Vec::new(),
-            rounds: Vec::new(),
+            iterations: Vec::new(),
         }
     }
 }
@@ -181,7 +181,7 @@ impl Default for Recorder {
 impl Profile {
     /// Measures a run.
     pub(crate) fn measure<R, E>(&mut self, run: impl FnOnce(&mut Profile) -> Result<R, E>) -> Result<R, E> {
-        self.recorder.rounds.clear();
+        self.recorder.iterations.clear();
         let begun = Instant::now();
         let result = run(self)?;
         let ended = Instant::now();
@@ -241,7 +241,7 @@ impl Profile {
     fn within(&self, name: NodeName) -> ProfiledNode {
         let path = self
             .recorder
-            .rounds
+            .iterations
             .last()
             .map_or_else(|| name.path.clone(), |loops| format!("{}/body/{}", loops.path, name.path));
         ProfiledNode { path, op: name.op, domain: name.domain }
@@ -330,34 +330,34 @@ impl Watch for Profile {
         self.own += ended.elapsed();
     }
 
-    fn stage(&mut self, since: Instant, resolved: &Arc<Resolved>, node: usize) {
+    fn segment(&mut self, since: Instant, resolved: &Arc<Resolved>, node: usize) {
         if self.limit > 0 {
             let from = NodeName::of(&resolved.graph, node).map(|name| self.within(name).path);
-            self.span(Scope::Stage { from: from.unwrap_or_default() }, since, Instant::now());
+            self.span(Scope::Segment { from: from.unwrap_or_default() }, since, Instant::now());
         }
     }
 
     fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize) {
         let since = Instant::now();
         let graph = address(resolved);
-        let round = match self.recorder.rounds.get(depth) {
-            Some(last) if (last.graph, last.node) == (graph, node) => last.round + 1,
+        let iteration = match self.recorder.iterations.get(depth) {
+            Some(last) if (last.graph, last.node) == (graph, node) => last.iteration + 1,
             _ => 0,
         };
         self.end_rounds(depth);
         self.recorder.graphs.entry(graph).or_insert_with(|| resolved.clone());
         let name = NodeName::of(&resolved.graph, node);
         let path = name.map_or_else(String::new, |name| self.within(name).path);
-        // Taken last, so that the round does not begin before the one in whose place it is has ended.
-        self.recorder.rounds.push(Round { graph, node, path, round, begun: Instant::now() });
+        // Taken last, so that the iteration does not begin before the one in whose place it is has ended.
+        self.recorder.iterations.push(Iteration { graph, node, path, iteration, begun: Instant::now() });
         self.own += since.elapsed();
     }
 
     fn end_rounds(&mut self, depth: usize) {
         let ended = Instant::now();
-        while self.recorder.rounds.len() > depth {
-            if let Some(Round { path, round, begun, .. }) = self.recorder.rounds.pop() {
-                self.span(Scope::Round { node: path, round }, begun, ended);
+        while self.recorder.iterations.len() > depth {
+            if let Some(Iteration { path, iteration, begun, .. }) = self.recorder.iterations.pop() {
+                self.span(Scope::Iteration { node: path, iteration }, begun, ended);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Several running backends side by side: each operation goes to the one that owns the operands.
 
-use super::{BackendHandle, DispatchResult, Owner, Registry, Typed, Value};
+use super::{BackendHandle, BackendId, DispatchResult, Registry, Typed, Value};
 use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
@@ -74,7 +74,7 @@ impl Backends {
 
     /// Returns the backend that owns a value.
     #[inline]
-    pub fn owner(&self, owner: Owner) -> Option<&BackendHandle> {
+    pub fn owner(&self, owner: BackendId) -> Option<&BackendHandle> {
         self.0.iter().find(|h| h.owner() == owner)
     }
 

@@ -4,20 +4,20 @@
 //! [`Runtime`](super::Runtime); nothing here knows an operation.
 
 use super::services::Counters;
-use super::{Owner, Value};
+use super::{BackendId, Value};
 use crate::{Backend, Error, Outputs, Tensor};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Erases a tensor's type.
 #[inline]
-pub(super) fn erase<T: Tensor>(owner: Owner, tensor: T) -> Value {
+pub(super) fn erase<T: Tensor>(owner: BackendId, tensor: T) -> Value {
     Value::new(tensor.erase(), owner)
 }
 
 /// Erases the results of an operation.
 #[inline]
-pub(super) fn erase_all<T: Tensor>(owner: Owner, mut tensors: Outputs<T>) -> Outputs<Value> {
+pub(super) fn erase_all<T: Tensor>(owner: BackendId, mut tensors: Outputs<T>) -> Outputs<Value> {
     // One result is the rule, and popping it spares moving an iterator over it.
     match (tensors.len(), tensors.pop()) {
         (1, Some(only)) => Outputs::from_buf([erase(owner, only)]),
@@ -30,7 +30,10 @@ pub(super) fn erase_all<T: Tensor>(owner: Owner, mut tensors: Outputs<T>) -> Out
 }
 
 /// Erases named tensors.
-pub(super) fn erase_named<T: Tensor>(owner: Owner, tensors: HashMap<String, T>) -> HashMap<String, Value> {
+pub(super) fn erase_named<T: Tensor>(
+    owner: BackendId,
+    tensors: HashMap<String, T>,
+) -> HashMap<String, Value> {
     tensors.into_iter().map(|(name, t)| (name, erase(owner, t))).collect()
 }
 
@@ -40,7 +43,7 @@ pub(super) fn erase_named<T: Tensor>(owner: Owner, tensors: HashMap<String, T>) 
 ///
 /// [`Error::ForeignTensor`] if it is another instance's.
 #[inline]
-pub(super) fn restore<T: Tensor>(op: &'static str, owner: Owner, value: &Value) -> Result<T, Error> {
+pub(super) fn restore<T: Tensor>(op: &'static str, owner: BackendId, value: &Value) -> Result<T, Error> {
     let foreign = || Error::ForeignTensor { op, expected: owner, got: value.owner() };
     if value.owner() != owner {
         return Err(foreign());
@@ -59,7 +62,7 @@ const FEW: usize = 4;
 #[inline]
 pub(super) fn with_operands<T: Tensor, R>(
     op: &'static str,
-    owner: Owner,
+    owner: BackendId,
     values: &[Option<&Value>],
     body: impl FnOnce(&[Option<&T>]) -> Result<R, Error>,
 ) -> Result<R, Error> {
@@ -84,7 +87,7 @@ pub(super) fn with_operands<T: Tensor, R>(
 /// As [`restore`].
 pub(super) fn restore_named<T: Tensor>(
     op: &'static str,
-    owner: Owner,
+    owner: BackendId,
     values: HashMap<String, Value>,
 ) -> Result<HashMap<String, T>, Error> {
     values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
@@ -97,7 +100,7 @@ pub(super) fn restore_named<T: Tensor>(
 #[inline]
 pub(super) fn guard<B: Backend, R>(
     counters: &Counters,
-    owner: Owner,
+    owner: BackendId,
     op: &'static str,
     body: impl FnOnce() -> Result<R, B::Error>,
 ) -> Result<R, Error> {
@@ -109,7 +112,7 @@ pub(super) fn guard<B: Backend, R>(
 
 /// Counts a panic.
 #[cold]
-fn panicked(counters: &Counters, owner: Owner, op: &'static str, message: String) -> Error {
+fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: String) -> Error {
     counters.panicked();
     Error::Panicked { backend: owner.name(), op, message }
 }
@@ -124,7 +127,7 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 #[cold]
 pub(super) fn kernel<B: Backend>(
     counters: &Counters,
-    owner: Owner,
+    owner: BackendId,
     op: &'static str,
     error: B::Error,
 ) -> Error {

@@ -1,8 +1,8 @@
 //! What the engine sees of a backend: every call without the backend's type.
 
-use super::{Capabilities, Owner, Status, Value};
+use super::{BackendId, Capabilities, Status, Value};
 use crate::coverage::Answers;
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, Profile};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
@@ -29,7 +29,7 @@ pub trait BackendRuntime: Any + Send + Sync {
     fn path(&self) -> &'static str;
 
     /// Returns this instance, which the values it makes carry.
-    fn owner(&self) -> Owner;
+    fn owner(&self) -> BackendId;
 
     /// Returns the primitives.
     fn atomic_opset(&self) -> AtomicOpsetDecl;
@@ -145,7 +145,7 @@ pub trait ErasedExecutable: Send + Sync {
     /// # Errors
     ///
     /// As [`run`](Self::run).
-    fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error>;
+    fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error>;
 
     /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
     ///
@@ -154,7 +154,7 @@ pub trait ErasedExecutable: Send + Sync {
     /// As [`run`](Self::run).
     fn run_profiled(
         &self,
-        inputs: &[Option<Item<Value>>],
+        inputs: &[Option<OnnxValue<Value>>],
         profile: &mut Profile,
-    ) -> Result<Vec<Item<Value>>, Error>;
+    ) -> Result<Vec<OnnxValue<Value>>, Error>;
 }

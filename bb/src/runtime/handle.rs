@@ -1,6 +1,6 @@
 //! One running backend, as user code holds it.
 
-use super::{BackendRuntime, DispatchResult, ErasedExecutable, Owner, Runtime, Value};
+use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::{Backend, CompileOptions, Error, Module};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{Element, TensorData};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct BackendHandle {
     runtime: Arc<dyn BackendRuntime>,
-    owner: Owner,
+    owner: BackendId,
 }
 
 impl BackendHandle {
@@ -30,7 +30,7 @@ impl BackendHandle {
     }
 
     /// Returns the instance.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> BackendId {
         self.owner
     }
 

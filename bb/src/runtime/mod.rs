@@ -3,6 +3,7 @@
 //! [`Runtime`] pairs a backend with plans, counters and state; [`BackendRuntime`] is what the engine sees of
 //! it. Only the bridge restores a tensor's type.
 
+mod backend_id;
 mod backends;
 mod bridge;
 mod counter;
@@ -11,20 +12,19 @@ mod erased;
 mod handle;
 mod methods;
 mod open;
-mod owner;
 mod plans;
 mod registry;
 mod running;
 mod services;
 mod value;
 
+pub use backend_id::BackendId;
 pub use backends::Backends;
 pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, Typed};
 pub use open::{Device, Listed, OpenOption, OpenOptions};
-pub use owner::Owner;
 pub use registry::{Linked, Registry, RegistryBuilder, backend, backend_with, backends};
 pub use running::Runtime;
 pub use services::{Capabilities, Lifecycle, Status};

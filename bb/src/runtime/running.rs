@@ -3,14 +3,14 @@
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
-    BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, Owner, Status,
+    BackendId, BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, Status,
     Value,
 };
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans};
 use crate::coverage::Answers;
 use crate::ext::{Extended, FamilyTable};
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
     Module, Outputs, Port, Profile,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// A running backend.
 pub struct Runtime<B: Backend + 'static> {
     backend: B,
-    owner: Owner,
+    owner: BackendId,
     counters: Counters,
     plans: Plans<B>,
     declarations: Declarations,
@@ -94,7 +94,7 @@ impl<B: Backend + 'static> Runtime<B> {
     ) -> Arc<Runtime<B>> {
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
-            owner: Owner::enter(name, this.clone()),
+            owner: BackendId::enter(name, this.clone()),
             counters: Counters::default(),
             plans: Plans::default(),
             declarations: Declarations::default(),
@@ -275,7 +275,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         self.path
     }
 
-    fn owner(&self) -> Owner {
+    fn owner(&self) -> BackendId {
         self.owner
     }
 
@@ -421,15 +421,15 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
         Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
     }
 
-    fn run_items(&self, inputs: &[Option<Item<Value>>]) -> Result<Vec<Item<Value>>, Error> {
+    fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {
         self.with_items(inputs, |executable, on, items| executable.run_items(on, items))
     }
 
     fn run_profiled(
         &self,
-        inputs: &[Option<Item<Value>>],
+        inputs: &[Option<OnnxValue<Value>>],
         profile: &mut Profile,
-    ) -> Result<Vec<Item<Value>>, Error> {
+    ) -> Result<Vec<OnnxValue<Value>>, Error> {
         self.with_items(inputs, |executable, on, items| executable.run_profiled(on, items, profile))
     }
 }
@@ -438,20 +438,20 @@ impl<B: Backend + 'static> Compiled<B> {
     /// Runs with the types of the inputs restored.
     fn with_items(
         &self,
-        inputs: &[Option<Item<Value>>],
+        inputs: &[Option<OnnxValue<Value>>],
         run: impl FnOnce(
             &dyn Executable<B>,
             &B,
-            &[Option<Item<&B::Tensor>>],
-        ) -> Result<Vec<Item<B::Tensor>>, B::Error>,
-    ) -> Result<Vec<Item<Value>>, Error> {
+            &[Option<OnnxValue<&B::Tensor>>],
+        ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error>,
+    ) -> Result<Vec<OnnxValue<Value>>, Error> {
         let on = &*self.runtime;
         let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner, value);
-        let typed: Vec<Option<Item<B::Tensor>>> = inputs
+        let typed: Vec<Option<OnnxValue<B::Tensor>>> = inputs
             .iter()
             .map(|item| item.as_ref().map(|item| item.try_map(&mut restore)).transpose())
             .collect::<Result<_, Error>>()?;
-        let refs: Vec<Option<Item<&B::Tensor>>> =
+        let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
             typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
         self.declared.check_items(&refs)?;
         let outputs = on.guard("run", || run(&*self.executable, &on.backend, &refs))?;

@@ -2,7 +2,7 @@
 //!
 //! Nothing here is needed to write a backend; the runtime keeps it all.
 
-use super::Owner;
+use super::BackendId;
 use super::counter::Counter;
 use crate::ext::OpSet;
 use bb_ir::op::Family;
@@ -70,7 +70,7 @@ const SHUT_DOWN: u8 = 2;
 impl Counters {
     /// Counts a call, unless the backend is shut down.
     #[inline]
-    pub(super) fn begin(&self, owner: Owner) -> Result<(), crate::Error> {
+    pub(super) fn begin(&self, owner: BackendId) -> Result<(), crate::Error> {
         match self.lifecycle.load(Ordering::Relaxed) {
             READY => {}
             SHUT_DOWN => return Err(crate::Error::ShutDown { backend: owner }),

@@ -1,6 +1,6 @@
 //! Tensors whose backend is not known to the type.
 
-use super::Owner;
+use super::BackendId;
 use crate::{Error, SlotValue};
 use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Value {
     slot: Arc<dyn SlotValue>,
-    owner: Owner,
+    owner: BackendId,
 }
 
 impl Value {
-    pub(super) fn new(slot: Arc<dyn SlotValue>, owner: Owner) -> Value {
+    pub(super) fn new(slot: Arc<dyn SlotValue>, owner: BackendId) -> Value {
         Value { slot, owner }
     }
 
@@ -23,7 +23,7 @@ impl Value {
     }
 
     /// Returns the instance of a backend that the tensor belongs to.
-    pub fn owner(&self) -> Owner {
+    pub fn owner(&self) -> BackendId {
         self.owner
     }
 

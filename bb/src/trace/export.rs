@@ -4,7 +4,7 @@
 use super::form::{Call, Operand, check_type};
 use super::keep;
 use super::proto::{attribute, known, node, value_info};
-use super::recorded::{Operation, Recorded, Source, Step, ValueNo};
+use super::steps::{Operation, Source, Step, Trace, ValueNo};
 use crate::Error;
 use bb_ir::op::{Family, Param, Primitive, RoundMode};
 use bb_ir::opset::NEWEST;
@@ -40,7 +40,7 @@ pub(super) type Weight = (Option<String>, TensorData);
 ///
 /// [`Error::NotPrimitive`] if a step is no primitive, and what [`TensorData::prepare`] finds wrong with a weight.
 pub(crate) fn to_graph(
-    recorded: &Recorded,
+    recorded: &Trace,
     inputs: &[String],
     outputs: &[String],
     results: &[ValueNo],
@@ -57,7 +57,7 @@ pub(crate) fn to_graph(
 /// [`Error::NotPrimitive`] if a step is neither a primitive nor, for an opset, an operator of it;
 /// [`Error::ElementTypeOfOpset`] if an opset's operator does not take what a step has.
 pub(super) fn write(
-    recorded: &Recorded,
+    recorded: &Trace,
     inputs: &[String],
     outputs: &[String],
     results: &[ValueNo],
@@ -121,7 +121,7 @@ pub(super) fn write(
 }
 
 /// Marks the steps that the results need.
-pub(super) fn live_steps(recorded: &Recorded, results: &[ValueNo]) -> Vec<bool> {
+pub(super) fn live_steps(recorded: &Trace, results: &[ValueNo]) -> Vec<bool> {
     let mut needed = vec![false; recorded.values.len()];
     let need = |needed: &mut Vec<bool>, v: ValueNo| {
         if let Some(place) = needed.get_mut(v as usize) {
@@ -241,7 +241,7 @@ impl Writer {
         }
     }
 
-    fn step(&mut self, step: &Step, recorded: &Recorded) -> Result<(), Error> {
+    fn step(&mut self, step: &Step, recorded: &Trace) -> Result<(), Error> {
         let not_primitive = || Error::NotPrimitive { op: step.operation.name() };
         let Operation::Row(spec) = step.operation else { return Err(not_primitive()) };
         let dtype = |no: &ValueNo| recorded.values.get(*no as usize).map(|v| v.dtype);
@@ -352,7 +352,7 @@ impl Writer {
         step: &Step,
         inputs: Vec<String>,
         outputs: Vec<String>,
-        recorded: &Recorded,
+        recorded: &Trace,
     ) -> Result<(), Error> {
         let output = step.outputs.first().and_then(|no| recorded.values.get(*no as usize));
         if let (Primitive::Reshape, Target::Opset(..14), Some(output)) = (op, self.target, output)

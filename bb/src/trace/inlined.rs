@@ -12,7 +12,7 @@ use bb_ir::proto::ModelProto;
 /// # Errors
 ///
 /// [`Error::Ir`] if the functions were written for other opsets than the model, so that one graph cannot hold their
-/// nodes; [`Trace::of_module`](super::Trace::of_module) lowers such a model.
+/// nodes; [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers such a model.
 pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let graph = module.graph();
     let nodes: Vec<usize> = (0..graph.nodes.len()).collect();

@@ -214,7 +214,7 @@ fn clip(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     (scalar(1) && scalar(2)).then_some(form)
 }
 
-/// Normalisations whose first stage ONNX computes in 32 bits, unless halves are widened to them.
+/// Normalisations whose first segment ONNX computes in 32 bits, unless halves are widened to them.
 fn stashing(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (dtype, _) = call.operand(0)?;
     (dtype != DataType::F64 && call.of_one_type()).then(|| same(call, form, names))?

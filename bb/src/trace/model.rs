@@ -3,10 +3,10 @@
 use super::export::{Target, Weight, to_graph, write};
 use super::keep::Policy;
 use super::proto::{known, value_info};
-use super::recorded::{Recorded, Source, ValueNo};
 use super::replay::{Replayed, replay};
 use super::save::{encode, save};
-use super::{ExportOptions, Keep, Traced, Tracer};
+use super::steps::{Source, Trace, ValueNo};
+use super::{ExportOptions, Keep, TracedTensor, Tracer};
 use crate::plan::{Complete, complete};
 use crate::{Error, Module};
 use bb_ir::check::{CheckOptions, check};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Runs a function on graph values and returns the ONNX graph of the primitives that it called.
 ///
-/// The graph is of the newest opset and for backends. [`Trace`] writes models that other programs read.
+/// The graph is of the newest opset and for backends. [`ModelTrace`] writes models that other programs read.
 ///
 /// Shapes: tracing is concrete; the graph holds for the extents given.
 ///
@@ -43,7 +43,7 @@ use std::path::{Path, PathBuf};
 /// ```
 pub fn trace(
     inputs: &[(&str, DataType, &[usize])],
-    function: impl FnOnce(&Tracer, &[Traced]) -> Result<Vec<Traced>, Error>,
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
 ) -> Result<GraphProto, Error> {
     let (recorded, results, _) = run(Tracer::default(), inputs, function)?;
     let names: Vec<String> = inputs.iter().map(|(name, ..)| (*name).to_owned()).collect();
@@ -54,14 +54,14 @@ pub fn trace(
 fn run(
     tracer: Tracer,
     inputs: &[(&str, DataType, &[usize])],
-    function: impl FnOnce(&Tracer, &[Traced]) -> Result<Vec<Traced>, Error>,
-) -> Result<(Recorded, Vec<ValueNo>, u64), Error> {
-    let traced: Vec<Traced> = inputs
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
+) -> Result<(Trace, Vec<ValueNo>, u64), Error> {
+    let traced: Vec<TracedTensor> = inputs
         .iter()
         .enumerate()
         .map(|(i, (_, dtype, shape))| tracer.input(i as u32, *dtype, shape, true, None))
         .collect();
-    let results = function(&tracer, &traced)?.iter().map(Traced::no).collect();
+    let results = function(&tracer, &traced)?.iter().map(TracedTensor::no).collect();
     let consulted = tracer.consulted();
     Ok((tracer.finish(), results, consulted))
 }
@@ -80,7 +80,7 @@ fn numbered(count: usize) -> Vec<String> {
 ///
 /// ```
 /// use bb::ext::Ops;
-/// use bb::trace::{ExportOptions, Keep, Trace};
+/// use bb::trace::{ExportOptions, Keep, ModelTrace};
 /// use bb::DataType;
 ///
 /// /// `softmax(x w)`.
@@ -89,7 +89,7 @@ fn numbered(count: usize) -> Vec<String> {
 /// }
 ///
 /// # fn main() -> Result<(), bb::Error> {
-/// let trace = Trace::new(&[("x", DataType::F32, &[1, 4]), ("w", DataType::F32, &[4, 3])], |on, inputs| {
+/// let trace = ModelTrace::new(&[("x", DataType::F32, &[1, 4]), ("w", DataType::F32, &[4, 3])], |on, inputs| {
 ///     match inputs {
 ///         [x, w] => Ok(vec![classify(on, x, w)?]),
 ///         _ => Ok(vec![]),
@@ -113,8 +113,8 @@ fn numbered(count: usize) -> Vec<String> {
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Trace {
-    pub(super) recorded: Recorded,
+pub struct ModelTrace {
+    pub(super) recorded: Trace,
     pub(super) results: Vec<ValueNo>,
     /// The inputs with their declared extents, as far as they are fixed.
     pub(super) inputs: Vec<(String, Vec<Dim>)>,
@@ -126,7 +126,7 @@ pub struct Trace {
     pub(super) consulted: u64,
 }
 
-impl Trace {
+impl ModelTrace {
     /// Runs a function on graph values.
     ///
     /// Shapes: tracing is concrete; the trace holds for the extents given, and for all others of an input whose extents
@@ -137,11 +137,11 @@ impl Trace {
     /// The function's own; [`Error::NotConstant`] if it reads an element that is not constant.
     pub fn new(
         inputs: &[(&str, DataType, &[usize])],
-        function: impl FnOnce(&Tracer, &[Traced]) -> Result<Vec<Traced>, Error>,
-    ) -> Result<Trace, Error> {
+        function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
+    ) -> Result<ModelTrace, Error> {
         let tracer = Tracer::new(crate::ext::every_operation(), bb_ir::Limits::default().value_bytes);
         let (recorded, results, consulted) = run(tracer, inputs, function)?;
-        Ok(Trace {
+        Ok(ModelTrace {
             recorded,
             inputs: inputs.iter().map(|(name, _, shape)| ((*name).to_owned(), known(shape))).collect(),
             outputs: numbered(results.len()),
@@ -164,7 +164,7 @@ impl Trace {
     /// [`Error::NotConstant`] if the value of an input decides what is computed; [`Error::NotTensor`] for inputs and
     /// outputs that are none; [`Error::UnknownInput`], [`Error::NoDimension`], [`Error::DeclaredExtent`] and
     /// [`Error::NoRank`] for extents that do not fit the model; [`Error::Unsupported`] and [`Error::Node`] for what cannot be lowered.
-    pub fn of_module(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<Trace, Error> {
+    pub fn of_module(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<ModelTrace, Error> {
         let Complete { traced, inputs, outputs } = complete(module, shapes)?;
         let constants = &traced.resolved.graph.constants;
         let weight = |source: &Source| {
@@ -173,7 +173,7 @@ impl Trace {
             let name = constants.get(i as usize).map(|(value, _)| traced.resolved.graph.name_of(*value));
             Some((i, (name.map_or_else(|| format!("weight_{i}"), str::to_owned), data)))
         };
-        Ok(Trace {
+        Ok(ModelTrace {
             weights: traced.recorded.values.iter().filter_map(|value| weight(&value.source)).collect(),
             consulted: traced.consulted,
             results: traced.outputs,

@@ -2,14 +2,14 @@
 
 use super::export::{Weight, live_steps};
 use super::keep::Policy;
-use super::recorded::{Operation, Recorded, Source, ValueNo};
-use super::{Traced, Tracer};
+use super::steps::{Operation, Source, Trace, ValueNo};
+use super::{TracedTensor, Tracer};
 use crate::{Backend, Error};
 use bb_ir::{DataType, Shape};
 
 /// A trace with the results in it.
 pub(super) struct Replayed {
-    pub(super) recorded: Recorded,
+    pub(super) recorded: Trace,
     pub(super) results: Vec<ValueNo>,
     /// The inputs, as bits, on whose extents what was lowered depends.
     pub(super) consulted: u64,
@@ -21,13 +21,13 @@ pub(super) struct Replayed {
 ///
 /// Those of the bodies.
 pub(super) fn replay(
-    recorded: &Recorded,
+    recorded: &Trace,
     results: &[ValueNo],
     weight: &dyn Fn(u32) -> Option<Weight>,
     policy: Policy,
 ) -> Result<Replayed, Error> {
     let on = Tracer::of_export(policy);
-    let mut values: Vec<Option<Traced>> = Vec::with_capacity(recorded.values.len());
+    let mut values: Vec<Option<TracedTensor>> = Vec::with_capacity(recorded.values.len());
     for value in &recorded.values {
         values.push(match value.source {
             Source::Input(i) => Some(on.input(i, value.dtype, &value.shape, true, None)),
@@ -39,7 +39,7 @@ pub(super) fn replay(
     let live = live_steps(recorded, results);
     for (step, _) in recorded.steps.iter().zip(&live).filter(|(_, live)| **live) {
         let outputs = {
-            let inputs: Vec<Option<&Traced>> = step
+            let inputs: Vec<Option<&TracedTensor>> = step
                 .inputs
                 .iter()
                 .map(|no| no.map(|no| get(&values, no)).transpose())
@@ -68,7 +68,7 @@ pub(super) fn replay(
     Ok(Replayed { recorded: on.finish(), results, consulted })
 }
 
-fn get(values: &[Option<Traced>], no: ValueNo) -> Result<&Traced, Error> {
+fn get(values: &[Option<TracedTensor>], no: ValueNo) -> Result<&TracedTensor, Error> {
     let found = values.get(no as usize).and_then(Option::as_ref);
     found.ok_or_else(|| Error::MissingOutput { name: format!("%{no}") })
 }

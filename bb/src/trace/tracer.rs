@@ -2,8 +2,8 @@
 
 use super::eval;
 use super::keep::{Kept, Policy};
-use super::recorded::{Operation, Recorded, Source, Step, Value, ValueNo};
-use crate::ext::{HostBody, OpSet};
+use super::steps::{Operation, Source, Step, Trace, Value, ValueNo};
+use crate::ext::{HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData, infer};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A value while tracing: its element type, its extents, and its elements where they are constant.
 #[derive(Debug, Clone)]
-pub struct Traced(Arc<Inner>);
+pub struct TracedTensor(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -27,7 +27,7 @@ struct Inner {
     consulted: Arc<AtomicU64>,
 }
 
-impl Traced {
+impl TracedTensor {
     /// Returns the value's number in the trace.
     pub(crate) fn no(&self) -> ValueNo {
         self.0.no
@@ -40,7 +40,7 @@ impl Traced {
 }
 
 #[diagnostic::do_not_recommend]
-impl Tensor for Traced {
+impl Tensor for TracedTensor {
     fn dtype(&self) -> DataType {
         self.0.dtype
     }
@@ -61,7 +61,7 @@ impl Tensor for Traced {
 /// What happened while tracing, beyond the steps.
 #[derive(Debug, Default)]
 struct State {
-    recorded: Recorded,
+    recorded: Trace,
     /// The value whose elements were asked for and are not constant.
     wanted: Option<ValueNo>,
 }
@@ -135,13 +135,13 @@ impl Tracer {
         shape: &[usize],
         varies: bool,
         known: Option<TensorData>,
-    ) -> Traced {
+    ) -> TracedTensor {
         let follows = if varies { 1u64 << index.min(63) } else { 0 };
         self.add(Source::Input(index), dtype, Shape::from_slice(shape), known, follows)
     }
 
     /// Adds a weight that the caller holds under `index`.
-    pub(crate) fn weight(&self, index: u32, value: &TensorData) -> Traced {
+    pub(crate) fn weight(&self, index: u32, value: &TensorData) -> TracedTensor {
         self.add(
             Source::Weight(index),
             value.dtype(),
@@ -158,25 +158,25 @@ impl Tracer {
         shape: Shape,
         known: Option<TensorData>,
         follows: u64,
-    ) -> Traced {
+    ) -> TracedTensor {
         self.push(&mut self.lock().recorded, source, dtype, shape, known, follows)
     }
 
     fn push(
         &self,
-        recorded: &mut Recorded,
+        recorded: &mut Trace,
         source: Source,
         dtype: DataType,
         shape: Shape,
         known: Option<TensorData>,
         follows: u64,
-    ) -> Traced {
+    ) -> TracedTensor {
         let no = recorded.values.len() as ValueNo;
         recorded.values.push(Value { source, dtype, shape: shape.clone() });
-        Traced(Arc::new(Inner { no, dtype, shape, known, follows, consulted: self.consulted.clone() }))
+        TracedTensor(Arc::new(Inner { no, dtype, shape, known, follows, consulted: self.consulted.clone() }))
     }
 
-    fn push_constant(&self, recorded: &mut Recorded, value: TensorData) -> Traced {
+    fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
         let index = recorded.constants.len() as u32;
         recorded.constants.push(value.clone());
         let (dtype, shape) = (value.dtype(), Shape::from_slice(value.shape()));
@@ -184,7 +184,12 @@ impl Tracer {
     }
 
     /// Tells whether an operation of a family is recorded as it is.
-    pub(crate) fn keeps(&self, spec: &OpSpec, inputs: &[Option<&Traced>], params: &[Param<'_>]) -> Kept {
+    pub(crate) fn keeps(
+        &self,
+        spec: &OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+    ) -> Kept {
         match &self.recording {
             Recording::Natives(natives) => {
                 let native =
@@ -219,10 +224,10 @@ impl Tracer {
         mark: Mark,
         kept: Kept,
         spec: &'static OpSpec,
-        inputs: &[Option<&Traced>],
+        inputs: &[Option<&TracedTensor>],
         params: &[Param<'_>],
-        body: Outputs<Traced>,
-    ) -> Outputs<Traced> {
+        body: Outputs<TracedTensor>,
+    ) -> Outputs<TracedTensor> {
         let mut state = self.lock();
         let recorded = &mut state.recorded;
         // A body whose results are all constant has folded; nothing is left to call.
@@ -238,7 +243,7 @@ impl Tracer {
         recorded.constants.truncate(mark.constants);
         self.consulted.store(mark.consulted, Ordering::Relaxed);
         let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
-        let results: Outputs<Traced> = body
+        let results: Outputs<TracedTensor> = body
             .into_iter()
             .map(|x| {
                 self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows)
@@ -269,7 +274,7 @@ impl Tracer {
     }
 
     /// Takes what was recorded.
-    pub(crate) fn finish(self) -> Recorded {
+    pub(crate) fn finish(self) -> Trace {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded
     }
 
@@ -277,9 +282,9 @@ impl Tracer {
     fn apply(
         &self,
         op: Primitive,
-        inputs: &[&Traced],
+        inputs: &[&TracedTensor],
         params: &[Param<'_>],
-    ) -> Result<Outputs<Traced>, Error> {
+    ) -> Result<Outputs<TracedTensor>, Error> {
         let types: SmallVec<[(DataType, &[usize]); 4]> =
             inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
         let results = infer::primitive(op, &types, params)?;
@@ -300,11 +305,11 @@ impl Tracer {
             _ => inputs.iter().fold(0, |all, x| all | x.0.follows),
         };
         let mut state = self.lock();
-        let outputs: Outputs<Traced> = results
+        let outputs: Outputs<TracedTensor> = results
             .into_iter()
             .map(|(dtype, shape)| self.push(&mut state.recorded, Source::Step, dtype, shape, None, follows))
             .collect();
-        let inputs: SmallVec<[Option<&Traced>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
+        let inputs: SmallVec<[Option<&TracedTensor>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
         state.recorded.steps.push(step(Operation::Row(op.spec()), &inputs, params, &outputs));
         Ok(outputs)
     }
@@ -330,11 +335,11 @@ impl Tracer {
     /// Evaluates or records a computation on the host.
     pub(crate) fn record_host(
         &self,
-        body: &'static HostBody,
-        inputs: &[Option<&Traced>],
+        body: &'static HostKernel,
+        inputs: &[Option<&TracedTensor>],
         params: &[Param<'_>],
         results: &[(DataType, Shape)],
-    ) -> Result<Outputs<Traced>, Error> {
+    ) -> Result<Outputs<TracedTensor>, Error> {
         self.bound(results)?;
         let small = |shape: &[usize]| bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED);
         let known: Option<Vec<Option<&TensorData>>> = inputs
@@ -351,7 +356,7 @@ impl Tracer {
         }
         let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
         let mut state = self.lock();
-        let outputs: Outputs<Traced> = results
+        let outputs: Outputs<TracedTensor> = results
             .iter()
             .map(|(dtype, shape)| {
                 self.push(&mut state.recorded, Source::Step, *dtype, shape.clone(), None, follows)
@@ -365,7 +370,7 @@ impl Tracer {
     fn evaluate(
         &self,
         op: Primitive,
-        inputs: &[&Traced],
+        inputs: &[&TracedTensor],
         results: &[(DataType, Shape)],
         params: &[Param<'_>],
     ) -> Result<Option<Vec<TensorData>>, Error> {
@@ -385,12 +390,17 @@ impl Tracer {
 }
 
 /// Puts a step together.
-fn step(operation: Operation, inputs: &[Option<&Traced>], params: &[Param<'_>], outputs: &[Traced]) -> Step {
+fn step(
+    operation: Operation,
+    inputs: &[Option<&TracedTensor>],
+    params: &[Param<'_>],
+    outputs: &[TracedTensor],
+) -> Step {
     Step {
         operation,
         params: params.iter().map(|p| p.clone().into_owned()).collect(),
-        inputs: inputs.iter().map(|x| x.map(Traced::no)).collect(),
-        outputs: outputs.iter().map(Traced::no).collect(),
+        inputs: inputs.iter().map(|x| x.map(TracedTensor::no)).collect(),
+        outputs: outputs.iter().map(TracedTensor::no).collect(),
     }
 }
 
@@ -402,7 +412,7 @@ macro_rules! record {
        -> $output:ident; )*) => {
         #[diagnostic::do_not_recommend]
         impl Backend for Tracer {
-            type Tensor = Traced;
+            type Tensor = TracedTensor;
             type Error = Error;
 
             $(
@@ -413,7 +423,7 @@ macro_rules! record {
             )*
 
             /// Returns the elements where they are constant.
-            fn to_host(&self, x: &Traced) -> Result<TensorData, Error> {
+            fn to_host(&self, x: &TracedTensor) -> Result<TensorData, Error> {
                 if let Some(known) = x.known() {
                     return Ok(known.clone());
                 }

@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Run(Run),
     /// Print what a model is made of: inputs, outputs, parameters, operators and what runs each; or draw it
     #[command(
-        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --stage lir --dim batch=8"
+        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --segment lir --dim batch=8"
     )]
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
@@ -89,7 +89,7 @@ pub(crate) struct Run {
 
 /// How far a model is taken before it is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Stage {
+pub(crate) enum Segment {
     /// As authored, functions inlined
     Hir,
     /// Lowered to what the backend runs
@@ -102,9 +102,9 @@ pub(crate) enum Stage {
 pub(crate) struct Inspect {
     #[command(flatten)]
     pub(crate) model: Model,
-    /// Also print the graph at this stage
+    /// Also print the graph at this segment
     #[arg(long, value_enum)]
-    pub(crate) stage: Option<Stage>,
+    pub(crate) segment: Option<Segment>,
     /// Draw the graph, coloured by what runs each node: .svg, .html (to move about in) or .dot (for Graphviz)
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{out, render};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{Profile, Value};
 use bb_ir::graph::{Dim, ValueType};
 use serde_json::json;
@@ -103,9 +103,9 @@ fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f6
 }
 
 /// Runs once and waits for the first output, so that a backend that answers early is not timed short.
-fn run(session: &Session, inputs: &[Option<Item<Value>>]) -> Result<()> {
+fn run(session: &Session, inputs: &[Option<OnnxValue<Value>>]) -> Result<()> {
     let outputs = session.executable.run_items(inputs)?;
-    if let Some(Item::Tensor(first)) = outputs.first() {
+    if let Some(OnnxValue::Tensor(first)) = outputs.first() {
         session.runtime.to_host(first)?;
     }
     Ok(())
@@ -114,7 +114,7 @@ fn run(session: &Session, inputs: &[Option<Item<Value>>]) -> Result<()> {
 /// Profiles runs of their own, so that measuring does not lengthen those that are timed.
 fn profiled_runs(
     session: &Session,
-    inputs: &[Option<Item<Value>>],
+    inputs: &[Option<OnnxValue<Value>>],
     runs: usize,
     options: &args::Bench,
 ) -> Result<Profile> {
@@ -134,11 +134,11 @@ struct Batch {
 }
 
 /// Finds the batch: the first extent of every input, where the model leaves it open and it is the same for all.
-fn batch(session: &Session, values: &[Option<Item<Value>>]) -> Option<Batch> {
+fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch> {
     let mut batch: Option<Batch> = None;
     for (port, value) in session.executable.inputs().iter().zip(values) {
         let Some(value) = value else { continue };
-        let (ValueType::Tensor { shape: Some(dims), .. }, Item::Tensor(x)) = (&port.ty, value) else {
+        let (ValueType::Tensor { shape: Some(dims), .. }, OnnxValue::Tensor(x)) = (&port.ty, value) else {
             return None;
         };
         let (Some(dim), Some(&items)) = (dims.first(), x.shape().first()) else { continue };

@@ -51,9 +51,9 @@ fn events(profile: &Profile, backend: &str) -> Vec<Value> {
 fn event(span: &Span, profile: &Profile) -> Value {
     let (name, category, details) = match &span.scope {
         Scope::Run => ("run".to_owned(), "run", json!({})),
-        Scope::Stage { from } => (format!("stage from {from}"), "stage", json!({})),
-        Scope::Round { node, round } => {
-            (format!("round {round} of {node}"), "round", json!({ "round": round }))
+        Scope::Segment { from } => (format!("segment from {from}"), "segment", json!({})),
+        Scope::Iteration { node, iteration } => {
+            (format!("iteration {iteration} of {node}"), "iteration", json!({ "iteration": iteration }))
         }
         Scope::Row(row) => match profile.rows().get(*row) {
             Some(row) => (label(row), row.activity.name(), details(row)),

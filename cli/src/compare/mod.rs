@@ -10,7 +10,7 @@ use crate::{args, out, render};
 use bb::TensorData;
 use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use std::process::ExitCode;
 
 pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
@@ -53,7 +53,7 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
             let mut table = render::table(["NODE", "OPERATOR", "VALUE", "DIFFERENCE"]);
             for r in &results {
                 let difference = r.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-                table.add_row([&format!("{}{}", r.node, rounds(r)), &r.op, &r.value, &difference]);
+                table.add_row([&format!("{}{}", r.node, iterations(r)), &r.op, &r.value, &difference]);
             }
             out::line(format_args!("{table}\n"))?;
         }
@@ -67,33 +67,33 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
 
 fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
     let difference = result.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-    let rounds = rounds(result);
+    let iterations = iterations(result);
     out::line(format_args!(
-        "`{}` of node `{}` ({}){rounds} differs: {difference}",
+        "`{}` of node `{}` ({}){iterations} differs: {difference}",
         result.value, result.node, result.op
     ))?;
     let mut made = backends.iter().zip(&result.made);
     made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))
 }
 
-/// Names the rounds of the loops around a node, outermost first.
-fn rounds(result: &NodeComparison) -> String {
-    let rounds: Vec<String> = result.rounds.iter().map(usize::to_string).collect();
-    match rounds.as_slice() {
+/// Names the iterations of the loops around a node, outermost first.
+fn iterations(result: &NodeComparison) -> String {
+    let iterations: Vec<String> = result.iterations.iter().map(usize::to_string).collect();
+    match iterations.as_slice() {
         [] => String::new(),
-        [only] => format!(" in round {only}"),
-        several => format!(" in rounds {}", several.join(", ")),
+        [only] => format!(" in iteration {only}"),
+        several => format!(" in iterations {}", several.join(", ")),
     }
 }
 
-fn summary(item: &Item<TensorData>) -> String {
+fn summary(item: &OnnxValue<TensorData>) -> String {
     match item {
-        Item::Tensor(x) => x.summary().to_string(),
-        Item::Sequence(items) => {
+        OnnxValue::Tensor(x) => x.summary().to_string(),
+        OnnxValue::Sequence(items) => {
             format!("[{}]", items.iter().map(summary).collect::<Vec<_>>().join(", "))
         }
-        Item::Absent => "nothing".to_owned(),
-        Item::Map { keys, values } => format!("{} to {}", keys.summary(), values.summary()),
+        OnnxValue::Absent => "nothing".to_owned(),
+        OnnxValue::Map { keys, values } => format!("{} to {}", keys.summary(), values.summary()),
     }
 }
 
@@ -101,7 +101,7 @@ fn json(result: &NodeComparison, backends: &[String]) -> serde_json::Value {
     let made: serde_json::Map<String, serde_json::Value> =
         backends.iter().zip(&result.made).map(|(name, made)| (name.clone(), summary(made).into())).collect();
     serde_json::json!({
-        "node": result.node, "rounds": result.rounds, "operator": result.op, "domain": result.domain, "value": result.value,
+        "node": result.node, "iterations": result.iterations, "operator": result.op, "domain": result.domain, "value": result.value,
         "difference": result.difference.as_ref().map(|d| render::chain(d)), "made": made,
     })
 }

@@ -6,7 +6,7 @@ use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{args, out, outputs as written, render};
 use bb::conformance::onnx::{self, Difference, Tolerance, compare};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{Port, TensorData};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ type Leaves = Vec<(String, TensorData)>;
 /// A data set: what goes in, and where is what should come out.
 struct Set {
     folder: PathBuf,
-    inputs: Vec<Option<Item<TensorData>>>,
+    inputs: Vec<Option<OnnxValue<TensorData>>>,
 }
 
 /// An output, compared.
@@ -133,7 +133,7 @@ impl Compared {
 fn compare_set(
     session: &Session,
     set: &Set,
-    got: Vec<Item<TensorData>>,
+    got: Vec<OnnxValue<TensorData>>,
     tolerance: Tolerance,
 ) -> Result<Vec<Compared>> {
     let mut made = Leaves::new();
@@ -199,7 +199,7 @@ fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
             let read = |source| Error::Read { path: array.clone(), source };
             let bytes = std::fs::read(&array).map_err(read)?;
             let tensor = TensorData::from_npy(bytes.into());
-            Item::Tensor(tensor.map_err(|e| Error::Tensor { path: array.clone(), source: e.into() })?)
+            OnnxValue::Tensor(tensor.map_err(|e| Error::Tensor { path: array.clone(), source: e.into() })?)
         } else if message.is_file() {
             onnx::read_item(&message, &port.ty)?
         } else {
@@ -211,16 +211,16 @@ fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
 }
 
 /// Names the tensors that an output is made of: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
-fn flatten(name: &str, item: Item<TensorData>, leaves: &mut Leaves) {
+fn flatten(name: &str, item: OnnxValue<TensorData>, leaves: &mut Leaves) {
     match item {
-        Item::Tensor(x) => leaves.push((name.to_owned(), x)),
-        Item::Sequence(items) => {
+        OnnxValue::Tensor(x) => leaves.push((name.to_owned(), x)),
+        OnnxValue::Sequence(items) => {
             for (i, item) in items.into_iter().enumerate() {
                 flatten(&format!("{name}[{i}]"), item, leaves);
             }
         }
-        Item::Absent => {}
-        Item::Map { keys, values } => {
+        OnnxValue::Absent => {}
+        OnnxValue::Map { keys, values } => {
             leaves.push((format!("{name}.keys"), keys));
             leaves.push((format!("{name}.values"), values));
         }

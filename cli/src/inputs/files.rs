@@ -5,7 +5,7 @@ use super::{npz, picture};
 use crate::args;
 use crate::error::{Error, Result};
 use bb::conformance::onnx;
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{Port, TensorData};
 use bytes::Bytes;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ pub(super) fn read(
     ports: &[Port],
     options: &args::Inputs,
     extents: &mut Extents,
-) -> Result<Vec<Option<Item<TensorData>>>> {
+) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
     let mut items = match &options.folder {
         Some(folder) => onnx::read_inputs(folder, ports)?,
         None => vec![None; ports.len()],
@@ -34,16 +34,16 @@ pub(super) fn read(
     note(ports, &items, extents)?;
     for text in &options.picture.images {
         let (port, place, file) = named("--image", text, ports, &mut items)?;
-        *place = Some(Item::Tensor(picture::read(Path::new(&file), port, extents, &options.picture)?));
+        *place = Some(OnnxValue::Tensor(picture::read(Path::new(&file), port, extents, &options.picture)?));
     }
     note(ports, &items, extents)?;
     Ok(items)
 }
 
 /// Says that inputs have the extents of their files.
-fn note(ports: &[Port], items: &[Option<Item<TensorData>>], extents: &mut Extents) -> Result<()> {
+fn note(ports: &[Port], items: &[Option<OnnxValue<TensorData>>], extents: &mut Extents) -> Result<()> {
     for (port, item) in ports.iter().zip(items) {
-        if let Some(Item::Tensor(x)) = item {
+        if let Some(OnnxValue::Tensor(x)) = item {
             extents.bind(&port.name, x.shape(), "its file")?;
         }
     }
@@ -55,8 +55,8 @@ fn named<'a>(
     option: &'static str,
     text: &OsStr,
     ports: &'a [Port],
-    items: &'a mut [Option<Item<TensorData>>],
-) -> Result<(&'a Port, &'a mut Option<Item<TensorData>>, OsString)> {
+    items: &'a mut [Option<OnnxValue<TensorData>>],
+) -> Result<(&'a Port, &'a mut Option<OnnxValue<TensorData>>, OsString)> {
     let (name, file) = split(text, ports)?;
     let place = ports.iter().zip(items).find(|(port, _)| port.name == name);
     let (port, place) =
@@ -94,7 +94,7 @@ fn after(text: &OsStr, at: usize) -> Option<OsString> {
 
 /// Reads what a file has for an input: an array of NumPy, a member of several, or a serialized message of the kind that
 /// the input's type asks for.
-fn file_of(file: &OsStr, port: &Port) -> Result<Item<TensorData>> {
+fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
     // A member is named after its archive, unless a file is called so.
     let parts =
         file.to_str().and_then(|text| text.rsplit_once(".npz:")).filter(|_| !Path::new(file).exists());
@@ -117,10 +117,10 @@ fn file_of(file: &OsStr, port: &Port) -> Result<Item<TensorData>> {
         let (name, asked) = member.map_or((port.name.as_str(), false), |member| (member, true));
         let bytes =
             npz::member(&bytes, name, asked).map_err(|e| Error::Npz { path: shown.clone(), source: e })?;
-        return TensorData::from_npy(bytes).map(Item::Tensor).map_err(|e| refused(e.into()));
+        return TensorData::from_npy(bytes).map(OnnxValue::Tensor).map_err(|e| refused(e.into()));
     }
     if extension == "npy" || (extension != "pb" && bytes.starts_with(b"\x93NUMPY")) {
-        return TensorData::from_npy(bytes).map(Item::Tensor).map_err(|e| refused(e.into()));
+        return TensorData::from_npy(bytes).map(OnnxValue::Tensor).map_err(|e| refused(e.into()));
     }
     let picture = [b"\x89PNG".as_slice(), b"\xFF\xD8\xFF", b"GIF8", b"RIFF"];
     if extension != "pb" && picture.iter().any(|magic| bytes.starts_with(magic)) {

@@ -11,7 +11,7 @@ mod uses;
 use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::{args, out, render};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{Module, Port, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use extents::{Declared, Extents, Open};
@@ -32,11 +32,11 @@ pub(crate) enum Otherwise {
 /// The inputs of a model.
 pub(crate) struct Given {
     /// By position; `None` leaves out an input that has a default.
-    pub(crate) items: Vec<Option<Item<TensorData>>>,
+    pub(crate) items: Vec<Option<OnnxValue<TensorData>>>,
     /// What was chosen for extents that nothing said: `NAME`, or `INPUT[AXIS]`.
     pub(crate) chosen: Vec<(String, usize)>,
     /// What the model gave, if it ran to find out whether the choice works.
-    pub(crate) outputs: Option<Vec<Item<TensorData>>>,
+    pub(crate) outputs: Option<Vec<OnnxValue<TensorData>>>,
 }
 
 impl Given {
@@ -84,7 +84,7 @@ struct Maker<'a> {
     session: &'a Session,
     ports: &'a [Port],
     /// Those that files give.
-    items: Vec<Option<Item<TensorData>>>,
+    items: Vec<Option<OnnxValue<TensorData>>>,
     ranges: random::Ranges<'a>,
     seed: u64,
 }
@@ -134,7 +134,7 @@ impl Maker<'_> {
         &self,
         extents: &Extents,
         choose: &dyn Fn(&Open) -> usize,
-    ) -> Result<Vec<Option<Item<TensorData>>>> {
+    ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
         // A graph that inference refuses may have no rules for its inputs, which then run and say what is wrong.
         let graph = self.inferred(extents, choose).ok();
         let graph = graph.as_ref().unwrap_or(self.session.module.graph());

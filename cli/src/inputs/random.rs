@@ -4,7 +4,7 @@ use super::uses::Elements;
 use crate::args::Range;
 use crate::error::{Error, Result};
 use crate::number::{self, Number};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{DataType, Port, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::ValueType;
@@ -52,7 +52,7 @@ pub(super) fn item(
     seed: u64,
     ranges: &Ranges<'_>,
     fits: Option<&Elements>,
-) -> Result<Item<TensorData>> {
+) -> Result<OnnxValue<TensorData>> {
     let not_random = || Error::NotRandom { name: name.to_owned(), ty: crate::render::ty(ty) };
     let tensor = |dtype, shape: &[usize], seed| {
         let mut draw = Draw { state: seed };
@@ -60,12 +60,12 @@ pub(super) fn item(
     };
     Ok(match ty {
         ValueType::Unknown => return Err(not_random()),
-        ValueType::Tensor { dtype, .. } => Item::Tensor(tensor(*dtype, shape, seed)?),
+        ValueType::Tensor { dtype, .. } => OnnxValue::Tensor(tensor(*dtype, shape, seed)?),
         ValueType::Optional(of) => item(name, of, shape, seed, ranges, fits)?,
         ValueType::Sequence(of) => {
             // Seeds of inputs are neighbours, so those of elements are far from them.
             let seeds = (1..=SEVERAL as u64).map(|i| seed.wrapping_add(i << 32));
-            Item::Sequence(
+            OnnxValue::Sequence(
                 seeds.map(|seed| item(name, of, shape, seed, ranges, fits)).collect::<Result<_>>()?,
             )
         }
@@ -80,7 +80,7 @@ pub(super) fn item(
                 (key, _) => cast(&TensorData::new(&[SEVERAL], &[0i64, 1, 2])?, *key, Rounding::default())?,
             };
             let values = tensor(dtype, &[keys.len()], seed)?;
-            Item::Map { keys, values }
+            OnnxValue::Map { keys, values }
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::{Named, names};
 use crate::error::{Error, Result};
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{DataType, TensorData};
 use bb_ir::proto::{ElementKind, MapProto, OptionalProto, SequenceProto};
 use prost::Message;
@@ -21,7 +21,7 @@ pub(crate) fn write(folder: &Path, values: &[Named]) -> Result<()> {
 }
 
 fn encode(value: &Named) -> Result<(Vec<u8>, &'static str)> {
-    if let Item::Tensor(x) = &value.item
+    if let OnnxValue::Tensor(x) = &value.item
         && let Ok(bytes) = x.to_npy()
     {
         return Ok((bytes, "npy"));
@@ -30,23 +30,23 @@ fn encode(value: &Named) -> Result<(Vec<u8>, &'static str)> {
     let bytes = match &value.item {
         // A reader is told that a message is an optional by the model, so that it must be one.
         item if value.optional => optional(name, item)?.encode_to_vec(),
-        Item::Tensor(x) => x.to_proto(name).encode_to_vec(),
-        Item::Sequence(items) => sequence(name, items)?.encode_to_vec(),
-        Item::Map { keys, values } => map(name, keys, values)?.encode_to_vec(),
-        Item::Absent => optional(name, &Item::Absent)?.encode_to_vec(),
+        OnnxValue::Tensor(x) => x.to_proto(name).encode_to_vec(),
+        OnnxValue::Sequence(items) => sequence(name, items)?.encode_to_vec(),
+        OnnxValue::Map { keys, values } => map(name, keys, values)?.encode_to_vec(),
+        OnnxValue::Absent => optional(name, &OnnxValue::Absent)?.encode_to_vec(),
     };
     Ok((bytes, "pb"))
 }
 
-fn sequence(name: &str, items: &[Item<TensorData>]) -> Result<SequenceProto> {
+fn sequence(name: &str, items: &[OnnxValue<TensorData>]) -> Result<SequenceProto> {
     let mut proto = SequenceProto { name: Some(name.to_owned()), ..SequenceProto::default() };
     for item in items {
         proto.elem_type = Some(kind(item) as i32);
         match item {
-            Item::Tensor(x) => proto.tensor_values.push(x.to_proto("")),
-            Item::Sequence(items) => proto.sequence_values.push(sequence("", items)?),
-            Item::Map { keys, values } => proto.map_values.push(map("", keys, values)?),
-            Item::Absent => proto.optional_values.push(optional("", item)?),
+            OnnxValue::Tensor(x) => proto.tensor_values.push(x.to_proto("")),
+            OnnxValue::Sequence(items) => proto.sequence_values.push(sequence("", items)?),
+            OnnxValue::Map { keys, values } => proto.map_values.push(map("", keys, values)?),
+            OnnxValue::Absent => proto.optional_values.push(optional("", item)?),
         }
     }
     // A sequence in which some are absent is one of optionals.
@@ -61,17 +61,17 @@ fn sequence(name: &str, items: &[Item<TensorData>]) -> Result<SequenceProto> {
     Ok(proto)
 }
 
-fn optional(name: &str, item: &Item<TensorData>) -> Result<OptionalProto> {
+fn optional(name: &str, item: &OnnxValue<TensorData>) -> Result<OptionalProto> {
     let mut proto = OptionalProto {
         name: Some(name.to_owned()),
         elem_type: Some(kind(item) as i32),
         ..OptionalProto::default()
     };
     match item {
-        Item::Tensor(x) => proto.tensor_value = Some(x.to_proto("")),
-        Item::Sequence(items) => proto.sequence_value = Some(sequence("", items)?),
-        Item::Map { keys, values } => proto.map_value = Some(map("", keys, values)?),
-        Item::Absent => {}
+        OnnxValue::Tensor(x) => proto.tensor_value = Some(x.to_proto("")),
+        OnnxValue::Sequence(items) => proto.sequence_value = Some(sequence("", items)?),
+        OnnxValue::Map { keys, values } => proto.map_value = Some(map("", keys, values)?),
+        OnnxValue::Absent => {}
     }
     Ok(proto)
 }
@@ -112,11 +112,11 @@ fn elements(values: &TensorData) -> Result<Vec<TensorData>> {
     bytes.chunks(size.max(1)).map(one).collect()
 }
 
-fn kind(item: &Item<TensorData>) -> ElementKind {
+fn kind(item: &OnnxValue<TensorData>) -> ElementKind {
     match item {
-        Item::Tensor(_) => ElementKind::Tensor,
-        Item::Sequence(_) => ElementKind::Sequence,
-        Item::Map { .. } => ElementKind::Map,
-        Item::Absent => ElementKind::Optional,
+        OnnxValue::Tensor(_) => ElementKind::Tensor,
+        OnnxValue::Sequence(_) => ElementKind::Sequence,
+        OnnxValue::Map { .. } => ElementKind::Map,
+        OnnxValue::Absent => ElementKind::Optional,
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::number;
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 use bb::{DataType, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use serde_json::{Value, json};
@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 const EXACT: u64 = 1 << 53;
 
 /// Writes a value, of each tensor the first `most` elements.
-pub(crate) fn item(item: &Item<TensorData>, most: usize) -> Result<Value> {
+pub(crate) fn item(item: &OnnxValue<TensorData>, most: usize) -> Result<Value> {
     Ok(match item {
-        Item::Tensor(x) => {
+        OnnxValue::Tensor(x) => {
             let mut record = tensor(x, most)?;
             record.insert("kind".to_owned(), "tensor".into());
             record.into()
         }
-        Item::Sequence(items) => {
+        OnnxValue::Sequence(items) => {
             let items = items.iter().map(|item| self::item(item, most)).collect::<Result<Vec<_>>>()?;
             json!({ "kind": "sequence", "items": items })
         }
-        Item::Absent => json!({ "kind": "absent" }),
-        Item::Map { keys, values } => {
+        OnnxValue::Absent => json!({ "kind": "absent" }),
+        OnnxValue::Map { keys, values } => {
             json!({ "kind": "map", "keys": tensor(keys, most)?, "values": tensor(values, most)? })
         }
     })
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn the_first_come_with_their_count() {
         let x = TensorData::new(&[3], &[1i32, 2, 3]).unwrap();
-        let json = item(&Item::Tensor(x), 2).unwrap();
+        let json = item(&OnnxValue::Tensor(x), 2).unwrap();
         assert_eq!(
             (json.pointer("/count"), json.pointer("/values")),
             (Some(&json!(3)), Some(&json!([1, 2])))

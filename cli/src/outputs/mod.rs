@@ -9,28 +9,28 @@ pub(crate) use json::item as json;
 pub(crate) use names::stems;
 
 use bb::TensorData;
-use bb::onnx::Item;
+use bb::onnx::OnnxValue;
 
 /// A value with the name that the model gives it.
 pub(crate) struct Named {
     pub(crate) name: String,
     /// Whether the model declares that it may be absent, so that a file says so too.
     pub(crate) optional: bool,
-    pub(crate) item: Item<TensorData>,
+    pub(crate) item: OnnxValue<TensorData>,
 }
 
 /// Lists what a value is made of, each with a name and a summary: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
-pub(crate) fn rows(name: &str, item: &Item<TensorData>, rows: &mut Vec<[String; 2]>) {
+pub(crate) fn rows(name: &str, item: &OnnxValue<TensorData>, rows: &mut Vec<[String; 2]>) {
     match item {
-        Item::Tensor(x) => rows.push([name.to_owned(), x.summary().to_string()]),
-        Item::Sequence(items) if items.is_empty() => {
+        OnnxValue::Tensor(x) => rows.push([name.to_owned(), x.summary().to_string()]),
+        OnnxValue::Sequence(items) if items.is_empty() => {
             rows.push([name.to_owned(), "an empty sequence".to_owned()])
         }
-        Item::Sequence(items) => {
+        OnnxValue::Sequence(items) => {
             items.iter().enumerate().for_each(|(i, item)| self::rows(&format!("{name}[{i}]"), item, rows));
         }
-        Item::Absent => rows.push([name.to_owned(), "nothing".to_owned()]),
-        Item::Map { keys, values } => {
+        OnnxValue::Absent => rows.push([name.to_owned(), "nothing".to_owned()]),
+        OnnxValue::Map { keys, values } => {
             rows.push([format!("{name}.keys"), keys.summary().to_string()]);
             rows.push([format!("{name}.values"), values.summary().to_string()]);
         }

@@ -130,8 +130,8 @@ fn a_backend_for_whole_graphs_has_a_row_for_each() {
     assert_eq!(number(&nodes[0]["flops_per_run"]), 1024.0 + 64.0);
 }
 
-/// A loop whose number of rounds is the greatest element of its input, 0 or 1 for random ones; here 3.
-fn rounds(folder: &Path) -> Vec<String> {
+/// A loop whose number of iterations is the greatest element of its input, 0 or 1 for random ones; here 3.
+fn iterations(folder: &Path) -> Vec<String> {
     let body = vec![node("Identity", &["go"], &["on"]), named("inner", node("Add", &["s", "x"], &["next"]))];
     let nodes = vec![
         node("ReduceMax", &["x"], &["most"]),
@@ -155,7 +155,7 @@ fn rounds(folder: &Path) -> Vec<String> {
 fn a_trace_nests_rounds_and_calls_inside_their_run() {
     let folder = folder("bench-trace");
     let file = folder.join("trace.json");
-    let mut arguments = rounds(&folder);
+    let mut arguments = iterations(&folder);
     arguments.extend(["--runs", "1", "--trace", file.to_str().unwrap()].map(str::to_owned));
     let ended = bb(&arguments);
     assert_eq!(ended.code(), 0, "{}", ended.err);
@@ -164,8 +164,8 @@ fn a_trace_nests_rounds_and_calls_inside_their_run() {
         trace["traceEvents"].as_array().unwrap().iter().filter(|event| event["ph"] == "X").collect();
     let named = |name: &str| events.iter().filter(|event| event["name"] == name).count();
     assert_eq!(named("run"), 1);
-    for round in 0..3 {
-        assert_eq!(named(&format!("round {round} of loop_1")), 1);
+    for iteration in 0..3 {
+        assert_eq!(named(&format!("iteration {iteration} of loop_1")), 1);
     }
     assert_eq!(named("add loop_1/body/inner"), 3);
     let span = |event: &Value| {

@@ -99,7 +99,7 @@ fn dims_and_shapes_say_extents_on_every_command() {
     assert_eq!(shape(&["--dim", "n=5"]).1, serde_json::json!({ "length": 224 }));
     let both: &[&str] = &["--backend", "cpu", "--backend", "reference"];
     for (command, rest) in
-        [("bench", &["--runs", "1"][..]), ("compare", both), ("inspect", &["--stage", "mir"])]
+        [("bench", &["--runs", "1"][..]), ("compare", both), ("inspect", &["--segment", "mir"])]
     {
         for option in [["--dim", "length=300"], ["--shape", "x=1,1,300"]] {
             let ended = bb(&[&[command, &path], rest, &option].concat());
@@ -137,7 +137,7 @@ fn what_the_model_does_not_have_or_declares_otherwise_is_refused() {
             all.extend(match command {
                 "run" => &["--random"][..],
                 "compare" => &["--backend", "cpu", "--backend", "reference"],
-                "inspect" => &["--stage", "mir"],
+                "inspect" => &["--segment", "mir"],
                 _ => &[],
             });
             all.extend(options);

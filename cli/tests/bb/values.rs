@@ -220,7 +220,7 @@ fn intermediate_values_are_fetched_by_name() {
 #[test]
 fn values_inside_branches_are_said_to_be_out_of_reach() {
     let path = data().join("models/silero_vad_op16/model.onnx");
-    let ended = bb(&["inspect", path.to_str().unwrap(), "--stage", "hir"]);
+    let ended = bb(&["inspect", path.to_str().unwrap(), "--segment", "hir"]);
     let inner = ended.out.lines().find(|line| line.starts_with("    ") && line.contains(" = "));
     let name = inner.unwrap().split_once(" = ").unwrap().0.trim().split(", ").next().unwrap().to_owned();
     let ended = bb(&["run", path.to_str().unwrap(), "--random", "--fetch", &name]);
@@ -328,6 +328,6 @@ fn sequences_are_written_whole_and_read_back() {
         &output.join("y.pb"),
         &bb::ir::graph::ValueType::Sequence(Box::default()),
     );
-    let Ok(bb::onnx::Item::Sequence(items)) = read else { panic!("{read:?}") };
+    let Ok(bb::onnx::OnnxValue::Sequence(items)) = read else { panic!("{read:?}") };
     assert_eq!(items[0].tensor().unwrap().dtype(), DataType::BF16);
 }

@@ -7,8 +7,8 @@ use bb::ext::Extended;
 use bb::ir::graph::{Graph, Node};
 use bb::ir::opset::NEWEST;
 use bb::ir::proto::{ModelProto, OperatorSetIdProto};
-use bb::onnx::{Body, Call, Class, Item, lookup};
-use bb::trace::{ExportOptions, Keep, Trace, Traced, Tracer};
+use bb::onnx::{Body, Call, Class, OnnxValue, lookup};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
 use bb::{Backend, CompileOptions, DataType, GraphProto, Module, Port, Primitive, TensorData};
 use bb_reference::Reference;
 use prost::Message;
@@ -55,7 +55,7 @@ impl Single {
             };
             let position = graph.inputs.iter().position(|v| v == value);
             match position.and_then(|p| given.get(p)).and_then(Option::as_ref) {
-                Some(Item::Tensor(x)) => operands.push(Some(x.clone())),
+                Some(OnnxValue::Tensor(x)) => operands.push(Some(x.clone())),
                 Some(_) => return Ok(None),
                 None => operands.push(Some(constant(graph, *value).ok_or("a constant")?)),
             }
@@ -77,7 +77,7 @@ impl Single {
     }
 
     /// Traces the operator's function; operands whose elements it reads are constants of the graph.
-    fn traced(&self) -> Fallible<(GraphProto, Trace, Vec<TensorData>)> {
+    fn traced(&self) -> Fallible<(GraphProto, ModelTrace, Vec<TensorData>)> {
         let mut known = BTreeSet::new();
         loop {
             let free = self.operands.iter().enumerate().filter(|(i, x)| x.is_some() && !known.contains(i));
@@ -85,7 +85,7 @@ impl Single {
                 free.filter_map(|(i, x)| Some((i, format!("operand_{i}"), x.as_ref()?))).collect();
             let inputs: Vec<(&str, DataType, &[usize])> =
                 free.iter().map(|(_, name, x)| (name.as_str(), x.dtype(), x.shape())).collect();
-            let function = |on: &Tracer, traced: &[Traced]| -> Result<Vec<Traced>, bb::Error> {
+            let function = |on: &Tracer, traced: &[TracedTensor]| -> Result<Vec<TracedTensor>, bb::Error> {
                 let mut operands = Vec::new();
                 for (i, operand) in self.operands.iter().enumerate() {
                     let position = free.iter().position(|(at, ..)| *at == i);
@@ -101,7 +101,7 @@ impl Single {
             };
             match bb::trace(&inputs, function) {
                 Ok(graph) => {
-                    let trace = Trace::new(&inputs, function)?;
+                    let trace = ModelTrace::new(&inputs, function)?;
                     return Ok((graph, trace, free.into_iter().map(|(.., x)| x.clone()).collect()));
                 }
                 Err(bb::Error::NotConstant { value, .. }) => {

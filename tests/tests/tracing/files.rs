@@ -2,7 +2,7 @@
 
 use super::{run_module, traced};
 use bb::ir::graph::Dim;
-use bb::trace::{ExportOptions, Keep, Trace, inlined, save};
+use bb::trace::{ExportOptions, Keep, ModelTrace, inlined, save};
 use bb::{Backend, DataType, Error, Module, TensorData};
 use prost::Message;
 use std::collections::HashMap;
@@ -31,8 +31,8 @@ fn weights() -> TensorData {
     TensorData::new(&[2, 3000], &numbers).unwrap()
 }
 
-fn weighted() -> Trace {
-    Trace::new(&[("x", DataType::F32, &[1, 2])], |on, x| {
+fn weighted() -> ModelTrace {
+    ModelTrace::new(&[("x", DataType::F32, &[1, 2])], |on, x| {
         let small = on.constant(&TensorData::new(&[1, 2], &[1f32, 2.0])?)?;
         Ok(vec![on.matmul(&on.add(&x[0], &small)?, &on.constant(&weights())?)?])
     })
@@ -85,7 +85,7 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
 
 #[test]
 fn a_graph_for_backends_is_what_it_was() {
-    let trace = Trace::new(&[("x", DataType::F32, &[2, 2]), ("w", DataType::F32, &[2, 3])], |on, x| {
+    let trace = ModelTrace::new(&[("x", DataType::F32, &[2, 2]), ("w", DataType::F32, &[2, 3])], |on, x| {
         super::layer(on, &x[0], &x[1])
     })
     .unwrap();
@@ -108,7 +108,7 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
         let known = |x: &TensorData| x.shape().iter().map(|&d| Dim::Known(d)).collect();
         let shapes: HashMap<String, Vec<Dim>> = names.zip(given.iter().map(known)).collect();
         let mut models = vec![("inlined", inlined(&module).unwrap())];
-        match Trace::of_module(&module, &shapes) {
+        match ModelTrace::of_module(&module, &shapes) {
             Ok(trace) => {
                 let kept = |opset| ExportOptions::default().opset(opset).keep(Keep::All);
                 for (how, options) in [
@@ -174,7 +174,7 @@ fn module(x: &[i64], node: bb::ir::proto::NodeProto) -> Module {
 #[test]
 fn a_default_becomes_a_constant_and_open_extents_stay_open() {
     let module = module(&[-1, 3], bb_tests::model::node("Mul", &["x", "d"], &["y"]));
-    let trace = Trace::of_module(&module, &HashMap::new()).unwrap();
+    let trace = ModelTrace::of_module(&module, &HashMap::new()).unwrap();
     let model = trace.model(&ExportOptions::default()).unwrap();
     let graph = model.graph.as_ref().unwrap();
     assert_eq!(graph.input.iter().map(|i| i.name()).collect::<Vec<_>>(), ["x"]);
@@ -192,7 +192,7 @@ fn extents_that_do_not_fit_the_model_are_refused() {
     let module = module(&[-1, 3], bb_tests::model::node("Mul", &["x", "d"], &["y"]));
     let of = |input: &str, dims: &[usize]| {
         let dims = dims.iter().map(|&d| Dim::Known(d)).collect();
-        Trace::of_module(&module, &HashMap::from([(input.to_owned(), dims)])).map(|_| ())
+        ModelTrace::of_module(&module, &HashMap::from([(input.to_owned(), dims)])).map(|_| ())
     };
     assert!(of("x", &[2, 3]).is_ok());
     assert!(matches!(of("x", &[2]), Err(Error::NoDimension { dimension: 1, rank: 2, .. })));

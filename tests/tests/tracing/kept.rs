@@ -4,11 +4,11 @@ use super::{operators, run};
 use bb::conformance::onnx::{Tolerance, compare};
 use bb::ext::{Bits, Create, Image, Index, Llm, Nn, Scalar};
 use bb::ir::opset::since;
-use bb::trace::{ExportOptions, Keep, Trace, Traced, Tracer};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use std::collections::BTreeSet;
 
-type Function = fn(&Tracer, &[Traced]) -> Result<Vec<Traced>, Error>;
+type Function = fn(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>;
 
 /// An operator of ONNX's, and a function that calls the operation it is kept from.
 pub(crate) struct Sample {
@@ -18,11 +18,11 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn trace(&self) -> Trace {
+    pub(crate) fn trace(&self) -> ModelTrace {
         let names: Vec<String> = (0..self.inputs.len()).map(|i| format!("x{i}")).collect();
         let inputs: Vec<(&str, DataType, &[usize])> =
             names.iter().zip(&self.inputs).map(|(name, x)| (name.as_str(), x.dtype(), x.shape())).collect();
-        Trace::new(&inputs, self.function).unwrap()
+        ModelTrace::new(&inputs, self.function).unwrap()
     }
 
     /// The opset in which the operator is kept: the usual one, or the first that has it.
@@ -242,7 +242,7 @@ fn an_operator_kept_is_what_it_is_lowered_to() {
 #[test]
 fn what_an_operator_cannot_say_is_lowered() {
     let lowered = |shape: &[usize], dtype, opset, function: Function| {
-        let trace = Trace::new(&[("x", dtype, shape)], function).unwrap();
+        let trace = ModelTrace::new(&[("x", dtype, shape)], function).unwrap();
         let model = trace.model(&ExportOptions::default().opset(opset).keep(Keep::All)).unwrap();
         operators(&model).iter().map(|s| s.to_string()).collect::<Vec<String>>()
     };

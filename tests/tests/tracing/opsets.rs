@@ -2,7 +2,7 @@
 
 use super::{operators, run};
 use bb::ir::opset::NEWEST;
-use bb::trace::{ExportOptions, Keep, Trace, Traced, Tracer};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, TensorData, bf16};
 
 fn f(shape: &[usize]) -> TensorData {
@@ -12,7 +12,7 @@ fn f(shape: &[usize]) -> TensorData {
 }
 
 /// Every primitive that is a step, with parameters that are written in different places by different opsets.
-fn primitives(on: &Tracer, x: &[Traced]) -> Result<Vec<Traced>, Error> {
+fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Error> {
     let [a, b, i] = x else { return Ok(Vec::new()) };
     let positive = on.add(&on.mul(a, a)?, &on.constant(&TensorData::scalar(1f32))?)?;
     let bits = on.less(a, b)?;
@@ -69,7 +69,7 @@ fn every_opset_says_what_the_primitives_mean() {
     let given = [f(&[2, 3]), f(&[1, 3]), TensorData::new(&[2], &[-1i64, 0]).unwrap()];
     let inputs: [(&str, DataType, &[usize]); 3] =
         [("a", DataType::F32, &[2, 3]), ("b", DataType::F32, &[1, 3]), ("i", DataType::I64, &[2])];
-    let trace = Trace::new(&inputs, primitives).unwrap();
+    let trace = ModelTrace::new(&inputs, primitives).unwrap();
     // What the same function computes without any graph.
     let eager = {
         let graph = bb::trace(&inputs, primitives).unwrap();
@@ -95,7 +95,7 @@ fn every_opset_says_what_the_primitives_mean() {
 
 #[test]
 fn axes_are_attributes_where_the_opset_has_them_so() {
-    let trace = Trace::new(&[("x", DataType::F32, &[2, 3])], |on, x| {
+    let trace = ModelTrace::new(&[("x", DataType::F32, &[2, 3])], |on, x| {
         Ok(vec![on.reduce_mean(&on.reshape(&x[0], &[3, 2])?, &[1], false)?])
     })
     .unwrap();
@@ -115,9 +115,9 @@ fn axes_are_attributes_where_the_opset_has_them_so() {
 fn refused(
     dtype: DataType,
     opset: i64,
-    function: fn(&Tracer, &Traced) -> Result<Traced, Error>,
+    function: fn(&Tracer, &TracedTensor) -> Result<TracedTensor, Error>,
 ) -> Option<(String, &'static str, Option<i64>)> {
-    let trace = Trace::new(&[("x", dtype, &[3])], |on, x| Ok(vec![function(on, &x[0])?])).unwrap();
+    let trace = ModelTrace::new(&[("x", dtype, &[3])], |on, x| Ok(vec![function(on, &x[0])?])).unwrap();
     match trace.model(&ExportOptions::default().opset(opset)) {
         Ok(_) => None,
         Err(Error::ElementTypeOfOpset { node, op, since, .. }) => Some((node, op, since)),
@@ -130,21 +130,22 @@ fn an_element_type_that_an_opset_lacks_is_refused_with_the_opset_that_has_it() {
     let refusal = |node: &str, op, since| Some((node.to_owned(), op, since));
     assert_eq!(refused(DataType::I8, 13, |on, x| on.add(x, x)), refusal("Add_0", "Add", Some(14)));
     assert_eq!(refused(DataType::I8, 14, |on, x| on.add(x, x)), None);
-    let small: fn(&Tracer, &Traced) -> _ = |on, x| on.cast(x, DataType::F8E4M3FN, true, bb::RoundMode::Up);
+    let small: fn(&Tracer, &TracedTensor) -> _ =
+        |on, x| on.cast(x, DataType::F8E4M3FN, true, bb::RoundMode::Up);
     assert_eq!(refused(DataType::F32, 18, small), refusal("Cast_0", "Cast", Some(19)));
     assert_eq!(refused(DataType::F32, 19, small), None);
     assert_eq!(
         refused(DataType::U4, 20, |on, x| on.identity(x)),
         refusal("Identity_0", "Identity", Some(21))
     );
-    let power: fn(&Tracer, &Traced) -> _ =
+    let power: fn(&Tracer, &TracedTensor) -> _ =
         |on, x| on.pow(x, &on.constant(&TensorData::scalar(bf16::from_f32(2.0)))?);
     assert_eq!(refused(DataType::F32, 13, power), refusal("Pow_0", "Pow", Some(15)));
     assert_eq!(refused(DataType::F32, 15, power), None);
 }
 
-fn identity() -> Trace {
-    Trace::new(&[("x", DataType::F32, &[2, 3])], |on, x| Ok(vec![on.exp(&x[0])?])).unwrap()
+fn identity() -> ModelTrace {
+    ModelTrace::new(&[("x", DataType::F32, &[2, 3])], |on, x| Ok(vec![on.exp(&x[0])?])).unwrap()
 }
 
 #[test]
@@ -169,7 +170,7 @@ fn versions_are_those_that_other_programs_read() {
         refused(ExportOptions::default().ir_version(3)),
         Error::IrVersion { version: 3, least: 4, newest: 14 }
     ));
-    let small = Trace::new(&[("x", DataType::U4, &[2])], |on, x| Ok(vec![on.identity(&x[0])?])).unwrap();
+    let small = ModelTrace::new(&[("x", DataType::U4, &[2])], |on, x| Ok(vec![on.identity(&x[0])?])).unwrap();
     let refused = small.model(&ExportOptions::default().ir_version(9));
     assert!(matches!(refused, Err(Error::IrVersion { version: 9, least: 10, .. })));
 }
@@ -191,7 +192,7 @@ fn names_are_those_asked_for_and_each_is_one_value() {
     }
     // Names that the writer would have given itself.
     let trace =
-        Trace::new(&[("value_2", DataType::F32, &[3]), ("constant_0", DataType::F32, &[3])], |on, x| {
+        ModelTrace::new(&[("value_2", DataType::F32, &[3]), ("constant_0", DataType::F32, &[3])], |on, x| {
             Ok(vec![on.exp(&on.add(&on.add(&x[0], &x[1])?, &on.constant(&f(&[3]))?)?)?])
         })
         .unwrap();
@@ -219,12 +220,14 @@ fn a_symbol_stands_for_any_extent_where_no_extent_is_asked_for() {
     assert_eq!(run(&model, &[f(&[5, 3])], "cpu")[0].shape(), [5, 3]);
 
     // The body of a convolution asks for extents, the operator does not.
-    let trace =
-        Trace::new(&[("x", DataType::F32, &[1, 1, 4, 4]), ("w", DataType::F32, &[1, 1, 2, 2])], |on, x| {
+    let trace = ModelTrace::new(
+        &[("x", DataType::F32, &[1, 1, 4, 4]), ("w", DataType::F32, &[1, 1, 2, 2])],
+        |on, x| {
             use bb::ext::Nn;
             Ok(vec![on.conv(&x[0], &x[1], None, &[1, 1], &[0; 4], &[1, 1], 1)?])
-        })
-        .unwrap();
+        },
+    )
+    .unwrap();
     let open = ExportOptions::default().symbol("x", 0, "batch").symbol("x", 3, "width");
     assert!(matches!(
         trace.model(&open),
@@ -233,7 +236,7 @@ fn a_symbol_stands_for_any_extent_where_no_extent_is_asked_for() {
     let kept = trace.model(&open.keep(Keep::All)).unwrap();
     assert_eq!(run(&kept, &[f(&[2, 1, 4, 7]), f(&[1, 1, 2, 2])], "cpu")[0].shape(), [2, 1, 3, 6]);
 
-    let asking = Trace::new(&[("x", DataType::F32, &[2, 3])], |on, x| {
+    let asking = ModelTrace::new(&[("x", DataType::F32, &[2, 3])], |on, x| {
         let count = bb::Tensor::shape(&x[0]).iter().product();
         Ok(vec![on.reshape(&x[0], &[count])?])
     })

@@ -1,7 +1,7 @@
 //! The contents of small tensors, as far as they are known before inputs arrive.
 
 use super::Facts;
-use crate::graph::{Dim, Formula, Node, ValueType};
+use crate::graph::{Dim, DimExpr, Node, ValueType};
 use crate::{DataType, Shape, TensorData, element_count};
 
 /// The most entries that are followed.
@@ -14,7 +14,7 @@ const MOST_REALS: usize = 16;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Entry {
     /// An integer; truth values are 0 and 1.
-    Whole(Formula),
+    Whole(DimExpr),
     /// A float.
     Real(f64),
     Unknown,
@@ -35,7 +35,7 @@ impl Entry {
     }
 
     /// What is known of it as an integer.
-    pub(super) fn formula(&self) -> Option<&Formula> {
+    pub(super) fn formula(&self) -> Option<&DimExpr> {
         match self {
             Entry::Whole(formula) => Some(formula),
             Entry::Real(_) | Entry::Unknown => None,
@@ -55,8 +55,8 @@ impl From<bool> for Entry {
     }
 }
 
-impl From<Option<Formula>> for Entry {
-    fn from(formula: Option<Formula>) -> Entry {
+impl From<Option<DimExpr>> for Entry {
+    fn from(formula: Option<DimExpr>) -> Entry {
         formula.map_or(Entry::Unknown, Entry::Whole)
     }
 }
@@ -130,7 +130,7 @@ impl Contents {
 
     /// The bytes that a copy takes, roughly.
     pub(super) fn weight(&self) -> usize {
-        let weight = |e: &Entry| 32 + e.formula().map_or(0, Formula::weight);
+        let weight = |e: &Entry| 32 + e.formula().map_or(0, DimExpr::weight);
         self.entries.iter().map(weight).sum()
     }
 }

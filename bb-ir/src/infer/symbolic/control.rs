@@ -29,7 +29,7 @@ impl Body {
 pub(super) const NAMES: [&str; 4] = ["If", "Loop", "Scan", "SequenceMap"];
 
 /// How often a loop's body is looked at before what still changes is given up.
-const ROUNDS: usize = 3;
+const ITERATIONS: usize = 3;
 
 /// Returns what a node's subgraphs say of its results; none if it has no subgraphs, or others than control flow has.
 pub(super) fn results(
@@ -146,19 +146,19 @@ fn branches(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     })
 }
 
-/// Types of values that a body carries from one round to the next: what holds in every round. The body's outputs from
-/// `first` on are the next round's values, and its inputs after `before` are these values, then `after`.
+/// Types of values that a body carries from one iteration to the next: what holds in every iteration. The body's outputs from
+/// `first` on are the next iteration's values, and its inputs after `before` are these values, then `after`.
 struct Carried<'a> {
     first: usize,
     before: &'a [ValueType],
     after: &'a [ValueType],
     known: &'a [(usize, Contents)],
-    /// Whether extents are required to be the same in every round.
+    /// Whether extents are required to be the same in every iteration.
     constant: bool,
 }
 
 impl Carried<'_> {
-    /// What holds before a round and after it.
+    /// What holds before an iteration and after it.
     fn joined(&self, was: &ValueType, is: &ValueType) -> ValueType {
         let same = if self.constant { merge(was, is) } else { None };
         same.unwrap_or_else(|| either(was, is))
@@ -172,7 +172,7 @@ impl Carried<'_> {
         inputs.map(ty).collect()
     }
 
-    /// Returns the types that hold in every round, and what a round gives.
+    /// Returns the types that hold in every iteration, and what an iteration gives.
     fn settle(
         &self,
         node: &mut Node,
@@ -189,7 +189,7 @@ impl Carried<'_> {
         }
         let keep = std::mem::replace(&mut work.keep, false);
         let mut settled = count == 0;
-        for round in 0..=2 * ROUNDS {
+        for iteration in 0..=2 * ITERATIONS {
             if settled || work.again == 0 {
                 break;
             }
@@ -202,8 +202,10 @@ impl Carried<'_> {
                 .zip(next)
                 .map(|(was, is)| match self.joined(was, is) {
                     both if both == *was => both,
-                    both if round < ROUNDS => both,
-                    ValueType::Tensor { dtype, .. } if round < 2 * ROUNDS => tensor(Some(dtype), None),
+                    both if iteration < ITERATIONS => both,
+                    ValueType::Tensor { dtype, .. } if iteration < 2 * ITERATIONS => {
+                        tensor(Some(dtype), None)
+                    }
                     _ => ValueType::Unknown,
                 })
                 .collect();
@@ -235,16 +237,16 @@ fn stacked(ty: &ValueType, extent: &Dim, at: i64) -> ValueType {
     }
 }
 
-/// `Loop`: values that are carried, then those of all rounds.
+/// `Loop`: values that are carried, then those of all iterations.
 fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Option<Body>, Error> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
     let given = node.inputs.get(1).is_some_and(Option::is_some);
-    // The condition is carried too; without one the first round gets a scalar.
+    // The condition is carried too; without one the first iteration gets a scalar.
     let condition = if given { facts.ty(node, 1).clone() } else { scalar(DataType::Bool) };
     let operands = (2..node.inputs.len()).map(|input| facts.ty(node, input).clone());
     let operands: Vec<ValueType> = std::iter::once(condition).chain(operands).collect();
     let count = operands.len();
-    // A round that is entered is one whose condition holds.
+    // An iteration that is entered is one whose condition holds.
     let holds = Contents { shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
     let carried = Carried {
         first: 0,
@@ -258,17 +260,17 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let condition = |contents: Option<&Contents>| contents.and_then(Contents::only).and_then(Entry::int);
     let begins = if at.has(1) { condition(at.contents(1)) } else { Some(1) };
     let goes_on = condition(body.contents.first().and_then(Option::as_ref));
-    // A number of rounds that nobody takes stands for one that is not known.
+    // A number of iterations that nobody takes stands for one that is not known.
     let taken = |n: Dim| if matches!(n, Dim::Known(n) if n > i32::MAX as usize) { Dim::Unknown } else { n };
     let limit = at.has(0).then(|| taken(at.extent_or_less(0)));
-    let rounds = match (begins, goes_on, limit) {
+    let iterations = match (begins, goes_on, limit) {
         (Some(0), _, _) => Dim::Known(0),
         (Some(1), Some(1), Some(limit)) => limit,
         (Some(1), Some(0), Some(limit)) => map(&limit, |n| n.lesser(&1.into())),
         (Some(1), Some(0), None) => Dim::Known(1),
         _ => Dim::Unknown,
     };
-    let collected = body.types.iter().skip(count).map(|ty| stacked(ty, &rounds, 0));
+    let collected = body.types.iter().skip(count).map(|ty| stacked(ty, &iterations, 0));
     Ok(Body::of(state.into_iter().skip(1).chain(collected).collect()))
 }
 

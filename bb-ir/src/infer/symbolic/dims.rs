@@ -1,6 +1,6 @@
 //! Arithmetic of extents that may not be known.
 
-use crate::graph::{Dim, Formula};
+use crate::graph::{Dim, DimExpr};
 use crate::{Error, Shape};
 
 /// The extents, if all are known.
@@ -54,7 +54,7 @@ fn stretched(a: &Dim, b: &Dim) -> Option<Dim> {
         }
     }
     // Of n and the lesser of n and a number that is not 0 it is n: if the number is less, it must be the 1 that stretches.
-    let cut = |lesser: &Formula, whole: &Formula| match lesser.as_lesser() {
+    let cut = |lesser: &DimExpr, whole: &DimExpr| match lesser.as_lesser() {
         Some((a, b)) => (a == whole && b.at_least(1)) || (b == whole && a.at_least(1)),
         None => false,
     };
@@ -76,12 +76,12 @@ pub(super) fn same(a: &Dim, b: &Dim) -> Option<Dim> {
 }
 
 /// `f` of an extent; `Unknown` where it says nothing.
-pub(super) fn map(dim: &Dim, f: impl FnOnce(&Formula) -> Option<Formula>) -> Dim {
+pub(super) fn map(dim: &Dim, f: impl FnOnce(&DimExpr) -> Option<DimExpr>) -> Dim {
     dim.formula().and_then(|x| f(&x)).map_or(Dim::Unknown, Dim::from)
 }
 
 /// `f` of two extents; `Unknown` where it says nothing.
-pub(super) fn map2(a: &Dim, b: &Dim, f: impl FnOnce(&Formula, &Formula) -> Option<Formula>) -> Dim {
+pub(super) fn map2(a: &Dim, b: &Dim, f: impl FnOnce(&DimExpr, &DimExpr) -> Option<DimExpr>) -> Dim {
     match (a.formula(), b.formula()) {
         (Some(a), Some(b)) => f(&a, &b).map_or(Dim::Unknown, Dim::from),
         _ => Dim::Unknown,
@@ -90,7 +90,7 @@ pub(super) fn map2(a: &Dim, b: &Dim, f: impl FnOnce(&Formula, &Formula) -> Optio
 
 /// The sum of two extents.
 pub(super) fn sum(a: &Dim, b: &Dim) -> Dim {
-    map2(a, b, Formula::plus)
+    map2(a, b, DimExpr::plus)
 }
 
 /// The extent and a number that may be negative.
@@ -113,7 +113,7 @@ pub(super) fn product(dims: &[Dim]) -> Dim {
     if dims.contains(&Dim::Known(0)) {
         return Dim::Known(0);
     }
-    let product = dims.iter().try_fold(Formula::from(1), |product, dim| product.times(&dim.formula()?));
+    let product = dims.iter().try_fold(DimExpr::from(1), |product, dim| product.times(&dim.formula()?));
     product.map_or(Dim::Unknown, Dim::from)
 }
 
@@ -131,7 +131,7 @@ pub(super) fn quotient(whole: &[Dim], parts: &[&Dim]) -> Dim {
             None => rest.push(part.clone()),
         }
     }
-    map2(&product(&whole), &product(&rest), Formula::exact_div)
+    map2(&product(&whole), &product(&rest), DimExpr::exact_div)
 }
 
 /// The error for shapes that do not fit, of which extents may be unknown.

@@ -4,7 +4,7 @@ use super::contents::{Contents, Entry, MOST};
 use super::dims::{concrete, product};
 use super::operators::At;
 use super::{movement, numbers};
-use crate::graph::{Attribute, Formula, ValueType};
+use crate::graph::{Attribute, DimExpr, ValueType};
 use crate::infer;
 use crate::{Axis, DataType, Shape};
 
@@ -124,7 +124,7 @@ fn first(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
         }
         _ if at.node.inputs.len() == 1 => {
             let x = at.contents(0)?;
-            let signless = |f: &Formula| at.facts.is_extent(f);
+            let signless = |f: &DimExpr| at.facts.is_extent(f);
             let entries = x.entries.iter().map(|e| numbers::unary(&at.node.op_type, dtype, e, &signless));
             Contents::new(x.shape.clone(), entries.collect::<Option<_>>()?)
         }
@@ -152,7 +152,7 @@ fn broadcast<'x>(x: &'x Contents, to: &[usize], i: usize) -> Option<&'x Entry> {
 
 /// Computes with two operands that are broadcast.
 fn join(at: At<'_>, dtype: DataType, a: &Contents, b: &Contents, shape: &Shape) -> Option<Contents> {
-    let signless = |f: &Formula| at.facts.is_extent(f);
+    let signless = |f: &DimExpr| at.facts.is_extent(f);
     fill(shape.clone(), |i| {
         let (a, b) = (broadcast(a, shape, i)?, broadcast(b, shape, i)?);
         // Of two comparable types only the first is looked at.
@@ -255,7 +255,7 @@ fn reduce(at: At<'_>, dtype: DataType, shape: Shape) -> Option<Contents> {
         "ReduceMin" => "Min",
         _ => "Max",
     };
-    let signless = |f: &Formula| at.facts.is_extent(f);
+    let signless = |f: &DimExpr| at.facts.is_extent(f);
     let count = crate::element_count(&reduced.kept).filter(|n| *n <= MOST)?;
     let mut sums: Vec<Option<Entry>> = vec![None; count];
     for (i, entry) in x.entries.iter().enumerate() {

@@ -12,7 +12,7 @@ mod control;
 mod dims;
 mod elements;
 mod evaluate;
-mod learned;
+mod ml;
 mod movement;
 mod numbers;
 mod operators;
@@ -24,7 +24,7 @@ mod windows;
 pub use operators::has_rule;
 
 use crate::check::{merge, weight};
-use crate::graph::{Dim, Formula, Graph, Node, ValueId, ValueType};
+use crate::graph::{Dim, DimExpr, Graph, Node, ValueId, ValueType};
 use crate::limits::Meter;
 use crate::opset::{Lookup, lookup};
 use crate::{Error, Limits, element_count};
@@ -38,7 +38,7 @@ pub(super) struct Facts {
     types: Vec<ValueType>,
     contents: HashMap<ValueId, Contents>,
     /// What is not negative for being an extent.
-    extents: HashSet<Formula>,
+    extents: HashSet<DimExpr>,
 }
 
 impl Facts {
@@ -58,7 +58,7 @@ impl Facts {
     }
 
     /// Tells whether a value has this extent, which then is not negative.
-    fn is_extent(&self, formula: &Formula) -> bool {
+    fn is_extent(&self, formula: &DimExpr) -> bool {
         self.extents.contains(formula)
     }
 }
@@ -68,7 +68,7 @@ struct Work<'m, 'l> {
     meter: &'m mut Meter<'l>,
     /// How many nodes and values may be looked at more than once.
     again: usize,
-    /// How many entries of contents may be computed with, those that are formulas counted by their parts.
+    /// How many entries of contents may be computed with, those that are dim expressions counted by their parts.
     follow: usize,
     /// Whether what is found is written into the graphs; not while a loop's types are searched for.
     keep: bool,

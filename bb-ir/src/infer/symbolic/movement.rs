@@ -3,7 +3,7 @@
 use super::contents::{Contents, Entry};
 use super::dims::{broadcast, divided, extent, map, map2, product, scaled, shifted};
 use super::operators::{At, Types, axis};
-use crate::graph::{Dim, Formula};
+use crate::graph::{Dim, DimExpr};
 use crate::{DataType, TensorData};
 
 pub(super) fn shape(at: At<'_>) -> Option<Types> {
@@ -54,7 +54,7 @@ pub(super) fn tile(at: At<'_>) -> Option<Types> {
             let Some(axis) = at.scalar(2) else { return Some(vec![Dim::Unknown; x.len()]) };
             let mut out = x.to_vec();
             let dim = out.get_mut(self::axis(axis, x.len())?)?;
-            *dim = map2(dim, &at.extent(1), Formula::times);
+            *dim = map2(dim, &at.extent(1), DimExpr::times);
             Some(out)
         };
         return at.one(at.dtype(0), at.dims(0).and_then(shape));
@@ -63,7 +63,7 @@ pub(super) fn tile(at: At<'_>) -> Option<Types> {
         let Some(repeats) = at.extents(1) else { return Some(vec![Dim::Unknown; x.len()]) };
         let times = |(dim, count): (&Dim, &Dim)| match (dim, count) {
             (dim, Dim::Known(1)) => dim.clone(),
-            (dim, count) => map2(dim, count, Formula::times),
+            (dim, count) => map2(dim, count, DimExpr::times),
         };
         (repeats.len() == x.len()).then(|| x.iter().zip(&repeats).map(times).collect())
     };
@@ -155,7 +155,7 @@ pub(super) fn range(at: At<'_>) -> Option<Types> {
         // In single precision the quotient may be rounded to the other side of an integer.
         let single = ((limit as f32 - start as f32) / delta as f32).ceil().max(0.0);
         let sure = f64::from(single) == count && count < f64::from(i32::MAX);
-        sure.then(|| Formula::from(count as i64))
+        sure.then(|| DimExpr::from(count as i64))
     };
     let count = count().or_else(real);
     at.one(at.dtype(0), Some(vec![count.map_or(Dim::Unknown, Dim::from)]))

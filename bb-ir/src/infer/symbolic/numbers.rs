@@ -5,7 +5,7 @@
 
 use super::contents::Entry;
 use crate::DataType;
-use crate::graph::Formula;
+use crate::graph::DimExpr;
 use std::cmp::Ordering;
 
 /// Computes with one entry; none if the operator is not followed.
@@ -13,17 +13,17 @@ pub(super) fn unary(
     op: &str,
     dtype: DataType,
     x: &Entry,
-    signless: &impl Fn(&Formula) -> bool,
+    signless: &impl Fn(&DimExpr) -> bool,
 ) -> Option<Entry> {
     let real =
         |f: fn(f64) -> f64| if let Entry::Real(v) = x { rounded(dtype, f(*v)) } else { Entry::Unknown };
     Some(match (op, x) {
         ("Neg", Entry::Whole(v)) => narrow(dtype, v.scaled(-1)),
         ("Abs" | "Relu", Entry::Whole(v)) if v.at_least(0) || signless(v) => x.clone(),
-        ("Abs", Entry::Whole(v)) => narrow(dtype, v.constant().and_then(i64::checked_abs).map(Formula::from)),
+        ("Abs", Entry::Whole(v)) => narrow(dtype, v.constant().and_then(i64::checked_abs).map(DimExpr::from)),
         ("Sign", Entry::Whole(v)) if v.at_least(1) => 1.into(),
-        ("Sign", Entry::Whole(v)) => v.constant().map(|v| Formula::from(v.signum())).into(),
-        ("Not", Entry::Whole(v)) => v.constant().map(|v| Formula::from(i64::from(v == 0))).into(),
+        ("Sign", Entry::Whole(v)) => v.constant().map(|v| DimExpr::from(v.signum())).into(),
+        ("Not", Entry::Whole(v)) => v.constant().map(|v| DimExpr::from(i64::from(v == 0))).into(),
         ("Neg", _) => real(|v| -v),
         ("Abs", _) => real(f64::abs),
         ("Floor", _) => real(f64::floor),
@@ -42,7 +42,7 @@ pub(super) fn binary(
     dtype: DataType,
     a: &Entry,
     b: &Entry,
-    signless: &impl Fn(&Formula) -> bool,
+    signless: &impl Fn(&DimExpr) -> bool,
 ) -> Option<Entry> {
     Some(match (a, b) {
         (Entry::Whole(a), Entry::Whole(b)) => match op {
@@ -99,7 +99,7 @@ fn told(truth: Option<bool>) -> Entry {
     truth.map_or(Entry::Unknown, Entry::from)
 }
 
-fn truth(a: &Formula, b: &Formula, both: fn(bool, bool) -> bool, decisive: bool) -> Entry {
+fn truth(a: &DimExpr, b: &DimExpr, both: fn(bool, bool) -> bool, decisive: bool) -> Entry {
     match (a.constant().map(|a| a != 0), b.constant().map(|b| b != 0)) {
         (Some(a), Some(b)) => both(a, b).into(),
         (Some(known), None) | (None, Some(known)) if known == decisive => decisive.into(),
@@ -113,7 +113,7 @@ pub(super) fn cast(x: &Entry, to: DataType) -> Entry {
         (Entry::Whole(v), DataType::I64) => Entry::Whole(v.clone()),
         (Entry::Whole(v), DataType::I32) => narrow(to, Some(v.clone())),
         (Entry::Whole(v), DataType::Bool) if v.at_least(1) => 1.into(),
-        (Entry::Whole(v), DataType::Bool) => v.constant().map(|v| Formula::from(i64::from(v != 0))).into(),
+        (Entry::Whole(v), DataType::Bool) => v.constant().map(|v| DimExpr::from(i64::from(v != 0))).into(),
         (Entry::Whole(v), DataType::F32 | DataType::F64) => {
             v.constant().map_or(Entry::Unknown, |v| rounded(to, v as f64))
         }
@@ -128,8 +128,8 @@ pub(super) fn cast(x: &Entry, to: DataType) -> Entry {
 }
 
 /// An integer of the type; one that does not fit wraps, which is not told.
-fn narrow(dtype: DataType, value: Option<Formula>) -> Entry {
-    let fits = |v: &Formula| match (dtype, v.constant()) {
+fn narrow(dtype: DataType, value: Option<DimExpr>) -> Entry {
+    let fits = |v: &DimExpr| match (dtype, v.constant()) {
         (DataType::I32, Some(v)) => i32::try_from(v).is_ok(),
         (DataType::I32 | DataType::I64, _) => true,
         _ => false,
@@ -147,24 +147,24 @@ fn rounded(dtype: DataType, value: f64) -> Entry {
 }
 
 /// Division that rounds towards zero, hence down where nothing is negative.
-fn quotient(a: &Formula, b: &Formula, signless: &impl Fn(&Formula) -> bool) -> Option<Formula> {
+fn quotient(a: &DimExpr, b: &DimExpr, signless: &impl Fn(&DimExpr) -> bool) -> Option<DimExpr> {
     match (a.constant(), b.constant()) {
-        (Some(a), Some(b)) => a.checked_div(b).map(Formula::from),
+        (Some(a), Some(b)) => a.checked_div(b).map(DimExpr::from),
         (None, Some(by)) if by > 0 && (a.at_least(0) || signless(a)) => a.floor_div(by),
         _ => a.exact_div(b),
     }
 }
 
 /// The remainder where nothing is negative, in which case all definitions agree.
-fn remainder(a: &Formula, b: &Formula, signless: &impl Fn(&Formula) -> bool) -> Option<Formula> {
+fn remainder(a: &DimExpr, b: &DimExpr, signless: &impl Fn(&DimExpr) -> bool) -> Option<DimExpr> {
     let by = b.constant().filter(|b| *b > 0)?;
     (a.at_least(0) || signless(a)).then(|| a.minus(&a.floor_div(by)?.scaled(by)?)).flatten()
 }
 
-fn power(a: &Formula, b: &Formula) -> Option<Formula> {
+fn power(a: &DimExpr, b: &DimExpr) -> Option<DimExpr> {
     let exponent = u32::try_from(b.constant()?).ok()?;
     match (a.constant(), exponent) {
-        (Some(base), _) => base.checked_pow(exponent).map(Formula::from),
+        (Some(base), _) => base.checked_pow(exponent).map(DimExpr::from),
         (None, 1) => Some(a.clone()),
         (None, 2) => a.times(a),
         _ => None,
@@ -172,15 +172,15 @@ fn power(a: &Formula, b: &Formula) -> Option<Formula> {
 }
 
 /// How the first may be to the second: all that is possible.
-fn order(a: &Formula, b: &Formula, signless: &impl Fn(&Formula) -> bool) -> Vec<Ordering> {
+fn order(a: &DimExpr, b: &DimExpr, signless: &impl Fn(&DimExpr) -> bool) -> Vec<Ordering> {
     use Ordering::{Equal, Greater, Less};
     let Some(more) = a.minus(b) else { return vec![Less, Equal, Greater] };
     if let Some(more) = more.constant() {
         return vec![more.cmp(&0)];
     }
-    let least = |f: &Formula, least: i64| f.at_least(least);
+    let least = |f: &DimExpr, least: i64| f.at_least(least);
     // An extent is not negative, whatever its formula.
-    let beside = |f: &Formula, other: &Formula| match other.constant() {
+    let beside = |f: &DimExpr, other: &DimExpr| match other.constant() {
         Some(c) if signless(f) => c < 0,
         _ => false,
     };

@@ -6,7 +6,7 @@
 use super::contents::{Contents, Given, given};
 use super::dims::broadcast;
 use super::{Facts, shape_of};
-use super::{attention, collections, elements, learned, movement, products, windows};
+use super::{attention, collections, elements, ml, movement, products, windows};
 use crate::graph::{Dim, Node, ValueType};
 use crate::op::Primitive;
 use crate::{Axis, DataType};
@@ -44,8 +44,8 @@ const RULES: &[(&str, Rule)] = &[
     ("Acos", Same), ("Acosh", Same), ("AffineGrid", By(windows::affine_grid)), ("And", Truth),
     ("ArgMax", By(elements::arg)), ("ArgMin", By(elements::arg)), ("Asin", Same), ("Asinh", Same),
     ("Atan", Same), ("Atanh", Same), ("Attention", By(attention::attention)),
-    ("AveragePool", By(windows::pool)), ("BatchNormalization", By(learned::batch_normalization)),
-    ("Bernoulli", By(elements::cast_as_attribute)), ("BitCast", By(learned::bit_cast)),
+    ("AveragePool", By(windows::pool)), ("BatchNormalization", By(ml::batch_normalization)),
+    ("Bernoulli", By(elements::cast_as_attribute)), ("BitCast", By(ml::bit_cast)),
     ("BitShift", Broadcast), ("BitwiseAnd", Broadcast), ("BitwiseNot", Same), ("BitwiseOr", Broadcast),
     ("BitwiseXor", Broadcast), ("BlackmanWindow", By(elements::window)),
     ("CastLike", By(elements::cast_like)), ("CausalConvWithState", By(attention::causal_conv)),
@@ -75,7 +75,7 @@ const RULES: &[(&str, Rule)] = &[
     ("MaxRoiPool", By(windows::max_roi_pool)), ("MaxUnpool", By(windows::max_unpool)), ("Mean", Broadcast),
     ("MeanVarianceNormalization", Same), ("MelWeightMatrix", By(windows::mel_weights)), ("Min", Broadcast),
     ("Mish", Same), ("Mod", Broadcast), ("Multinomial", By(elements::multinomial)),
-    ("NegativeLogLikelihoodLoss", By(products::loss)), ("NonMaxSuppression", By(learned::suppression)),
+    ("NegativeLogLikelihoodLoss", By(products::loss)), ("NonMaxSuppression", By(ml::suppression)),
     ("NonZero", By(movement::non_zero)), ("Not", Same), ("OneHot", By(movement::one_hot)),
     ("Optional", By(collections::optional)), ("OptionalGetElement", By(collections::get_element)),
     ("OptionalHasElement", By(collections::has_element)), ("Or", Truth), ("PRelu", Same),
@@ -97,27 +97,27 @@ const RULES: &[(&str, Rule)] = &[
     ("Sigmoid", Same), ("Sign", Same), ("Sin", Same), ("Sinh", Same), ("Size", By(movement::size)),
     ("Softmax", Same), ("SoftmaxCrossEntropyLoss", By(products::loss)), ("Softplus", Same),
     ("Softsign", Same), ("SpaceToDepth", By(movement::space_to_depth)),
-    ("SplitToSequence", By(collections::split)), ("StringConcat", By(learned::joined_texts)),
-    ("StringNormalizer", By(learned::normalized_texts)), ("StringSplit", By(learned::split_texts)),
+    ("SplitToSequence", By(collections::split)), ("StringConcat", By(ml::joined_texts)),
+    ("StringNormalizer", By(ml::normalized_texts)), ("StringSplit", By(ml::split_texts)),
     ("Sum", Broadcast), ("SwiGLU", Same), ("Swish", Same), ("Tan", Same), ("Tanh", Same),
-    ("TensorScatter", Same), ("TfIdfVectorizer", By(learned::tf_idf)), ("ThresholdedRelu", Same),
+    ("TensorScatter", Same), ("TfIdfVectorizer", By(ml::tf_idf)), ("ThresholdedRelu", Same),
     ("Tile", By(movement::tile)), ("TopK", By(elements::top_k)), ("Trilu", Same),
-    ("Unique", By(learned::unique)), ("Upsample", By(movement::resize)), ("Xor", Truth),
+    ("Unique", By(ml::unique)), ("Upsample", By(movement::resize)), ("Xor", Truth),
 ];
 
 /// The operators of `ai.onnx.ml`, sorted by name.
 #[rustfmt::skip]
 const ML: &[(&str, Rule)] = &[
-    ("ArrayFeatureExtractor", By(learned::feature_extractor)), ("Binarizer", Same),
-    ("CastMap", By(collections::cast_map)), ("CategoryMapper", By(learned::labels)),
+    ("ArrayFeatureExtractor", By(ml::feature_extractor)), ("Binarizer", Same),
+    ("CastMap", By(collections::cast_map)), ("CategoryMapper", By(ml::labels)),
     ("DictVectorizer", By(collections::dict_vectorizer)),
-    ("FeatureVectorizer", By(learned::feature_vectorizer)), ("Imputer", Same),
-    ("LabelEncoder", By(learned::labels)), ("LinearClassifier", By(learned::classifier)),
-    ("LinearRegressor", By(learned::regressor)), ("Normalizer", As(DataType::F32)),
-    ("OneHotEncoder", By(learned::one_hot_encoder)), ("SVMClassifier", By(learned::classifier)),
-    ("SVMRegressor", By(learned::regressor)), ("Scaler", As(DataType::F32)),
-    ("TreeEnsemble", By(learned::regressor)), ("TreeEnsembleClassifier", By(learned::classifier)),
-    ("TreeEnsembleRegressor", By(learned::regressor)), ("ZipMap", By(collections::zip_map)),
+    ("FeatureVectorizer", By(ml::feature_vectorizer)), ("Imputer", Same),
+    ("LabelEncoder", By(ml::labels)), ("LinearClassifier", By(ml::classifier)),
+    ("LinearRegressor", By(ml::regressor)), ("Normalizer", As(DataType::F32)),
+    ("OneHotEncoder", By(ml::one_hot_encoder)), ("SVMClassifier", By(ml::classifier)),
+    ("SVMRegressor", By(ml::regressor)), ("Scaler", As(DataType::F32)),
+    ("TreeEnsemble", By(ml::regressor)), ("TreeEnsembleClassifier", By(ml::classifier)),
+    ("TreeEnsembleRegressor", By(ml::regressor)), ("ZipMap", By(collections::zip_map)),
 ];
 
 /// The operators of `ai.onnx.preview`, sorted by name.
@@ -129,8 +129,8 @@ const PREVIEW: &[(&str, Rule)] = &[
 /// The operators of `ai.onnx.preview.training`, sorted by name.
 #[rustfmt::skip]
 const TRAINING: &[(&str, Rule)] = &[
-    ("Adagrad", By(learned::optimizer)), ("Adam", By(learned::optimizer)),
-    ("Gradient", By(learned::gradient)), ("Momentum", By(learned::optimizer)),
+    ("Adagrad", By(ml::optimizer)), ("Adam", By(ml::optimizer)),
+    ("Gradient", By(ml::gradient)), ("Momentum", By(ml::optimizer)),
 ];
 
 /// The operators of `com.microsoft`, sorted by name.
@@ -139,23 +139,23 @@ const MICROSOFT: &[(&str, Rule)] = &[
 
     ("Attention", By(attention::merged)), ("BiasGelu", Broadcast), ("CDist", By(products::distances)),
     ("ConvTransposeWithDynamicPads", By(windows::conv_transpose_with_pads)),
-    ("CropAndResize", By(windows::crop_and_resize)), ("DequantizeLinear", By(learned::numbers_of)),
+    ("CropAndResize", By(windows::crop_and_resize)), ("DequantizeLinear", By(ml::numbers_of)),
     ("DynamicQuantizeLSTM", By(products::recurrent)),
-    ("DynamicQuantizeMatMul", By(learned::scaled_product)),
+    ("DynamicQuantizeMatMul", By(ml::scaled_product)),
     ("EmbedLayerNormalization", By(attention::embedding)), ("ExpandDims", By(movement::expand_dims)),
     ("FastGelu", Broadcast), ("FusedConv", By(windows::conv)), ("FusedGemm", By(products::gemm)),
-    ("FusedMatMul", By(learned::fused_matmul)), ("FusedMatMulActivation", By(learned::fused_matmul)),
-    ("GatherBlockQuantized", By(learned::gather_blocks)), ("GatherND", By(movement::gather_nd)),
+    ("FusedMatMul", By(ml::fused_matmul)), ("FusedMatMulActivation", By(ml::fused_matmul)),
+    ("GatherBlockQuantized", By(ml::gather_blocks)), ("GatherND", By(movement::gather_nd)),
     ("Gelu", Same), ("GridSample", By(windows::grid_sample)),
     ("GroupQueryAttention", By(attention::group_query)), ("Inverse", Same),
-    ("LayerNormalization", By(attention::normalization)), ("MatMulBnb4", By(learned::matmul_bnb4)),
-    ("MatMulIntegerToFloat", By(learned::scaled_product)), ("MatMulNBits", By(learned::matmul_n_bits)),
-    ("MultiHeadAttention", By(attention::multi_head)), ("MurmurHash3", By(learned::hashes)),
+    ("LayerNormalization", By(attention::normalization)), ("MatMulBnb4", By(ml::matmul_bnb4)),
+    ("MatMulIntegerToFloat", By(ml::scaled_product)), ("MatMulNBits", By(ml::matmul_n_bits)),
+    ("MultiHeadAttention", By(attention::multi_head)), ("MurmurHash3", By(ml::hashes)),
     ("NhwcMaxPool", By(windows::nhwc_pool)), ("Pad", By(movement::pad)),
     ("QAttention", By(attention::merged)),
     ("QEmbedLayerNormalization", By(attention::embedding)), ("QGemm", By(products::q_gemm)),
     ("QLinearAdd", By(products::qlinear_elements)), ("QLinearAveragePool", By(windows::qlinear_pool)),
-    ("QLinearConcat", By(learned::qlinear_concat)), ("QLinearConv", By(windows::qlinear_conv)),
+    ("QLinearConcat", By(ml::qlinear_concat)), ("QLinearConv", By(windows::qlinear_conv)),
     ("QLinearGlobalAveragePool", By(windows::qlinear_global_pool)), ("QLinearLeakyRelu", Same),
     ("QLinearMul", By(products::qlinear_elements)), ("QLinearReduceMean", By(elements::qlinear_reduce)),
     ("QLinearSigmoid", Same), ("QLinearSoftmax", Same), ("QLinearWhere", By(products::qlinear_where)),
@@ -163,8 +163,8 @@ const MICROSOFT: &[(&str, Rule)] = &[
     ("RotaryEmbedding", Same), ("SimplifiedLayerNormalization", By(attention::simplified_normalization)),
     ("SkipLayerNormalization", By(attention::skip_normalization)),
     ("SkipSimplifiedLayerNormalization", By(attention::skip_normalization)),
-    ("Tokenizer", By(learned::tokens)), ("TransposeMatMul", By(learned::fused_matmul)), ("Trilu", Same),
-    ("Unique", By(learned::unique_in_order)),
+    ("Tokenizer", By(ml::tokens)), ("TransposeMatMul", By(ml::fused_matmul)), ("Trilu", Same),
+    ("Unique", By(ml::unique_in_order)),
 ];
 
 fn rule(domain: &str, op_type: &str) -> Option<&'static Rule> {

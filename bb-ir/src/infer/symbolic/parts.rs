@@ -4,7 +4,7 @@ use super::contents::{Entry, Given, given};
 use super::dims::{concrete, known, map, mismatch, same, sum};
 use super::rules::Shaped;
 use super::{Facts, shape_of};
-use crate::graph::{Dim, Formula, Node};
+use crate::graph::{Dim, DimExpr, Node};
 use crate::{Axis, Error, infer};
 
 pub(super) fn concat(node: &Node, facts: &Facts) -> Result<Shaped, Error> {
@@ -33,7 +33,7 @@ pub(super) fn concat(node: &Node, facts: &Facts) -> Result<Shaped, Error> {
 }
 
 /// The bounds of a slice, as far as they are known.
-type Bounds = Vec<Option<Formula>>;
+type Bounds = Vec<Option<DimExpr>>;
 
 pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
     let list = |name, at| match given(node, facts, name, at) {
@@ -48,7 +48,7 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
         return infer::slice(&extents, &starts, &ends, axes, steps).map(|s| Some(known(&s.shape)));
     }
     let bounds = |name, at| match (given(node, facts, name, at), facts.contents(node, at)) {
-        (Given::Ints(v), _) => Some(v.into_iter().map(|v| Some(Formula::from(v))).collect()),
+        (Given::Ints(v), _) => Some(v.into_iter().map(|v| Some(DimExpr::from(v))).collect()),
         (_, Some(contents)) => Some(contents.entries.iter().map(|e| e.formula().cloned()).collect()),
         _ => None,
     };
@@ -74,18 +74,18 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
 }
 
 /// How many elements a slice takes of an extent.
-fn sliced(facts: &Facts, extent: &Dim, start: &Formula, end: &Formula, step: i64) -> Dim {
+fn sliced(facts: &Facts, extent: &Dim, start: &DimExpr, end: &DimExpr, step: i64) -> Dim {
     // What no extent reaches is beyond the end, or before the start.
     const FAR: i64 = i32::MAX as i64;
     // An extent counts from the start; what may be negative might count from the end.
-    let forwards = |at: &Formula| at.at_least(0) || facts.is_extent(at);
-    let first = |n: &Formula| match start.constant() {
+    let forwards = |at: &DimExpr| at.at_least(0) || facts.is_extent(at);
+    let first = |n: &DimExpr| match start.constant() {
         Some(FAR..) => Some(n.clone()),
         Some(at) if at <= -FAR => Some(0.into()),
         Some(..0) => n.plus(start)?.greater(&0.into()),
         _ => forwards(start).then(|| start.clone()),
     };
-    let last = |n: &Formula| match end.constant() {
+    let last = |n: &DimExpr| match end.constant() {
         Some(FAR..) => Some(n.clone()),
         Some(at) if at <= -FAR => Some(0.into()),
         Some(..0) => n.plus(end),

@@ -3,7 +3,7 @@
 use super::dims::{divided, extent, map, map2, product, scaled, shifted};
 use super::operators::{At, Types, tensor};
 use crate::DataType;
-use crate::graph::{Dim, Formula};
+use crate::graph::{Dim, DimExpr};
 
 /// How a window moves along one dimension.
 struct Step {
@@ -262,7 +262,7 @@ pub(super) fn col2im(at: At<'_>) -> Option<Types> {
         let rank = listed("strides").or(listed("dilations")).or(listed("pads").map(|n| n / 2));
         let image = at.extents(1).or_else(|| at.open_extents(1)).or(rank.map(|n| vec![Dim::Unknown; n]))?;
         let block = at.extents(2).map_or(Dim::Unknown, |block| product(&block));
-        let channels = map2(depth, &block, Formula::exact_div);
+        let channels = map2(depth, &block, DimExpr::exact_div);
         Some([&[n.clone(), channels], image.as_slice()].concat())
     };
     at.one(at.dtype(0), shape())

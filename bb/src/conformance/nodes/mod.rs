@@ -1,12 +1,12 @@
 //! Where the values of a model part on two backends, inside subgraphs too.
 //!
 //! A graph runs as a whole with every value kept. What a subgraph computes is not among its values, so the subgraph runs
-//! again, on what each backend gave to the node that holds it: a branch once, a body round by round.
+//! again, on what each backend gave to the node that holds it: a branch once, a body iteration by iteration.
 
 mod erased;
 
 use super::onnx::{Difference, Tolerance, compare_items};
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::plan::{Code, Repetition, control_flow};
 use crate::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value, coverage};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
@@ -20,8 +20,8 @@ pub struct NodeComparison {
     /// The node's name, or its first output's where it has none. Inside a subgraph it follows the node that holds the
     /// subgraph, and the attribute: `loop_1/body/add_3`.
     pub node: String,
-    /// The round of each loop around the node, outermost first, from 0 on; empty outside loops.
-    pub rounds: Vec<usize>,
+    /// The iteration of each loop around the node, outermost first, from 0 on; empty outside loops.
+    pub iterations: Vec<usize>,
     /// The operator.
     pub op: String,
     /// Its domain; empty for `ai.onnx`.
@@ -29,7 +29,7 @@ pub struct NodeComparison {
     /// The result's name in the model.
     pub value: String,
     /// What the first backend made, and the second.
-    pub made: [Item<TensorData>; 2],
+    pub made: [OnnxValue<TensorData>; 2],
     /// How the second differs from the first; none if it does not.
     pub difference: Option<Difference>,
 }
@@ -38,7 +38,7 @@ pub struct NodeComparison {
 ///
 /// What a subgraph computes comes before the results of the node that holds it. Functions of the model are part of its
 /// graph. Each backend goes on with its own values, so whoever follows a node that differs may differ too; the first is
-/// where to look. Where the backends decide for different branches, or for different numbers of rounds, what they do not
+/// where to look. Where the backends decide for different branches, or for different numbers of iterations, what they do not
 /// share is not compared.
 ///
 /// # Errors
@@ -46,12 +46,12 @@ pub struct NodeComparison {
 /// Why a backend could not compile or run the model.
 pub fn compare_nodes(
     module: &Module,
-    inputs: &[Option<Item<TensorData>>],
+    inputs: &[Option<OnnxValue<TensorData>>],
     backends: [&Arc<dyn BackendRuntime>; 2],
     tolerance: Tolerance,
 ) -> Result<Vec<NodeComparison>, Error> {
     let given = both(backends, |on| {
-        let bring = |x: &Option<Item<TensorData>>| {
+        let bring = |x: &Option<OnnxValue<TensorData>>| {
             x.as_ref().map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
         };
         inputs.iter().map(bring).collect::<Result<Vec<_>, Error>>()
@@ -74,7 +74,7 @@ fn zip<A, B>([a0, a1]: [A; 2], [b0, b1]: [B; 2]) -> [(A, B); 2] {
 #[derive(Debug, Clone, Default)]
 struct Place {
     path: String,
-    rounds: Vec<usize>,
+    iterations: Vec<usize>,
 }
 
 impl Place {
@@ -83,22 +83,22 @@ impl Place {
     }
 
     /// The place of a node's subgraph.
-    fn inside(&self, name: &str, attribute: &str, round: Option<usize>) -> Place {
-        let rounds = self.rounds.iter().copied().chain(round).collect();
-        Place { path: format!("{}/{attribute}", self.of(name)), rounds }
+    fn inside(&self, name: &str, attribute: &str, iteration: Option<usize>) -> Place {
+        let iterations = self.iterations.iter().copied().chain(iteration).collect();
+        Place { path: format!("{}/{attribute}", self.of(name)), iterations }
     }
 }
 
 /// What a graph is given on one backend.
-type Given = Vec<Option<Item<Value>>>;
+type Given = Vec<Option<OnnxValue<Value>>>;
 
 /// The values of a graph on one backend.
-type Values = HashMap<ValueId, Item<Value>>;
+type Values = HashMap<ValueId, OnnxValue<Value>>;
 
 struct Walk<'a> {
     backends: [&'a Arc<dyn BackendRuntime>; 2],
     tolerance: Tolerance,
-    /// Graphs compiled for both backends, by where they are in memory: a body is entered in every round.
+    /// Graphs compiled for both backends, by where they are in memory: a body is entered in every iteration.
     compiled: HashMap<*const Graph, [Arc<dyn ErasedExecutable>; 2]>,
     results: Vec<NodeComparison>,
 }
@@ -112,7 +112,7 @@ impl Walk<'_> {
         graph: &Graph,
         given: [Given; 2],
         at: &Place,
-    ) -> Result<[Vec<Item<Value>>; 2], Error> {
+    ) -> Result<[Vec<OnnxValue<Value>>; 2], Error> {
         let kept = kept(graph);
         let executables = match self.compiled.get(&std::ptr::from_ref(graph)) {
             Some(compiled) => compiled.clone(),
@@ -142,7 +142,7 @@ impl Walk<'_> {
             }
         }
         Ok(values.map(|values| {
-            graph.outputs.iter().map(|v| values.get(v).cloned().unwrap_or(Item::Absent)).collect()
+            graph.outputs.iter().map(|v| values.get(v).cloned().unwrap_or(OnnxValue::Absent)).collect()
         }))
     }
 
@@ -152,15 +152,15 @@ impl Walk<'_> {
         at: &Place,
         name: &str,
         value: &str,
-        made: [Option<&Item<Value>>; 2],
+        made: [Option<&OnnxValue<Value>>; 2],
     ) -> Result<(), Error> {
         let made = both(zip(self.backends, made), |(on, made)| {
-            made.unwrap_or(&Item::Absent).try_map(&mut |x: &Value| on.to_host(x))
+            made.unwrap_or(&OnnxValue::Absent).try_map(&mut |x: &Value| on.to_host(x))
         })?;
         let [first, second] = &made;
         self.results.push(NodeComparison {
             node: at.of(name),
-            rounds: at.rounds.clone(),
+            iterations: at.iterations.clone(),
             op: node.op_type.clone(),
             domain: node.domain.clone(),
             value: value.to_owned(),
@@ -198,14 +198,14 @@ impl Walk<'_> {
                     let held = operands.iter().map(|x| x.as_ref().map(|x| x.map(&mut Held::of)));
                     Repetition::begin(&on, repeat, node, body, held.collect())
                 })?;
-                for round in 0.. {
+                for iteration in 0.. {
                     let next = both(zip(loops.each_mut(), on), |(looping, on)| looping.next(&on))?;
                     let [Some(first), Some(second)] = next else { break };
                     let given = zip([first, second], values.each_ref()).map(|(items, values)| {
                         let own = items.iter().map(|x| Some(x.map(&mut Held::value)));
                         own.chain(captured(body, values)).collect()
                     });
-                    let results = self.graph(body, given, &at.inside(name, "body", Some(round)))?;
+                    let results = self.graph(body, given, &at.inside(name, "body", Some(iteration)))?;
                     both(zip(zip(loops.each_mut(), on), results), |((looping, on), results)| {
                         looping.absorb(&on, results.iter().map(|x| x.map(&mut Held::of)).collect())
                     })?;
@@ -218,8 +218,8 @@ impl Walk<'_> {
 }
 
 /// Reads the condition of a branch.
-fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<Item<Value>>>) -> Result<bool, Error> {
-    let Some(Some(Item::Tensor(condition))) = condition else { return Ok(false) };
+fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<OnnxValue<Value>>>) -> Result<bool, Error> {
+    let Some(Some(OnnxValue::Tensor(condition))) = condition else { return Ok(false) };
     let host = on.to_host(condition)?;
     Ok(crate::ext::integers(&host)?.first().is_some_and(|&n| n != 0))
 }

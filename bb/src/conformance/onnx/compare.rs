@@ -1,6 +1,6 @@
 //! Whether an output is the one expected: ONNX's comparison.
 
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 
@@ -117,21 +117,21 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
 ///
 /// How they differ.
 pub fn compare_items(
-    expected: &Item<TensorData>,
-    got: &Item<TensorData>,
+    expected: &OnnxValue<TensorData>,
+    got: &OnnxValue<TensorData>,
     tolerance: Tolerance,
 ) -> Result<(), Difference> {
     match (expected, got) {
-        (Item::Tensor(expected), Item::Tensor(got)) => compare(expected, got, tolerance),
-        (Item::Absent, Item::Absent) => Ok(()),
-        (Item::Sequence(expected), Item::Sequence(got)) if expected.len() == got.len() => {
+        (OnnxValue::Tensor(expected), OnnxValue::Tensor(got)) => compare(expected, got, tolerance),
+        (OnnxValue::Absent, OnnxValue::Absent) => Ok(()),
+        (OnnxValue::Sequence(expected), OnnxValue::Sequence(got)) if expected.len() == got.len() => {
             for (index, (expected, got)) in expected.iter().zip(got).enumerate() {
                 compare_items(expected, got, tolerance)
                     .map_err(|source| Difference::Item { index, source: Box::new(source) })?;
             }
             Ok(())
         }
-        (Item::Map { keys, values }, Item::Map { keys: got_keys, values: got }) => {
+        (OnnxValue::Map { keys, values }, OnnxValue::Map { keys: got_keys, values: got }) => {
             compare(keys, got_keys, tolerance)?;
             compare(values, got, tolerance)
         }
@@ -139,9 +139,9 @@ pub fn compare_items(
     }
 }
 
-fn described(item: &Item<TensorData>) -> String {
+fn described(item: &OnnxValue<TensorData>) -> String {
     match item {
-        Item::Sequence(items) => format!("a sequence of {}", items.len()),
+        OnnxValue::Sequence(items) => format!("a sequence of {}", items.len()),
         other => other.kind().to_owned(),
     }
 }

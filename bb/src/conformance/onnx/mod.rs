@@ -18,7 +18,7 @@ pub use suite::Suite;
 #[doc(hidden)]
 pub use suite::{Made, Start};
 
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};
 use bb_ir::proto::type_proto::Value as Kind;
 use std::path::{Path, PathBuf};
@@ -165,11 +165,11 @@ pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
         if !folder.is_dir() {
             return if set == 0 { Err(Failure::NoData { path: case.to_owned() }) } else { Ok(()) };
         }
-        let upload = |x: Option<Item<TensorData>>| {
+        let upload = |x: Option<OnnxValue<TensorData>>| {
             x.map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
         };
         let inputs = read_inputs(&folder, executable.inputs())?.into_iter().map(upload);
-        let inputs: Vec<Option<Item<Value>>> = inputs.collect::<Result<_, _>>()?;
+        let inputs: Vec<Option<OnnxValue<Value>>> = inputs.collect::<Result<_, _>>()?;
         let expected = read_items(&folder, "output", executable.outputs())?;
         let got = loop {
             match executable.run_items(&inputs) {

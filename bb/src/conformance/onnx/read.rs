@@ -1,7 +1,7 @@
 //! The files of a data set: tensors, sequences and optionals, as the graph declares them.
 
 use super::Failure;
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{BoxError, DataType, Port, TensorData};
 use bb_ir::graph::ValueType;
 use bb_ir::proto::{MapProto, OptionalProto, SequenceProto, TensorProto, decode};
@@ -36,7 +36,11 @@ pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Fail
 /// # Errors
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_items(folder: &Path, prefix: &str, ports: &[Port]) -> Result<Vec<Item<TensorData>>, Failure> {
+pub fn read_items(
+    folder: &Path,
+    prefix: &str,
+    ports: &[Port],
+) -> Result<Vec<OnnxValue<TensorData>>, Failure> {
     let files = (0..).map(|i| folder.join(format!("{prefix}_{i}.pb"))).take_while(|path| path.is_file());
     let types = ports.iter().map(|port| &port.ty).chain(std::iter::repeat(&ValueType::Unknown));
     files.zip(types).map(|(path, ty)| read_item(&path, ty)).collect()
@@ -49,7 +53,7 @@ pub fn read_items(folder: &Path, prefix: &str, ports: &[Port]) -> Result<Vec<Ite
 /// # Errors
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<TensorData>>>, Failure> {
+pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue<TensorData>>>, Failure> {
     let required = ports.iter().filter(|port| !port.optional).count();
     let files = (0..).take_while(|i| folder.join(format!("input_{i}.pb")).is_file()).count();
     let given = |port: &&Port| files > required || !port.optional;
@@ -63,7 +67,7 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<Item<Tens
 /// # Errors
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
-pub fn read_item(path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
+pub fn read_item(path: &Path, ty: &ValueType) -> Result<OnnxValue<TensorData>, Failure> {
     decode_item(bytes_of(path)?, path, ty)
 }
 
@@ -72,14 +76,14 @@ pub fn read_item(path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failur
 /// # Errors
 ///
 /// [`Failure::Content`].
-pub fn decode_item(bytes: Bytes, path: &Path, ty: &ValueType) -> Result<Item<TensorData>, Failure> {
+pub fn decode_item(bytes: Bytes, path: &Path, ty: &ValueType) -> Result<OnnxValue<TensorData>, Failure> {
     match ty {
         ValueType::Sequence(_) => content(bytes, path, "sequence", |bytes| sequence(&decode(bytes)?)),
         ValueType::Optional(_) => content(bytes, path, "optional", |bytes| optional(&decode(bytes)?)),
         ValueType::Map(..) => content(bytes, path, "map", |bytes| map(&decode(bytes)?)),
         ValueType::Tensor { .. } | ValueType::Unknown => {
             let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
-            Ok(Item::Tensor(as_declared(content(bytes, path, "tensor", tensor)?, ty)))
+            Ok(OnnxValue::Tensor(as_declared(content(bytes, path, "tensor", tensor)?, ty)))
         }
     }
 }
@@ -107,31 +111,31 @@ fn as_declared(x: TensorData, ty: &ValueType) -> TensorData {
     TensorData::adopt(DataType::BF16, x.shape(), x.bytes().clone()).unwrap_or(x)
 }
 
-fn tensor(proto: &TensorProto) -> Result<Item<TensorData>, BoxError> {
-    Ok(Item::Tensor(TensorData::from_proto(proto)?))
+fn tensor(proto: &TensorProto) -> Result<OnnxValue<TensorData>, BoxError> {
+    Ok(OnnxValue::Tensor(TensorData::from_proto(proto)?))
 }
 
-fn sequence(proto: &SequenceProto) -> Result<Item<TensorData>, BoxError> {
+fn sequence(proto: &SequenceProto) -> Result<OnnxValue<TensorData>, BoxError> {
     let tensors = proto.tensor_values.iter().map(tensor);
     let sequences = proto.sequence_values.iter().map(sequence);
     let maps = proto.map_values.iter().map(map);
     let optionals = proto.optional_values.iter().map(optional);
     let items = tensors.chain(sequences).chain(maps).chain(optionals).collect::<Result<_, _>>()?;
-    Ok(Item::Sequence(items))
+    Ok(OnnxValue::Sequence(items))
 }
 
-fn optional(proto: &OptionalProto) -> Result<Item<TensorData>, BoxError> {
+fn optional(proto: &OptionalProto) -> Result<OnnxValue<TensorData>, BoxError> {
     match (&proto.tensor_value, &proto.sequence_value, &proto.map_value, &proto.optional_value) {
         (Some(held), ..) => tensor(held),
         (_, Some(held), ..) => sequence(held),
         (_, _, Some(held), _) => map(held),
         (.., Some(held)) => optional(held),
-        (None, None, None, None) => Ok(Item::Absent),
+        (None, None, None, None) => Ok(OnnxValue::Absent),
     }
 }
 
 /// Reads a map: keys, and a sequence of as many values, each a tensor of one element.
-fn map(proto: &MapProto) -> Result<Item<TensorData>, BoxError> {
+fn map(proto: &MapProto) -> Result<OnnxValue<TensorData>, BoxError> {
     let keys = if proto.string_keys.is_empty() {
         TensorData::new(&[proto.keys.len()], &proto.keys)?
     } else {
@@ -143,7 +147,7 @@ fn map(proto: &MapProto) -> Result<Item<TensorData>, BoxError> {
     if values.len() != keys.len() {
         return Err(format!("expected {} values, as many as keys, got {}", keys.len(), values.len()).into());
     }
-    Ok(Item::Map { keys, values: row(&values)? })
+    Ok(OnnxValue::Map { keys, values: row(&values)? })
 }
 
 /// Joins numbers or strings of one type, each a tensor of one element: `[n]`.

@@ -7,10 +7,10 @@
 mod rules;
 mod shapes;
 
-use super::call::{Answer, Call, Results};
+use super::call::{Call, OpOutputs, OpResult};
 use super::inline::inline;
 use crate::ext::Ops;
-use crate::trace::{Operation, Recorded, Source, Tracer, ValueNo};
+use crate::trace::{Operation, Source, Trace, Tracer, ValueNo};
 use crate::{Error, Tensor};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
 use bb_ir::op::{Family, Primitive};
@@ -121,7 +121,7 @@ impl Index {
 }
 
 /// `Gradient`.
-pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let Some(graph) = call.attributes().graph(DIFFERENTIATED).map_err(Error::from)? else {
         let problem = "is no value of the graph that follows from `xs` and `zs` alone";
         return Err(call.wrong("y", problem).into());
@@ -137,7 +137,7 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
     tape.run(&inputs)?;
     let xs = call.attributes().texts("xs").map_err(Error::from)?.unwrap_or_default().len();
     let gradients = tape.backwards(y, xs)?;
-    let mut results: Results<B::Tensor> = Results::new();
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     for (x, gradient) in inputs.iter().zip(gradients) {
         results.push(Some(match gradient {
             Some(gradient) => gradient,
@@ -151,7 +151,7 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> A
 struct Tape<'a, B: Ops + ?Sized> {
     on: &'a B,
     call: &'a Call<'a, B::Tensor>,
-    recorded: Recorded,
+    recorded: Trace,
     values: Vec<Option<B::Tensor>>,
 }
 

@@ -3,7 +3,7 @@
 use super::quantized::{centred, scaled_product};
 use super::{no_results_from, none_from, only, plus};
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -158,7 +158,7 @@ fn cut<B: Ops + ?Sized>(
 }
 
 /// `Attention`, whose projections are one product.
-pub(in crate::onnx) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes"])?;
     none_from(call, 6)?;
     let merged = plus(on, &on.matmul(call.input(0)?, call.input(1)?)?, call.optional(2))?;
@@ -169,7 +169,7 @@ pub(in crate::onnx) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
 }
 
 /// `QAttention`: the projections are a product of quantised matrices.
-pub(in crate::onnx) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
     let x = centred(on, call.input(0)?, call.optional(6))?;
     let w = centred(on, call.input(1)?, call.optional(7))?;
@@ -185,7 +185,7 @@ pub(in crate::onnx) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
 pub(in crate::onnx) fn multi_head_attention<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
     none_from(call, 8)?;
     no_results_from(call, 3)?;
@@ -240,7 +240,7 @@ pub(in crate::onnx) fn multi_head_attention<B: Ops + ?Sized>(
 }
 
 /// `RotaryEmbedding`: positions are given for each element, or the first one for all.
-pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_heads", "rotary_embedding_dim", "interleaved", "is_packed_batching", "scale"])?;
     if call.flag("is_packed_batching", false)? {
         return Err(call.wrong("is_packed_batching", "is not served").into());

@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -14,7 +14,7 @@ fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
 }
 
 /// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
-pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["K", "N", "bits", "block_size", "accuracy_level", "weight_prepacked"])?;
     if call.flag("weight_prepacked", false)? {
         return Err(call.wrong("weight_prepacked", "is not served: the order is one device's own").into());
@@ -79,7 +79,7 @@ fn block_of<B: Ops + ?Sized>(on: &B, extent: usize, block: usize) -> Result<B::T
 pub(in crate::onnx) fn gather_block_quantized<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &["bits", "block_size", "gather_axis", "quantize_axis"])?;
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let axis = |name: &str, default| Axis::new(call.int_or(name, default)?, data.rank()).map_err(Error::from);
@@ -205,7 +205,7 @@ const FOUR_BITS: [[f32; 16]; 2] = [
 ];
 
 /// `MatMulBnb4`: a product with a matrix of codes of four bits.
-pub(in crate::onnx) fn matmul_bnb4<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn matmul_bnb4<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["K", "N", "block_size", "quant_type", "training_mode", "transB"])?;
     let (inner, columns, block) = (extent(call, "K")?, extent(call, "N")?, extent(call, "block_size")?);
     let kind = call.int("quant_type")?;

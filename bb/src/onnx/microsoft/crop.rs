@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Error, Tensor};
 
 /// Where the crops' rows or columns lie in an image.
@@ -16,7 +16,7 @@ struct Places<T> {
 }
 
 /// `CropAndResize`: `[n, c, h, w]` and boxes `[r, 4]` as `y, x, y, x` from 0 to 1, to `[r, c, size…]`.
-pub(in crate::onnx) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["extrapolation_value", "mode"])?;
     let nearest = match call.text_or("mode", "bilinear")? {
         "bilinear" => false,

@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Tensor};
 
 /// The metrics that have no parameter, which no attribute could give.
@@ -26,7 +26,7 @@ const METRICS: [&str; 12] = [
 /// Differences are taken of the numbers themselves, so that the distance of equal rows is 0.
 ///
 /// Source: the metrics' definitions in SciPy's `cdist`.
-pub(in crate::onnx) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["metric"])?;
     let (a, b) = (call.input(0)?, call.input(1)?);
     for (index, x) in [a, b].into_iter().enumerate() {

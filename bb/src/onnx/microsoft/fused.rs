@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::recurrent::Activation;
 use crate::onnx::{normalize, window};
 use crate::{DataType, Error, Tensor};
@@ -51,7 +51,7 @@ fn by_attributes<B: Ops + ?Sized>(
 }
 
 /// `FusedConv`: a convolution, what is added to it, and a function of the sum.
-pub(in crate::onnx) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
         call,
         &[
@@ -74,7 +74,7 @@ pub(in crate::onnx) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `FusedGemm`: `Gemm`, and a function of its result.
-pub(in crate::onnx) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
         call,
         &[
@@ -92,13 +92,13 @@ pub(in crate::onnx) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.
-pub(in crate::onnx) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn fused_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "transBatchA", "transBatchB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
 
 /// `TransposeMatMul`: likewise, but for batches.
-pub(in crate::onnx) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "alpha"])?;
     Ok(one(product(on, call)?))
 }
@@ -107,7 +107,7 @@ pub(in crate::onnx) fn transpose_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_,
 pub(in crate::onnx) fn fused_matmul_activation<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(
         call,
         &[

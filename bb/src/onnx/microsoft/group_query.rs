@@ -3,7 +3,7 @@
 use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call};
+use crate::onnx::call::{Call, OpResult};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -23,7 +23,7 @@ struct Extents {
 pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(
         call,
         &[

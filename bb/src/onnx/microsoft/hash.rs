@@ -1,13 +1,13 @@
 //! `MurmurHash3`: hashes of elements, by which features are put into columns.
 
 use super::only;
-use crate::ext::{HostBody, Ops};
-use crate::onnx::call::{Answer, Call};
+use crate::ext::{HostKernel, Ops};
+use crate::onnx::call::{Call, OpResult};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::op::{Param, take};
 
-static HASH: HostBody = HostBody {
+static HASH: HostKernel = HostKernel {
     name: "murmur_hash3",
     random: false,
     run: |inputs, params| {
@@ -45,7 +45,7 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
 }
 
 /// `MurmurHash3`: of each element, as an unsigned number if `positive`.
-pub(in crate::onnx) fn murmur_hash3<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn murmur_hash3<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     use DataType::{F32, F64, I32, I64, String, U32, U64};
     only(call, &["positive", "seed"])?;
     let x = call.input(0)?;

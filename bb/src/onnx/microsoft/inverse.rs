@@ -2,11 +2,11 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Tensor};
 
 /// `Inverse`, of the last two dimensions; of a matrix that has none the elements are not finite.
-pub(in crate::onnx) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let x = call.input(0)?;
     let [.., rows, columns] = *x.shape() else {

@@ -35,7 +35,7 @@ pub(super) use quantized::{
 };
 pub(super) use tokenizer::tokenizer;
 
-use super::call::{Answer, Call, Results, one};
+use super::call::{Call, OpOutputs, OpResult, one};
 use super::normalize as n;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -71,32 +71,32 @@ fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Res
 }
 
 /// `Gelu`.
-pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     Ok(one(on.gelu(call.input(0)?, false)?))
 }
 
 /// `BiasGelu`: of a sum.
-pub(super) fn bias_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn bias_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     Ok(one(on.gelu(&on.add(call.input(0)?, call.input(1)?)?, false)?))
 }
 
 /// `FastGelu`: the approximation by `tanh`, of a sum if there is a bias.
-pub(super) fn fast_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn fast_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     Ok(one(on.gelu(&plus(on, call.input(0)?, call.optional(1))?, true)?))
 }
 
 /// `QuickGelu`: `x * sigmoid(alpha * x)`.
-pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["alpha"])?;
     let alpha = call.float_or("alpha", f64::from(1.702f32))?;
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, |x| on.swish(x, alpha))?))
 }
 
 /// `LayerNormalization`.
-pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis", "epsilon", "stash_type"])?;
     n::layer_normalization(on, call)
 }
@@ -105,7 +105,7 @@ pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 pub(super) fn simplified_layer_normalization<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &["axis", "epsilon", "stash_type"])?;
     let x = call.input(0)?;
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -128,7 +128,7 @@ fn inverse_root<B: Ops + ?Sized>(
 }
 
 /// `SkipLayerNormalization`: of a sum, which is the fourth result.
-pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(4))?;
@@ -146,7 +146,7 @@ pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
 pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(3))?;
@@ -162,7 +162,7 @@ fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
 }
 
 /// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
-pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["epsilon", "mask_index_type"])?;
     let rows = |index: usize, ids: &B::Tensor| on.gather(call.input(index)?, ids, 0);
     let scales = (call.input(5)?, call.input(6)?);
@@ -170,7 +170,10 @@ pub(super) fn embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_,
 }
 
 /// `QEmbedLayerNormalization`: likewise, of quantised tables.
-pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
     only(call, &["epsilon"])?;
     // The scale and the zero point of the operand.
     let numbers = |index: usize, x: &B::Tensor| {
@@ -189,7 +192,7 @@ fn embedded<B: Ops + ?Sized>(
     (gamma, beta): (&B::Tensor, &B::Tensor),
     positions: Option<&B::Tensor>,
     dtype: DataType,
-) -> Answer<B> {
+) -> OpResult<B> {
     let words = call.input(0)?;
     let &[batch, length] = words.shape() else {
         return Err(call.wrong("operand 0", format!("has rank {}, expected 2", words.rank())).into());
@@ -211,6 +214,6 @@ fn embedded<B: Ops + ?Sized>(
         Some(mask) => on.reduce_sum(mask, &[1], false)?,
         None => on.zeros(&[batch], words.dtype())?,
     };
-    let results: Results<B::Tensor> = smallvec![Some(y), Some(lengths), Some(on.identity(&sum)?)];
+    let results: OpOutputs<B::Tensor> = smallvec![Some(y), Some(lengths), Some(on.identity(&sum)?)];
     Ok(results)
 }

@@ -3,7 +3,7 @@
 use super::only;
 use crate::Error;
 use crate::ext::Ops;
-use crate::onnx::call::{Answer, Call, Results, one};
+use crate::onnx::call::{Call, OpOutputs, OpResult, one};
 use crate::onnx::{grid, selection, shape, window};
 use bb_ir::TensorData;
 
@@ -11,14 +11,14 @@ use bb_ir::TensorData;
 pub(in crate::onnx) fn conv_transpose_with_dynamic_pads<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &["auto_pad", "dilations", "group", "kernel_shape", "output_padding", "strides"])?;
     let pads = call.optional(2).map(|pads| on.ints(pads)).transpose()?;
     Ok(one(window::plain_conv_transpose(on, call, pads, call.optional(3))?))
 }
 
 /// `ExpandDims`: a new dimension of one element.
-pub(in crate::onnx) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     match on.ints(call.input(1)?)?.as_slice() {
         &[axis] => Ok(one(on.unsqueeze(call.input(0)?, &[axis])?)),
@@ -27,25 +27,25 @@ pub(in crate::onnx) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
 }
 
 /// `GatherND`.
-pub(in crate::onnx) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     shape::gather_nd(on, call)
 }
 
 /// `GridSample`.
-pub(in crate::onnx) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["align_corners", "mode", "padding_mode"])?;
     grid::grid_sample(on, call)
 }
 
 /// `Pad`: the paddings may be a row of a matrix.
-pub(in crate::onnx) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["mode"])?;
     shape::pad(on, call)
 }
 
 /// `Range`: by steps of 1 unless they are given.
-pub(in crate::onnx) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let (first, last) = (call.input(0)?, call.input(1)?);
     match call.optional(2) {
@@ -55,13 +55,13 @@ pub(in crate::onnx) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// `Trilu`.
-pub(in crate::onnx) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["upper"])?;
     shape::trilu(on, call)
 }
 
 /// `Unique`: the elements of a vector in the order in which they come first, which each is, and how often it occurs.
-pub(in crate::onnx) fn unique(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(in crate::onnx) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     only(call, &[])?;
     let x = call.input(0)?;
     if x.shape().len() != 1 {

@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::{quant, recurrent, window};
 use crate::{DataType, Tensor};
 
@@ -29,7 +29,7 @@ fn quantized<B: Ops + ?Sized>(
     y: &B::Tensor,
     index: usize,
     dtype: DataType,
-) -> Answer<B> {
+) -> OpResult<B> {
     let zero = match call.optional(index + 1) {
         Some(zero) => on.reshape(zero, &[])?,
         None => on.zeros(&[], dtype)?,
@@ -64,34 +64,34 @@ pub(super) fn scaled_product<B: Ops + ?Sized>(
 }
 
 /// `QLinearAdd`.
-pub(in crate::onnx) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let y = on.add(&numbers(on, call, 0)?, &numbers(on, call, 3)?)?;
     quantized(on, call, &y, 6, call.input(0)?.dtype())
 }
 
 /// `QLinearMul`.
-pub(in crate::onnx) fn qlinear_mul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn qlinear_mul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let y = on.mul(&numbers(on, call, 0)?, &numbers(on, call, 3)?)?;
     quantized(on, call, &y, 6, call.input(0)?.dtype())
 }
 
 /// `QLinearSigmoid`.
-pub(in crate::onnx) fn sigmoid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn sigmoid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     quantized(on, call, &on.sigmoid(&numbers(on, call, 0)?)?, 3, call.input(0)?.dtype())
 }
 
 /// `QLinearLeakyRelu`.
-pub(in crate::onnx) fn leaky_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn leaky_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["alpha"])?;
     let y = on.leaky_relu(&numbers(on, call, 0)?, call.float_or("alpha", 0.01)?)?;
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
 /// `QLinearSoftmax`; before the Softmax of opset 13, over all dimensions from the axis on.
-pub(in crate::onnx) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis", "opset"])?;
     let x = numbers(on, call, 0)?;
     let axis = call.int_or("axis", -1)?;
@@ -131,7 +131,7 @@ fn pooled<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     pool: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let y = channels_second(on, call, &numbers(on, call, 0)?, pool)?;
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
@@ -140,7 +140,7 @@ fn pooled<B: Ops + ?Sized>(
 pub(in crate::onnx) fn qlinear_average_pool<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(
         call,
         &["ceil_mode", "pads", "auto_pad", "strides", "kernel_shape", "channels_last", "count_include_pad"],
@@ -149,13 +149,16 @@ pub(in crate::onnx) fn qlinear_average_pool<B: Ops + ?Sized>(
 }
 
 /// `QLinearGlobalAveragePool`.
-pub(in crate::onnx) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn global_average_pool<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
     only(call, &["channels_last"])?;
     pooled(on, call, |x| on.reduce_mean(x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
 }
 
 /// `QLinearConcat`: each operand comes with a scale and a zero point.
-pub(in crate::onnx) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
     if call.len() < 5 || !(call.len() - 2).is_multiple_of(3) {
         let problem = format!("are {}, expected 2 and three for each tensor", call.len());
@@ -170,7 +173,7 @@ pub(in crate::onnx) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 pub(in crate::onnx) fn dynamic_quantize_matmul<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &[])?;
     let [a, scale, zero] = quant::by_range(on, call.input(0)?)?;
     let a = centred(on, &a, Some(&zero))?;
@@ -182,7 +185,7 @@ pub(in crate::onnx) fn dynamic_quantize_matmul<B: Ops + ?Sized>(
 pub(in crate::onnx) fn dynamic_quantize_lstm<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(
         call,
         &[
@@ -202,7 +205,7 @@ pub(in crate::onnx) fn dynamic_quantize_lstm<B: Ops + ?Sized>(
 pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     only(call, &[])?;
     let a = centred(on, call.input(0)?, call.optional(4))?;
     let b = centred(on, call.input(1)?, call.optional(5))?;
@@ -211,19 +214,19 @@ pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
 }
 
 /// `QuantizeLinear`; without an axis, by one scale.
-pub(in crate::onnx) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
     quant::quantize(on, call)
 }
 
 /// `DequantizeLinear`; without an axis, by one scale.
-pub(in crate::onnx) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
     quant::dequantize(on, call)
 }
 
 /// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
-pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "alpha"])?;
     let side = |index: usize, swapped: &str| -> Result<B::Tensor, B::Error> {
         let x = call.input(index)?;
@@ -248,14 +251,14 @@ pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// `QLinearConv`, whose channels may be last.
-pub(in crate::onnx) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     let x = call.input(0)?;
     Ok(one(channels_second(on, call, x, |x| quant::plain_qlinear_conv(on, call, x))?))
 }
 
 /// `NhwcMaxPool`: the channels last.
-pub(in crate::onnx) fn nhwc_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn nhwc_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"])?;
     let x = call.input(0)?;
     let [to, back] = channels_last(x.rank());
@@ -264,14 +267,14 @@ pub(in crate::onnx) fn nhwc_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
 }
 
 /// `QLinearWhere`.
-pub(in crate::onnx) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let y = on.r#where(call.input(0)?, &numbers(on, call, 1)?, &numbers(on, call, 4)?)?;
     quantized(on, call, &y, 7, call.input(1)?.dtype())
 }
 
 /// `QLinearReduceMean`.
-pub(in crate::onnx) fn reduce_mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn reduce_mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axes", "keepdims"])?;
     let axes = call.ints("axes")?.unwrap_or_default();
     let y = on.reduce_mean(&numbers(on, call, 0)?, axes, call.flag("keepdims", true)?)?;

@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::Error;
-use crate::onnx::call::{Call, Results, one};
+use crate::onnx::call::{Call, OpOutputs, one};
 use crate::onnx::ml::texts;
 use crate::onnx::pattern::{Classes, Pattern};
 use crate::onnx::strings::filled;
@@ -22,7 +22,7 @@ enum Rule {
 const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
 
 /// `Tokenizer`: the tokens of each text along a new dimension, filled up with `pad_value`.
-pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<Results<TensorData>, Error> {
+pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     only(call, &["mark", "mincharnum", "pad_value", "separators", "tokenexp"])?;
     let x = call.input(0)?;
     if !matches!(x.shape().len(), 1 | 2) {

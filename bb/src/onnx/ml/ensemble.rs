@@ -4,7 +4,7 @@ use super::forest::{Forest, Mode, Node, Places, doubles, list};
 use super::linear::rows;
 use super::scores::{Labels, Transform, pair};
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -317,7 +317,7 @@ fn targets<T>(call: &Call<'_, T>) -> Result<usize, Error> {
 pub(in crate::onnx) fn tree_ensemble_regressor<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let (forest, places, split) = Forest::by_name(call)?;
     let (votes, weighty) = votes(call, &forest, &places, "target")?;
     let (targets, transform) = (targets(call)?, Transform::named(call)?);
@@ -332,7 +332,7 @@ pub(in crate::onnx) fn tree_ensemble_regressor<B: Ops + ?Sized>(
 pub(in crate::onnx) fn tree_ensemble_classifier<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let labels = Labels::of(call, "classlabels_int64s", "classlabels_strings")?;
     let transform = Transform::named(call)?;
     let (forest, places, split) = Forest::by_name(call)?;
@@ -372,7 +372,7 @@ pub(in crate::onnx) fn tree_ensemble_classifier<B: Ops + ?Sized>(
 }
 
 /// `TreeEnsemble`.
-pub(in crate::onnx) fn tree_ensemble<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn tree_ensemble<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let missing = || call.wrong("leaf_weights", "is missing; the operator needs it");
     let weights = call.attributes().tensor("leaf_weights").map_err(Error::from)?.ok_or_else(missing)?;
     let (weights, double) = doubles(weights)?;

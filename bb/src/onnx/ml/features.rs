@@ -2,8 +2,8 @@
 
 use super::linear::numbers;
 use super::{texts, wide};
-use crate::ext::{HostBody, Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::ext::{HostKernel, Ops, math};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 
@@ -22,7 +22,7 @@ fn listed<B: Ops + ?Sized>(
 }
 
 /// `Scaler`: `(x - offset) * scale`.
-pub(in crate::onnx) fn scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let dtype = wide(x.dtype());
     let mut y = math::to(on, x, dtype)?;
@@ -36,7 +36,7 @@ pub(in crate::onnx) fn scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 }
 
 /// `Normalizer`: divides rows by their greatest size, their sum of sizes, or their length.
-pub(in crate::onnx) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let x = math::to(on, x, wide(x.dtype()))?;
     let axes = [x.rank() as i64 - 1];
@@ -54,7 +54,7 @@ pub(in crate::onnx) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 }
 
 /// `Binarizer`: 1 above a threshold, 0 elsewhere.
-pub(in crate::onnx) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     // A threshold between integers is one for integers too; `f64` holds it and those of 32 bits.
     let value = math::to(on, x, if x.dtype() == DataType::F32 { DataType::F32 } else { DataType::F64 })?;
@@ -66,7 +66,7 @@ pub(in crate::onnx) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
 pub(in crate::onnx) fn array_feature_extractor<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let (x, columns) = (call.input(0)?, call.input(1)?);
     let count: usize = columns.shape().iter().product();
     let x = if x.rank() == 1 { on.unsqueeze(x, &[0])? } else { x.clone() };
@@ -74,7 +74,7 @@ pub(in crate::onnx) fn array_feature_extractor<B: Ops + ?Sized>(
 }
 
 /// `Imputer`: other values for those that stand for none.
-pub(in crate::onnx) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if x.dtype().is_float() {
         let values = listed(on, call, "imputed_value_floats", x.dtype())?;
@@ -96,7 +96,10 @@ pub(in crate::onnx) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// `FeatureVectorizer`: joins columns, each operand cut or filled up with zeros to its number of them.
-pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
     let widths = call.ints("inputdimensions")?.unwrap_or_default();
     if widths.len() != call.len() || call.is_empty() {
         let problem = format!("has {} numbers for {} operands", widths.len(), call.len());
@@ -117,7 +120,7 @@ pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'
 }
 
 /// `OneHotEncoder`: another dimension, in which a 1 marks the category.
-pub(in crate::onnx) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (x, categories) = if x.dtype() == DataType::String {
         let list = texts(call, "cats_strings")?.unwrap_or_default();
@@ -142,7 +145,7 @@ pub(in crate::onnx) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
 }
 
 /// The operand, unless a row of it marks no category.
-static KNOWN: HostBody = HostBody {
+static KNOWN: HostKernel = HostKernel {
     name: "known_category",
     random: false,
     run: |inputs, _| {

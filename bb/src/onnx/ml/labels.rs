@@ -1,8 +1,8 @@
 //! Labels to other labels, by looking them up.
 
 use super::texts;
-use crate::ext::{HostBody, Ops};
-use crate::onnx::call::{Answer, Call};
+use crate::ext::{HostKernel, Ops};
+use crate::onnx::call::{Call, OpResult};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -30,7 +30,7 @@ fn elements<T: bb_ir::Element>(list: &[T], last: T) -> Result<TensorData, Error>
 }
 
 /// Looks elements up.
-fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Lookup) -> Answer<B> {
+fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Lookup) -> OpResult<B> {
     let x = call.input(0)?;
     let (keys, values) = (&lookup.keys, &lookup.values);
     if x.dtype() != keys.dtype() {
@@ -47,7 +47,7 @@ fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Looku
 }
 
 /// `LabelEncoder` from opset 2 on: by keys.
-pub(in crate::onnx) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let tensor = |name| call.attributes().tensor(name).map_err(Error::from);
     let keys = if let Some(keys) = tensor("keys_tensor")? {
         keys.clone()
@@ -105,14 +105,14 @@ fn with_default<T>(
 pub(in crate::onnx) fn label_encoder_by_position<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-) -> Answer<B> {
+) -> OpResult<B> {
     let list = texts(call, "classes_strings")?.unwrap_or_default();
     let positions: Vec<i64> = (0..list.len() as i64).collect();
     both_ways(on, call, &list, &positions)
 }
 
 /// `CategoryMapper`: strings to numbers, and back.
-pub(in crate::onnx) fn category_mapper<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn category_mapper<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let list = texts(call, "cats_strings")?.unwrap_or_default();
     both_ways(on, call, &list, call.ints("cats_int64s")?.unwrap_or_default())
 }
@@ -123,7 +123,7 @@ fn both_ways<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     texts: &[&str],
     numbers: &[i64],
-) -> Answer<B> {
+) -> OpResult<B> {
     let lookup = if call.input(0)?.dtype() == DataType::String {
         let keys = TensorData::strings(&[texts.len()], texts).map_err(Error::from)?;
         Lookup { keys, values: elements(numbers, call.int_or("default_int64", -1)?)? }
@@ -135,7 +135,7 @@ fn both_ways<B: Ops + ?Sized>(
 }
 
 /// The value of each element's key; of two keys that are equal, the later counts. NaN is a key like any other.
-static LOOK_UP: HostBody = HostBody {
+static LOOK_UP: HostKernel = HostKernel {
     name: "look_up",
     random: false,
     run: |inputs, params| {

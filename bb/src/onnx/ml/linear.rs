@@ -3,7 +3,7 @@
 use super::scores::{Labels, Transform, pair};
 use super::wide;
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::{DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
@@ -65,7 +65,7 @@ fn products<B: Ops + ?Sized>(
 }
 
 /// `LinearRegressor`.
-pub(in crate::onnx) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let targets = call.int_or("targets", 1)?;
     let count = usize::try_from(targets).ok().filter(|&n| n > 0);
     let count =
@@ -76,7 +76,7 @@ pub(in crate::onnx) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_,
 }
 
 /// `LinearClassifier`: the score of the second of two classes may be the only one that coefficients give.
-pub(in crate::onnx) fn linear_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn linear_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;
     let (scores, count) = products(on, call, None)?;

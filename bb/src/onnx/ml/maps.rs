@@ -2,13 +2,13 @@
 
 use super::texts;
 use crate::ext::{Ops, math};
-use crate::onnx::Item;
-use crate::onnx::call::{Call, Results, one};
+use crate::onnx::OnnxValue;
+use crate::onnx::call::{Call, OpOutputs, one};
 use crate::{Backend, DataType, Error, Tensor};
 use bb_ir::TensorData;
 
-type Items<B> = Result<Results<Item<<B as Backend>::Tensor>>, <B as Backend>::Error>;
-type ItemCall<'a, B> = Call<'a, Item<<B as Backend>::Tensor>>;
+type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
 
 /// A key of a map.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -26,9 +26,9 @@ fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
 }
 
 /// Returns the map that the first operand is.
-fn map<'a, T>(call: &Call<'a, Item<T>>) -> Result<(Vec<Key>, &'a T), Error> {
+fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error> {
     match call.input(0)? {
-        Item::Map { keys: data, values } => Ok((keys(data)?, values)),
+        OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
         other => Err(call.wrong("operand 0", format!("is {}, expected a map", other.kind()))),
     }
 }
@@ -50,11 +50,11 @@ pub(in crate::onnx) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) 
         let problem = format!("are {} for {columns} columns", labels.len());
         return Err(call.wrong("classlabels_*", problem).into());
     }
-    let row = |i: i64| -> Result<Item<B::Tensor>, B::Error> {
+    let row = |i: i64| -> Result<OnnxValue<B::Tensor>, B::Error> {
         let values = on.squeeze(&on.slice(&x, &[i], &[i + 1], &[0], &[])?, &[0])?;
-        Ok(Item::Map { keys: labels.clone(), values })
+        Ok(OnnxValue::Map { keys: labels.clone(), values })
     };
-    Ok(one(Item::Sequence((0..rows as i64).map(row).collect::<Result<_, _>>()?)))
+    Ok(one(OnnxValue::Sequence((0..rows as i64).map(row).collect::<Result<_, _>>()?)))
 }
 
 /// The values of a map in another order: `places` has the position of each, `None` for what is missing.
@@ -82,7 +82,7 @@ pub(in crate::onnx) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<
     };
     let at: std::collections::HashMap<&Key, usize> = keys.iter().zip(0..).collect();
     let places: Vec<Option<usize>> = words.iter().map(|word| at.get(word).copied()).collect();
-    Ok(one(Item::Tensor(arranged(on, values, &places)?)))
+    Ok(one(OnnxValue::Tensor(arranged(on, values, &places)?)))
 }
 
 /// `CastMap`: a row of the values by ascending keys; of a sparse map, at the positions that the keys are.
@@ -124,5 +124,5 @@ pub(in crate::onnx) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>)
     };
     // What is missing is zero of the type that comes out, an empty string among strings.
     let y = arranged(on, &math::to(on, values, to)?, &places)?;
-    Ok(one(Item::Tensor(on.unsqueeze(&y, &[0])?)))
+    Ok(one(OnnxValue::Tensor(on.unsqueeze(&y, &[0])?)))
 }

@@ -3,7 +3,7 @@
 use super::linear::{numbers, rows};
 use super::scores::{Labels, Transform, pair};
 use crate::ext::{Ops, math};
-use crate::onnx::call::{Answer, Call, one};
+use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::reduce::{Extremum, arg_extremum};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
@@ -98,7 +98,7 @@ fn rho<T>(call: &Call<'_, T>, index: usize) -> Result<f64, Error> {
 }
 
 /// `SVMRegressor`.
-pub(in crate::onnx) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = rows(on, call)?;
     let transform = Transform::named(call)?;
     let supports = call.int_or("n_supports", 0)?;
@@ -122,7 +122,7 @@ pub(in crate::onnx) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
 }
 
 /// `SVMClassifier`: votes between pairs of classes, or one linear function for each class.
-pub(in crate::onnx) fn svm_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(in crate::onnx) fn svm_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = rows(on, call)?;
     let labels = Labels::of(call, "classlabels_ints", "classlabels_strings")?;
     let transform = Transform::named(call)?;
@@ -266,7 +266,7 @@ fn probabilities<B: Ops + ?Sized>(
 }
 
 /// The coupling, whose number of steps depends on the row.
-static COUPLE: crate::ext::HostBody = crate::ext::HostBody {
+static COUPLE: crate::ext::HostKernel = crate::ext::HostKernel {
     name: "couple_probabilities",
     random: false,
     run: |inputs, params| {

@@ -6,7 +6,7 @@
 mod activation;
 mod cell;
 
-use super::call::{Answer, Call, Results};
+use super::call::{Call, OpOutputs, OpResult};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 pub(super) use activation::Activation;
@@ -17,22 +17,22 @@ use cell::{Cell, Kind, State, Weights, parts};
 pub(super) const MOST_STEPS: usize = 1 << 16;
 
 /// `RNN`.
-pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Rnn, false)
 }
 
 /// `GRU`.
-pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? }, false)
 }
 
 /// `LSTM`.
-pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, false)
 }
 
 /// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
-pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Answer<B> {
+pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
 
@@ -58,7 +58,12 @@ struct Run<T> {
 }
 
 /// Runs a cell over time in each direction, halves in `f32`.
-fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind, quantized: bool) -> Answer<B> {
+fn recurrent<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    kind: Kind,
+    quantized: bool,
+) -> OpResult<B> {
     let dtype = call.input(0)?.dtype();
     let backwards: &[bool] = match call.text_or("direction", "forward")? {
         "forward" => &[false],
@@ -91,7 +96,7 @@ fn recurrent<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, kind: Kind, qu
         let states: Vec<_> = states.into_iter().map(|s| on.unsqueeze(s, &[0])).collect::<Result<_, _>>()?;
         narrow(&on.concat(&states.iter().collect::<Vec<_>>(), 0)?, &[1, 0, 2])
     };
-    let mut results: Results<B::Tensor> = Results::new();
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     results.push(if call.wants(0) {
         let by_step = [e.steps, 1, e.batch, e.hidden];
         let all = runs.iter().map(|r| on.reshape(&r.outputs, &by_step)).collect::<Result<Vec<_>, _>>()?;

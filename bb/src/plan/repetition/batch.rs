@@ -1,7 +1,7 @@
-//! The batch of a `Scan` of opset 8: its rounds run for one element after another.
+//! The batch of a `Scan` of opset 8: its iterations run for one element after another.
 
 use super::{Collected, Repetition, empty, join};
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{Backend, Tensor};
 
 /// The batch of a `Scan` of opset 8.
@@ -9,18 +9,18 @@ use crate::{Backend, Tensor};
 pub(super) struct Batch<T> {
     pub(super) lengths: Vec<usize>,
     pub(super) extent: usize,
-    /// The element under way, and its round.
+    /// The element under way, and its iteration.
     pub(super) at: usize,
-    pub(super) round: usize,
-    pub(super) initial: Vec<Item<T>>,
+    pub(super) iteration: usize,
+    pub(super) initial: Vec<OnnxValue<T>>,
     pub(super) done: Vec<Row<T>>,
 }
 
 /// What became of an element of the batch: its last state, and the parts of each result.
 #[derive(Debug)]
 pub(super) struct Row<T> {
-    state: Vec<Item<T>>,
-    parts: Vec<Vec<Item<T>>>,
+    state: Vec<OnnxValue<T>>,
+    parts: Vec<Vec<OnnxValue<T>>>,
 }
 
 impl<T: Tensor> Repetition<T> {
@@ -29,7 +29,7 @@ impl<T: Tensor> Repetition<T> {
         let Some(batch) = &mut self.batch else { return Ok(()) };
         loop {
             let Some(&length) = batch.lengths.get(batch.at) else { return Ok(()) };
-            if batch.round == 0 {
+            if batch.iteration == 0 {
                 let row = batch.at as i64;
                 self.state = batch
                     .initial
@@ -41,14 +41,14 @@ impl<T: Tensor> Repetition<T> {
                     })
                     .collect::<Result<_, B::Error>>()?;
             }
-            if batch.round < length {
-                batch.round += 1;
+            if batch.iteration < length {
+                batch.iteration += 1;
                 return Ok(());
             }
             let parts = self.collected.iter_mut().map(|c| std::mem::take(&mut c.parts)).collect();
             batch.done.push(Row { state: std::mem::take(&mut self.state), parts });
             batch.at += 1;
-            batch.round = 0;
+            batch.iteration = 0;
         }
     }
 
@@ -57,14 +57,14 @@ impl<T: Tensor> Repetition<T> {
         &self,
         on: &B,
         batch: Batch<T>,
-    ) -> Result<Vec<Item<T>>, B::Error> {
+    ) -> Result<Vec<OnnxValue<T>>, B::Error> {
         let mut results = Vec::new();
         let nothing = || self.wrong("the batch", "is empty; its results have no extents");
         let states = batch.done.first().ok_or_else(nothing)?.state.len();
         for i in 0..states {
             let rows = batch.done.iter().filter_map(|row| row.state.get(i)?.tensor());
             let rows = rows.map(|x| on.unsqueeze(x, &[0])).collect::<Result<Vec<_>, _>>()?;
-            results.push(Item::Tensor(join(on, &rows, 0)?));
+            results.push(OnnxValue::Tensor(join(on, &rows, 0)?));
         }
         for (i, collected) in self.collected.iter().enumerate() {
             let mut rows = Vec::new();
@@ -72,7 +72,7 @@ impl<T: Tensor> Repetition<T> {
                 let parts = row.parts.get(i).cloned().unwrap_or_default();
                 let missing = batch.extent - parts.len();
                 let made = Collected { parts, declared: collected.declared.clone(), ..*collected };
-                let Item::Tensor(mut row) = self.stacked(on, made)? else { continue };
+                let OnnxValue::Tensor(mut row) = self.stacked(on, made)? else { continue };
                 if missing > 0 {
                     let mut extents = row.shape().to_vec();
                     if let Some(first) = extents.first_mut() {
@@ -82,7 +82,7 @@ impl<T: Tensor> Repetition<T> {
                 }
                 rows.push(on.unsqueeze(&row, &[0])?);
             }
-            results.push(Item::Tensor(join(on, &rows, 0)?));
+            results.push(OnnxValue::Tensor(join(on, &rows, 0)?));
         }
         Ok(results)
     }

@@ -1,13 +1,13 @@
-//! How `Loop`, `Scan` and `SequenceMap` run their bodies: what goes into each round and what becomes of its results.
+//! How `Loop`, `Scan` and `SequenceMap` run their bodies: what goes into each iteration and what becomes of its results.
 //!
-//! Written over any backend, so that the same text unrolls a loop on the tracer and drives it between stages. Who runs
+//! Written over any backend, so that the same text unrolls a loop on the tracer and drives it between segments. Who runs
 //! the body is the caller's business.
 
 mod batch;
 mod begin;
 
 use super::resolve::Repeat;
-use crate::onnx::Item;
+use crate::onnx::OnnxValue;
 use crate::{Backend, Error, Tensor};
 use batch::Batch;
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
@@ -19,36 +19,36 @@ pub(crate) struct Repetition<T> {
     repeat: Repeat,
     /// The operator, for errors.
     op: String,
-    /// How many rounds at most.
+    /// How many iterations at most.
     trips: Option<usize>,
-    /// The rounds begun.
+    /// The iterations begun.
     begun: usize,
     /// Whether the condition of a `Loop` still holds.
     holds: bool,
     /// The condition as the body gets it.
-    condition: Option<Item<T>>,
-    /// What the body carries from round to round.
-    state: Vec<Item<T>>,
-    /// What the body gets a part of in each round.
+    condition: Option<OnnxValue<T>>,
+    /// What the body carries from iteration to iteration.
+    state: Vec<OnnxValue<T>>,
+    /// What the body gets a part of in each iteration.
     scanned: Vec<Scanned<T>>,
-    /// What becomes a result when all rounds are done.
+    /// What becomes a result when all iterations are done.
     collected: Vec<Collected<T>>,
     /// For a scan with a batch: what begins anew with each of its elements.
     batch: Option<Batch<T>>,
 }
 
-/// An operand of which each round gets a part.
+/// An operand of which each iteration gets a part.
 #[derive(Debug)]
 struct Scanned<T> {
-    from: Item<T>,
+    from: OnnxValue<T>,
     axis: i64,
     backwards: bool,
 }
 
-/// A result to which each round adds a part.
+/// A result to which each iteration adds a part.
 #[derive(Debug)]
 struct Collected<T> {
-    parts: Vec<Item<T>>,
+    parts: Vec<OnnxValue<T>>,
     axis: i64,
     backwards: bool,
     /// What the body declares a part to be, for the case that there is none.
@@ -66,7 +66,7 @@ impl<T: Tensor> Repetition<T> {
         repeat: Repeat,
         node: &Node,
         body: &Graph,
-        operands: Vec<Option<Item<T>>>,
+        operands: Vec<Option<OnnxValue<T>>>,
     ) -> Result<Repetition<T>, B::Error> {
         let mut new = Repetition {
             repeat,
@@ -92,17 +92,17 @@ impl<T: Tensor> Repetition<T> {
         Error::Operator { op: self.op.clone(), what: what.into(), problem: problem.into() }
     }
 
-    /// Returns how many rounds there are at most, where that is known.
+    /// Returns how many iterations there are at most, where that is known.
     pub(crate) fn trips(&self) -> Option<usize> {
         self.trips
     }
 
-    /// Returns which round is under way, the first being 0.
+    /// Returns which iteration is under way, the first being 0.
     pub(crate) fn index(&self) -> usize {
         self.begun.saturating_sub(1)
     }
 
-    /// Begins a round: what the body is given, or `None` after the last.
+    /// Begins an iteration: what the body is given, or `None` after the last.
     ///
     /// # Errors
     ///
@@ -110,18 +110,20 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
-    ) -> Result<Option<Vec<Item<T>>>, B::Error> {
+    ) -> Result<Option<Vec<OnnxValue<T>>>, B::Error> {
         self.next_in_batch(on)?;
         if !self.holds || self.trips.is_some_and(|trips| self.begun >= trips) {
             return Ok(None);
         }
         let mut given = Vec::with_capacity(2 + self.state.len() + self.scanned.len());
         if self.repeat == Repeat::Loop {
-            let round = i64::try_from(self.begun).unwrap_or(i64::MAX);
-            given.push(Item::Tensor(on.constant(&TensorData::scalar(round))?));
+            let iteration = i64::try_from(self.begun).unwrap_or(i64::MAX);
+            given.push(OnnxValue::Tensor(on.constant(&TensorData::scalar(iteration))?));
             given.push(match &self.condition {
                 Some(condition) => condition.clone(),
-                None => Item::Tensor(on.constant(&TensorData::bools(&[], &[true]).map_err(Error::from)?)?),
+                None => {
+                    OnnxValue::Tensor(on.constant(&TensorData::bools(&[], &[true]).map_err(Error::from)?)?)
+                }
             });
         }
         given.append(&mut self.state);
@@ -132,33 +134,35 @@ impl<T: Tensor> Repetition<T> {
         Ok(Some(given))
     }
 
-    /// Returns the part of an operand that this round gets.
+    /// Returns the part of an operand that this iteration gets.
     fn part<B: Backend<Tensor = T> + ?Sized>(
         &self,
         on: &B,
         scanned: &Scanned<T>,
-    ) -> Result<Item<T>, B::Error> {
+    ) -> Result<OnnxValue<T>, B::Error> {
         let x = match &scanned.from {
-            Item::Sequence(items) => return Ok(items.get(self.begun).cloned().unwrap_or(Item::Absent)),
-            Item::Tensor(x) if self.repeat != Repeat::Map => x,
+            OnnxValue::Sequence(items) => {
+                return Ok(items.get(self.begun).cloned().unwrap_or(OnnxValue::Absent));
+            }
+            OnnxValue::Tensor(x) if self.repeat != Repeat::Map => x,
             other => return Ok(other.clone()),
         };
-        let (row, round, trips) = match &self.batch {
+        let (row, iteration, trips) = match &self.batch {
             Some(batch) => {
                 let row = batch.at as i64;
                 let row = on.slice(x, &[row], &[row + 1], &[0], &[])?;
                 let length = batch.lengths.get(batch.at).copied().unwrap_or(0);
-                (Some(on.squeeze(&row, &[0])?), batch.round - 1, length)
+                (Some(on.squeeze(&row, &[0])?), batch.iteration - 1, length)
             }
             None => (None, self.begun, self.trips.unwrap_or(0)),
         };
         let (x, axis) = row.as_ref().map_or((x, scanned.axis), |row| (row, scanned.axis - 1));
-        let index = if scanned.backwards { trips.saturating_sub(round + 1) } else { round } as i64;
+        let index = if scanned.backwards { trips.saturating_sub(iteration + 1) } else { iteration } as i64;
         let part = on.slice(x, &[index], &[index + 1], &[axis], &[])?;
-        Ok(Item::Tensor(on.squeeze(&part, &[axis])?))
+        Ok(OnnxValue::Tensor(on.squeeze(&part, &[axis])?))
     }
 
-    /// Takes what the body gave in a round.
+    /// Takes what the body gave in an iteration.
     ///
     /// # Errors
     ///
@@ -166,7 +170,7 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
-        results: Vec<Item<T>>,
+        results: Vec<OnnxValue<T>>,
     ) -> Result<(), B::Error> {
         let got = results.len();
         let mut results = results.into_iter();
@@ -175,11 +179,11 @@ impl<T: Tensor> Repetition<T> {
             _ => got.saturating_sub(self.collected.len() + usize::from(self.repeat == Repeat::Loop)),
         };
         if self.repeat == Repeat::Loop {
-            let Some(Item::Tensor(condition)) = results.next() else {
+            let Some(OnnxValue::Tensor(condition)) = results.next() else {
                 return Err(Error::Results { op: self.op.clone(), expected: 1, got }.into());
             };
             self.holds = self.number(on, &condition, "the body's condition")? != 0;
-            self.condition = Some(Item::Tensor(condition));
+            self.condition = Some(OnnxValue::Tensor(condition));
         }
         self.state = results.by_ref().take(states).collect();
         for (collected, part) in self.collected.iter_mut().zip(results) {
@@ -196,14 +200,14 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn finish<B: Backend<Tensor = T> + ?Sized>(
         mut self,
         on: &B,
-    ) -> Result<Vec<Item<T>>, B::Error> {
+    ) -> Result<Vec<OnnxValue<T>>, B::Error> {
         if let Some(batch) = self.batch.take() {
             return self.finish_batch(on, batch);
         }
         let mut results = std::mem::take(&mut self.state);
         for collected in std::mem::take(&mut self.collected) {
             results.push(match self.repeat {
-                Repeat::Map => Item::Sequence(collected.parts),
+                Repeat::Map => OnnxValue::Sequence(collected.parts),
                 _ => self.stacked(on, collected)?,
             });
         }
@@ -214,7 +218,7 @@ impl<T: Tensor> Repetition<T> {
         &self,
         on: &B,
         collected: Collected<T>,
-    ) -> Result<Item<T>, B::Error> {
+    ) -> Result<OnnxValue<T>, B::Error> {
         let axis = collected.axis;
         if collected.parts.is_empty() {
             let ValueType::Tensor { dtype, shape } = &collected.declared else {
@@ -225,11 +229,11 @@ impl<T: Tensor> Repetition<T> {
                 shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 0 }).collect();
             let at = if axis < 0 { axis + extents.len() as i64 + 1 } else { axis };
             extents.insert(usize::try_from(at).unwrap_or(0).min(extents.len()), 0);
-            return Ok(Item::Tensor(empty(on, *dtype, &extents)?));
+            return Ok(OnnxValue::Tensor(empty(on, *dtype, &extents)?));
         }
         let mut parts = Vec::with_capacity(collected.parts.len());
         for part in &collected.parts {
-            let Item::Tensor(x) = part else {
+            let OnnxValue::Tensor(x) = part else {
                 let problem = format!("is {}; only tensors can be stacked", part.kind());
                 return Err(self.wrong("a scanned result", problem).into());
             };
@@ -238,7 +242,7 @@ impl<T: Tensor> Repetition<T> {
         if collected.backwards {
             parts.reverse();
         }
-        Ok(Item::Tensor(join(on, &parts, axis)?))
+        Ok(OnnxValue::Tensor(join(on, &parts, axis)?))
     }
 
     /// Reads an operand of one element.

@@ -1,10 +1,10 @@
 //! Tracing a checked graph, as far as values allow.
 //!
-//! A stage is a run of nodes that can be traced without knowing a value which only running gives. Most
-//! graphs are one stage. A stage ends before a node that
-//! - needs such a value (the extents for a `Reshape`, say, computed from data): the next stage begins with that value
+//! A segment is a run of nodes that can be traced without knowing a value which only running gives. Most
+//! graphs are one segment. A segment ends before a node that
+//! - needs such a value (the extents for a `Reshape`, say, computed from data): the next segment begins with that value
 //!   read back from the backend;
-//! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two stages.
+//! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two segments.
 
 use super::end::{Cut, End, Outputs, end};
 use super::failure::in_node;
@@ -14,8 +14,8 @@ use super::splice::splice;
 use super::unroll::{Inlined, Ran, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::onnx::Item;
-use crate::trace::{Recorded, Tracer, ValueNo};
+use crate::onnx::OnnxValue;
+use crate::trace::{Trace, Tracer, ValueNo};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
@@ -23,34 +23,34 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What values are built of, where they are not all tensors.
-pub(crate) type Structure = Option<Arc<[Item<()>]>>;
+pub(crate) type Structure = Option<Arc<[OnnxValue<()>]>>;
 
-/// Where a stage begins: the node, and the values that come from before.
+/// Where a segment begins: the node, and the values that come from before.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Start {
     /// The first node.
     pub(crate) node: usize,
     /// The values that the backend holds, in the order of the plan's inputs.
     pub(crate) live: Vec<ValueId>,
-    /// The values that earlier stages found to be constant.
+    /// The values that earlier segments found to be constant.
     pub(crate) known: Vec<(ValueId, TensorData)>,
 }
 
-/// What is known of a live tensor when a stage is traced.
+/// What is known of a live tensor when a segment is traced.
 #[derive(Debug, Clone)]
-pub(crate) struct Arriving {
+pub(crate) struct SegmentInput {
     pub(crate) dtype: DataType,
     pub(crate) shape: Shape,
     /// Whether other runs may bring other extents.
     pub(crate) varies: bool,
-    /// The elements, where the stage is specialised on them.
+    /// The elements, where the segment is specialised on them.
     pub(crate) known: Option<TensorData>,
 }
 
-/// A traced stage.
+/// A traced segment.
 #[derive(Debug)]
-pub(crate) struct StageTrace {
-    pub(crate) recorded: Recorded,
+pub(crate) struct SegmentTrace {
+    pub(crate) recorded: Trace,
     /// The tensors to return.
     pub(crate) outputs: Vec<ValueNo>,
     /// What the outputs make up.
@@ -74,15 +74,15 @@ pub(crate) struct StageTrace {
 /// Why a trace that explores stopped before a node.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// It needs a value that only running gives, or runs between stages.
+    /// It needs a value that only running gives, or runs between segments.
     Cut,
-    /// It goes on with this branch, in which something runs between stages.
+    /// It goes on with this branch, in which something runs between segments.
     Branch(&'static str),
     /// It fails.
     Failed(Error),
 }
 
-impl StageTrace {
+impl SegmentTrace {
     /// Returns the weights that the trace may read, by number.
     pub(crate) fn weights(&self) -> Weights<'_> {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
@@ -109,11 +109,11 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// How tracing a stage ended.
+/// How tracing a segment ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// With a trace.
-    Done(Box<StageTrace>),
+    Done(Box<SegmentTrace>),
     /// Before its first node: a tensor must be known.
     Needs(Wanted),
 }
@@ -127,13 +127,13 @@ pub(crate) struct Wanted {
     pub(crate) node: usize,
 }
 
-/// Settings of a trace that do not change between stages.
+/// Settings of a trace that do not change between segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
     /// Whether to look at nodes before inputs arrive rather than to plan: nothing is spliced or specialised, and a node that
-    /// cannot be traced ends the stage, whatever the reason.
+    /// cannot be traced ends the segment, whatever the reason.
     pub(crate) explores: bool,
 }
 
@@ -141,7 +141,7 @@ pub(crate) struct Settings {
 pub(crate) fn trace(
     resolved: &Arc<Resolved>,
     start: &Start,
-    arriving: &[Arriving],
+    inputs_known: &[SegmentInput],
     structure: &Structure,
     settings: &Settings,
 ) -> Result<Outcome, Error> {
@@ -149,15 +149,15 @@ pub(crate) fn trace(
     let inner: RefCell<Inlined> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner);
     tracing.splices = !settings.explores;
-    let mut arrived = Vec::with_capacity(arriving.len());
-    for (index, from) in arriving.iter().enumerate() {
+    let mut arrived = Vec::with_capacity(inputs_known.len());
+    for (index, from) in inputs_known.iter().enumerate() {
         arrived.push(tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone()));
     }
     let mut tensors = arrived.iter().cloned();
     match structure {
         None => {
             for &value in &start.live {
-                tracing.set(value, tensors.next().map(Item::Tensor));
+                tracing.set(value, tensors.next().map(OnnxValue::Tensor));
             }
         }
         Some(items) => {
@@ -167,7 +167,7 @@ pub(crate) fn trace(
         }
     }
     for (value, data) in &start.known {
-        tracing.set(*value, Some(Item::Tensor(crate::Backend::constant(&tracer, data)?)));
+        tracing.set(*value, Some(OnnxValue::Tensor(crate::Backend::constant(&tracer, data)?)));
     }
     let mut nodes = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
@@ -249,7 +249,7 @@ pub(crate) fn trace(
     let resolved = tracing.resolved;
     let structure = outputs.structured.then(|| outputs.items.into());
     let inner = inner.into_inner();
-    Ok(Outcome::Done(Box::new(StageTrace {
+    Ok(Outcome::Done(Box::new(SegmentTrace {
         recorded: tracer.finish(),
         outputs: outputs.tensors,
         structure,
@@ -264,7 +264,10 @@ pub(crate) fn trace(
 }
 
 /// Gives a structure its tensors.
-pub(crate) fn filled<T>(structure: &Item<()>, tensors: &mut impl Iterator<Item = T>) -> Option<Item<T>> {
+pub(crate) fn filled<T>(
+    structure: &OnnxValue<()>,
+    tensors: &mut impl Iterator<Item = T>,
+) -> Option<OnnxValue<T>> {
     structure.try_map(&mut |()| tensors.next().ok_or(())).ok()
 }
 

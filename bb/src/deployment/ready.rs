@@ -2,9 +2,9 @@
 
 use super::cut::{self, Target};
 use super::problem::{Problem, ProblemList, Uncovered};
-use super::report::{By, Crossing, Placed, Placement, Side};
+use super::report::{Executor, NodePlacement, Placement, Side, Transfer};
 use super::run::{Program, Step};
-use super::{BackendSubgraph, Node, NodeBuilder};
+use super::{BackendSubgraph, Deployment, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
 use crate::plan::subgraphs;
 use crate::{BackendHandle, Error, GraphIdentity, Module};
@@ -30,18 +30,18 @@ pub(super) struct Effects {
     pub(super) backends: BTreeSet<String>,
 }
 
-impl NodeBuilder {
+impl DeploymentBuilder {
     /// Checks that everything can run, and returns the node that runs it.
     ///
     /// Each operation that a node is lowered to is tried on its backend, on one element, once for each combination of element
-    /// types. Types that only running gives are not known here: [`Placed::checked`](crate::Placed::checked) says of which nodes.
+    /// types. Types that only running gives are not known here: [`NodePlacement::checked`](crate::NodePlacement::checked) says of which nodes.
     ///
     /// # Errors
     ///
     /// [`Error::NotReady`] with all that is wrong: models that are not valid, every node of every model that cannot run, with
     /// the element types that its backend lacks, and what was bound and has no effect. [`Error::NoBackend`] if there is no
     /// backend at all, [`Error::Unavailable`] if none can start.
-    pub fn ready(mut self) -> Result<Node, Error> {
+    pub fn ready(mut self) -> Result<Deployment, Error> {
         if self.backends.default_backend().is_err() {
             let linked = crate::backends()?;
             let mut available = linked.into_iter().map(|linked| linked.backend);
@@ -84,7 +84,7 @@ impl NodeBuilder {
         if !problems.is_empty() {
             return Err(Error::NotReady { problems: ProblemList(problems) });
         }
-        Ok(Node { programs, backends: self.backends })
+        Ok(Deployment { programs, backends: self.backends })
     }
 
     /// Finds what was bound twice, of which only the first would count.
@@ -144,13 +144,13 @@ impl NodeBuilder {
         );
         let mut placement = Placement { parts: parts.len(), ..Placement::default() };
         placement.crossings = self.crossings(graph, &parts)?;
-        let mut placed: Vec<Option<Placed>> = vec![None; graph.nodes.len()];
+        let mut placed: Vec<Option<NodePlacement>> = vec![None; graph.nodes.len()];
         for part in &parts {
             let Target::Backend(at) = part.target else {
                 for at in &part.nodes {
                     if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
                         let node = NodeInfo::of(graph, node);
-                        *place = Some(Placed { node, by: By::Component, checked: true });
+                        *place = Some(NodePlacement { node, by: Executor::Component, checked: true });
                     }
                 }
                 continue;
@@ -166,8 +166,9 @@ impl NodeBuilder {
                 self.bound_inside(graph, node, effects, &mut missing);
                 let how = if missing.is_empty() { looked.how } else { How::Unsupported };
                 if let Some(place) = placed.get_mut(at) {
-                    let by = By::Backend { name: backend.name().to_owned(), how };
-                    *place = Some(Placed { node: NodeInfo::of(graph, node), by, checked: looked.checked });
+                    let by = Executor::Backend { name: backend.name().to_owned(), how };
+                    *place =
+                        Some(NodePlacement { node: NodeInfo::of(graph, node), by, checked: looked.checked });
                 }
                 // Which backend is to run the node is not known.
                 if open.contains(&at) {
@@ -314,7 +315,7 @@ impl NodeBuilder {
     }
 
     /// Lists what one backend or component makes and another reads.
-    fn crossings(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Crossing>, Error> {
+    fn crossings(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Transfer>, Error> {
         let mut made_by: HashMap<ValueId, Side> = HashMap::new();
         let mut listed = HashSet::new();
         let mut crossings = Vec::new();
@@ -330,7 +331,7 @@ impl NodeBuilder {
                 let Some(from) = made_by.get(value).filter(|from| **from != to) else { continue };
                 if listed.insert((*value, to.clone())) {
                     let value = graph.name_of(*value).to_owned();
-                    crossings.push(Crossing { value, from: from.clone(), to: to.clone() });
+                    crossings.push(Transfer { value, from: from.clone(), to: to.clone() });
                 }
             }
             made_by.extend(part.outputs.iter().map(|value| (*value, to.clone())));

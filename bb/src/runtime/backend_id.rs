@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 /// One running instance of a backend; two instances of one backend are two owners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Owner(u32);
+pub struct BackendId(u32);
 
 struct Entry {
     name: &'static str,
@@ -18,12 +18,12 @@ struct Entry {
 
 static INSTANCES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
-impl Owner {
+impl BackendId {
     /// Enters an instance into the table.
-    pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> Owner {
+    pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> BackendId {
         let mut instances = INSTANCES.write().unwrap_or_else(PoisonError::into_inner);
         let before = instances.iter().filter(|e| e.name == name).count();
-        let owner = Owner(instances.len() as u32);
+        let owner = BackendId(instances.len() as u32);
         instances.push(Entry { name, before, runtime });
         owner
     }
@@ -43,7 +43,7 @@ impl Owner {
     }
 }
 
-impl std::fmt::Display for Owner {
+impl std::fmt::Display for BackendId {
     /// Writes the name, with a number from the second instance of that name on.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.with(|e| (e.name, e.before)).unwrap_or_default() {

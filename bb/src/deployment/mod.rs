@@ -14,11 +14,11 @@ mod rule;
 mod run;
 mod unused;
 
-pub use builder::{NodeBuilder, Source};
+pub use builder::{DeploymentBuilder, Source};
 pub use carrier::BackendSubgraph;
 pub use component::{Component, Ctx};
 pub use problem::{Problem, ProblemList, Uncovered};
-pub use report::{By, Crossing, Placed, Placement, Side};
+pub use report::{Executor, NodePlacement, Placement, Side, Transfer};
 
 use crate::{Backends, Error, Module, Value};
 use run::Program;
@@ -31,20 +31,20 @@ use std::collections::HashMap;
 /// ```no_run
 /// # fn main() -> Result<(), bb::Error> {
 /// let cpu = bb::backend("cpu")?;
-/// let node = bb::Node::builder().model("m", std::path::Path::new("model.onnx")).backend(cpu.clone()).ready()?;
+/// let node = bb::Deployment::builder().model("m", std::path::Path::new("model.onnx")).backend(cpu.clone()).ready()?;
 /// let outputs = node.run([("x", cpu.tensor(&[1, 2], &[1f32, 2.])?)])?;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Node {
+pub struct Deployment {
     programs: Vec<(String, Program)>,
     backends: Backends,
 }
 
-impl Node {
+impl Deployment {
     /// Starts to put a node together.
-    pub fn builder() -> NodeBuilder {
-        NodeBuilder::default()
+    pub fn builder() -> DeploymentBuilder {
+        DeploymentBuilder::default()
     }
 
     /// Returns the backends, the default first.
@@ -108,14 +108,14 @@ impl Node {
     }
 }
 
-impl std::fmt::Debug for Node {
+impl std::fmt::Debug for Deployment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let models: Vec<&str> = self.models().collect();
-        f.debug_struct("Node").field("models", &models).field("backends", &self.backends).finish()
+        f.debug_struct("Deployment").field("models", &models).field("backends", &self.backends).finish()
     }
 }
 
-/// A model of a [`Node`].
+/// A model of a [`Deployment`].
 #[derive(Clone, Copy)]
 pub struct Model<'a> {
     program: &'a Program,

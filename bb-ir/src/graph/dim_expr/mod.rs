@@ -1,6 +1,6 @@
 //! Integers computed from named extents.
 //!
-//! A [`Formula`] is kept in one normal form, so that two computed in different ways are usually equal where they
+//! A [`DimExpr`] is kept in one normal form, so that two computed in different ways are usually equal where they
 //! mean the same; where it would grow beyond a few terms it is given up. What it says is exact for every value of the
 //! names: nothing is rounded, and nothing is assumed but that an extent is not negative.
 
@@ -14,15 +14,15 @@ const MOST: usize = 24;
 /// # Examples
 ///
 /// ```
-/// use bb_ir::graph::Formula;
-/// let (past, new) = (Formula::name("past"), Formula::name("new"));
+/// use bb_ir::graph::DimExpr;
+/// let (past, new) = (DimExpr::name("past"), DimExpr::name("new"));
 /// let total = past.plus(&new).unwrap();
 /// assert_eq!(total.to_string(), "new + past");
 /// assert_eq!(total.minus(&past), Some(new));
 /// assert_eq!(total.value(&|name| (name == "past").then_some(3).or(Some(1))), Some(4));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Formula {
+pub struct DimExpr {
     /// Ascending, no two of the same factors, none of them 0 times.
     terms: Vec<Term>,
     constant: i64,
@@ -40,27 +40,27 @@ struct Term {
 enum Factor {
     Name(String),
     /// The quotient by a positive number, rounded down.
-    Quotient(Box<Formula>, i64),
+    Quotient(Box<DimExpr>, i64),
     /// The greater of two.
-    Greater(Box<Formula>, Box<Formula>),
+    Greater(Box<DimExpr>, Box<DimExpr>),
     /// The lesser of two.
-    Lesser(Box<Formula>, Box<Formula>),
+    Lesser(Box<DimExpr>, Box<DimExpr>),
 }
 
-impl From<i64> for Formula {
-    fn from(constant: i64) -> Formula {
-        Formula { terms: Vec::new(), constant }
+impl From<i64> for DimExpr {
+    fn from(constant: i64) -> DimExpr {
+        DimExpr { terms: Vec::new(), constant }
     }
 }
 
-impl Formula {
+impl DimExpr {
     /// The extent of that name.
-    pub fn name(name: &str) -> Formula {
-        Formula::of(Factor::Name(name.to_owned()))
+    pub fn name(name: &str) -> DimExpr {
+        DimExpr::of(Factor::Name(name.to_owned()))
     }
 
-    fn of(factor: Factor) -> Formula {
-        Formula { terms: vec![Term { factors: vec![factor], times: 1 }], constant: 0 }
+    fn of(factor: Factor) -> DimExpr {
+        DimExpr { terms: vec![Term { factors: vec![factor], times: 1 }], constant: 0 }
     }
 
     /// Returns the number, if it depends on no name.
@@ -80,7 +80,7 @@ impl Formula {
     }
 
     /// Returns the sum; `None` if it overflows or has too many parts, as for all that compute.
-    pub fn plus(&self, other: &Formula) -> Option<Formula> {
+    pub fn plus(&self, other: &DimExpr) -> Option<DimExpr> {
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
         loop {
@@ -100,37 +100,37 @@ impl Formula {
                 }
             });
         }
-        Formula { terms, constant: self.constant.checked_add(other.constant)? }.bounded()
+        DimExpr { terms, constant: self.constant.checked_add(other.constant)? }.bounded()
     }
 
     /// Returns the difference.
-    pub fn minus(&self, other: &Formula) -> Option<Formula> {
+    pub fn minus(&self, other: &DimExpr) -> Option<DimExpr> {
         self.plus(&other.scaled(-1)?)
     }
 
     /// Returns it so many times.
-    pub fn scaled(&self, by: i64) -> Option<Formula> {
+    pub fn scaled(&self, by: i64) -> Option<DimExpr> {
         if by == 0 {
-            return Some(Formula::from(0));
+            return Some(DimExpr::from(0));
         }
         let scale = |t: &Term| Some(Term { factors: t.factors.clone(), times: t.times.checked_mul(by)? });
         let terms = self.terms.iter().map(scale).collect::<Option<_>>()?;
-        Some(Formula { terms, constant: self.constant.checked_mul(by)? })
+        Some(DimExpr { terms, constant: self.constant.checked_mul(by)? })
     }
 
     /// Returns the product.
-    pub fn times(&self, other: &Formula) -> Option<Formula> {
+    pub fn times(&self, other: &DimExpr) -> Option<DimExpr> {
         if self.terms.len() * other.terms.len() > MOST {
             return None;
         }
         let mut sum = self.scaled(other.constant)?;
         for b in &other.terms {
-            let mut part = Formula { terms: vec![b.clone()], constant: 0 }.scaled(self.constant)?;
+            let mut part = DimExpr { terms: vec![b.clone()], constant: 0 }.scaled(self.constant)?;
             for a in &self.terms {
                 let mut factors = [a.factors.as_slice(), &b.factors].concat();
                 factors.sort_unstable();
                 let term = Term { factors, times: a.times.checked_mul(b.times)? };
-                part = part.plus(&Formula { terms: vec![term], constant: 0 })?;
+                part = part.plus(&DimExpr { terms: vec![term], constant: 0 })?;
             }
             sum = sum.plus(&part)?;
         }
@@ -138,16 +138,16 @@ impl Formula {
     }
 
     /// Returns the quotient by a number greater than 0, rounded down.
-    pub fn floor_div(&self, by: i64) -> Option<Formula> {
+    pub fn floor_div(&self, by: i64) -> Option<DimExpr> {
         if by <= 1 {
             return (by == 1).then(|| self.clone());
         }
         // What is divided without a remainder needs no rounding.
         let (even, odd): (Vec<&Term>, Vec<&Term>) = self.terms.iter().partition(|t| t.times % by == 0);
         let even = even.into_iter().map(|t| Term { factors: t.factors.clone(), times: t.times / by });
-        let whole = Formula { terms: even.collect(), constant: self.constant.div_euclid(by) };
+        let whole = DimExpr { terms: even.collect(), constant: self.constant.div_euclid(by) };
         let rest =
-            Formula { terms: odd.into_iter().cloned().collect(), constant: self.constant.rem_euclid(by) };
+            DimExpr { terms: odd.into_iter().cloned().collect(), constant: self.constant.rem_euclid(by) };
         if rest.terms.is_empty() {
             return Some(whole);
         }
@@ -162,32 +162,32 @@ impl Formula {
                 let common = rest.terms.iter().fold(by, |common, t| divisor(common, t.times));
                 let shrunk = |t: &Term| Term { factors: t.factors.clone(), times: t.times / common };
                 let terms = rest.terms.iter().map(shrunk).collect();
-                let inner = Formula { terms, constant: rest.constant.div_euclid(common) };
+                let inner = DimExpr { terms, constant: rest.constant.div_euclid(common) };
                 if common > 1 {
                     return inner.floor_div(by / common)?.plus(&whole);
                 }
-                Formula::of(Factor::Quotient(Box::new(inner), by))
+                DimExpr::of(Factor::Quotient(Box::new(inner), by))
             }
         };
         divided.plus(&whole)
     }
 
     /// Returns the quotient by a number greater than 0, rounded up.
-    pub fn ceil_div(&self, by: i64) -> Option<Formula> {
+    pub fn ceil_div(&self, by: i64) -> Option<DimExpr> {
         self.plus(&by.checked_sub(1)?.into())?.floor_div(by)
     }
 
     /// Returns the quotient, if there is no remainder whatever the names stand for.
-    pub fn exact_div(&self, by: &Formula) -> Option<Formula> {
+    pub fn exact_div(&self, by: &DimExpr) -> Option<DimExpr> {
         if self == by {
-            return Some(Formula::from(1));
+            return Some(DimExpr::from(1));
         }
         if let Some(by) = by.constant() {
             let even = by > 0 && self.constant % by == 0 && self.terms.iter().all(|t| t.times % by == 0);
             return even.then(|| self.floor_div(by)).flatten();
         }
         // A quotient of one term: the first terms' quotient is the only candidate.
-        let lead = |f: &Formula| f.terms.first().cloned();
+        let lead = |f: &DimExpr| f.terms.first().cloned();
         let (top, bottom) = (lead(self)?, lead(by)?);
         let mut factors = top.factors;
         for factor in &bottom.factors {
@@ -197,18 +197,18 @@ impl Formula {
         let even = top.times.checked_rem(bottom.times) == Some(0);
         let times = top.times.checked_div(bottom.times).filter(|_| even)?;
         let candidate = if factors.is_empty() {
-            Formula::from(times)
+            DimExpr::from(times)
         } else {
-            Formula { terms: vec![Term { factors, times }], constant: 0 }
+            DimExpr { terms: vec![Term { factors, times }], constant: 0 }
         };
         if candidate.times(by)? == *self {
             return Some(candidate);
         }
         // A divisor of one term divides each term.
         let ([_], 0, 0) = (by.terms.as_slice(), by.constant, self.constant) else { return None };
-        let mut sum = Formula::from(0);
+        let mut sum = DimExpr::from(0);
         for term in &self.terms {
-            let part = Formula { terms: vec![term.clone()], constant: 0 };
+            let part = DimExpr { terms: vec![term.clone()], constant: 0 };
             if self.terms.len() == 1 {
                 return None;
             }
@@ -218,7 +218,7 @@ impl Formula {
     }
 
     /// Returns the greater of the two.
-    pub fn greater(&self, other: &Formula) -> Option<Formula> {
+    pub fn greater(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([_, greater]) => Some(greater.clone()),
             None => self.either(other, Factor::Greater),
@@ -226,7 +226,7 @@ impl Formula {
     }
 
     /// Returns the lesser of the two.
-    pub fn lesser(&self, other: &Formula) -> Option<Formula> {
+    pub fn lesser(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([lesser, _]) => Some(lesser.clone()),
             None => self.either(other, Factor::Lesser),
@@ -234,8 +234,8 @@ impl Formula {
     }
 
     /// The two in ascending order, if it is the same whatever the names stand for.
-    fn ascending<'a>(&'a self, other: &'a Formula) -> Option<[&'a Formula; 2]> {
-        let is_less = |a: &Formula, b: &Formula| b.minus(a).is_some_and(|more| more.at_least(0));
+    fn ascending<'a>(&'a self, other: &'a DimExpr) -> Option<[&'a DimExpr; 2]> {
+        let is_less = |a: &DimExpr, b: &DimExpr| b.minus(a).is_some_and(|more| more.at_least(0));
         if is_less(self, other) {
             return Some([self, other]);
         }
@@ -243,13 +243,13 @@ impl Formula {
     }
 
     /// What is one of the two, which have one order for one form.
-    fn either(&self, other: &Formula, one: fn(Box<Formula>, Box<Formula>) -> Factor) -> Option<Formula> {
+    fn either(&self, other: &DimExpr, one: fn(Box<DimExpr>, Box<DimExpr>) -> Factor) -> Option<DimExpr> {
         let (a, b) = if self < other { (self, other) } else { (other, self) };
-        Formula::of(one(Box::new(a.clone()), Box::new(b.clone()))).bounded()
+        DimExpr::of(one(Box::new(a.clone()), Box::new(b.clone()))).bounded()
     }
 
     /// Returns what this is the lesser of, with the other one.
-    pub(crate) fn as_lesser(&self) -> Option<(&Formula, &Formula)> {
+    pub(crate) fn as_lesser(&self) -> Option<(&DimExpr, &DimExpr)> {
         match (self.terms.as_slice(), self.constant) {
             ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
                 [Factor::Lesser(a, b)] => Some((a, b)),
@@ -292,7 +292,7 @@ impl Formula {
         self.terms.iter().flat_map(|t| &t.factors).map(Factor::parts).sum()
     }
 
-    fn bounded(self) -> Option<Formula> {
+    fn bounded(self) -> Option<DimExpr> {
         (self.parts() <= MOST).then_some(self)
     }
 }
@@ -338,11 +338,11 @@ impl Factor {
 mod tests {
     use super::*;
 
-    fn n() -> Formula {
-        Formula::name("n")
+    fn n() -> DimExpr {
+        DimExpr::name("n")
     }
 
-    fn plus(f: &Formula, by: i64) -> Formula {
+    fn plus(f: &DimExpr, by: i64) -> DimExpr {
         f.plus(&by.into()).unwrap()
     }
 
@@ -351,9 +351,9 @@ mod tests {
         let square = plus(&n(), 1).times(&plus(&n(), -1)).unwrap();
         assert_eq!(square, plus(&n().times(&n()).unwrap(), -1));
         assert_eq!(square.to_string(), "n*n - 1");
-        let m = Formula::name("m");
+        let m = DimExpr::name("m");
         assert_eq!(n().plus(&m), m.plus(&n()));
-        assert_eq!(n().minus(&n()), Some(Formula::from(0)));
+        assert_eq!(n().minus(&n()), Some(DimExpr::from(0)));
         assert_eq!(n().scaled(-2).unwrap().to_string(), "-2*n");
     }
 
@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn exact_quotients_have_no_remainder() {
-        let total = n().plus(&Formula::name("m")).unwrap();
+        let total = n().plus(&DimExpr::name("m")).unwrap();
         let whole = total.scaled(512).unwrap().times(&n()).unwrap();
         assert_eq!(whole.exact_div(&total), Some(n().scaled(512).unwrap()));
         assert_eq!(whole.exact_div(&n().scaled(64).unwrap()), total.scaled(8));
@@ -398,8 +398,8 @@ mod tests {
 
     #[test]
     fn what_grows_is_given_up() {
-        let grow = |f: Formula, i: usize| f.plus(&Formula::name(&format!("d{i}")));
-        assert_eq!((0..MOST + 1).try_fold(Formula::from(0), grow), None);
-        assert_eq!(Formula::from(i64::MAX).plus(&1.into()), None);
+        let grow = |f: DimExpr, i: usize| f.plus(&DimExpr::name(&format!("d{i}")));
+        assert_eq!((0..MOST + 1).try_fold(DimExpr::from(0), grow), None);
+        assert_eq!(DimExpr::from(i64::MAX).plus(&1.into()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! What a tracer recorded: steps over numbered values.
 
-use crate::ext::HostBody;
+use crate::ext::HostKernel;
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -15,7 +15,7 @@ pub(crate) enum Source {
     Input(u32),
     /// A weight that the caller holds, by the caller's number.
     Weight(u32),
-    /// A constant, by its position in [`Recorded::constants`].
+    /// A constant, by its position in [`Trace::constants`].
     Constant(u32),
     /// A result of a step.
     Step,
@@ -35,7 +35,7 @@ pub(crate) enum Operation {
     /// A primitive, or an operation of an extension family.
     Row(&'static OpSpec),
     /// A computation on host tensors.
-    Host(&'static HostBody),
+    Host(&'static HostKernel),
 }
 
 impl Operation {
@@ -59,7 +59,7 @@ pub(crate) struct Step {
 
 /// The steps of a trace, in an order that can run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorded {
+pub(crate) struct Trace {
     pub(crate) steps: Vec<Step>,
     pub(crate) values: Vec<Value>,
     pub(crate) constants: Vec<TensorData>,

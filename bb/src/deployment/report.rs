@@ -6,7 +6,7 @@ use std::fmt;
 /// What runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum By {
+pub enum Executor {
     /// A backend.
     Backend {
         /// The backend's name.
@@ -21,11 +21,11 @@ pub enum By {
 /// A node and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Placed {
+pub struct NodePlacement {
     /// The node.
     pub node: NodeInfo,
     /// What runs it.
-    pub by: By,
+    pub by: Executor,
     /// Whether the backend is known to take all element types that the node needs; some are known only when inputs arrive.
     /// A component answers for its own.
     pub checked: bool,
@@ -55,7 +55,7 @@ impl fmt::Display for Side {
 /// Between backends it goes by way of the host. A component is given it where it is, and what a component makes is moved if
 /// the backend that reads it is another than the one the component chose, which nobody knows beforehand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Crossing {
+pub struct Transfer {
     /// The value's name.
     pub value: String,
     /// Who makes it.
@@ -69,9 +69,9 @@ pub struct Crossing {
 #[non_exhaustive]
 pub struct Placement {
     /// The nodes, in the order in which they can run.
-    pub nodes: Vec<Placed>,
+    pub nodes: Vec<NodePlacement>,
     /// The values that cross.
-    pub crossings: Vec<Crossing>,
+    pub crossings: Vec<Transfer>,
     /// The number of parts into which the model is cut.
     pub parts: usize,
 }

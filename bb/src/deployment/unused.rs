@@ -1,6 +1,6 @@
 //! What was bound and has no effect, and what was probably meant.
 
-use super::NodeBuilder;
+use super::DeploymentBuilder;
 use super::problem::Problem;
 use super::ready::{Effects, Loaded};
 use super::rule::{Chooses, Rule};
@@ -9,7 +9,7 @@ use crate::plan::subgraphs;
 use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
 
-impl NodeBuilder {
+impl DeploymentBuilder {
     /// Finds what has no effect on any model.
     pub(super) fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
         let mut problems = Vec::new();

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::How;
-use bb::{BackendHandle, BoxError, By, Ctx, Error, Node, NodeBuilder, Registry, Runtime, Side, Value};
+use bb::{
+    BackendHandle, BoxError, Ctx, Deployment, DeploymentBuilder, Error, Executor, Registry, Runtime, Side,
+    Value,
+};
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_int};
@@ -38,8 +41,8 @@ fn expected(x: f32) -> f32 {
     (-(x + x)).exp() * x
 }
 
-fn two_backends() -> Node {
-    Node::builder()
+fn two_backends() -> Deployment {
+    Deployment::builder()
         .model("m", three_parts())
         .backend(reference())
         .backend(device())
@@ -89,7 +92,7 @@ fn parts_are_maximal_and_crossings_are_listed() {
     let on = |name: &str| Side::Backend(name.to_owned());
     let crossings: Vec<_> = placement.crossings.iter().map(|c| (&*c.value, &c.from, &c.to)).collect();
     assert_eq!(crossings, [("a", &on("reference"), &on("device")), ("c", &on("device"), &on("reference"))]);
-    assert!(placement.nodes.iter().all(|n| matches!(n.by, By::Backend { how: How::Native, .. })));
+    assert!(placement.nodes.iter().all(|n| matches!(n.by, Executor::Backend { how: How::Native, .. })));
 }
 
 #[test]
@@ -115,7 +118,7 @@ fn run_async_is_driven_by_any_executor() {
 #[test]
 fn what_came_later_works_in_the_next_operation() {
     let gpu = device();
-    let node = Node::builder().model("m", three_parts()).backend(gpu.clone()).ready().unwrap();
+    let node = Deployment::builder().model("m", three_parts()).backend(gpu.clone()).ready().unwrap();
     let z = node.run([("x", gpu.tensor(&[2], &[0.5f32, 1.0]).unwrap())]).unwrap().remove("z").unwrap();
     assert_eq!(z.owner(), gpu.owner());
     let twice = node.backends().add(&z, &z).unwrap();
@@ -140,7 +143,7 @@ fn a_component_computes_where_its_operands_are() {
     ];
     let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
     for backend in [reference(), device()] {
-        let ready = Node::builder()
+        let ready = Deployment::builder()
             .model("m", bytes.clone())
             .backend(backend.clone())
             .component("test", "Shift", shift);
@@ -160,7 +163,7 @@ fn a_component_that_panics_is_an_error_and_the_next_run_works() {
         Ok(vec![ctx.backends.neg(x)?])
     };
     let backend = reference();
-    let ready = Node::builder()
+    let ready = Deployment::builder()
         .model("m", bytes)
         .backend(backend.clone())
         .component("test", "Trip", trip)
@@ -176,7 +179,7 @@ fn a_component_that_panics_is_an_error_and_the_next_run_works() {
 #[test]
 fn missing_and_unknown_inputs_are_named() {
     let backend = reference();
-    let ready = Node::builder().model("m", three_parts()).backend(backend.clone()).ready().unwrap();
+    let ready = Deployment::builder().model("m", three_parts()).backend(backend.clone()).ready().unwrap();
     let none: [(&str, Value); 0] = [];
     assert!(matches!(ready.run(none), Err(Error::MissingInput { name, .. }) if name == "x"));
     let x = backend.tensor(&[2], &[1f32, 2.0]).unwrap();
@@ -185,14 +188,14 @@ fn missing_and_unknown_inputs_are_named() {
 }
 
 /// `z = [-x, x]`, put together in a sequence; one operator is bound to the device.
-fn through_a_sequence(bound: &str) -> NodeBuilder {
+fn through_a_sequence(bound: &str) -> DeploymentBuilder {
     let nodes = vec![
         node("Neg", &["x"], &["a"]),
         node("SequenceConstruct", &["a", "x"], &["s"]),
         with_int(node("ConcatFromSequence", &["s"], &["z"]), "axis", 0),
     ];
     let model = model(&[("x", &[2])], nodes, &[("z", &[4])]);
-    Node::builder().model("m", model).backend(reference()).backend(device()).bind_op(bound, "device")
+    Deployment::builder().model("m", model).backend(reference()).backend(device()).bind_op(bound, "device")
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! A stage for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
+//! A segment for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
 use super::failure::{Failure, Where, in_node};
 use super::origin::{NodeName, Origins};
-use super::stage::StageTrace;
+use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
-use crate::ext::HostBody;
-use crate::trace::{Operation, Recorded, Source, Step, ValueNo, to_graph};
+use crate::ext::HostKernel;
+use crate::trace::{Operation, Source, Step, Trace, ValueNo, to_graph};
 use crate::{Backend, BackendAttrs, Error, GraphIdentity};
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
@@ -15,8 +15,8 @@ use bb_ir::proto::{GraphProto, ValueInfoProto, type_proto};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, OnceLock};
 
-/// A stage as graphs.
-pub(super) struct Whole<T> {
+/// A segment as graphs.
+pub(super) struct PartitionedGraph<T> {
     parts: Vec<Part>,
     /// The constants that the host reads, or that are outputs, and who reads them.
     constants: Vec<(ValueNo, TensorData, Where)>,
@@ -31,13 +31,13 @@ pub(super) struct Whole<T> {
     tensors: std::marker::PhantomData<fn() -> T>,
 }
 
-/// A part of a stage.
+/// A part of a segment.
 enum Part {
     /// Primitives, run by the backend as one graph.
     Graph(Box<GraphPart>),
     /// A computation on the host.
     Host {
-        body: &'static HostBody,
+        body: &'static HostKernel,
         params: Box<[Param<'static>]>,
         inputs: Vec<Option<ValueNo>>,
         outputs: Vec<ValueNo>,
@@ -56,15 +56,15 @@ struct GraphPart {
     types: Vec<(DataType, Shape)>,
 }
 
-impl<T> Whole<T> {
+impl<T> PartitionedGraph<T> {
     /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it.
     ///
     /// # Errors
     ///
     /// [`Error::NotPrimitive`] if a step is an operation of an extension family.
-    pub(super) fn new(traced: &StageTrace, open: &[bool]) -> Result<Whole<T>, Error> {
+    pub(super) fn new(traced: &SegmentTrace, open: &[bool]) -> Result<PartitionedGraph<T>, Error> {
         let recorded = &traced.recorded;
-        let mut whole = Whole {
+        let mut whole = PartitionedGraph {
             parts: Vec::new(),
             constants: Vec::new(),
             inputs: Vec::new(),
@@ -234,7 +234,7 @@ fn get<T>(slots: &[Option<T>], no: ValueNo) -> Result<&T, Error> {
 impl GraphPart {
     /// Writes a run of steps as a graph; `None` if nobody reads what they make.
     fn new(
-        traced: &StageTrace,
+        traced: &SegmentTrace,
         open: &[bool],
         steps: std::ops::Range<usize>,
     ) -> Result<Option<GraphPart>, Error> {
@@ -257,7 +257,7 @@ impl GraphPart {
             return Ok(None);
         }
         // What other parts make is an input of this one.
-        let mut part = Recorded {
+        let mut part = Trace {
             steps: own.to_vec(),
             values: recorded.values.clone(),
             constants: recorded.constants.clone(),
@@ -327,12 +327,12 @@ fn forget_extents(info: &mut ValueInfoProto) {
 }
 
 /// Sums what steps cost with the extents of the trace.
-fn cost_of(recorded: &Recorded, steps: &[Step]) -> Cost {
+fn cost_of(recorded: &Trace, steps: &[Step]) -> Cost {
     steps.iter().fold(Cost::ZERO, |all, step| all.and(step_cost(recorded, step)))
 }
 
 /// Returns what a step costs with the extents of the trace.
-pub(super) fn step_cost(recorded: &Recorded, step: &Step) -> Cost {
+pub(super) fn step_cost(recorded: &Trace, step: &Step) -> Cost {
     let typed = |no: &ValueNo| -> Option<TensorType<'_>> {
         recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.as_slice()))
     };

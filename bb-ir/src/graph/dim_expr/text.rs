@@ -1,9 +1,9 @@
-//! Formulas as text, for messages, listings and the dimensions of written models.
+//! DimExprs as text, for messages, listings and the dimensions of written models.
 
-use super::{Factor, Formula};
+use super::{DimExpr, Factor};
 use std::fmt;
 
-impl fmt::Display for Formula {
+impl fmt::Display for DimExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, term) in self.terms.iter().enumerate() {
             let sign = if term.times < 0 { "-" } else { "+" };

@@ -70,9 +70,9 @@ pub(super) struct Accompanying {
     pub(super) metadata: Vec<StringStringEntryProto>,
 }
 
-/// Collects models, components and backends for a [`Node`](crate::Node).
+/// Collects models, components and backends for a [`Deployment`](crate::Deployment).
 #[derive(Default)]
-pub struct NodeBuilder {
+pub struct DeploymentBuilder {
     pub(super) models: Vec<(String, Source)>,
     pub(super) backends: Backends,
     pub(super) components: Vec<Bound>,
@@ -81,7 +81,7 @@ pub struct NodeBuilder {
     pub(super) limits: Limits,
 }
 
-impl NodeBuilder {
+impl DeploymentBuilder {
     /// Binds a model under a name.
     #[must_use]
     pub fn model(mut self, name: impl Into<String>, source: impl Into<Source>) -> Self {
@@ -162,8 +162,8 @@ impl NodeBuilder {
     }
 }
 
-impl std::fmt::Debug for NodeBuilder {
+impl std::fmt::Debug for DeploymentBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("NodeBuilder").field("backends", &self.backends).finish_non_exhaustive()
+        f.debug_struct("DeploymentBuilder").field("backends", &self.backends).finish_non_exhaustive()
     }
 }
