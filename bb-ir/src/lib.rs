@@ -1,7 +1,7 @@
-//! What `bb` knows about tensors and graphs before any backend is involved.
+//! Tensors, graphs and their checks: the part of `bb` that does not depend on any backend.
 //!
-//! Element types, host tensors, ONNX's protobuf types, the op table, graph checking and inference,
-//! plans and the wire format live here. Traits and backends do not: see the `bb` crate.
+//! This crate holds element types, host tensors, ONNX's protobuf types, the op tables, graph checking,
+//! inference and the wire format. The traits, the backends and the plans are in the `bb` crate.
 
 pub mod check;
 pub mod convert;
@@ -27,7 +27,7 @@ pub use nearest::nearest;
 pub use shape::{Axis, Shape};
 pub use tensor::{ALIGNMENT, Strings, StringsBuilder, Summary, TensorData, element_count, unpack_into};
 
-/// Re-exported so that callers name the same versions.
+/// Re-exported so that callers use the same version of the crate `half`.
 pub use half::{bf16, f16};
 #[doc(hidden)]
 pub use smallvec::SmallVec;

@@ -1,19 +1,21 @@
-//! How much an untrusted model may ask for.
+//! Limits on what an untrusted model may use.
 
 use crate::Error;
 use std::path::PathBuf;
 
-/// How the files of a model are brought into memory.
+/// How the files of a model are loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileAccess {
-    /// Maps them: nothing is read before it is used, and memory is shared with every process that maps the same file.
+    /// Maps the files: a page is read when it is first used, and processes that map the same file share its
+    /// memory.
     ///
-    /// Nothing may shorten or rewrite the files while the model is in use. A shortened file ends the process with a
-    /// signal (SIGBUS) when it reads what is gone; a rewritten one changes weights under way. Replacing a file by
-    /// another of its name does no harm. Where this build or the file system cannot map, files are read.
+    /// Nothing may shorten or rewrite the files while the model is in use. If a file is shortened, reading
+    /// the missing part ends the process with a signal (SIGBUS); if it is rewritten, the model's weights
+    /// change during a run. Replacing a file by another file of the same name is safe. If this build or the
+    /// file system cannot map files, they are read.
     #[default]
     Map,
-    /// Reads them: what happens to the files afterwards does not matter.
+    /// Reads the files into memory, so that later changes to them have no effect.
     Read,
 }
 
@@ -22,7 +24,7 @@ pub enum FileAccess {
 pub struct LimitInfo {
     /// The name of the field.
     pub name: &'static str,
-    /// The unit, or the form of the value.
+    /// The unit, or the format of the value.
     pub unit: &'static str,
     doc: &'static str,
     get: fn(&Limits) -> String,
@@ -30,24 +32,24 @@ pub struct LimitInfo {
 }
 
 impl LimitInfo {
-    /// Returns what is limited, in Markdown.
+    /// Returns the documentation of the limit, in Markdown.
     pub fn doc(&self) -> &'static str {
         self.doc.trim()
     }
 
-    /// Returns the value that [`Limits::default`] has, in the form that [`Limits::set`] takes.
+    /// Returns the value in [`Limits::default`], in the format that [`Limits::set`] takes.
     pub fn default(&self) -> String {
         (self.get)(&Limits::default())
     }
 }
 
-/// Declares [`Limits`]: a row per field, `name: kind = default`, where the kind is a module of this file.
+/// Declares [`Limits`]. A row is a field, `name: kind = default`; the kind is a module of this file.
 macro_rules! limits {
     ($( $(#[doc = $doc:literal])+ $name:ident: $kind:ident = $default:expr; )*) => {
-        /// Bounds on what a model may contain and what running it may take, and where its data may lie.
+        /// Limits on what a model may contain and use, and on where its data may be.
         ///
-        /// The defaults let every honest model pass and keep a hostile one from taking a machine's memory
-        /// or time before it is refused.
+        /// The defaults accept every honest model, and refuse a hostile one before it uses up a machine's
+        /// memory or time.
         ///
         /// # Examples
         ///
@@ -84,55 +86,59 @@ macro_rules! limits {
 }
 
 limits! {
-    /// The longest serialized model, without external data.
+    /// The size of the serialized model, without external data.
     model_bytes: bytes = 16 << 30;
-    /// The most nodes, in all subgraphs together, functions inlined.
+    /// The number of nodes, including those of subgraphs and of inlined functions.
     nodes: count = 1_000_000;
-    /// How deep subgraphs, function calls and types may nest; never more than `Limits::MAX_NESTING`.
+    /// The depth to which subgraphs, function calls and types may nest; at most `Limits::MAX_NESTING`.
     nesting: count = 64;
-    /// The most elements of one constant tensor.
+    /// The number of elements of one constant tensor.
     tensor_elements: count = 1 << 34;
-    /// The largest constant tensor.
+    /// The size of one constant tensor.
     tensor_bytes: bytes = 16 << 30;
-    /// The most bytes of all constant tensors together, functions inlined.
+    /// The size of all constant tensors together, including those of inlined functions.
     total_tensor_bytes: bytes = 64 << 30;
-    /// The most bytes of all sparse constants together, which are held dense.
+    /// The size of all sparse constants together, in the dense form in which they are stored.
     sparse_bytes: bytes = 1 << 30;
-    /// The longest name.
+    /// The length of a name.
     name_bytes: bytes = 64 << 10;
-    /// The most bytes of names and attributes other than tensors, functions inlined.
+    /// The size of all names and attributes other than tensors together, including those of inlined
+    /// functions.
     total_text_bytes: bytes = 1 << 30;
-    /// The largest value that running the model makes; what would be larger is an error before anything runs.
+    /// The size of a value that running the model produces. A larger value is refused before anything runs.
     value_bytes: bytes = 4 << 30;
-    /// The most iterations that all loops of a run may take together.
+    /// The number of iterations of all loops of a run together.
     iterations: count = 1 << 20;
-    /// Folders in which external data may lie beside the model's own; each may be set once more to add another.
+    /// Folders besides the model's own that may contain external data. Setting this limit again adds another
+    /// folder.
     external_folders: folders = Vec::new();
-    /// How the model and its external data are brought into memory: mapped, unless `read` is asked for.
+    /// How the model and its external data are loaded: mapped by default, or `read`.
     file_access: access = FileAccess::Map;
 }
 
 impl Limits {
-    /// The deepest nesting that any limit allows, so that no traversal exhausts the stack.
+    /// The greatest depth that any limit allows. It keeps recursive traversals from exhausting the stack.
     pub const MAX_NESTING: usize = 128;
 
-    /// Lists every limit: names, units, documentation and defaults.
+    /// Lists all limits with their names, units, documentation and defaults.
     pub fn all() -> &'static [LimitInfo] {
         ALL
     }
 
-    /// Returns the limit called `name`, in the form that [`set`](Self::set) takes; `None` if there is none.
+    /// Returns the value of the limit called `name`, in the format that [`set`](Self::set) takes; `None` if
+    /// no limit has this name.
     pub fn get(&self, name: &str) -> Option<String> {
         ALL.iter().find(|limit| limit.name == name).map(|limit| (limit.get)(self))
     }
 
     /// Sets the limit called `name`.
     ///
-    /// A number of bytes may end in `KiB`, `MiB`, `GiB` or `TiB`, or `K`, `M`, `G` or `T` for short. A folder is added to those that are allowed.
+    /// A number of bytes may end in `KiB`, `MiB`, `GiB` or `TiB`, or in `K`, `M`, `G` or `T`. A folder is
+    /// added to the allowed folders.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLimit`], which lists the names, or [`Error::LimitValue`].
+    /// [`Error::UnknownLimit`], which lists the names; [`Error::LimitValue`].
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let limit = ALL.iter().find(|limit| limit.name == name);
         let limit = limit.ok_or_else(|| Error::UnknownLimit { name: name.to_owned() })?;
@@ -143,7 +149,7 @@ impl Limits {
     }
 }
 
-/// Numbers of things.
+/// Limits that count things.
 mod count {
     pub(super) type Value = usize;
     pub(super) const UNIT: &str = "a number";
@@ -160,7 +166,7 @@ mod count {
 
 pub use bytes::parse as parse_bytes;
 
-/// Numbers of bytes.
+/// Limits that count bytes.
 mod bytes {
     pub(super) type Value = usize;
     pub(super) const UNIT: &str = "bytes, as in 4GiB";
@@ -172,7 +178,8 @@ mod bytes {
         Some(())
     }
 
-    /// Reads a number of bytes that may end in K, M, G or T, or in KiB, MiB, GiB or TiB: powers of 1024. `None` if it is none.
+    /// Parses a number of bytes that may end in K, M, G, T, KiB, MiB, GiB or TiB, all powers of 1024. Returns
+    /// `None` for any other text.
     pub fn parse(text: &str) -> Option<usize> {
         let text = text.trim().to_ascii_uppercase();
         let text = text.strip_suffix("IB").unwrap_or(&text);
@@ -191,7 +198,7 @@ mod bytes {
     }
 }
 
-/// Lists of folders.
+/// Limits that are lists of folders.
 mod folders {
     use super::PathBuf;
 
@@ -212,7 +219,7 @@ mod folders {
     }
 }
 
-/// How files are brought into memory.
+/// Limits that are a [`FileAccess`].
 mod access {
     use super::FileAccess;
 
@@ -236,7 +243,7 @@ mod access {
     }
 }
 
-/// What of the limits a model has used.
+/// Counts what a model has used of its limits.
 #[derive(Debug)]
 pub(crate) struct Meter<'l> {
     pub(crate) limits: &'l Limits,
@@ -265,7 +272,7 @@ impl<'l> Meter<'l> {
         within("total_tensor_bytes", "bytes of all constants", self.tensor_bytes, limit)
     }
 
-    /// The bytes that the next sparse constant may have, and the limit that says so.
+    /// Returns the bytes that the next sparse constant may have, and the name of the limit that says so.
     pub(crate) fn sparse_left(&self) -> (usize, &'static str) {
         let left = self.limits.sparse_bytes.saturating_sub(self.sparse_bytes);
         if left <= self.limits.tensor_bytes {
@@ -284,7 +291,7 @@ impl<'l> Meter<'l> {
     /// Counts the bytes of a name.
     pub(crate) fn name(&mut self, name: &str) -> Result<(), Error> {
         within("name_bytes", "bytes of a name", name.len(), self.limits.name_bytes)?;
-        // A name's owner takes memory beside the text itself.
+        // A `String` takes memory beside its text.
         self.text(name.len() + 32)
     }
 
@@ -295,18 +302,18 @@ impl<'l> Meter<'l> {
         within("total_text_bytes", "bytes of names and attributes", self.text_bytes, limit)
     }
 
-    /// How deep types and subgraphs may nest.
+    /// Returns the depth to which types and subgraphs may nest.
     pub(crate) fn deepest(&self) -> usize {
         self.limits.nesting.min(Limits::MAX_NESTING)
     }
 
-    /// Refuses nesting of `depth`.
+    /// Refuses a nesting of `depth` if it is too deep.
     pub(crate) fn nesting(&self, depth: usize) -> Result<(), Error> {
         within("nesting", "levels of nesting", depth, self.deepest())
     }
 }
 
-/// Compares `got` with `limit`, which the field `name` of [`Limits`] sets.
+/// Returns an error if `got` exceeds `limit`, which is the field `name` of [`Limits`].
 pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: usize) -> Result<(), Error> {
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
 }
@@ -356,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_get_returns_set_takes() {
+    fn set_accepts_what_get_returns() {
         for limit in Limits::all().iter().filter(|limit| limit.unit != folders::UNIT) {
             let mut limits = Limits::default();
             limits.set(limit.name, &limit.default()).unwrap();

@@ -1,7 +1,7 @@
-//! Memory that may not be there: vectors whose room is asked for, rather than taken.
+//! Vectors that report an error when the system has no memory for them.
 //!
-//! A vector of the standard library ends the process if the system has no memory for it. What a model, a file or an
-//! extent decides the size of is made here instead, so that running out is [`Error::Memory`].
+//! The standard library ends the process when an allocation fails. Wherever a model, a file or an extent
+//! decides the size of a vector, these functions make it, so that a failed allocation is [`Error::Memory`].
 
 use crate::Error;
 
@@ -9,7 +9,7 @@ use crate::Error;
 ///
 /// # Errors
 ///
-/// [`Error::Memory`], which names `op`, if the system has no memory for them.
+/// [`Error::Memory`], which names `op`, if the allocation fails.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub fn room<T>(op: &'static str, n: usize) -> Result<Vec<T>, Error> {
     Ok(vec)
 }
 
-/// Makes room for `n` more elements in `vec`, and no more than that.
+/// Reserves room for exactly `n` more elements in `vec`.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn copied<T: Clone>(op: &'static str, elements: &[T]) -> Result<Vec<T>, Erro
     Ok(vec)
 }
 
-/// Collects what an iterator gives, as [`Iterator::collect`] does.
+/// Collects the elements of an iterator, as [`Iterator::collect`] does.
 ///
 /// # Errors
 ///
@@ -66,7 +66,7 @@ pub fn copied<T: Clone>(op: &'static str, elements: &[T]) -> Result<Vec<T>, Erro
 pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> Result<Vec<T>, Error> {
     let mut elements = elements.into_iter();
     let mut vec = room(op, elements.size_hint().0)?;
-    // The elements that were promised fit without growing.
+    // The lower bound of the size hint is reserved, so these elements fit without growing.
     let promised = vec.capacity();
     vec.extend(elements.by_ref().take(promised));
     for element in elements {
@@ -79,7 +79,7 @@ pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> 
 ///
 /// # Errors
 ///
-/// The first error of the iterator, or as [`room`].
+/// The first error of the iterator; else as [`room`].
 pub fn try_collected<T, E: From<Error>>(
     op: &'static str,
     elements: impl IntoIterator<Item = Result<T, E>>,
@@ -92,7 +92,7 @@ pub fn try_collected<T, E: From<Error>>(
     Ok(vec)
 }
 
-/// Appends one element; the room at least doubles when it is used up.
+/// Appends one element; a full vector at least doubles its capacity.
 ///
 /// # Errors
 ///
@@ -105,7 +105,7 @@ pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Err
     Ok(())
 }
 
-/// Appends a slice; the room at least doubles when it is used up.
+/// Appends a slice; a full vector at least doubles its capacity.
 ///
 /// # Errors
 ///
@@ -116,8 +116,9 @@ pub fn append<T: Clone>(op: &'static str, vec: &mut Vec<T>, elements: &[T]) -> R
     Ok(())
 }
 
-/// Finds out whether the system has `bytes` bytes now, for code that allocates by itself and cannot report that it
-/// failed. What is less than 1 MiB is taken to be there.
+/// Checks whether the system can allocate `bytes` bytes now.
+///
+/// This is for code that allocates by itself and cannot report a failure. Up to 1 MiB is not checked.
 ///
 /// # Errors
 ///
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_machine_has_is_an_error_that_counts_bytes() {
+    fn a_failed_allocation_is_an_error_with_its_size() {
         let most = isize::MAX as usize / 8;
         for bytes in [
             room::<u64>("a", most).map(drop),
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn collecting_takes_more_and_fewer_than_were_promised() {
+    fn collecting_accepts_wrong_size_hints() {
         assert_eq!(collected("a", (0..10).filter(|x| x % 2 == 0)).unwrap(), [0, 2, 4, 6, 8]);
         let failing = [Ok(1), Err(Error::NoGraph), Ok(2)];
         assert!(matches!(try_collected("a", failing), Err(Error::NoGraph)));

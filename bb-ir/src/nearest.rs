@@ -1,9 +1,10 @@
-//! Which known name somebody meant who wrote an unknown one.
+//! Finds the known name that an unknown name was probably meant to be.
 
-/// Returns the known name that is most like `name`, unless none is alike.
+/// Returns the known name that is most similar to `name`; `None` if no name is similar.
 ///
-/// Alike is what differs by few insertions, deletions, replacements and swaps of neighbours (optimal string alignment) for
-/// its length, letters' case aside; or what contains the other.
+/// Two names are similar if one contains the other, or if few edits for their length turn one into the other.
+/// An edit is an insertion, a deletion, a replacement or a swap of neighbours (optimal string alignment).
+/// Upper and lower case are equal.
 ///
 /// # Examples
 ///
@@ -14,7 +15,8 @@
 /// assert_eq!(nearest("x", ["a", "b"]), None);
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Names beyond this are not typed by hand, and comparing takes time by the product of lengths.
+    // Nobody types longer names by hand, and the comparison takes time proportional to the product of the
+    // lengths.
     const LONGEST: usize = 256;
     let lower = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(LONGEST).collect() };
     let wanted = lower(name);
@@ -32,7 +34,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     alike.min().map(|(_, candidate)| candidate)
 }
 
-/// The number of insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -79,19 +81,19 @@ mod tests {
     }
 
     #[test]
-    fn what_few_edits_lead_to_is_suggested() {
+    fn a_name_within_few_edits_is_suggested() {
         let names = ["Relu", "LeakyRelu", "Reshape", "Elu"];
         assert_eq!(nearest("Rellu", names), Some("Relu"));
         assert_eq!(nearest("relu", names), Some("Relu"));
         assert_eq!(nearest("Rehsape", names), Some("Reshape"));
         assert_eq!(nearest("Convolution", names), None);
         assert_eq!(nearest("", names), None);
-        // The case of letters does not count.
+        // Upper and lower case are equal.
         assert_eq!(nearest("ADD", ["Adds", "Add"]), Some("Add"));
     }
 
     #[test]
-    fn what_is_not_alike_is_not_suggested() {
+    fn a_dissimilar_name_is_not_suggested() {
         assert_eq!(nearest("attention_mask", ["input_ids", "position_ids"]), None);
         assert_eq!(nearest("softmax", ["Softmax", "LogSoftmax"]), Some("Softmax"));
         assert_eq!(nearest("", ["a"]), None);

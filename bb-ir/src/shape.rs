@@ -1,13 +1,13 @@
-//! Extents of a tensor, held inline for the ranks that models use.
+//! The extents of a tensor, and the axes that refer to them.
 
 use smallvec::SmallVec;
 
-/// The extents of a tensor, outermost first; rank 0 is a scalar.
+/// The extents of a tensor, outermost first; a scalar has none.
 ///
-/// Up to six extents are held without an allocation.
+/// Up to six extents are stored without an allocation.
 pub type Shape = SmallVec<[usize; 6]>;
 
-/// Which dimension of a tensor of known rank an operation works on; always in range.
+/// A dimension of a tensor whose rank is known; always in range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Axis(usize);
 

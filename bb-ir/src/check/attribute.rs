@@ -9,11 +9,12 @@ use crate::proto::{AttributeProto, NodeProto};
 use std::collections::HashSet;
 
 impl<'p> Builder<'p> {
-    /// Decodes the attributes of a node; those that a function was called without are left out.
+    /// Decodes the attributes of a node. A reference to an attribute that the function's caller did not give
+    /// is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::DuplicateAttribute`] if two have one name.
+    /// [`Error::DuplicateAttribute`] if two attributes have the same name.
     pub(super) fn attributes(&mut self, node: &'p NodeProto) -> Result<Vec<(String, Attribute)>, Error> {
         let mut seen = HashSet::new();
         let mut decoded = Vec::with_capacity(node.attribute.len());
@@ -47,7 +48,8 @@ impl<'p> Builder<'p> {
                 got: value.kind(),
             });
         }
-        // A subgraph's captures are numbered in the graph that calls the function, where it may go on.
+        // The captures of a subgraph are numbered for the graph that calls the function, so the subgraph
+        // cannot be used deeper than that.
         if let (Attribute::Graph(_) | Attribute::Graphs(_), true) = (&value, self.in_subgraph()) {
             return Err(Error::AttributeKind {
                 name: outer.to_owned(),
@@ -60,7 +62,7 @@ impl<'p> Builder<'p> {
         Ok(Some(value))
     }
 
-    /// Counts the nodes of subgraphs that are there once more.
+    /// Counts the nodes of subgraphs that this attribute copies.
     fn count_copies(&mut self, value: &Attribute) -> Result<(), Error> {
         let graphs: &[Graph] = match value {
             Attribute::Graph(g) => std::slice::from_ref(g),
@@ -79,7 +81,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Decodes one attribute that has a value of its own; `None` if it is a reference.
+    /// Decodes one attribute; returns `None` if it is a reference to an attribute of the function.
     pub(super) fn attribute(&mut self, a: &'p AttributeProto) -> Result<Option<Attribute>, Error> {
         if !a.ref_attr_name().is_empty() {
             return Ok(None);
@@ -87,7 +89,7 @@ impl<'p> Builder<'p> {
         let missing = |expected| Error::AttributeKind { name: a.name().to_owned(), expected, got: "nothing" };
         let kind = kind(a)?;
         let value = match kind {
-            // Writers of protobuf 3 leave out zeros and empty strings.
+            // Writers of protobuf 3 omit zeros and empty strings.
             Kind::Float => Attribute::Float(a.f.unwrap_or_default()),
             Kind::Int => Attribute::Int(a.i.unwrap_or_default()),
             Kind::String => Attribute::Text(a.s.clone().unwrap_or_default()),
@@ -128,11 +130,11 @@ impl<'p> Builder<'p> {
     }
 }
 
-/// The kind that an attribute declares, or has where it declares none.
+/// Returns the kind that an attribute declares; if it declares none, the kind of its value.
 ///
 /// # Errors
 ///
-/// [`Error::AttributeKind`] if it has a value of another kind.
+/// [`Error::AttributeKind`] if the value has another kind.
 fn kind(a: &AttributeProto) -> Result<Kind, Error> {
     let number = a.r#type.unwrap_or_default();
     let Ok(declared) = Kind::try_from(number) else {
@@ -174,7 +176,7 @@ fn kind(a: &AttributeProto) -> Result<Kind, Error> {
     Ok(kind)
 }
 
-/// A kind in the words of [`Attribute::kind`].
+/// Returns the name of a kind, as [`Attribute::kind`] does.
 fn words(kind: Kind) -> &'static str {
     match kind {
         Kind::Float => "a float",
@@ -193,7 +195,8 @@ fn words(kind: Kind) -> &'static str {
     }
 }
 
-/// The bytes that an attribute holds beside tensors and graphs, which are counted elsewhere.
+/// Returns the bytes that an attribute holds, without tensors and graphs, because these are counted
+/// elsewhere.
 fn size(value: &Attribute) -> usize {
     match value {
         Attribute::Text(s) => s.len(),

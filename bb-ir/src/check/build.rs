@@ -1,8 +1,8 @@
-//! Builds a [`Graph`] from protobuf: names become numbers, nodes are put in order.
+//! Builds a [`Graph`] from protobuf: replaces names by numbers and sorts the nodes.
 //!
-//! The builder keeps a stack of *frames*, one per name space (the graph, each subgraph, each function
-//! being inlined), and a stack of *graphs*: a subgraph adds to both, an inlined function only to the
-//! frames, as its nodes join the graph that calls it.
+//! The builder keeps a stack of *frames*, one per name space (the graph, each subgraph, each function that is
+//! being inlined), and a stack of *graphs*. A subgraph pushes to both stacks. An inlined function only pushes
+//! a frame, because its nodes become nodes of the graph that calls it.
 
 use super::model::CheckOptions;
 use super::names::Frame;
@@ -27,18 +27,18 @@ pub(super) struct Level {
 /// Builds one graph with its subgraphs.
 pub(super) struct Builder<'p> {
     pub(super) meter: Meter<'p>,
-    /// Where external data lies.
+    /// Where the external data is.
     pub(super) external: Option<&'p ExternalData>,
-    /// The tensors of functions, by the address of their messages.
+    /// The decoded tensors of functions, by the address of their messages.
     pub(super) decoded: HashMap<usize, TensorData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
-    /// The functions being inlined.
+    /// The functions that are being inlined.
     pub(super) calls: Vec<super::function::Key<'p>>,
     pub(super) frame: Frame<'p>,
     pub(super) below: Vec<Frame<'p>>,
     pub(super) level: Level,
     pub(super) outer: Vec<Level>,
-    /// What is wrong with single nodes.
+    /// The errors of single nodes.
     problems: Vec<Error>,
 }
 
@@ -61,11 +61,11 @@ impl<'p> Builder<'p> {
         })
     }
 
-    /// Builds the outermost graph, without the nodes that are not valid, whose errors go to `problems`.
+    /// Builds the outermost graph. Invalid nodes are omitted, and their errors are appended to `problems`.
     ///
     /// # Errors
     ///
-    /// What is wrong with the graph as a whole.
+    /// The first error of the graph as a whole.
     pub(super) fn root(
         mut self,
         graph: &'p GraphProto,
@@ -78,7 +78,7 @@ impl<'p> Builder<'p> {
         filled.map(|()| finish(self.level))
     }
 
-    /// Builds a subgraph of the node that is being built.
+    /// Builds a subgraph of the current node.
     pub(super) fn subgraph(&mut self, graph: &'p GraphProto) -> Result<Graph, Error> {
         self.enter()?;
         let frame = Frame {
@@ -95,7 +95,7 @@ impl<'p> Builder<'p> {
         Ok(finish(inner))
     }
 
-    /// Refuses to go one level deeper than the limits allow.
+    /// Returns an error if one more level would exceed the limits.
     pub(super) fn enter(&self) -> Result<(), Error> {
         self.meter.nesting(self.below.len() + 1)
     }
@@ -104,7 +104,7 @@ impl<'p> Builder<'p> {
         self.below.push(std::mem::replace(&mut self.frame, frame));
     }
 
-    /// Returns to the frame below, and gives back the one that is left.
+    /// Returns to the frame below and returns the frame that was left.
     pub(super) fn pop(&mut self) -> Option<Frame<'p>> {
         let below = self.below.pop()?;
         Some(std::mem::replace(&mut self.frame, below))
@@ -121,7 +121,8 @@ impl<'p> Builder<'p> {
             let id = self.define(info.name(), "the graph's inputs")?;
             self.level.graph.inputs.push(id);
             match self.written(info)? {
-                // Nobody compares what a node gives its subgraph with what that declares, so this is a claim.
+                // Nothing checks what a node passes to its subgraph against this declaration, so the shape is
+                // only a claim.
                 Some(ty) if self.in_subgraph() => self.claim(id, &ty)?,
                 Some(ty) => self.refine(id, &ty)?,
                 None => {}
@@ -148,7 +149,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds an initializer, which may be the default of an input.
+    /// Adds an initializer. It may be the default value of an input.
     fn constant(
         &mut self,
         name: &'p str,
@@ -165,7 +166,7 @@ impl<'p> Builder<'p> {
         let input = self.level.graph.inputs.contains(&id) && !self.in_subgraph();
         let known = self.level.graph.values.get(id.index()).map(|info| info.ty.clone());
         self.refine(id, &own)?;
-        // A default must fit what the input declares, and a caller may give another one that does.
+        // A caller may replace the default by another value that fits the input's declaration.
         if let (true, Some(known), Some(info)) = (input, known, self.level.graph.values.get_mut(id.index())) {
             info.ty = if known == ValueType::Unknown { own.unshaped() } else { known };
         }
@@ -173,7 +174,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds nodes, each after all that it reads.
+    /// Adds nodes in an order in which each follows all nodes that it reads.
     pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
         for i in order(nodes, self.meter.deepest())? {
             if let Some(node) = nodes.get(i) {
@@ -190,12 +191,12 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// How deep in subgraphs and functions the builder is.
+    /// Returns how many frames, graphs and calls are open.
     fn depth(&self) -> (usize, usize, usize) {
         (self.below.len(), self.outer.len(), self.calls.len())
     }
 
-    /// Makes the results of a node that is not valid, so that what is wrong with its readers shows too.
+    /// Defines the results of an invalid node, so that its readers are checked too.
     fn pass_over(&mut self, node: &'p NodeProto, index: usize) -> Result<(), Error> {
         self.meter.name(node.name())?;
         let label = label(node, index);
@@ -219,13 +220,13 @@ impl<'p> Builder<'p> {
                     .ok_or_else(|| Error::MissingValue { node: label.clone(), value: name.to_owned() })?,
             });
         }
-        // A trailing operand that is left out need not be written.
+        // Trailing operands that are absent are removed.
         while inputs.last() == Some(&None) {
             inputs.pop();
         }
         self.meter.text(8 * (node.input.len() + node.output.len()))?;
         let at_node = |source: Error| match source {
-            // These say themselves where they are.
+            // These errors already name their place.
             Error::Node { .. }
             | Error::MissingValue { .. }
             | Error::DuplicateValue { .. }
@@ -244,7 +245,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Builds a node that calls an operator, not one of the model's functions.
+    /// Builds a node that calls an operator, not a function of the model.
     fn plain(
         &mut self,
         node: &'p NodeProto,
@@ -305,7 +306,7 @@ pub(super) fn push_value(level: &mut Level, info: ValueInfo, renamable: bool) ->
     Ok(ValueId(count as u32))
 }
 
-/// Makes the names of what was inlined or captured unique.
+/// Makes the names of inlined and captured values unique.
 fn finish(level: Level) -> Graph {
     let Level { mut graph, renamable } = level;
     if renamable.contains(&true) {
@@ -330,7 +331,7 @@ fn finish(level: Level) -> Graph {
     graph
 }
 
-/// Says that an error is about a value.
+/// Adds the name of a value to an error.
 pub(super) fn at_value(name: &str, source: Error) -> Error {
     match source {
         Error::Value { .. } | Error::InTensor { .. } => source,
@@ -338,7 +339,7 @@ pub(super) fn at_value(name: &str, source: Error) -> Error {
     }
 }
 
-/// The error for two statements about one value that cannot both hold.
+/// Returns the error for two types of one value that contradict each other.
 pub(super) fn contradiction(name: &str, declared: &ValueType, found: &ValueType) -> Error {
     Error::Type { value: name.to_owned(), declared: declared.to_string(), found: found.to_string() }
 }

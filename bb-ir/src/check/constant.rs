@@ -1,4 +1,4 @@
-//! Decodes the tensors that a model carries, within the limits.
+//! Decodes the tensors of a model within the limits.
 
 use super::build::Builder;
 use crate::limits::within;
@@ -7,9 +7,9 @@ use crate::proto::{SparseTensorProto, TensorProto};
 use crate::{Error, TensorData, element_count};
 
 impl<'p> Builder<'p> {
-    /// Decodes a tensor; one that lies outside the model is looked for where the options allow.
+    /// Decodes a tensor. External data is read only where the options allow it.
     ///
-    /// What a function carries is decoded once, however often the function is inlined.
+    /// A tensor of a function is decoded once, even if the function is inlined several times.
     pub(super) fn tensor(&mut self, proto: &'p TensorProto) -> Result<TensorData, Error> {
         let key = std::ptr::from_ref(proto) as usize;
         if let Some(data) = self.decoded.get(&key) {
@@ -51,14 +51,14 @@ impl<'p> Builder<'p> {
         Ok(data)
     }
 
-    /// Remembers a tensor by the address of its message, which outlives the builder.
+    /// Stores a tensor under the address of its message, which outlives the builder.
     fn keep(&mut self, key: usize, data: &TensorData) {
         if !self.calls.is_empty() {
             self.decoded.insert(key, data.clone());
         }
     }
 
-    /// Bounds the elements and the rank before anything is decoded.
+    /// Checks the number of elements and the rank before anything is decoded.
     fn header(&mut self, proto: &TensorProto, dims: &[i64]) -> Result<(), Error> {
         self.meter.text(8 * dims.len())?;
         let at = |source| Error::InTensor { name: proto.name().to_owned(), source: Box::new(source) };

@@ -1,4 +1,4 @@
-//! What control flow requires of its subgraphs.
+//! Checks the subgraphs of control flow.
 
 use crate::Error;
 use crate::graph::{Attribute, Graph, Node};
@@ -8,10 +8,10 @@ use crate::opset::{Lookup, lookup};
 ///
 /// # Errors
 ///
-/// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if its inputs or outputs
-/// are not as many as the node needs.
+/// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if a subgraph has a wrong number
+/// of inputs or outputs.
 pub(super) fn check(node: &Node) -> Result<(), Error> {
-    // Before ONNX had the operator, one of its name is a user's own.
+    // In an opset older than the operator, the name belongs to an operator of the user.
     if lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
         return Ok(());
     }
@@ -26,7 +26,8 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
         }
         ("", "Loop") => {
             let body = subgraph(node, "body")?;
-            // Trip count and condition; what is carried follows in both.
+            // The first two operands are the trip count and the condition; the others are loop-carried
+            // values.
             let carried = node.inputs.len().saturating_sub(2);
             count("body", "inputs", body.inputs.len(), 2 + carried)?;
             at_least("body", "outputs", body.outputs.len(), 1 + carried)?;

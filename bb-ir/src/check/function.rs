@@ -1,4 +1,4 @@
-//! Inlines the model's own functions.
+//! Inlines the functions that a model defines.
 
 use super::build::{Builder, push_value};
 use super::model::{function_name, opsets};
@@ -10,14 +10,14 @@ use crate::proto::{FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// What a function is called by: domain, name, overload.
+/// The identity of a function: domain, name, overload.
 pub(super) type Key<'p> = (&'p str, &'p str, &'p str);
 
-/// Finds each function by what it is called by.
+/// Indexes functions by their identity.
 ///
 /// # Errors
 ///
-/// [`Error::DuplicateFunction`] if two are called by the same.
+/// [`Error::DuplicateFunction`] if two functions have the same identity.
 pub(super) fn index(functions: &[FunctionProto]) -> Result<HashMap<Key<'_>, &FunctionProto>, Error> {
     let mut index = HashMap::new();
     for f in functions {
@@ -30,7 +30,7 @@ pub(super) fn index(functions: &[FunctionProto]) -> Result<HashMap<Key<'_>, &Fun
 }
 
 impl<'p> Builder<'p> {
-    /// Puts the nodes of `function` in place of `node`, which calls it.
+    /// Replaces `node`, which calls `function`, by the nodes of the function.
     pub(super) fn call(
         &mut self,
         key: Key<'p>,
@@ -103,7 +103,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Gives the result of a call the name it has for the caller.
+    /// Gives a result of a call its name in the caller's frame.
     fn result(&mut self, name: &'p str, id: ValueId, label: &str) -> Result<(), Error> {
         if self.frame.names.contains_key(name) {
             return Err(Error::DuplicateValue { node: label.to_owned(), value: name.to_owned() });
@@ -120,7 +120,7 @@ impl<'p> Builder<'p> {
         self.claims(id, name)
     }
 
-    /// Adds an `Identity`, for a function that returns what it was given, or one value twice.
+    /// Adds an `Identity` node. It is needed if a function returns one of its inputs, or one value twice.
     fn copy(&mut self, id: ValueId, label: &str) -> Result<ValueId, Error> {
         self.meter.node()?;
         let ty = self.level.graph.values.get(id.index()).map_or(ValueType::Unknown, |v| v.ty.clone());
@@ -157,7 +157,7 @@ impl<'p> Builder<'p> {
         Ok(bound)
     }
 
-    /// Adds the defaults of attributes that `function` was called without.
+    /// Adds the default values of the attributes that the caller did not give.
     fn with_defaults(
         &mut self,
         mut bound: HashMap<&'p str, Attribute>,

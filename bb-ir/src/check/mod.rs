@@ -1,9 +1,9 @@
-//! Turns an untrusted ONNX model into a [`Graph`](crate::graph::Graph), or says what is wrong with it.
+//! Turns an untrusted ONNX model into a [`Graph`](crate::graph::Graph), or reports what is wrong with it.
 //!
-//! The one place that faces models from strangers: protobuf is decoded once, names become numbers,
-//! nodes are put in order, functions are inlined, and everything a graph promises (see
-//! [`graph`](crate::graph)) is proved. Nothing is dropped silently: what is not understood is an
-//! error. Whether a backend can run the graph is not asked here.
+//! Only this module handles models from strangers: it decodes protobuf once, replaces names by numbers, sorts
+//! the nodes, inlines functions, and proves everything that a graph promises (see [`graph`](crate::graph)).
+//! It drops nothing silently: what it does not understand is an error. It does not ask whether a backend can
+//! run the graph.
 
 mod attribute;
 mod build;

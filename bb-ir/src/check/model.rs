@@ -1,4 +1,4 @@
-//! From bytes to a checked model.
+//! Decodes and checks whole models.
 
 use super::build::Builder;
 use super::types;
@@ -14,31 +14,31 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What a check may use and must bound.
+/// The options of a check.
 #[derive(Debug, Clone, Default)]
 pub struct CheckOptions<'a> {
-    /// The bounds.
+    /// The limits.
     pub limits: Limits,
-    /// Where external data may lie; `None` refuses external data.
+    /// Where external data is allowed; `None` refuses external data.
     pub external_data: Option<&'a ExternalData>,
 }
 
 /// A model that passed the check.
 #[derive(Debug, Clone)]
 pub struct CheckedModel {
-    /// The graph, functions inlined.
+    /// The graph, with its functions inlined.
     pub graph: Graph,
-    /// The version of each domain's operators that the model imports; `""` is ONNX's own.
+    /// For each domain, the version of the operators that the model imports; `""` is ONNX's own domain.
     pub opsets: BTreeMap<String, i64>,
     /// The version of the file format.
     pub ir_version: i64,
-    /// The program that wrote the model, and its version; possibly empty.
+    /// The name and the version of the program that wrote the model; both may be empty.
     pub producer: (String, String),
     /// The model's own version.
     pub model_version: i64,
-    /// The model's description, possibly empty.
+    /// The description of the model; may be empty.
     pub doc: String,
-    /// The model's metadata, in its order.
+    /// The metadata of the model, in the model's order.
     pub metadata: Vec<(String, String)>,
     /// The functions that the model defines, as `domain::name` or `domain::name:overload`.
     pub functions: Vec<String>,
@@ -46,12 +46,12 @@ pub struct CheckedModel {
 
 /// Decodes a serialized model.
 ///
-/// `bytes` is shared with the model's raw tensor data, not copied.
+/// Raw tensor data is shared with `bytes`, not copied.
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if there are more bytes than `limits` allows, or they nest too deep; [`Error::Format`] if they are
-/// something else that is known, and [`Error::Decode`] if they are something unknown; [`Error::Memory`] if there is no
+/// [`Error::Limit`] if `limits` allows fewer bytes or less nesting; [`Error::Format`] if the bytes are
+/// another known format; [`Error::Decode`] if they are no ONNX model; [`Error::Memory`] if the system has no
 /// memory for the decoded model.
 pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     within("model_bytes", "bytes of a model", bytes.len(), limits.model_bytes)?;
@@ -66,13 +66,13 @@ pub fn parse_model(bytes: Bytes, limits: &Limits) -> Result<ModelProto, Error> {
     }
 }
 
-/// Decodes the model in a file, which is mapped or read as `limits` say.
+/// Decodes the model in a file. `limits` decides whether the file is mapped or read.
 ///
-/// The model's raw tensor data are those of the mapped file; they are not read.
+/// If the file is mapped, raw tensor data stays in the mapping and is not read here.
 ///
 /// # Errors
 ///
-/// As [`file::load`]; [`Error::InFile`] with what [`parse_model`] finds wrong.
+/// As [`file::load`]; [`Error::InFile`] with an error of [`parse_model`].
 pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
     let bytes = file::load(path, limits)?;
     let inside = |source| Error::InFile { path: path.to_owned(), source: Box::new(source) };
@@ -83,8 +83,8 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 ///
 /// # Errors
 ///
-/// What is wrong. [`Error::Node`] and [`Error::Value`] say where, and their sources what; if several nodes are not
-/// valid, [`Error::Several`] has them all.
+/// [`Error::Node`] and [`Error::Value`] say where a problem is, and their sources say what it is. If several
+/// nodes are invalid, [`Error::Several`] holds all their errors.
 ///
 /// # Examples
 ///
@@ -128,11 +128,11 @@ pub fn check_graph(
     build(graph, &known, functions, options)
 }
 
-/// Returns what a graph declares of its inputs, by name; nothing else of it is looked at.
+/// Returns the inputs that a graph declares, by name. It does not look at anything else.
 ///
 /// # Errors
 ///
-/// [`Error::UnknownDataType`] or [`Error::Limit`], if a type is none.
+/// [`Error::UnknownDataType`] or [`Error::Limit`] if a type is invalid.
 pub fn declared_inputs(graph: &GraphProto) -> Result<Vec<(&str, ValueType)>, Error> {
     let nesting = Limits::default().nesting;
     let declared = |info: &'_ ValueInfoProto| match &info.r#type {
@@ -173,7 +173,7 @@ pub(super) fn opsets(imports: &[OperatorSetIdProto]) -> Result<BTreeMap<String, 
     Ok(known)
 }
 
-/// Adds one operator set, unless its version is not supported or another one is imported.
+/// Adds an operator set; its version must be supported, and equal to any other import of the domain.
 fn import(known: &mut BTreeMap<String, i64>, domain: &str, version: i64) -> Result<(), Error> {
     let domain = domain_name(domain);
     let (oldest, newest) = supported_opsets(domain);

@@ -1,7 +1,9 @@
-//! Name spaces of a graph being built: what a name stands for, and what the model declares of it.
+//! The name spaces of a graph that is being built: which value each name stands for, and what the model
+//! declares of it.
 //!
-//! There is one frame for the graph, for each subgraph and for each function being inlined. A name that a subgraph does not
-//! have is looked up in the frames around it; what is found there becomes a capture of every graph in between.
+//! The graph, each subgraph and each inlined function have a frame. If a subgraph does not define a name, the
+//! name is looked up in the frames around it, and the value that is found becomes a capture of every graph in
+//! between.
 
 use super::build::{Builder, at_value, contradiction, push_value};
 use super::{merge, types};
@@ -13,19 +15,19 @@ use std::rc::Rc;
 
 /// A name space.
 pub(super) struct Frame<'p> {
-    /// What each name stands for; `None` is an operand that a function's caller left out.
+    /// The value of each name; `None` is an operand that the function's caller omitted.
     pub(super) names: HashMap<&'p str, Option<ValueId>>,
-    /// What the model claims of names.
+    /// The types that the model claims for names.
     pub(super) declared: HashMap<&'p str, Vec<ValueType>>,
-    /// Whether names that are not found here are looked up in the frame below.
+    /// Whether a name that is not found here is looked up in the frame below.
     pub(super) subgraph: bool,
-    /// Which graph the values belong to: the position in the stack of graphs.
+    /// The graph that the values belong to, as a position in the stack of graphs.
     pub(super) level: usize,
-    /// What is put before the names of an inlined function.
+    /// The prefix of the names of an inlined function.
     pub(super) prefix: String,
     /// The version of each domain's operators.
     pub(super) opsets: Rc<BTreeMap<String, i64>>,
-    /// Within an inlined function, the attributes it was called with.
+    /// In an inlined function, the attributes that the caller gave.
     pub(super) bound: Option<Rc<HashMap<&'p str, Attribute>>>,
 }
 
@@ -42,14 +44,14 @@ impl<'p> Frame<'p> {
         }
     }
 
-    /// The frame of a function called from this one.
+    /// Returns the frame of a function that is called from this frame.
     pub(super) fn call(&self, prefix: String, opsets: Rc<BTreeMap<String, i64>>) -> Frame<'p> {
         Frame { level: self.level, prefix, ..Frame::root(opsets) }
     }
 }
 
 impl<'p> Builder<'p> {
-    /// Remembers what the model claims of a value: a `value_info`, or the type of an output.
+    /// Stores what the model claims of a value, in a `value_info` or in the type of an output.
     pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
         if let Some(ty) = self.written(info)? {
             let claims = self.frame.declared.entry(info.name()).or_default();
@@ -60,7 +62,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Decodes a type that the model writes.
+    /// Decodes a declared type, if there is one.
     pub(super) fn written(&mut self, info: &ValueInfoProto) -> Result<Option<ValueType>, Error> {
         let Some(ty) = &info.r#type else {
             return Ok(None);
@@ -69,11 +71,11 @@ impl<'p> Builder<'p> {
         types::decode(ty, self.meter.deepest()).map(Some).map_err(|e| at_value(info.name(), e))
     }
 
-    /// Adds what is known of a value's type.
+    /// Merges `ty` into the known type of a value.
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] if it contradicts what was known.
+    /// [`Error::Type`] if the two contradict each other.
     pub(super) fn refine(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
         let Some(info) = self.level.graph.values.get_mut(id.index()) else {
             return Ok(());
@@ -82,11 +84,12 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
-    /// Adds what the model claims of a value: its shapes are kept beside what is known, its element types are used.
+    /// Adds a type that the model claims for a value. The element type is used; the shape is only kept beside
+    /// the known type.
     ///
     /// # Errors
     ///
-    /// [`Error::Type`] if its element types contradict what is known.
+    /// [`Error::Type`] if the element type contradicts the known one.
     pub(super) fn claim(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
         self.refine(id, &ty.unshaped())?;
         if let Some(info) = self.level.graph.values.get_mut(id.index())
@@ -115,7 +118,7 @@ impl<'p> Builder<'p> {
         Ok(id)
     }
 
-    /// Looks a name up; `Some(None)` is an operand that a function's caller left out.
+    /// Looks a name up; `Some(None)` is an operand that the function's caller omitted.
     ///
     /// A value of an enclosing graph becomes a capture of every graph in between.
     pub(super) fn resolve(&mut self, name: &'p str) -> Result<Option<Option<ValueId>>, Error> {
@@ -148,13 +151,13 @@ impl<'p> Builder<'p> {
         Ok(Some(found))
     }
 
-    /// Makes a value of the graph at `level` a capture of the next.
+    /// Makes a value of the graph at `level` a capture of the graph one level deeper.
     fn capture(&mut self, outer: ValueId, level: usize) -> Result<ValueId, Error> {
         let info = match self.outer.get(level) {
             Some(l) => l.graph.values.get(outer.index()),
             None => self.level.graph.values.get(outer.index()),
         };
-        // What is claimed of the value is told where it is made.
+        // Claims about the value stay in the graph that defines it.
         let info =
             info.map(|info| ValueInfo { name: info.name.clone(), ty: info.ty.clone(), declared: Vec::new() });
         let info = info.unwrap_or_default();
@@ -166,23 +169,23 @@ impl<'p> Builder<'p> {
         Ok(id)
     }
 
-    /// Tells whether what is being built belongs to a subgraph of the graph or function around it.
+    /// Tells whether the current frame is a subgraph.
     pub(super) fn in_subgraph(&self) -> bool {
         self.frame.subgraph
     }
 
-    /// What is put before the names of a function called by a node.
+    /// Returns the prefix for the names of a function that the node `label` calls.
     pub(super) fn prefix(&self, label: &str) -> String {
         format!("{}{label}/", self.frame.prefix)
     }
 
-    /// The name that a value called `name` in the current frame has in the graph, and whether that may
+    /// Returns the full name of a value that is called `name` in the current frame, and whether that name may
     /// be changed.
     pub(super) fn full_name(&self, name: &str) -> (String, bool) {
         (format!("{}{name}", self.frame.prefix), !self.frame.prefix.is_empty())
     }
 
-    /// Adds to a value what the model claims of a name in the current frame.
+    /// Adds the model's claims about the name `name` to a value.
     pub(super) fn claims(&mut self, id: ValueId, name: &str) -> Result<(), Error> {
         let claims = self.frame.declared.get(name).cloned().unwrap_or_default();
         claims.iter().try_for_each(|ty| self.claim(id, ty))

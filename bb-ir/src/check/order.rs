@@ -1,11 +1,11 @@
-//! An order of nodes in which each comes after all that it reads.
+//! Sorts nodes so that each follows all nodes that it reads.
 
 use crate::Error;
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// Names a node for messages: its name, or its operator and position where it has none.
+/// Returns a node's label for messages: its name, or its operator and position if it has no name.
 pub(super) fn label(node: &NodeProto, index: usize) -> String {
     match node.name() {
         "" => format!("{} #{index}", node.op_type()),
@@ -13,19 +13,19 @@ pub(super) fn label(node: &NodeProto, index: usize) -> String {
     }
 }
 
-/// The subgraphs in a node's attributes.
+/// Returns the subgraphs in a node's attributes.
 pub(super) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().flat_map(|a: &AttributeProto| a.g.iter().chain(&a.graphs))
 }
 
-/// Returns the positions of `nodes` in an order in which each comes after all that it reads.
+/// Returns the positions of `nodes` in an order in which each node follows all nodes that it reads.
 ///
-/// The nodes' own order is kept where it is valid. What no node produces is not looked at.
-/// Subgraphs read what is named in them and not produced there.
+/// A valid order is kept. Names that no node produces are ignored. A subgraph reads the names that occur in
+/// it but are not produced in it.
 ///
 /// # Errors
 ///
-/// [`Error::DuplicateValue`] if two nodes produce one name; [`Error::Cycle`] if there is no order;
+/// [`Error::DuplicateValue`] if two nodes produce the same name; [`Error::Cycle`] if no such order exists;
 /// [`Error::Limit`] if subgraphs nest deeper than `nesting`.
 pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, Error> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
@@ -36,7 +36,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
             }
         }
     }
-    // For each node: how many it waits for, and who waits for it.
+    // For each node, how many producers it still waits for, and which nodes read it.
     let mut waits = vec![0usize; nodes.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut valid = true;
@@ -75,7 +75,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     Err(cycle(nodes, &producers, &waits, nesting))
 }
 
-/// Finds a node on a cycle by going from a waiting node to one it waits for, again and again.
+/// Finds a node on a cycle: it repeatedly goes from a waiting node to a node that it waits for.
 fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize], nesting: usize) -> Error {
     let waiting = |i: &usize| waits.get(*i).is_some_and(|w| *w > 0);
     let mut at = (0..nodes.len()).find(|i| waiting(i)).unwrap_or(0);
@@ -91,11 +91,11 @@ fn cycle(nodes: &[NodeProto], producers: &HashMap<&str, usize>, waits: &[usize],
         let Some((next, name)) = next else { break };
         (at, value) = (next, name);
     }
-    // `value` is what `at` produces and, by way of others, reads.
+    // The node `at` produces `value` and also reads it, possibly through other nodes.
     Error::Cycle { node: nodes.get(at).map_or_else(String::new, |n| label(n, at)), value }
 }
 
-/// Returns the names that a node reads, those of its subgraphs included.
+/// Returns the names that a node reads, including those that its subgraphs read.
 fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
     let mut names: Vec<&str> = node.input.iter().map(String::as_str).filter(|n| !n.is_empty()).collect();
     for graph in subgraphs(node) {
@@ -104,7 +104,7 @@ fn reads(node: &NodeProto, nesting: usize) -> Result<Vec<&str>, Error> {
     Ok(names)
 }
 
-/// Adds the names that `graph` reads and does not produce.
+/// Adds the names that `graph` reads but does not produce.
 fn free<'p>(graph: &'p GraphProto, left: usize, limit: usize, names: &mut Vec<&'p str>) -> Result<(), Error> {
     let Some(left) = left.checked_sub(1) else {
         return Err(Error::Limit { what: "levels of nesting", name: Some("nesting"), limit, got: limit + 1 });

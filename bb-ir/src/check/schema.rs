@@ -4,9 +4,10 @@ use crate::Error;
 use crate::graph::Node;
 use crate::opset::{Lookup, lookup};
 
-/// Checks the number of operands and results and the attributes, as ONNX has them in the node's
-/// version. Operators that ONNX does not have are their owners' to check: a user's own may stand in any domain, and whether
-/// anything runs them is not asked here.
+/// Checks a node's operands, results and attributes against ONNX's schema for the node's version.
+///
+/// An operator that ONNX does not define is not checked, because any domain may hold a user's own operators.
+/// Whether a backend runs it is not asked here.
 ///
 /// # Errors
 ///
@@ -24,7 +25,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
         return Err(Error::LeftOut { input });
     }
     for (name, value) in node.attributes.iter() {
-        // ONNX leaves names with two underscores to the frameworks that write models.
+        // ONNX reserves names that begin with two underscores for the frameworks that write models.
         if name.starts_with("__") {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Declared types: decoded from protobuf, and merged with what else is known of a value.
+//! Decodes declared types, and merges them with what else is known of a value.
 
 use crate::graph::{Dim, ValueType};
 use crate::proto::tensor_shape_proto::dimension::Value as DimValue;
@@ -9,8 +9,8 @@ use crate::{DataType, Error, limits::within};
 /// Decodes a declared type.
 ///
 /// # Errors
-///
-/// [`Error::UnknownDataType`] if ONNX has no such element type; [`Error::Limit`] if it nests deeper
+/// [`Error::UnknownDataType`] if ONNX has no such element type; [`Error::Limit`] if the type nests deeper
+/// than `nesting`.
 /// than `nesting`.
 pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error> {
     let below = || {
@@ -24,7 +24,7 @@ pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error>
     Ok(match &ty.value {
         None | Some(Value::OpaqueType(_)) => ValueType::Unknown,
         Some(Value::TensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
-        // Sparse constants are held dense, hence so are the values declared like them.
+        // Sparse constants are stored dense, so values that are declared sparse are dense too.
         Some(Value::SparseTensorType(t)) => tensor(t.elem_type(), t.shape.as_ref())?,
         Some(Value::SequenceType(s)) => ValueType::Sequence(inner(s.elem_type.as_deref())?),
         Some(Value::OptionalType(o)) => ValueType::Optional(inner(o.elem_type.as_deref())?),
@@ -35,7 +35,7 @@ pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error>
     })
 }
 
-/// Returns the element type that ONNX numbers `number`; 0 says nothing.
+/// Returns the element type that ONNX numbers `number`; `None` for 0, which means unspecified.
 pub(super) fn element(number: i32) -> Result<Option<DataType>, Error> {
     match number {
         0 => Ok(None),
@@ -51,14 +51,15 @@ fn tensor(number: i32, shape: Option<&TensorShapeProto>) -> Result<ValueType, Er
     Ok(ValueType::Tensor { dtype, shape: shape.map(extents) })
 }
 
-/// What exporters write as the name of an extent that is not known.
+/// Names that exporters write for an unknown extent.
 ///
-/// A name is binding, as ONNX has it: extents of one name are equal, and a run compares those of its inputs. (ONNX Runtime
-/// compares ranks and numbers, not names.) These are not names: converters of Keras and Core ML models write `None`, and
-/// others `?` and `-1`, for every extent that they leave open, several in one shape.
+/// In ONNX, dimensions of the same name have the same extent, and a run compares the extents of its inputs
+/// accordingly. (ONNX Runtime compares ranks and numbers, not names.) The names in this list are exceptions:
+/// converters of Keras and Core ML models write `None`, and others write `?` or `-1`, for every extent that
+/// they leave open, even several times in one shape.
 const NO_NAMES: [&str; 4] = ["", "None", "?", "-1"];
 
-/// Exporters write a negative extent, or a name that says nothing, for an extent that is not known.
+/// Decodes an extent. A negative number and a name in [`NO_NAMES`] stand for an unknown extent.
 fn dim(value: Option<&DimValue>) -> Dim {
     match value {
         Some(DimValue::DimValue(n)) => usize::try_from(*n).map_or(Dim::Unknown, Dim::Known),
@@ -67,9 +68,9 @@ fn dim(value: Option<&DimValue>) -> Dim {
     }
 }
 
-/// Returns what two statements about one value say together; `None` if they contradict.
+/// Merges two types of one value; returns `None` if they contradict each other.
 ///
-/// Where both name an extent, the first is kept.
+/// If both have a symbolic dimension at the same place, the first is kept.
 pub(crate) fn merge(a: &ValueType, b: &ValueType) -> Option<ValueType> {
     use ValueType as T;
     Some(match (a, b) {
@@ -100,7 +101,7 @@ fn merge_dim(a: &Dim, b: &Dim) -> Option<Dim> {
     })
 }
 
-/// The bytes that a copy of a type takes, roughly.
+/// Estimates the bytes that a copy of a type takes.
 pub(crate) fn weight(ty: &ValueType) -> usize {
     match ty {
         ValueType::Unknown | ValueType::Tensor { shape: None, .. } => 0,

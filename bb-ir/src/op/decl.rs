@@ -1,8 +1,8 @@
-//! Opset declarations: what a backend says it has, family by family.
+//! Opset declarations: the families of operations that a backend implements.
 
 use super::{Family, OpSpec};
 
-/// A family of operations that a backend has, all of it callable.
+/// A family of operations that a backend implements completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtomicOpsetDecl {
     /// The family.
@@ -11,12 +11,12 @@ pub struct AtomicOpsetDecl {
     pub ops: Vec<AtomicOpDecl>,
 }
 
-/// An operation that a backend has.
+/// An operation that a backend implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AtomicOpDecl {
     /// The row of the family's table.
     pub spec: &'static OpSpec,
-    /// Whether the backend has a kernel of its own, rather than a body of primitives.
+    /// Whether the backend has a kernel for it; otherwise a body of primitives computes it.
     pub native: bool,
 }
 
@@ -32,11 +32,11 @@ const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
     hash
 }
 
-/// The hash of nothing.
+/// The hash of no bytes.
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 impl AtomicOpsetDecl {
-    /// Returns a number that differs where names, numbers, operands or parameters of the operations do.
+    /// Returns a number that differs if the operations differ in a name, a number, an operand or a parameter.
     pub fn fingerprint(&self) -> u64 {
         self.ops.iter().fold(fnv(FNV_START, self.family.name().as_bytes()), |hash, op| {
             let hash = fnv(hash, op.spec.name.as_bytes());
@@ -52,12 +52,12 @@ impl AtomicOpsetDecl {
     }
 }
 
-/// Returns a number that changes with a name or with any of the opsets.
+/// Returns a number that differs if a name or an opset differs.
 pub fn fingerprint<'a>(
     names: impl IntoIterator<Item = &'a str>,
     opsets: impl IntoIterator<Item = AtomicOpsetDecl>,
 ) -> u64 {
-    // A separator keeps `ab`, `c` apart from `a`, `bc`.
+    // The separator distinguishes `ab`, `c` from `a`, `bc`.
     let hash = names.into_iter().fold(FNV_START, |hash, name| fnv(fnv(hash, name.as_bytes()), &[0]));
     opsets.into_iter().fold(hash, |hash, opset| fnv(hash, &opset.fingerprint().to_le_bytes()))
 }

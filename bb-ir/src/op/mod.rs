@@ -1,4 +1,4 @@
-//! The op table and what is said once for every operation.
+//! The tables of operations and the types that describe them.
 
 mod decl;
 mod param;
@@ -17,7 +17,7 @@ crate::for_each_primitive!(crate::op_family,
 mod tests {
     use super::Primitive;
 
-    /// The promise in one line: 30 methods in. Version 1 of the floor.
+    /// The floor that CONTRIBUTING and the README promise: 30 primitives.
     #[test]
     fn the_floor_has_thirty_primitives() {
         assert_eq!(Primitive::ALL.len(), 30);

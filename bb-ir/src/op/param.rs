@@ -1,4 +1,4 @@
-//! Decoded parameters of an operation: what follows the `;` in a row of a table.
+//! The decoded parameters of an operation, which follow the `;` in a row of an op table.
 
 use crate::{DataType, Error, TensorData};
 use std::borrow::Cow;
@@ -33,8 +33,8 @@ impl RoundMode {
     }
 }
 
-/// Declares [`ParamKind`], [`Param`] and the typed access to it: kind, what is held, the type that
-/// methods take, and how one becomes the other.
+/// Declares [`ParamKind`], [`Param`] and typed access to it. A row gives the kind, the type that is stored,
+/// the type that methods take, and the conversion.
 macro_rules! params {
     ($( $(#[$doc:meta])* $kind:ident($held:ty) as $taken:ty, |$v:ident| $give:expr, $name:literal; )*) => {
         /// The kind of a parameter in a row of an op table.
@@ -42,7 +42,7 @@ macro_rules! params {
         #[non_exhaustive]
         pub enum ParamKind { $( $(#[$doc])* $kind, )* }
 
-        /// The value of a parameter, borrowed for one call or owned by a plan.
+        /// The value of a parameter, borrowed for a call or owned by a plan.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum Param<'a> { $( $(#[$doc])* $kind($held), )* }
@@ -55,7 +55,7 @@ macro_rules! params {
         }
 
         impl ParamKind {
-            /// Returns the kind in words.
+            /// Returns the kind as text for messages.
             pub const fn name(self) -> &'static str {
                 match self { $( ParamKind::$kind => $name, )* }
             }
@@ -83,11 +83,11 @@ macro_rules! params {
 params! {
     /// One integer.
     Int(i64) as i64, |v| *v, "an integer";
-    /// One integer, or none.
+    /// One integer, or nothing.
     OptInt(Option<i64>) as Option<i64>, |v| *v, "an integer or nothing";
     /// One float.
     Float(f64) as f64, |v| *v, "a float";
-    /// One float, or none.
+    /// One float, or nothing.
     OptFloat(Option<f64>) as Option<f64>, |v| *v, "a float or nothing";
     /// A truth value.
     Bool(bool) as bool, |v| *v, "a truth value";
@@ -99,18 +99,18 @@ params! {
     Extents(Cow<'a, [usize]>) as &'p [usize], |v| v, "extents";
     /// An element type.
     Type(DataType) as DataType, |v| *v, "an element type";
-    /// An element type, or none.
+    /// An element type, or nothing.
     OptType(Option<DataType>) as Option<DataType>, |v| *v, "an element type or nothing";
-    /// How to round.
+    /// A rounding mode.
     Round(RoundMode) as RoundMode, |v| *v, "a rounding mode";
-    /// A word.
+    /// Text.
     Text(Cow<'a, str>) as &'p str, |v| v, "text";
     /// A host tensor.
     Data(Cow<'a, TensorData>) as &'p TensorData, |v| v, "a host tensor";
 }
 
 impl Param<'_> {
-    /// Returns the parameter with everything it borrowed copied.
+    /// Returns the parameter with all borrowed data copied.
     pub fn into_owned(self) -> Param<'static> {
         match self {
             Param::Int(v) => Param::Int(v),

@@ -1,4 +1,4 @@
-//! What a row of an op table says, as data.
+//! The rows of the op tables, as data.
 
 use super::param::{Param, ParamKind};
 
@@ -6,7 +6,7 @@ use super::param::{Param, ParamKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Family {
-    /// The floor: what every backend implements.
+    /// The operations that every backend implements.
     Primitive,
     /// Neural-network operations.
     Nn,
@@ -22,14 +22,14 @@ pub enum Family {
     Scalar,
     /// Constants, ranges and random tensors.
     Create,
-    /// Sorting and writing to places by number.
+    /// Sorting, and writing at indices.
     Index,
-    /// Integers as bits.
+    /// Operations on the bits of integers.
     Bits,
 }
 
 impl Family {
-    /// Tells whether two families are the same, in constants too.
+    /// Tells whether two families are the same; also in constants.
     pub const fn is(self, other: Family) -> bool {
         self as u8 == other as u8
     }
@@ -51,14 +51,14 @@ impl Family {
     }
 }
 
-/// How many tensors an operand, or a result, stands for.
+/// How many tensors an operand or a result stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Arity {
     /// One.
     Tensor,
-    /// One or none.
+    /// One or nothing.
     Optional,
-    /// Any number; always the last operand.
+    /// Any number; only the last operand may have this arity.
     Tensors,
 }
 
@@ -69,7 +69,7 @@ pub struct ParamSpec {
     pub name: &'static str,
     /// The kind of value.
     pub kind: ParamKind,
-    /// Makes the value that stands in when none is given; `None` if one is required.
+    /// Makes the default value; `None` if the parameter is required.
     pub default: Option<fn() -> Param<'static>>,
 }
 
@@ -80,11 +80,11 @@ pub struct OpSpec {
     pub family: Family,
     /// The position in the family's table.
     pub index: u16,
-    /// The name that ONNX, or the extension's trait, gives the operation: `ReduceSum`.
+    /// The name that ONNX or the extension's trait gives the operation, as in `ReduceSum`.
     pub name: &'static str,
-    /// The method: `reduce_sum`.
+    /// The name of the method, as in `reduce_sum`.
     pub method: &'static str,
-    /// The opset that brought these semantics.
+    /// The opset whose semantics the operation has.
     pub since: i64,
     /// The operands, in order.
     pub inputs: &'static [(&'static str, Arity)],
@@ -108,7 +108,7 @@ impl std::hash::Hash for OpSpec {
     }
 }
 
-/// Expands rows of an op table to an enum with the operations' specifications.
+/// Expands rows of an op table to an enum that knows the specification of each operation.
 ///
 /// `op_family!{ [$(#[$doc:meta])* Enum, Family] rows }`
 #[doc(hidden)]
@@ -151,7 +151,8 @@ macro_rules! op_family {
 
             /// Returns the operation whose method an `impl` of the family writes.
             ///
-            /// A method that the family does not have is no member of the trait, which is an error already.
+            /// A name that is no method of the family yields any operation, because rustc reports the wrong
+            /// name by itself.
             #[doc(hidden)]
             pub const fn written(method: &str) -> $enum {
                 match ($enum::from_method(method), $enum::ALL) {
@@ -161,7 +162,7 @@ macro_rules! op_family {
                 }
             }
 
-            /// Returns what the table says of the operation.
+            /// Returns the row of the operation.
             pub const fn spec(self) -> &'static $crate::op::OpSpec {
                 match self { $( $enum::$name => {
                     const SPEC: &$crate::op::OpSpec = &$crate::op::OpSpec {
@@ -185,7 +186,7 @@ macro_rules! op_family {
     };
 }
 
-/// The default of a row's parameter, as a function that makes it.
+/// The default of a row's parameter, as a function that makes the value.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_default {
@@ -206,7 +207,7 @@ pub const fn method_name(ident: &'static str) -> &'static str {
     }
 }
 
-/// Compares two names, in constants too.
+/// Compares two names; also in constants.
 #[doc(hidden)]
 pub const fn same(a: &str, b: &str) -> bool {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
