@@ -19,9 +19,9 @@ pub trait Value: Clone + std::fmt::Debug {
 }
 
 macro_rules! values {
-    ($($type:ty = $specialization:ident),*) => { $(
+    ($($type:ty = $variant:ident),*) => { $(
         impl Value for $type {
-            const DTYPE: DataType = DataType::$specialization;
+            const DTYPE: DataType = DataType::$variant;
 
             #[track_caller]
             fn host(shape: &[usize], values: &[Self]) -> TensorData {

@@ -58,7 +58,7 @@ impl Case {
 /// Which values an operand has.
 #[derive(Clone, Copy)]
 enum Values {
-    /// PartitionedGraph numbers so small that no sum of them is rounded, none negative.
+    /// Whole numbers so small that no sum of them is rounded, none negative.
     Small,
     /// Any: NaN, infinities and what wraps included.
     Any,

@@ -1,6 +1,6 @@
 //! What one call of an operation costs: arithmetic, and bytes read and written, by a formula per operation.
 //!
-//! The dim expressions follow from the definition of each operation and from the extents of its operands and results, never
+//! The formulas follow from the definition of each operation and from the extents of its operands and results, never
 //! from how a backend computes. Where no formula says the cost, it is `None`: nothing is guessed.
 //!
 //! **Arithmetic** counts the operations on numbers. An addition, a subtraction, a multiplication, a division, a comparison,

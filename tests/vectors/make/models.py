@@ -1,6 +1,6 @@
 """Vectors of the linear models, support vector machines and encoders of `ai.onnx.ml`, and of maps.
 
-NumPy decides by the operators' text, and for support vector machines LIBSVM's dim expressions; of two classes with one score, scores are
+NumPy decides by the operators' text, and for support vector machines LIBSVM's formulas; of two classes with one score, scores are
 the evaluator's: -s and s. ONNX Runtime decides where a vector says so.
 """
 import numpy as np

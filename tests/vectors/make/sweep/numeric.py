@@ -310,7 +310,7 @@ def recurrent(c):
 
 
 def recur(op, x, w, r, b, _lengths, h, state=None, peepholes=None):
-    """Computes one direction by the dim expressions of the schemas."""
+    """Computes one direction by the formulas of the schemas."""
     size, sigmoid, ys = h.shape[1], lambda v: 1 / (1 + np.exp(-v)), []
     wb, rb = np.split(b, 2)
     for t in x:

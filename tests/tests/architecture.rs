@@ -1,0 +1,220 @@
+//! The module map in `bb/docs/architecture.md` is what the sources say.
+//!
+//! The page lists the modules of each crate, lowest first. A module may use those above it in that list (which are lower)
+//! as it likes. A use in the other direction is an arrow upwards: the page names each with its reason, and names no other.
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What the page says of a crate.
+struct Map {
+    /// The folder of the sources, relative to the repository.
+    sources: String,
+    /// The modules, lowest first.
+    modules: Vec<String>,
+    /// The arrows upwards that the page names.
+    upwards: BTreeSet<(String, String)>,
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Reads the blocks that begin with ```` ```modules FOLDER ````, and the rows `` | `FOLDER` | `a` → `b` | reason | ``.
+fn maps() -> Vec<Map> {
+    let page = fs::read_to_string(root().join("bb/docs/architecture.md")).unwrap();
+    let mut maps: Vec<Map> = Vec::new();
+    let mut within = false;
+    for line in page.lines() {
+        if let Some(sources) = line.strip_prefix("```modules ") {
+            maps.push(Map { sources: sources.into(), modules: Vec::new(), upwards: BTreeSet::new() });
+            within = true;
+        } else if line.starts_with("```") {
+            within = false;
+        } else if within {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            maps.last_mut().unwrap().modules.push(name.to_owned());
+        } else if let [_, folder, arrow, reason, _] = line.split('|').map(str::trim).collect::<Vec<_>>()[..]
+            && let Some((from, to)) = arrow.split_once(" → ")
+        {
+            let bare = |text: &str| text.trim_matches('`').to_owned();
+            assert!(!reason.is_empty(), "{arrow} has no reason");
+            let map = maps.iter_mut().find(|m| m.sources == bare(folder));
+            map.unwrap_or_else(|| panic!("{folder} has no list")).upwards.insert((bare(from), bare(to)));
+        }
+    }
+    assert!(!maps.is_empty(), "the page has no map");
+    maps
+}
+
+/// The paths that begin with `crate` or `super`, as far as a file of the module `inside` reaches other modules of its crate:
+/// the first name after the crate's root.
+fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|t| t.to_string() == text);
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        if is(at, "#") && tokens.get(at + 1).is_some_and(|t| t.to_string().replace(' ', "") == "[cfg(test)]") {
+            // The item that is compiled for tests only ends with a block or a semicolon.
+            at += 2;
+            while let Some(token) = tokens.get(at) {
+                at += 1;
+                let block = matches!(token, TokenTree::Group(g) if g.delimiter() == Delimiter::Brace);
+                if block || token.to_string() == ";" {
+                    break;
+                }
+            }
+            continue;
+        }
+        match token {
+            TokenTree::Group(group) => reached(group.stream(), inside, names),
+            // `$crate` stands in a macro, and names what its callers use.
+            TokenTree::Ident(_) if at > 0 && is(at - 1, "$") => {}
+            TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
+                // How many modules below the crate's root the path begins.
+                let mut depth = if ident == "crate" { 0 } else { inside.len().saturating_sub(1) };
+                let mut next = at + 1;
+                while is(next, ":") && is(next + 1, ":") && is(next + 2, "super") {
+                    depth = depth.saturating_sub(1);
+                    next += 3;
+                }
+                if depth == 0 && is(next, ":") && is(next + 1, ":") {
+                    first_names(tokens.get(next + 2), names);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// The first names of a tree of `use`.
+fn first_names(tree: Option<&TokenTree>, names: &mut BTreeSet<String>) {
+    match tree {
+        Some(TokenTree::Ident(name)) => {
+            names.insert(name.to_string());
+        }
+        Some(TokenTree::Group(group)) => {
+            let mut begins = true;
+            for token in group.stream() {
+                if begins {
+                    first_names(Some(&token), names);
+                }
+                begins = token.to_string() == ",";
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The modules that each name which the crate's root re-exports comes from.
+fn re_exports(root: &TokenStream, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let tokens: Vec<TokenTree> = root.clone().into_iter().collect();
+    let mut from = BTreeMap::new();
+    for (at, token) in tokens.iter().enumerate() {
+        if token.to_string() != "use" {
+            continue;
+        }
+        let module = tokens.get(at + 1).map(ToString::to_string).unwrap_or_default();
+        if !modules.contains(&module) {
+            continue;
+        }
+        let path = tokens[at + 2..].iter().take_while(|t| t.to_string() != ";");
+        let mut names = BTreeSet::new();
+        for token in path {
+            all_names(token, &mut names);
+        }
+        from.extend(names.into_iter().map(|name| (name, module.clone())));
+    }
+    from
+}
+
+fn all_names(token: &TokenTree, names: &mut BTreeSet<String>) {
+    match token {
+        TokenTree::Ident(name) => {
+            names.insert(name.to_string());
+        }
+        TokenTree::Group(group) => group.stream().into_iter().for_each(|t| all_names(&t, names)),
+        _ => {}
+    }
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn tokens(path: &Path) -> TokenStream {
+    let text = fs::read_to_string(path).unwrap();
+    text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The arrows between a crate's modules, each with a file that has it.
+fn arrows(sources: &Path) -> (BTreeSet<String>, BTreeMap<(String, String), PathBuf>) {
+    let lib = tokens(&sources.join("lib.rs"));
+    let mut found = Vec::new();
+    files(sources, &mut found);
+    found.sort();
+    let module_of = |path: &Path| -> Vec<String> {
+        let relative = path.strip_prefix(sources).unwrap().with_extension("");
+        relative.iter().map(|p| p.to_string_lossy().into_owned()).filter(|p| p != "mod").collect()
+    };
+    let top = |path: &Path| module_of(path)[0].clone();
+    let modules: BTreeSet<String> = found.iter().map(|p| top(p)).filter(|m| m != "lib" && m != "main").collect();
+    let exported = re_exports(&lib, &modules);
+    let mut arrows = BTreeMap::new();
+    for path in found.iter().filter(|p| modules.contains(&top(p))) {
+        let from = top(path);
+        let mut names = BTreeSet::new();
+        reached(tokens(path), &module_of(path), &mut names);
+        for name in names {
+            let to = if modules.contains(&name) { Some(name) } else { exported.get(&name).cloned() };
+            if let Some(to) = to.filter(|to| *to != from) {
+                arrows.entry((from.clone(), to)).or_insert_with(|| path.clone());
+            }
+        }
+    }
+    (modules, arrows)
+}
+
+#[test]
+fn every_arrow_upwards_is_named_with_its_reason() {
+    let mut wrong = Vec::new();
+    for map in maps() {
+        let (modules, arrows) = arrows(&root().join(&map.sources));
+        let listed: BTreeSet<String> = map.modules.iter().cloned().collect();
+        for module in modules.symmetric_difference(&listed) {
+            wrong.push(format!("{}: `{module}` is listed or there, not both", map.sources));
+        }
+        let height = |module: &str| map.modules.iter().position(|m| m == module);
+        let upwards: BTreeMap<_, _> = arrows.iter().filter(|((from, to), _)| height(from) < height(to)).collect();
+        for (arrow @ (from, to), file) in &upwards {
+            if !map.upwards.contains(*arrow) {
+                wrong.push(format!("{}: `{from}` → `{to}` is not named; {}", map.sources, file.display()));
+            }
+        }
+        for arrow @ (from, to) in &map.upwards {
+            if !upwards.contains_key(arrow) {
+                wrong.push(format!("{}: `{from}` → `{to}` is named, but there is none", map.sources));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn paths_are_found_in_trees_and_by_super() {
+    let text = "use crate::{a, b::{c, d}, e as f}; fn g() { super::super::h::i(crate::j::K); super::l(); }
+        #[cfg(test)] mod tests { use crate::m; } mod after { fn n() { $crate::o!() } }";
+    let mut names = BTreeSet::new();
+    reached(text.parse().unwrap(), &["x".into(), "y".into()], &mut names);
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["a", "b", "e", "h", "j"]);
+}
