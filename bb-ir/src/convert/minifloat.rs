@@ -1,4 +1,4 @@
-//! The floats of 8 bits and fewer: decoding tables, and encoding with one rounding from `f64`.
+//! The floats of 8 bits and fewer: tables that decode them, and an encoder that rounds once, from `f64`.
 //!
 //! Sources: ONNX's "Float stored in 8 bits" and "4-bit" notes; the OCP microscaling formats
 //! specification, version 1.0, for `f8e8m0`, `f6*` and `f4e2m1`.
@@ -7,18 +7,18 @@ use super::Rounding;
 use crate::DataType;
 use crate::op::RoundMode;
 
-/// A float format of a sign, an exponent and a mantissa.
+/// A float format with a sign, an exponent and a mantissa.
 struct Format {
     exponent_bits: u32,
     mantissa_bits: u32,
     bias: i32,
     /// The code of the largest finite value.
     max: u8,
-    /// The code, without sign, of a value out of range that is not saturated.
+    /// The code, without sign, of an out-of-range value that is not saturated.
     overflow: u8,
-    /// The code of NaN, or of what stands for it.
+    /// The code of NaN, or of the value that replaces NaN.
     nan: u8,
-    /// Whether the sign bit alone is NaN, so that zero has no sign.
+    /// Whether the code with only the sign bit set is NaN; then there is no negative zero.
     unsigned_zero: bool,
 }
 
@@ -98,7 +98,7 @@ impl Format {
         let value = if self.unsigned_zero && code == self.nan {
             return -f32::NAN;
         } else if magnitude > self.max {
-            // Above the largest finite code lie infinity, where the format has it, and NaN.
+            // The codes above the largest finite value are infinity, if the format has it, and NaN.
             if magnitude == self.overflow && self.overflow != self.nan { f32::INFINITY } else { f32::NAN }
         } else {
             let exponent = (magnitude >> self.mantissa_bits) as i32;
@@ -116,7 +116,7 @@ impl Format {
         while code < 256 {
             #[expect(clippy::indexing_slicing, reason = "`code` is below 256 by the loop's condition")]
             {
-                // Bits above the format's own are ignored.
+                // Bits that the format does not use are ignored.
                 let mask = (self.sign_bit() as usize) * 2 - 1;
                 table[code] = self.decode((code & mask) as u8);
             }
@@ -125,11 +125,13 @@ impl Format {
         table
     }
 
-    /// Rounds to nearest, ties to even; the quantum of the result is a power of two, so scaling by
-    /// it is exact and the only rounding is the one to an integer.
+    /// Rounds to nearest, ties to even.
+    ///
+    /// The distance between neighbouring results is a power of two, so scaling by it is exact, and the only
+    /// rounding is the one to an integer.
     #[inline]
     fn encode(&self, x: f64, saturate: bool) -> u8 {
-        /// Adding and subtracting it rounds a smaller non-negative number to an integer.
+        /// Adding and subtracting this number rounds a smaller non-negative number to an integer.
         const ROUND: f64 = (1u64 << 52) as f64;
         let sign = if x.is_sign_negative() { self.sign_bit() } else { 0 };
         if x.is_nan() {
@@ -162,7 +164,7 @@ const fn power_of_two(exponent: i32) -> f32 {
     f32::from_bits(((exponent + 127) as u32) << 23)
 }
 
-/// `f8e8m0`: the exponent of a binary32 and nothing else.
+/// Decodes `f8e8m0`, which is only the exponent of a binary32.
 const fn powers_table() -> [f32; 256] {
     let mut table = [f32::NAN; 256];
     // 2^-127 is subnormal in binary32.
@@ -184,7 +186,7 @@ fn encode_power(x: f64, rounding: Rounding) -> u8 {
     if x.is_nan() {
         return NAN;
     }
-    // ONNX rounds from binary32, so what that cannot tell from a power of two is one.
+    // ONNX rounds the binary32 value, so a value whose binary32 is a power of two counts as one.
     let bits = f64::from(x as f32).abs().to_bits();
     let fraction = bits & ((1 << 52) - 1);
     let up = match rounding.mode {
@@ -211,9 +213,9 @@ static E3M2_TABLE: [f32; 256] = E3M2.table();
 static E2M1_TABLE: [f32; 256] = E2M1.table();
 static E8M0_TABLE: [f32; 256] = powers_table();
 
-/// Returns the value of each code of a float type of 8 bits or fewer, exact; `None` for other types.
+/// Returns the exact value of each code of a float type of 8 bits or fewer; `None` for other types.
 ///
-/// Bits above the type's own are ignored.
+/// Bits that the type does not use are ignored.
 pub fn decode_table(dtype: DataType) -> Option<&'static [f32; 256]> {
     Some(match dtype {
         DataType::F8E4M3FN => &E4M3FN_TABLE,
@@ -235,7 +237,7 @@ pub fn encode_small_float(dtype: DataType, x: f64, rounding: Rounding) -> Option
     encode_slice(dtype, &[x], rounding, &mut code).then_some(code[0])
 }
 
-/// Encodes each element; returns false, having done nothing, unless `dtype` is a small float.
+/// Encodes each element. Returns false without writing if `dtype` is not a small float.
 pub(super) fn encode_slice<T: Copy + Into<f64>>(
     dtype: DataType,
     src: &[T],

@@ -1,21 +1,21 @@
-//! Converts elements between any two element types, as ONNX's `Cast` does; every backend shares it.
+//! Converts elements between any two element types, as ONNX's `Cast` does. All backends use it.
 //!
-//! [`cast`] converts a host tensor. [`cast_into`] converts elements as backends hold them: one or
-//! more whole bytes each, little-endian, where types of less than a byte have a byte of their own
-//! (unsigned integers zero-extended, signed ones sign-extended, floats as their code in the low
-//! bits). Neither asks for alignment.
+//! [`cast`] converts a host tensor. [`cast_into`] converts elements in the form in which backends hold them:
+//! little-endian, in one or more whole bytes each. An element of less than a byte has its own byte: unsigned
+//! integers are zero-extended, signed integers are sign-extended, and floats have their code in the low bits.
+//! Neither function requires alignment.
 //!
-//! What ONNX leaves undefined is decided once, here:
+//! This module also decides what ONNX leaves undefined:
 //!
 //! | conversion | result |
 //! |---|---|
-//! | float to integer | truncated; to at most 16 bits through `i32`, to `u32` through `i64`, keeping the low bits; what does not fit the register, NaN included, is its least value, as the conversion instructions of x86-64 (and so NumPy there) give it |
+//! | float to integer | truncated; to at most 16 bits by way of `i32`, to `u32` by way of `i64`, of which the low bits are kept; a value that does not fit the intermediate type, and NaN, become that type's least value, as the conversion instructions of x86-64 (and NumPy on them) do |
 //! | integer to integer | the low bits |
-//! | anything to bool | false for zero (of either sign), true for all else, NaN included; a string is true unless empty |
+//! | anything to bool | false for zero of either sign, true for everything else, including NaN; a string is true unless it is empty |
 //! | float to `f8e8m0` | the sign is ignored |
 //! | NaN to a float without NaN | zero |
 //! | complex to real | the real part |
-//! | string to integer | a decimal integer, or the integral part of a decimal float; an error if it does not fit |
+//! | string to integer | a decimal integer, or the integral part of a decimal float; an error if it is out of range |
 //!
 //! Source: ONNX `Cast`, opset 25.
 
@@ -31,11 +31,11 @@ use crate::op::RoundMode;
 use crate::{DataType, Error, TensorData, memory};
 use bytes::Bytes;
 
-/// How a cast treats values between or beyond those of a small float type.
+/// How a cast treats values that a small float type cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rounding {
-    /// Values out of range become the largest finite one, rather than NaN or infinity. Applies to
-    /// the five 8-bit floats only; types without NaN and infinity always saturate.
+    /// Whether out-of-range values become the largest finite value instead of NaN or infinity. This only
+    /// applies to the five 8-bit floats; types without NaN and infinity always saturate.
     pub saturate: bool,
     /// How a cast to `f8e8m0` rounds; all other types round to nearest, ties to even.
     pub mode: RoundMode,
@@ -49,13 +49,13 @@ impl Default for Rounding {
 
 /// Casts every element of `x` to the element type `to`.
 ///
-/// Shapes: that of `x`. A cast to the type that `x` has shares its bytes.
+/// Shapes: that of `x`. If `x` already has the type `to`, the result shares its bytes.
 ///
 /// # Errors
 ///
-/// [`Error::CastText`] for a string that is no number of that type; [`Error::Unsupported`] between
-/// strings and complex numbers; [`Error::TooLarge`] if the result's size overflows; [`Error::Memory`] if there is no
-/// memory for it.
+/// [`Error::CastText`] if a string is not a number of the type `to`; [`Error::Unsupported`] between strings
+/// and complex numbers; [`Error::TooLarge`] if the result's size overflows; [`Error::Memory`] if the system
+/// has no memory for the result.
 ///
 /// # Examples
 ///

@@ -1,8 +1,8 @@
-//! Conversion between number types by way of a carrier: `f32`, `f64`, `i64`, `u64` or a complex
-//! number, whichever holds every value of the source exactly.
+//! Converts between number types through a carrier: `f32`, `f64`, `i64`, `u64` or a complex number, whichever
+//! represents every value of the source type exactly.
 //!
-//! Going through a carrier in chunks that stay in the first-level cache needs one loop per source
-//! and one per carrier and target, instead of one per pair of types.
+//! With a carrier, one loop per source type and one per pair of carrier and target suffice, instead of one
+//! per pair of types. The elements are converted in chunks that stay in the first-level cache.
 
 use super::Rounding;
 use super::minifloat::{decode_table, encode_slice};
@@ -11,21 +11,22 @@ use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 use num_complex::Complex;
 
-/// Elements converted at a time.
+/// The number of elements that are converted at a time.
 const CHUNK: usize = 256;
 
-/// Returns the bytes that one element takes where it is not packed: at least one; 0 for strings.
+/// Returns the size in bytes of an element that is not packed: at least 1, but 0 for strings.
 pub const fn unpacked_size(dtype: DataType) -> usize {
     dtype.bits().div_ceil(8)
 }
 
-/// Casts the elements in `src` to the type `to`, writing them to `out`; both hold whole
-/// little-endian elements as the [module](super) describes, of any alignment.
+/// Casts the elements in `src` to the type `to` and writes them to `out`.
+///
+/// Both slices hold whole little-endian elements, as the [module](super) describes, of any alignment.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for strings, which have functions of their own; [`Error::ByteLength`] if
-/// `src` is not whole elements or `out` has not room for exactly as many.
+/// [`Error::Unsupported`] for strings, which have their own functions; [`Error::ByteLength`] if `src` is not
+/// a whole number of elements or `out` is not exactly as long as the result.
 pub fn cast_into(
     from: DataType,
     src: &[u8],
@@ -122,7 +123,7 @@ fn load_f16(src: &[u8], out: &mut [f32]) {
     let mut halves = [f16::ZERO; CHUNK];
     if let Some(halves) = halves.get_mut(..out.len()) {
         load(src, halves, f16::from_le_bytes);
-        // By slices, because that finds the conversion instructions at run time.
+        // Converts whole slices, because `half` then detects the conversion instructions at run time.
         halves.convert_to_f32_slice(out);
     }
 }
@@ -133,12 +134,12 @@ fn put<C: Copy, const N: usize>(src: &[C], out: &mut [u8], f: impl Fn(C) -> [u8;
     }
 }
 
-/// A type that holds every value of some source types, and converts to every target.
+/// A type that represents every value of some source types and converts to every target type.
 trait Carrier: Copy + Default {
     fn store(chunk: &[Self], to: DataType, rounding: Rounding, out: &mut [u8]);
 }
 
-/// The low bits of a two's complement number, as one sign-extended or zero-extended byte.
+/// Returns the low bits of a two's complement number as one byte, sign-extended or zero-extended.
 fn nibble(to: DataType, x: i32) -> u8 {
     match to {
         DataType::U4 => x as u8 & 0xF,
@@ -154,7 +155,7 @@ macro_rules! float_carrier {
             fn store(chunk: &[$float], to: DataType, rounding: Rounding, out: &mut [u8]) {
                 const I32_END: $float = (1u64 << 31) as $float;
                 const I64_END: $float = (1u64 << 63) as $float;
-                // Below the range the least value is also what comes of the saturating `as`.
+                // Below the range, the saturating `as` gives the least value already.
                 let int32 = |x: $float| if x < I32_END { x as i32 } else { i32::MIN };
                 let int64 = |x: $float| if x < I64_END { x as i64 } else { i64::MIN };
                 let uint64 = |x: $float| {

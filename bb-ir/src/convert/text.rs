@@ -1,40 +1,40 @@
-//! Numbers to strings and back.
+//! Converts numbers to strings and strings to numbers.
 //!
-//! A float is written with the fewest digits that identify it in its own type (`bf16` and the small
-//! floats as the `f32` that they equal), plain from 1e-4 up to 1e16 and scientific beyond, as NumPy
-//! writes `float64`. A number is read as Rust's `parse` does, without regard to the case of `INF`
-//! and `NaN` and to spaces around it.
+//! A float is written with the fewest digits that identify it in its own type; `bf16` and the small floats
+//! are written as the equal `f32`. The notation is plain from 1e-4 up to 1e16 and scientific outside that
+//! range, as NumPy writes `float64`. A number is read as Rust's `parse` does; spaces around it and the case
+//! of `INF` and `NaN` are ignored.
 
 use super::{Rounding, cast_into, unpacked_size};
 use crate::tensor::StringsBuilder;
 use crate::{DataType, Error, TensorData, memory};
 use half::f16;
 
-/// Writes each element in `src`, unpacked as the [module](super) describes, as a string.
+/// Formats each element of `src` as a string. The elements are unpacked as the [module](super) describes.
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] for complex numbers and strings; [`Error::ByteLength`] if `src` is not
-/// whole elements; [`Error::Memory`] if there is no memory for the list.
+/// [`Error::Unsupported`] for complex numbers and strings; [`Error::ByteLength`] if `src` is not a whole
+/// number of elements; [`Error::Memory`] if the system has no memory for the list.
 pub fn format_elements(from: DataType, src: &[u8]) -> Result<Vec<String>, Error> {
     let mut texts = memory::room("format_elements", src.len() / unpacked_size(from).max(1))?;
     format_each(from, src, &mut |text| memory::push("format_elements", &mut texts, text.to_owned()))?;
     Ok(texts)
 }
 
-/// Makes a tensor of strings of the elements in `src`, written as [`format_elements`] writes them.
+/// Makes a tensor of strings from the elements in `src`, as [`format_elements`] formats them.
 ///
 /// # Errors
 ///
-/// As [`format_elements`]; [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`] if there
-/// is no memory for the strings.
+/// As [`format_elements`]; [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`]
+/// if the system has no memory for the strings.
 pub fn format_tensor(from: DataType, shape: &[usize], src: &[u8]) -> Result<TensorData, Error> {
     let mut strings = StringsBuilder::with_room("cast", src.len() / unpacked_size(from).max(1))?;
     format_each(from, src, &mut |text| strings.push(text))?;
     strings.finish(shape)
 }
 
-/// Takes each element as a string.
+/// A function that receives each formatted element.
 type Take<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 
 fn format_each(from: DataType, src: &[u8], take: Take<'_>) -> Result<(), Error> {
@@ -64,14 +64,13 @@ fn format_each(from: DataType, src: &[u8], take: Take<'_>) -> Result<(), Error> 
     }
 }
 
-/// Reads each string as an element of type `to`, writing it to `out` as the [module](super)
+/// Parses each string as an element of the type `to` and writes it to `out`, unpacked as the [module](super)
 /// describes.
 ///
 /// # Errors
 ///
-/// [`Error::CastText`] for a string that is no number of that type; [`Error::Unsupported`] for
-/// complex numbers and strings; [`Error::ByteLength`] if `out` has not room for exactly as many
-/// elements as there are strings.
+/// [`Error::CastText`] if a string is not a number of that type; [`Error::Unsupported`] for complex numbers
+/// and strings; [`Error::ByteLength`] if `out` is not exactly as long as the elements of all strings.
 pub fn parse_elements<'a>(
     texts: impl ExactSizeIterator<Item = &'a str>,
     to: DataType,
@@ -100,7 +99,7 @@ pub fn parse_elements<'a>(
         } else if let Some((least, most)) = integer_range(to) {
             let value =
                 parse_integer(text.trim()).filter(|v| (least..=most).contains(v)).ok_or_else(refused)?;
-            // Two's complement: the low bytes are the element, whatever its width.
+            // In two's complement the low bytes are the element, whatever its width.
             out.copy_from_slice(value.to_le_bytes().get(..size).unwrap_or_default());
         } else {
             let value: f64 = text.trim().parse().map_err(|_| refused())?;
@@ -110,7 +109,7 @@ pub fn parse_elements<'a>(
     Ok(())
 }
 
-/// Casts elements to the type `carrier`, a few at a time, and formats each.
+/// Casts elements to the type `carrier` in chunks, and formats each element.
 fn through<const N: usize>(
     from: DataType,
     src: &[u8],
@@ -138,7 +137,7 @@ fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> Strin
         positional()
     } else {
         let text = scientific();
-        // C writes an exponent with its sign and two digits.
+        // C writes the exponent with its sign and at least two digits.
         match text.split_once('e') {
             Some((digits, exponent)) => match exponent.strip_prefix('-') {
                 Some(exponent) => format!("{digits}e-{exponent:0>2}"),
@@ -149,11 +148,11 @@ fn plain(x: f64, positional: impl Fn() -> String, scientific: impl Fn() -> Strin
     }
 }
 
-/// Returns the decimal of fewest digits that rounds to `x`.
+/// Returns the shortest decimal that rounds to `x`.
 fn shortest_half(x: f16) -> f64 {
     let exact = x.to_f64();
-    // Halfway between two decimals, only the one farther from zero may identify `x`: below a power
-    // of two the neighbours are closer.
+    // If `x` is halfway between two decimals, only the decimal farther from zero may identify `x`, because
+    // neighbours are closer together below a power of two.
     let beyond = exact * (1.0 + f64::EPSILON);
     // Five significant digits identify every `f16`.
     (0..5)

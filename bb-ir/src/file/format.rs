@@ -1,20 +1,20 @@
-//! What a file is that was taken for a model.
+//! Recognizes files that are not ONNX models, so that messages can name their format.
 
 use std::fmt;
 
-/// The format of bytes that are no ONNX model.
+/// The format of bytes that are not an ONNX model.
 ///
-/// It is told by how the bytes begin, which no serialized model does.
+/// It is recognized by its first bytes, with which no serialized model begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {
-    /// Nothing at all.
+    /// An empty file.
     Empty,
-    /// The text that Git LFS keeps in place of a file.
+    /// The pointer text that Git LFS stores in place of a file.
     GitLfs,
     /// The text of a symbolic link that was copied as a file.
     Link(
-        /// What the link leads to.
+        /// The target of the link.
         String,
     ),
     /// An ONNX model as JSON.
@@ -27,47 +27,47 @@ pub enum Format {
     TfLite,
     /// A `SavedModel` of TensorFlow.
     SavedModel,
-    /// Data in HDF5, as Keras writes models.
+    /// Data in HDF5, the format in which Keras writes models.
     Hdf5,
     /// A checkpoint or a TorchScript module of PyTorch.
     PyTorch,
     /// A pickled Python object.
     Pickle,
-    /// Tensors in the format safetensors.
+    /// Tensors in the safetensors format.
     SafeTensors,
-    /// A model in the format GGUF.
+    /// A model in the GGUF format.
     Gguf,
-    /// A model of Core ML as a package.
+    /// A Core ML model package.
     CoreMl,
-    /// An engine of TensorRT.
+    /// A TensorRT engine.
     TensorRt,
-    /// An array of NumPy.
+    /// A NumPy array.
     Npy,
     /// A picture.
     Picture(
-        /// The format's name.
+        /// The name of the format.
         &'static str,
     ),
     /// An archive or a compressed file.
     Archive(
-        /// The format's name.
+        /// The name of the format.
         &'static str,
     ),
     /// A web page.
     Html,
-    /// A document in XML, as OpenVINO writes models.
+    /// An XML document, the format in which OpenVINO writes models.
     Xml,
-    /// Other data in JSON.
+    /// Other JSON data.
     Json,
     /// An executable or a library.
     Executable,
-    /// A document in PDF.
+    /// A PDF document.
     Pdf,
     /// Other text.
     Text,
 }
 
-/// Formats that begin with these bytes.
+/// Formats and the bytes with which they begin.
 const MAGIC: &[(&[u8], Format)] = &[
     (b"version https://git-lfs", Format::GitLfs),
     (b"GGUF", Format::Gguf),
@@ -94,12 +94,12 @@ const MAGIC: &[(&[u8], Format)] = &[
 ];
 
 impl Format {
-    /// Tells the format of a file that is no model; `None` if it may be one.
+    /// Recognizes the format of bytes that are not a model; returns `None` if they may be a model.
     pub(crate) fn of(bytes: &[u8]) -> Option<Format> {
         if bytes.is_empty() {
             return Some(Format::Empty);
         }
-        // The first four bytes of a flat buffer are the offset of its root, which is near.
+        // A flat buffer begins with the 4-byte offset of its root, which is small.
         let flat = |name: &[u8]| bytes.get(4..8) == Some(name) && bytes.get(2..4) == Some(&[0, 0]);
         if flat(b"TFL3") {
             return Some(Format::TfLite);
@@ -124,7 +124,8 @@ impl Format {
         {
             return Some(Format::SafeTensors);
         }
-        // The opcodes for the protocol's version, and for what objects and numbers begin with.
+        // A pickle begins with the opcode of its protocol version, followed by an opcode that begins an
+        // object or a number.
         if let [0x80, 2..=5, b'}' | b']' | b'(' | b'c' | b'K' | 0x8a | 0x95, ..] = bytes {
             let torch = bytes.starts_with(b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19");
             return Some(if torch { Format::PyTorch } else { Format::Pickle });
@@ -132,9 +133,11 @@ impl Format {
         text(bytes)
     }
 
-    /// Tells the format of bytes that do not decode as a model, or decode to one without a graph.
+    /// Recognizes the format of bytes that do not decode as a model, or that decode to a model without a
+    /// graph.
     pub(crate) fn of_no_model(bytes: &[u8]) -> Option<Format> {
-        // A `SavedModel` is a version and a list of graphs, in the fields that a model has its version and producer in.
+        // A `SavedModel` begins with a version and a list of graphs, in the fields that hold version and
+        // producer in a model.
         let saved = bytes.starts_with(&[0x08, 0x01, 0x12])
             && bytes.get(..4096).unwrap_or(bytes).windows(5).any(|w| w == b"serve" || w == b"train");
         if saved {
@@ -144,7 +147,7 @@ impl Format {
         printable(start).then_some(Format::Text)
     }
 
-    /// Returns what to do, with a semicolon before it, or nothing.
+    /// Returns advice for the user, after a semicolon; empty if there is none.
     pub(crate) fn advice(&self) -> &'static str {
         match self {
             Format::GitLfs => "; `git lfs pull` fetches the file itself",
@@ -170,7 +173,7 @@ impl Format {
     }
 }
 
-/// Tells archives of PyTorch and Core ML from others, by the names of their first files.
+/// Distinguishes archives of PyTorch and Core ML from others by the names of their first files.
 fn zip(bytes: &[u8]) -> Format {
     let start = bytes.get(..4096).unwrap_or(bytes);
     let names = |part: &[u8]| start.windows(part.len()).any(|w| w == part);
@@ -183,7 +186,7 @@ fn zip(bytes: &[u8]) -> Format {
     }
 }
 
-/// Tells formats that are text, which a model never begins as.
+/// Recognizes text formats. A model never begins with text.
 fn text(bytes: &[u8]) -> Option<Format> {
     let start = bytes.get(..4096).unwrap_or(bytes);
     let start = start.strip_prefix(b"\xef\xbb\xbf").unwrap_or(start).trim_ascii_start();
@@ -195,7 +198,7 @@ fn text(bytes: &[u8]) -> Option<Format> {
     if lower.starts_with(b"<?xml") || lower.starts_with(b"<net ") {
         return Some(Format::Xml);
     }
-    // `{` and `[` would be the start and the end of a group, `<` the end of one, all of which models do not have.
+    // In protobuf `{` and `[` would start and end a group and `<` would end one. Models have no groups.
     match start.first()? {
         b'{' if has(b"\"irVersion\"") || has(b"\"opsetImport\"") || has(b"\"ir_version\"") => {
             return Some(Format::OnnxJson);
@@ -211,7 +214,8 @@ fn text(bytes: &[u8]) -> Option<Format> {
     link(bytes).map(Format::Link)
 }
 
-/// Returns the path that a short file is nothing but, which is what links become where there are none.
+/// Returns the path if a short file contains nothing else, because systems without links store a link as such
+/// a file.
 fn link(bytes: &[u8]) -> Option<String> {
     const LONGEST: usize = 1024;
     let path = std::str::from_utf8(bytes.get(..LONGEST.min(bytes.len()))?).ok()?.trim_end();
@@ -220,7 +224,7 @@ fn link(bytes: &[u8]) -> Option<String> {
         .then(|| path.to_owned())
 }
 
-/// Tells whether bytes, which may end amid a character, are text.
+/// Tells whether bytes are text. They may end within a character.
 fn printable(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

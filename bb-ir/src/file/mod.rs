@@ -1,4 +1,4 @@
-//! Opens the files of models: regular files only, mapped where that is asked for and possible.
+//! Opens the files of models: only regular files, mapped if the limits ask for it and the system can do it.
 
 mod format;
 #[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
@@ -15,7 +15,7 @@ use std::fs::{File, FileType};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// What a path leads to that is no regular file.
+/// The kind of a file that is not a regular file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -32,7 +32,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Tells what a file is; `None` for a regular one.
+    /// Returns the kind of a file; `None` for a regular file.
     pub(crate) fn of(file: FileType) -> Option<FileKind> {
         if file.is_file() {
             return None;
@@ -69,16 +69,17 @@ impl fmt::Display for FileKind {
     }
 }
 
-/// Brings a whole file into memory, as `limits` say how.
+/// Loads a whole file into memory, mapped or read as `limits` say.
 ///
 /// # Errors
 ///
-/// [`Error::NoFile`] if there is none; [`Error::NotFile`] for a folder, a pipe or a device, which also names the models
-/// inside a folder; [`Error::InFile`] with [`Error::Limit`] if it is longer than a model may be, or with
-/// [`Error::Memory`] if there is no memory for it; [`Error::File`] if it cannot be read.
+/// [`Error::NoFile`] if the file does not exist; [`Error::NotFile`] for a folder, a pipe or a device (for a
+/// folder it also names the models inside); [`Error::InFile`] with [`Error::Limit`] if the file exceeds the
+/// limit for models, or with [`Error::Memory`] if the system has no memory for it; [`Error::File`] if it
+/// cannot be read.
 pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     let failed = |source| Error::File { path: path.to_owned(), source };
-    // Opening a pipe would wait for its writer, so the kind is asked for first.
+    // The kind is checked first, because opening a pipe would wait for its writer.
     let found = match path.metadata() {
         Ok(metadata) => FileKind::of(metadata.file_type()),
         Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -108,20 +109,22 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
     }
 }
 
-/// Maps all of a file, of which `wanted` bytes are wanted; `None` if it cannot be mapped or has nothing.
+/// Maps a whole file, of which `wanted` bytes are needed; returns `None` if none are needed or the file
+/// cannot be mapped.
 pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
     // An empty file cannot be mapped.
     if wanted == 0 { None } else { mapped::map(file) }
 }
 
-/// Cuts `length` bytes at `offset`.
+/// Returns `length` bytes at `offset` as a slice; `None` if they are out of range.
 pub(crate) fn slice(whole: &Bytes, offset: u64, length: u64) -> Option<Bytes> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(length).ok()?)?;
     (end <= whole.len()).then(|| whole.slice(start..end))
 }
 
-/// Reads `length` bytes at `offset`. The outer error is the operating system's, the inner one [`Error::Memory`].
+/// Reads `length` bytes at `offset`. The outer error comes from the operating system; the inner error is
+/// [`Error::Memory`].
 pub(crate) fn read(mut file: &File, offset: u64, length: u64) -> io::Result<Result<Bytes, Error>> {
     let size = usize::try_from(length).map_err(|_| io::ErrorKind::FileTooLarge)?;
     file.seek(SeekFrom::Start(offset))?;
@@ -142,12 +145,12 @@ fn first_missing(path: &Path) -> PathBuf {
     missing.to_owned()
 }
 
-/// Finds the models in a folder that are the fewest folders down, a few at most.
+/// Finds a few models in a folder and its subfolders, those with the shortest paths first.
 fn models(folder: &Path) -> Vec<PathBuf> {
     const SHOWN: usize = 3;
-    /// A cache of Hugging Face has its models three folders down.
+    /// The cache of Hugging Face holds its models three folders down.
     const DEEPEST: usize = 4;
-    /// Folders of any size are given by mistake; not all of one is looked at.
+    /// A user may give a huge folder by mistake, so the search stops after this many entries.
     const LOOKED_AT: usize = 2000;
     let is_model = |path: &Path| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("onnx"));
     let mut level = vec![folder.to_owned()];

@@ -1,9 +1,9 @@
-//! What stands in for `mapped.rs` without the feature `mmap`.
+//! Replaces `mapped.rs` in builds without the feature `mmap`.
 
 use bytes::Bytes;
 use std::fs::File;
 
-/// Maps nothing.
+/// Returns `None`, because this build cannot map files.
 pub(super) fn map(_: &File) -> Option<Bytes> {
     None
 }

@@ -1,4 +1,4 @@
-//! Attributes of a node, decoded from protobuf once.
+//! The attributes of nodes, decoded from protobuf.
 
 use super::{Graph, ValueType};
 use crate::{Error, TensorData};
@@ -34,7 +34,7 @@ pub enum Attribute {
 }
 
 impl Attribute {
-    /// Returns the kind in words.
+    /// Returns the kind as text for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Attribute::Float(_) => "a float",
@@ -65,7 +65,7 @@ macro_rules! access {
             ///
             /// # Errors
             ///
-            /// [`Error::AttributeKind`] if it is of another kind.
+            /// [`Error::AttributeKind`] if the attribute has another kind.
             pub fn $method(&self, name: &str) -> Result<Option<$ty>, Error> {
                 match self.get(name) {
                     None => Ok(None),
@@ -84,7 +84,7 @@ access! {
     float -> f32, Float(v) => *v, "a float";
     /// Returns an integer attribute.
     int -> i64, Int(v) => *v, "an integer";
-    /// Returns a string attribute's bytes.
+    /// Returns the bytes of a string attribute.
     bytes -> &[u8], Text(v) => v, "a string";
     /// Returns a tensor attribute.
     tensor -> &TensorData, Tensor(v) => v, "a tensor";
@@ -96,14 +96,14 @@ access! {
     floats -> &[f32], Floats(v) => v, "floats";
     /// Returns a list of integers.
     ints -> &[i64], Ints(v) => v, "integers";
-    /// Returns a list of strings' bytes.
+    /// Returns the bytes of a list of strings.
     texts -> &[Vec<u8>], Texts(v) => v, "strings";
     /// Returns a list of tensors.
     tensors -> &[TensorData], Tensors(v) => v, "tensors";
 }
 
 impl Attributes {
-    /// Collects attributes; of two with one name the later is kept (`check` has refused them).
+    /// Collects attributes; names must be unique, which `check` has proved.
     pub fn new(mut entries: Vec<(String, Attribute)>) -> Attributes {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         Attributes(entries)
@@ -115,11 +115,11 @@ impl Attributes {
         self.0.get(at).map(|(_, a)| a)
     }
 
-    /// Returns a string attribute that is UTF-8.
+    /// Returns a string attribute as UTF-8 text.
     ///
     /// # Errors
     ///
-    /// [`Error::AttributeKind`] if it is of another kind or no UTF-8.
+    /// [`Error::AttributeKind`] if the attribute has another kind or is not UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<&str>, Error> {
         self.bytes(name)?
             .map(|b| {
@@ -132,18 +132,18 @@ impl Attributes {
             .transpose()
     }
 
-    /// Returns the attribute called `name`, which may be changed.
+    /// Returns the attribute called `name` for modification.
     pub(crate) fn get_mut(&mut self, name: &str) -> Option<&mut Attribute> {
         let at = self.0.binary_search_by(|(n, _)| n.as_str().cmp(name)).ok()?;
         self.0.get_mut(at).map(|(_, a)| a)
     }
 
-    /// Iterates over values that may be changed, by name.
+    /// Iterates over the values for modification, in the order of their names.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Attribute> {
         self.0.iter_mut().map(|(_, a)| a)
     }
 
-    /// Iterates over names and values, by name.
+    /// Iterates over names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Attribute)> {
         self.0.iter().map(|(n, a)| (n.as_str(), a))
     }

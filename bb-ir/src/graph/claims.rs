@@ -1,32 +1,34 @@
-//! What a model says of its values beside what is known of them.
+//! What a model claims about its values, and warnings about claims that are wrong.
 //!
-//! Exporters write `value_info` and the shapes of outputs from what they believe, and are often wrong: every other
-//! runtime runs such models. So a claim is kept beside the inferred type and never instead of it: nothing is planned or
-//! inferred by a claimed shape. The declarations of the graph's inputs are no claims, because a run compares its inputs
-//! with them. Claimed element types are used where nothing else is known, because those that contradict are errors.
+//! Exporters write `value_info` and the shapes of outputs as they believe them to be, and are often wrong.
+//! Every other runtime runs such models. So a claim is kept beside the inferred type and never replaces it:
+//! no plan and no inference uses a claimed shape. The declarations of the graph's inputs are not claims,
+//! because each run compares its inputs with them. A claimed element type is used if nothing else is known;
+//! if it contradicts an inferred one, that is an error.
 
 use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
 
-/// Something that a model says and that is not so, though the model runs.
+/// A statement of the model that is false. The model runs nevertheless.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// What the model declares of a value contradicts what inference found, which is used.
+    /// The declared type of a value contradicts the inferred one. The inferred type is used.
     Declaration {
         /// The value's name.
         value: String,
-        /// What the model declares.
+        /// The declared type.
         declared: ValueType,
-        /// What inference found.
+        /// The inferred type.
         found: ValueType,
     },
-    /// The model declares two types of a value that contradict each other, and inference proves neither wrong.
+    /// The model declares two types of a value that contradict each other, and inference cannot tell which
+    /// one is wrong.
     Declarations {
         /// The value's name.
         value: String,
-        /// The one.
+        /// The first declared type.
         first: ValueType,
-        /// The other.
+        /// The second declared type.
         second: ValueType,
     },
 }
@@ -48,7 +50,7 @@ impl std::fmt::Display for Warning {
 }
 
 impl ValueType {
-    /// Returns the type without shapes: the kind of value and the element types.
+    /// Returns the type without its shapes; the kind of value and the element types remain.
     pub(crate) fn unshaped(&self) -> ValueType {
         match self {
             ValueType::Unknown => ValueType::Unknown,
@@ -59,9 +61,9 @@ impl ValueType {
         }
     }
 
-    /// Tells whether no value is of both types.
+    /// Tells whether no value can have both types.
     ///
-    /// Names of extents are compared only if `names` are the same in both.
+    /// Symbolic dimensions are compared only if `names` says that the names mean the same in both types.
     fn contradicts(&self, other: &ValueType, names: bool) -> bool {
         match (self, other) {
             (ValueType::Unknown, _) | (_, ValueType::Unknown) => false,
@@ -79,8 +81,8 @@ impl ValueType {
         }
     }
 
-    /// Returns the type with what `claim` says where nothing is known: names of extents, and with `all` extents and
-    /// shapes too.
+    /// Returns the type, filled in from `claim` where it is unknown: always with the names of dimensions, and
+    /// if `all` is set also with extents and shapes.
     fn filled(&self, claim: &ValueType, all: bool) -> ValueType {
         match (self, claim) {
             (ValueType::Unknown, claim) if all => claim.clone(),
@@ -117,11 +119,12 @@ impl ValueType {
     }
 }
 
-/// Tells whether two extents cannot be the same.
+/// Tells whether two extents cannot be equal.
 fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a != b,
-        // A difference that depends on no name, as of `n` and `n + 1`, is there whatever the extents.
+        // A difference that depends on no name, as between `n` and `n + 1`, exists for all values of the
+        // names.
         _ if names => match (a.formula(), b.formula()) {
             (Some(a), Some(b)) => a.minus(&b).and_then(|d| d.constant()).is_some_and(|d| d != 0),
             _ => false,
@@ -131,16 +134,17 @@ fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
 }
 
 impl ValueInfo {
-    /// Returns what is known of the type, with the names that the model declares for extents that are not known.
+    /// Returns the known type, in which unknown extents have the names that the model declares.
     ///
-    /// Such a name is the exporter's word: two extents of that name need not be equal.
+    /// A name is only the exporter's claim: two extents of the same name may differ.
     pub fn named(&self) -> ValueType {
         self.filled(false)
     }
 
-    /// Returns what is known of the type and, where nothing is, what the model claims.
+    /// Returns the known type, completed by the model's claims.
     ///
-    /// It serves where no value exists that could contradict the claim, and where claims are written again.
+    /// This is for places where no value exists that could contradict the claim, and for writing the claims
+    /// again.
     pub fn claimed(&self) -> ValueType {
         self.filled(true)
     }
@@ -150,7 +154,8 @@ impl ValueInfo {
         fits.map_or_else(|| self.ty.clone(), |claim| self.ty.filled(claim, all))
     }
 
-    /// Adds what contradicts; `names` tells whether the names of extents are those of the inferred types.
+    /// Adds warnings about this value; `names` tells whether its dimension names mean the same as those of
+    /// the inferred types.
     fn warn(&self, names: bool, warnings: &mut Vec<Warning>) {
         let mut holds: Option<&ValueType> = None;
         for declared in &self.declared {
@@ -177,7 +182,7 @@ impl ValueInfo {
 }
 
 impl Graph {
-    /// Lists what the model says of its values and is not so, those of subgraphs included.
+    /// Lists the false statements that the model makes about its values, including those of subgraphs.
     pub fn warnings(&self) -> Vec<Warning> {
         let mut warnings = Vec::new();
         self.warn(true, &mut warnings);
@@ -185,7 +190,7 @@ impl Graph {
     }
 
     fn warn(&self, outermost: bool, warnings: &mut Vec<Warning>) {
-        // A subgraph's names of extents are its own, while inferred types have those of the graphs around it.
+        // A subgraph has its own dimension names, but the inferred types use those of the graphs around it.
         self.values.iter().for_each(|value| value.warn(outermost, warnings));
         for (_, attribute) in self.nodes.iter().flat_map(|node| node.attributes.iter()) {
             match attribute {
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_is_told_once() {
+    fn each_contradiction_is_reported_once() {
         let warned = |value: &ValueInfo| {
             let mut warnings = Vec::new();
             value.warn(true, &mut warnings);

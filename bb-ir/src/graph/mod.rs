@@ -1,9 +1,9 @@
-//! Graphs after checking: values by number, decoded attributes, nodes in topological order.
+//! Checked graphs: values are numbered, attributes are decoded, and nodes are in topological order.
 //!
-//! A [`Graph`] is made by `check` alone, which faces untrusted models. Whoever holds one
-//! may rely on this: every [`ValueId`] is in range; every value is produced once, by an input, a constant
-//! or a node before its first reader; names are unique; functions of the model are inlined; a subgraph's
-//! outer values are its [`captures`](Graph::captures).
+//! Only `check` makes a [`Graph`] from an untrusted model. Its users may rely on these properties: every
+//! [`ValueId`] is in range; every value is produced once, by an input, a constant or a node, before its first
+//! reader; names are unique; the model's functions are inlined; the values that a subgraph takes from outside
+//! are its [`captures`](Graph::captures).
 
 mod attribute;
 mod claims;
@@ -28,21 +28,21 @@ impl ValueId {
     }
 }
 
-/// An extent that may not be known before inputs arrive.
+/// An extent that may be unknown before the inputs are given.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// A known extent.
     Known(usize),
-    /// An extent known by name only; equal names are equal extents.
+    /// A symbolic dimension; extents of the same name are equal.
     Symbol(String),
-    /// An extent computed from named ones, and neither a number nor only a name.
+    /// A dim expression that is neither a number nor a single name.
     Computed(Box<DimExpr>),
     /// An unknown extent.
     Unknown,
 }
 
 impl Dim {
-    /// Returns what is known of the extent as a formula.
+    /// Returns the extent as a dim expression; `None` if it is unknown.
     pub fn formula(&self) -> Option<DimExpr> {
         match self {
             Dim::Known(n) => i64::try_from(*n).ok().map(DimExpr::from),
@@ -80,7 +80,7 @@ pub enum ValueType {
     /// Nothing.
     #[default]
     Unknown,
-    /// A tensor; `shape` is `None` if not even the rank is known.
+    /// A tensor; `shape` is `None` if even the rank is unknown.
     Tensor {
         /// The element type.
         dtype: DataType,
@@ -95,54 +95,55 @@ pub enum ValueType {
     Map(DataType, Box<ValueType>),
 }
 
-/// A value: an input, a constant, a capture, or what a node produces.
+/// A value: an input, a constant, a capture, or the result of a node.
 #[derive(Debug, Clone, Default)]
 pub struct ValueInfo {
     /// The name in the model.
     pub name: String,
-    /// What is known: what a graph's input must be, what a constant is, what inference found.
+    /// The known type: what an input must be, what a constant is, or what inference found.
     pub ty: ValueType,
-    /// What the model claims of it, which may be false; see [`Warning`].
+    /// The types that the model claims for the value; they may be false, see [`Warning`].
     pub declared: Vec<ValueType>,
 }
 
 /// A node: one call of an operator.
 #[derive(Debug, Clone, Default)]
 pub struct Node {
-    /// The name in the model, possibly empty.
+    /// The name in the model; may be empty.
     pub name: String,
     /// The operator's domain; empty for `ai.onnx`.
     pub domain: String,
     /// The operator, as in `ReduceSum`.
     pub op_type: String,
-    /// The opset of `domain` that the node was written for.
+    /// The opset of `domain` for which the node was written.
     pub opset: i64,
-    /// The operands; `None` where an optional one is left out.
+    /// The operands; `None` for an optional operand that is absent.
     pub inputs: Vec<Option<ValueId>>,
-    /// The results; `None` where one is not wanted.
+    /// The results; `None` for a result that is not used.
     pub outputs: Vec<Option<ValueId>>,
     /// The attributes, decoded.
     pub attributes: Attributes,
-    /// The metadata, in the model's order.
+    /// The metadata, in the order of the model.
     pub metadata: Vec<(String, String)>,
 }
 
-/// A checked graph; see the [module](self) for what that promises.
+/// A checked graph; the [module](self) lists its guarantees.
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
-    /// The name in the model, possibly empty.
+    /// The name in the model; may be empty.
     pub name: String,
     /// Every value, by [`ValueId`].
     pub values: Vec<ValueInfo>,
-    /// The inputs that a caller provides, in order; an initializer of the same name is a default.
+    /// The inputs, in order. An initializer of the same name is the default value of an input.
     pub inputs: Vec<ValueId>,
     /// The outputs, in order.
     pub outputs: Vec<ValueId>,
-    /// The values that are known before inputs arrive. One that is also an input may be overridden.
+    /// The initializers. A caller may override one that is also an input.
     pub constants: Vec<(ValueId, TensorData)>,
-    /// For a subgraph: which value of the enclosing graph (first) each outer value (second) is.
+    /// In a subgraph, the values taken from outside: first the value of the enclosing graph, then the value
+    /// of the subgraph that stands for it.
     pub captures: Vec<(ValueId, ValueId)>,
-    /// The nodes, each after all that it reads.
+    /// The nodes, each after all nodes that it reads.
     pub nodes: Vec<Node>,
 }
 

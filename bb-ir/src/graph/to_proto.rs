@@ -1,6 +1,6 @@
 //! Writes checked graphs, or some of their nodes, as ONNX.
 //!
-//! Nodes keep the versions they were written for, so the opsets are returned beside the graph.
+//! Each node keeps the opset that it was written for, so the opsets are returned together with the graph.
 
 use super::{Attribute, Attributes, Dim, Graph, Node, ValueId, ValueType};
 use crate::Error;
@@ -10,17 +10,18 @@ use crate::proto::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// The version of each domain's operators that a graph uses.
+/// For each domain, the version of the operators that a graph uses.
 type Opsets = BTreeMap<String, i64>;
 
 impl Graph {
-    /// Writes the nodes at these positions as a graph with these inputs and outputs.
+    /// Writes the nodes at the given positions as a graph with the given inputs and outputs.
     ///
-    /// Constants that the nodes read become initializers; of one that is an input too, the default.
+    /// Constants that the nodes read become initializers. If such a constant is also an input, the
+    /// initializer is its default.
     ///
     /// # Errors
     ///
-    /// [`Error::OpsetTwice`] if two of the nodes were written for different versions of one domain.
+    /// [`Error::OpsetTwice`] if two nodes were written for different versions of a domain.
     pub fn part_to_proto(
         &self,
         nodes: &[usize],
@@ -36,7 +37,7 @@ impl Graph {
 }
 
 impl Node {
-    /// Iterates over the values that the node reads: its operands, and what its subgraphs capture.
+    /// Iterates over the values that the node reads: its operands and the captures of its subgraphs.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> {
         let captured = self.attributes.iter().flat_map(|(_, attribute)| match attribute {
             Attribute::Graph(graph) => std::slice::from_ref(&**graph),
@@ -63,8 +64,8 @@ fn write(
         r#type: ty,
         ..ValueInfoProto::default()
     };
-    // Inputs are compared with what is written of them, so that only what is known is. Of outputs claims are written as
-    // claims.
+    // Only the known types of inputs are written, because runs compare inputs with them. Types of outputs
+    // include claims, because a reader treats them as claims again.
     let input =
         |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.ty)));
     let output =
@@ -189,7 +190,7 @@ fn subgraph(
     write(graph, &nodes, &graph.inputs, &graph.outputs, &outer, opsets)
 }
 
-/// Writes a type; `None` where nothing is known.
+/// Writes a type; returns `None` if it is unknown.
 pub fn type_proto(ty: &ValueType) -> Option<TypeProto> {
     let boxed = |ty: &ValueType| type_proto(ty).map(Box::new);
     let value = match ty {

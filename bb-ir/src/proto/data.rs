@@ -1,4 +1,5 @@
-//! The messages in which ONNX stores values that are no tensors, as its `onnx-data.proto` numbers their fields.
+//! The messages in which ONNX stores values that are not tensors, with the field numbers of its
+//! `onnx-data.proto`.
 
 use super::TensorProto;
 
@@ -8,7 +9,7 @@ pub struct SequenceProto {
     /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// What the items are; see [`ElementKind`].
+    /// The kind of the items; see [`ElementKind`].
     #[prost(enumeration = "ElementKind", optional, tag = "2")]
     pub elem_type: Option<i32>,
     /// The items of a sequence of tensors.
@@ -31,13 +32,13 @@ pub struct MapProto {
     /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// The keys' element type, as `TensorProto` numbers it.
+    /// The element type of the keys, as `TensorProto` numbers it.
     #[prost(int32, optional, tag = "2")]
     pub key_type: Option<i32>,
-    /// Keys that are integers.
+    /// The keys, if they are integers.
     #[prost(int64, repeated, packed = "false", tag = "3")]
     pub keys: Vec<i64>,
-    /// Keys that are strings.
+    /// The keys, if they are strings.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub string_keys: Vec<Vec<u8>>,
     /// The values.
@@ -51,7 +52,7 @@ pub struct OptionalProto {
     /// The name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
-    /// What it holds; see [`ElementKind`].
+    /// The kind of the content; see [`ElementKind`].
     #[prost(enumeration = "ElementKind", optional, tag = "2")]
     pub elem_type: Option<i32>,
     /// A tensor.
@@ -68,11 +69,11 @@ pub struct OptionalProto {
     pub optional_value: Option<Box<OptionalProto>>,
 }
 
-/// What a sequence or an optional is made of.
+/// The kind of the items of a sequence or of the content of an optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum ElementKind {
-    /// Nothing.
+    /// Unspecified.
     Undefined = 0,
     /// Tensors.
     Tensor = 1,

@@ -1,9 +1,10 @@
-//! Elements that lie in files beside a model, and nowhere else.
+//! Reads tensor elements from files beside a model, and from nowhere else.
 //!
-//! What counts is where a location leads to, symbolic links and `..` followed: a regular file in the folder of the model
-//! as named, in the folder of the file that the model's path leads to, in a folder that [`Limits`] allow, or below one
-//! of them. An absolute location is not even looked at unless it names such a folder. Nothing is read before the range is
-//! known to lie in the file and to have the length that the tensor needs.
+//! A location is judged by the file that it leads to, after symbolic links and `..` are followed. It must be
+//! a regular file in or below one of these folders: the folder of the model as named, the folder of the file
+//! that the model's path leads to, or a folder that [`Limits`] allow. An absolute location is only looked at
+//! if it names such a folder. Nothing is read before the range is known to be in the file and to have the
+//! length that the tensor needs.
 
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
@@ -15,12 +16,13 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folders that a model's external data may come from.
+/// The folders from which a model's external data may come.
 #[derive(Debug)]
 pub struct ExternalData {
-    /// Where locations start: the folder of the model as named, and as resolved where that is another.
+    /// The folders that locations are relative to: the model's folder as named, and its resolved folder if
+    /// that differs.
     bases: Vec<PathBuf>,
-    /// Folders allowed beside them.
+    /// Other allowed folders.
     further: Vec<PathBuf>,
     access: FileAccess,
     /// The files opened so far, by location.
@@ -32,14 +34,14 @@ pub struct ExternalData {
 struct Opened {
     file: Mutex<File>,
     size: u64,
-    /// All of it, if it is mapped.
+    /// The whole content, if the file is mapped.
     whole: Option<Bytes>,
-    /// Its digest, once one was asked for.
+    /// The digest, once it was computed.
     digest: Mutex<Option<String>>,
 }
 
 impl ExternalData {
-    /// Allows the files in `folder` and below, where locations start.
+    /// Allows the files in and below `folder`. Locations are relative to it.
     pub fn in_folder(folder: &Path, limits: &Limits) -> ExternalData {
         ExternalData {
             bases: vec![named(folder)],
@@ -49,13 +51,13 @@ impl ExternalData {
         }
     }
 
-    /// Allows the files in the folder of the model at `path` and below, and likewise in the folder of the file that the
-    /// path leads to if it is a symbolic link, as in a cache of Hugging Face.
+    /// Allows the files in and below the folder of the model at `path`. If the path is a symbolic link, as in
+    /// a cache of Hugging Face, the folder of the file that it leads to is allowed too.
     pub fn of_model(path: &Path, limits: &Limits) -> ExternalData {
         let mut data = ExternalData::in_folder(path.parent().unwrap_or(path), limits);
         let real = |path: &Path| path.canonicalize().ok();
         let named = data.bases.first().and_then(|folder| real(folder));
-        // Locations start at the real file only where the folder named has nothing of that name.
+        // Locations are relative to the resolved folder only if the named folder has no such file.
         if let Some(folder) = real(path).as_deref().and_then(Path::parent)
             && named.as_deref() != Some(folder)
         {
@@ -64,17 +66,19 @@ impl ExternalData {
         data
     }
 
-    /// Returns `length` bytes at `offset` of the file at `location`, to its end if no length is given.
+    /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes up to the
+    /// end.
     ///
-    /// They are those of the mapped file, unless the limits ask for reading.
+    /// The bytes are part of the mapped file, unless the limits ask for reading.
     ///
     /// Units: bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::ExternalPath`] for a location that leads elsewhere, [`Error::ExternalKind`] for one that leads to no
-    /// regular file, [`Error::ExternalMissing`] if there is none; [`Error::ExternalRange`] for bytes that the file does
-    /// not have; [`Error::ExternalIo`] if it cannot be opened or read, [`Error::Memory`] if there is no memory for them.
+    /// [`Error::ExternalPath`] if the location leads outside the allowed folders; [`Error::ExternalKind`] if
+    /// it is not a regular file; [`Error::ExternalMissing`] if there is no such file;
+    /// [`Error::ExternalRange`] if the range is not in the file; [`Error::ExternalIo`] if the file cannot be
+    /// opened or read; [`Error::Memory`] if the system has no memory for the bytes.
     pub fn read(&self, location: &str, offset: u64, length: Option<u64>) -> Result<Bytes, Error> {
         self.read_exactly(location, offset, length, None)
     }
@@ -106,7 +110,7 @@ impl ExternalData {
         file::read(&file, offset, length).map_err(io)?
     }
 
-    /// Opens the file at `location`, or finds that it is open.
+    /// Opens the file at `location`, or returns it if it is open already.
     fn open(&self, location: &str) -> Result<Arc<Opened>, Error> {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(opened) = files.get(location) {
@@ -119,11 +123,11 @@ impl ExternalData {
         Ok(opened)
     }
 
-    /// Opens the file that `location` leads to, if it may be used.
+    /// Opens the file that `location` leads to, if it is allowed.
     fn open_allowed(&self, location: &str) -> Result<(File, u64), Error> {
         let io = |source| Error::ExternalIo { location: cut(location), source };
         let folders = self.bases.iter().chain(&self.further);
-        // A folder that does not exist holds nothing.
+        // A folder that does not exist contains no files, so it is skipped.
         let allowed: Vec<PathBuf> = folders.clone().filter_map(|folder| folder.canonicalize().ok()).collect();
         let path = self.resolve(location, &allowed)?;
         let outside = || Error::ExternalPath {
@@ -134,27 +138,27 @@ impl ExternalData {
         if !allowed.iter().any(|folder| path.starts_with(folder)) {
             return Err(outside());
         }
-        // Opening a pipe would wait for its writer, so the kind is asked for first.
+        // The kind is checked first, because opening a pipe would wait for its writer.
         let before = path.metadata().map_err(io)?;
         if let Some(kind) = FileKind::of(before.file_type()) {
             return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
         let file = File::open(&path).map_err(io)?;
         let opened = file.metadata().map_err(io)?;
-        // Whatever was moved on the way meanwhile: the file that is open must be the one that was judged.
+        // Something may have been moved meanwhile, so the opened file must be the one that was checked.
         if !path.canonicalize().is_ok_and(|again| again == path) || !same(&before, &opened) {
             return Err(Error::ExternalReplaced { location: cut(location) });
         }
         Ok((file, opened.len()))
     }
 
-    /// Returns the real path that `location` leads to, which may be outside of what is allowed.
+    /// Returns the real path that `location` leads to; it may be outside the allowed folders.
     fn resolve(&self, location: &str, allowed: &[PathBuf]) -> Result<PathBuf, Error> {
         let io = |source| Error::ExternalIo { location: cut(location), source };
         let given = Path::new(location);
         let rooted = given.has_root() || given.components().any(|c| matches!(c, Component::Prefix(_)));
         if rooted {
-            // Looking at a path may have effects, such as asking another machine for it.
+            // Even looking at a path may have effects, such as a request to another machine.
             let folders = self.bases.iter().chain(&self.further).chain(allowed);
             if !folders.into_iter().any(|folder| given.starts_with(folder)) {
                 let (location, resolved) = (cut(location), PathBuf::from(cut(location)));
@@ -162,7 +166,8 @@ impl ExternalData {
             }
             return given.canonicalize().map_err(io);
         }
-        // A folder that does not exist may be left again, as in `absent/../w.bin`, which systems refuse.
+        // Systems refuse `absent/../w.bin`, which leaves a folder that does not exist, so the shortened path
+        // is tried too.
         let shorter = shortened(given);
         for base in &self.bases {
             for location in [given, &shorter] {
@@ -183,7 +188,7 @@ impl ExternalData {
 }
 
 impl Opened {
-    /// Compares the digest of the file with the one that a model states.
+    /// Compares the digest of the file with the digest that the model states.
     fn verify(&self, location: &str, expected: &str) -> Result<(), Error> {
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
         let got = match &*digest {
@@ -208,12 +213,12 @@ impl Opened {
     }
 }
 
-/// The parent of a bare file name is the empty path, which names the current folder.
+/// Returns the folder; an empty path, which is the parent of a bare file name, becomes the current folder.
 fn named(folder: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned()
 }
 
-/// Leaves out each name that `..` follows, and the `..`.
+/// Removes each `..` together with the name before it.
 fn shortened(location: &Path) -> PathBuf {
     let mut short = PathBuf::new();
     for part in location.components() {
@@ -227,7 +232,7 @@ fn shortened(location: &Path) -> PathBuf {
     short
 }
 
-/// Cuts text from a model for a message.
+/// Shortens text of a model for a message.
 fn cut(text: &str) -> String {
     const SHOWN: usize = 256;
     match text.char_indices().nth(SHOWN) {
@@ -236,7 +241,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Tells whether two descriptions are of one file; where the system does not say, they are taken to be.
+/// Tells whether two descriptions are of the same file; true if the system cannot say.
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {
@@ -249,7 +254,7 @@ fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     }
 }
 
-/// Finds a file that is called like `path` but for the case of letters.
+/// Finds a file whose name differs from `path` only in upper and lower case.
 fn other_case(path: &Path) -> Option<Box<str>> {
     let (folder, name) = (path.parent()?, path.file_name()?.to_str()?);
     let entries = std::fs::read_dir(folder).ok()?.flatten().take(10_000);
@@ -257,11 +262,12 @@ fn other_case(path: &Path) -> Option<Box<str>> {
     names.find(|other| other.to_lowercase() == name.to_lowercase()).map(String::into_boxed_str)
 }
 
-/// What compares a file with its digest when its elements are needed.
+/// A check that compares a file with its digest when its elements are first used.
 type Check = Box<dyn Fn() -> Result<(), Error> + Send + Sync>;
 
-/// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest that is stated
-/// there, which is put off because it reads all of the file; none if the file was read and compared already.
+/// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest
+/// stated there. The comparison is deferred because it reads the whole file; it is `None` if there is no
+/// digest, or if the file was read and compared already.
 pub(super) fn read(
     proto: &TensorProto,
     size: usize,
@@ -277,7 +283,7 @@ pub(super) fn read(
             "checksum" => &mut checksum,
             "offset" => &mut offset,
             "length" => &mut length,
-            // Others are hints for those who know them.
+            // Other keys are optional hints.
             _ => continue,
         };
         if slot.replace(value).is_some() {
@@ -292,7 +298,7 @@ pub(super) fn read(
     let (offset, length) = (number("offset", offset)?.unwrap_or(0), number("length", length)?);
     let location = location.unwrap_or_default();
     let folder = folder.ok_or_else(|| Error::NoExternalFolder { location: cut(location) })?;
-    // A length is optional, and then what the tensor needs is what is meant.
+    // The length is optional; without it, the tensor's size is the length.
     let bytes = folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))?;
     let Some(expected) = checksum else { return Ok((bytes, None)) };
     let opened = folder.open(location)?;

@@ -1,9 +1,10 @@
-//! Looks through a serialized message before it is decoded: how deep its messages nest, and how much memory they will
+//! Scans a serialized message before it is decoded: how deep its messages nest, and how much memory it will
 //! take.
 //!
-//! Decoding makes vectors that grow as it goes, which ends the process where there is no memory for them; a message of
-//! two bytes may become hundreds. So the memory is counted first, and asked for once. Bytes that the decoded message
-//! shares with the file, as `raw_data`, are not looked at. What is no valid message is left to decoding to refuse.
+//! Decoding grows vectors, and a failed allocation would end the process; a message of two bytes may decode
+//! to hundreds of bytes. So the scan adds up the memory first, and checks once whether it is available. Bytes
+//! that the decoded message shares with the file, such as `raw_data`, do not count. The scan does not report
+//! invalid messages, because decoding does.
 
 use super::*;
 use crate::{Error, memory};
@@ -12,22 +13,23 @@ use bytes::Bytes;
 /// The deepest nesting of messages that `prost` decodes.
 const DEEPEST: usize = 100;
 
-/// Vectors at least double when they grow, and the old elements are there until the new ones are.
+/// A vector that grows at least doubles, and keeps the old elements until the new ones are in place.
 const GROWTH: usize = 3;
 
-/// Bytes that a string takes beside its text: its place in a vector, and what an allocator adds.
+/// The bytes that a string takes beside its text: its place in a vector, and the allocator's overhead.
 const STRING: usize = GROWTH * size_of::<String>() + 16;
 
-/// A message that files consist of: a model, a tensor, a sequence, a map or an optional.
+/// A message that a file consists of: a model, a tensor, a sequence, a map or an optional.
 pub trait FileMessage: prost::Message + Default {
-    /// What the message is, in words.
+    /// The name of the message for errors.
     const NAME: &'static str;
-    /// What it is to the scan; nobody else can make one, so that no other message can claim to be one.
+    /// The message as the scan knows it. Only this module can make one, so no other message can implement the
+    /// trait.
     #[doc(hidden)]
     const KIND: Kind;
 }
 
-/// Hides what the scan tells apart.
+/// Wraps a private type, so that only this module can make one.
 #[derive(Clone, Copy)]
 pub struct Kind(Message);
 
@@ -48,18 +50,18 @@ file_messages! {
     OptionalProto: Sequence, "an optional";
 }
 
-/// Decodes a message, whose raw data share `bytes`.
+/// Decodes a message; raw data is shared with `bytes`.
 ///
 /// # Errors
 ///
-/// [`Error::Limit`] if its messages nest too deep; [`Error::Memory`] if there is no memory for what they become;
-/// [`Error::Decode`] if the bytes are no such message.
+/// [`Error::Limit`] if the messages nest too deep; [`Error::Memory`] if the system has no memory for the
+/// decoded message; [`Error::Decode`] if the bytes are not such a message.
 pub fn decode<M: FileMessage>(bytes: Bytes) -> Result<M, Error> {
     memory::probe("decoding", needed(M::KIND.0, &bytes)?)?;
     M::decode(bytes).map_err(|source| Error::Decode { what: M::NAME, source })
 }
 
-/// Counts the bytes of memory that a message and those in it take when they are decoded.
+/// Returns the bytes of memory that a message takes when it is decoded, including its inner messages.
 fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
     let mut total = 0usize;
     let mut outer: Vec<(Message, &[u8])> = Vec::new();
@@ -83,7 +85,7 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
             Holds::Text => total = total.saturating_add(content.len().saturating_add(STRING)),
             Holds::Fixed => total = total.saturating_add(content.len().saturating_mul(GROWTH)),
             Holds::Integers(size) => {
-                // The last byte of each has no mark that more follow.
+                // Only the last byte of an integer has its highest bit clear.
                 let count = content.iter().filter(|&&b| b < 0x80).count();
                 total = total.saturating_add(count.saturating_mul(GROWTH * size));
             }
@@ -100,20 +102,20 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
     }
 }
 
-/// What a field with a length holds.
+/// The content of a field that has a length.
 enum Holds {
-    /// Bytes that are not copied.
+    /// Bytes that are shared, not copied.
     Shared,
     /// A string, or bytes that are copied.
     Text,
     /// Numbers of fixed width.
     Fixed,
-    /// Integers of any length, which take so many bytes each in memory.
+    /// Integers of variable length; the number is the bytes that each takes in memory.
     Integers(usize),
     Message(Message),
 }
 
-/// The messages that hold others, or more than a few bytes of their own.
+/// The messages that contain other messages, or more than a few bytes of their own.
 #[derive(Clone, Copy)]
 enum Message {
     Model,
@@ -125,9 +127,9 @@ enum Message {
     Sparse,
     ValueInfo,
     Type,
-    /// A tensor's type, which has a shape.
+    /// The type of a tensor; it contains a shape.
     TensorType,
-    /// A sequence's, an optional's or a map's type, which has others.
+    /// The type of a sequence, an optional or a map; it contains other types.
     TypeOfTypes,
     Shape,
     Dimension,
@@ -139,12 +141,12 @@ enum Message {
     /// A sequence or an optional of values.
     Sequence,
     Map,
-    /// A message without messages.
+    /// A message without inner messages.
     Plain,
 }
 
 impl Message {
-    /// Returns what a field holds. Source: `onnx.proto`.
+    /// Returns the content of a field. Source: `onnx.proto`.
     fn holds(self, number: u64) -> Holds {
         use Message as M;
         let message = match (self, number) {
@@ -190,7 +192,7 @@ impl Message {
         Holds::Message(message)
     }
 
-    /// Returns the bytes that one takes in memory, without what it points to.
+    /// Returns the size of the decoded message in memory, without what it points to.
     fn size(self) -> usize {
         match self {
             Message::Model => size_of::<ModelProto>(),
@@ -216,7 +218,8 @@ impl Message {
     }
 }
 
-/// Cuts off the first field: its number, its content if it has a length, and what follows; `None` for no valid field.
+/// Splits off the first field: its number, its content if it has a length, and the rest; `None` if the field
+/// is invalid.
 ///
 /// Source: "Encoding" in the documentation of protocol buffers.
 #[expect(clippy::type_complexity, reason = "three parts of one slice")]
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_messages_take_what_they_become() {
+    fn empty_messages_count_their_decoded_size() {
         let initializer = vec![TensorProto::default(); 1000];
         let bytes = graph(GraphProto { initializer, ..Default::default() });
         assert!(bytes.len() < 3000);
@@ -284,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nests_deeper_than_decoding_goes_is_refused_by_its_depth() {
+    fn messages_nested_too_deep_for_decoding_are_refused() {
         let mut inner = GraphProto::default();
         for _ in 0..40 {
             let branch = AttributeProto { g: Some(inner), ..Default::default() };

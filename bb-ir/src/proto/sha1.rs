@@ -1,10 +1,10 @@
-//! SHA-1 of a file, which is what ONNX's `checksum` of external data is.
+//! Computes the SHA-1 of a file, which ONNX uses as the `checksum` of external data.
 //!
-//! It finds damage, not malice. Source: FIPS 180-4, section 6.1.
+//! The checksum detects damage, not malice. Source: FIPS 180-4, section 6.1.
 
 use std::io::{self, Read};
 
-/// Returns the digest of all that `reader` yields, in hexadecimal.
+/// Returns the digest of all bytes of `reader`, in hexadecimal.
 pub(super) fn digest(mut reader: impl Read) -> io::Result<String> {
     let mut state = [0x6745_2301, 0xEFCD_AB89, 0x98BA_DCFE, 0x1032_5476, 0xC3D2_E1F0u32];
     let mut buffer = Vec::with_capacity(1 << 16);
@@ -57,7 +57,7 @@ fn compress(state: &mut [u32; 5], block: &[u8; 64]) {
 mod tests {
     use super::digest;
 
-    /// FIPS 180-4's examples.
+    /// The examples of FIPS 180-4.
     #[test]
     fn digests_are_those_of_the_standard() {
         assert_eq!(digest(&b"abc"[..]).ok().as_deref(), Some("a9993e364706816aba3e25717850c26c9cd0d89d"));

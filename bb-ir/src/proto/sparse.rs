@@ -1,28 +1,28 @@
-//! `SparseTensorProto` to a dense [`TensorData`].
+//! Converts `SparseTensorProto` to a dense [`TensorData`].
 
 use super::tensor::{extents, in_tensor};
 use super::{ExternalData, SparseTensorProto, TensorProto};
 use crate::{DataType, Error, TensorData, element_count, memory};
 
-/// What fails where there is no memory.
+/// The operation that memory errors name.
 const READING: &str = "reading a sparse tensor";
 
 impl TensorData {
-    /// Reads a sparse tensor and fills the places without a value with zeros, or empty strings.
+    /// Reads a sparse tensor; positions without a value become zero or the empty string.
     ///
     /// Units: `limit` counts the bytes of the dense tensor.
     ///
     /// # Errors
     ///
-    /// [`Error::InTensor`] with the name of the values, and as source: [`Error::TooLarge`] beyond
-    /// `limit`; [`Error::SparseIndex`] for an index that is out of range or does not ascend;
-    /// [`Error::SparseShapes`] if values and indices do not fit each other; what
-    /// [`from_proto`](Self::from_proto) finds wrong with either.
+    /// [`Error::InTensor`] with the name of the values. Its source is [`Error::TooLarge`] if the tensor
+    /// exceeds `limit`; [`Error::SparseIndex`] if an index is out of range or not greater than the one
+    /// before; [`Error::SparseShapes`] if the numbers of values and indices differ; or an error of
+    /// [`from_proto`](Self::from_proto).
     pub fn from_sparse_proto(proto: &SparseTensorProto, limit: usize) -> Result<TensorData, Error> {
         TensorData::from_sparse_proto_in(proto, limit, None)
     }
 
-    /// Reads a sparse tensor whose values and indices are inside the message or in files that `external` allows.
+    /// Reads a sparse tensor whose values and indices are in the message or in files that `external` allows.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ fn dense(values: &TensorData, indices: &TensorData, dims: &[i64], limit: usize) 
     let all = indices.as_slice::<i64>()?;
     let mut places = memory::room(READING, n)?;
     for position in 0..n {
-        // The offset of one value: Horner's scheme over its index.
+        // The offset of a value is computed from its index with Horner's scheme.
         let index = all.get(position * rank..(position + 1) * rank).unwrap_or_default();
         let mut place = 0usize;
         for (&i, &extent) in index.iter().zip(bounds) {

@@ -1,8 +1,8 @@
-//! `TensorProto` to [`TensorData`] and back, in all encodings.
+//! Converts `TensorProto` to [`TensorData`] and back, in all encodings.
 //!
-//! The one field that holds a tensor's elements is found first, its length is compared with the
-//! extents, and only then is memory taken for them. Bytes in `raw_data` are shared, not copied,
-//! where they are aligned for the element type.
+//! The reader first finds the one field that holds the elements, then compares its length with the shape, and
+//! only then allocates memory. Bytes in `raw_data` are shared, not copied, if they are aligned for the
+//! element type.
 //!
 //! Source: `onnx.proto`, `TensorProto`.
 
@@ -11,17 +11,17 @@ use crate::tensor::aligned;
 use crate::{DataType, Element, Error, Shape, StringsBuilder, TensorData, element_count, memory};
 use bytes::Bytes;
 
-/// What fails where there is no memory.
+/// The operation that memory errors name.
 const READING: &str = "reading a tensor";
 
 impl TensorData {
-    /// Reads a tensor whose elements are inside the message.
+    /// Reads a tensor whose elements are in the message.
     ///
     /// # Errors
     ///
-    /// [`Error::InTensor`] with the tensor's name, and what is wrong with it as source: an unknown
-    /// element type, a negative extent, elements in no field, in two, or in one that does not take
-    /// their type, a number of elements that is not that of the extents, or external data.
+    /// [`Error::InTensor`] with the tensor's name and one of these sources: an unknown element type; a
+    /// negative extent; elements in no field, in two fields, or in a field of another element type; a number
+    /// of elements that does not match the shape; external data.
     ///
     /// # Examples
     ///
@@ -37,7 +37,7 @@ impl TensorData {
         read(proto, None).map_err(|source| in_tensor(proto, source))
     }
 
-    /// Reads a tensor whose elements are inside the message or in a file of `folder`.
+    /// Reads a tensor whose elements are in the message or in a file of `folder`.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl TensorData {
         read(proto, Some(folder)).map_err(|source| in_tensor(proto, source))
     }
 
-    /// Returns the message for this tensor: strings as such, all else in `raw_data`, which shares
-    /// the bytes.
+    /// Returns the message for this tensor. Strings are stored as strings, all other types in `raw_data`,
+    /// which shares the bytes.
     pub fn to_proto(&self, name: &str) -> TensorProto {
         let mut proto = TensorProto {
             dims: self.shape().iter().map(|&d| d as i64).collect(),
@@ -65,7 +65,7 @@ impl TensorData {
 }
 
 impl TensorProto {
-    /// Returns the element type and the extents, without looking at the elements.
+    /// Returns the element type and the shape without reading the elements.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         }
     };
     let Some(field) = field else {
-        // No field at all is how an empty tensor looks.
+        // An empty tensor may have no field at all.
         let empty = Field { name: takes.name(), len: 0, kind: Kind::Raw };
         count(&empty, elements)?;
         return TensorData::zeros(dtype, &shape, usize::MAX);
@@ -129,7 +129,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         (Kind::Raw, Takes::Strings) => Err(refused()),
         (Kind::Raw, _) => TensorData::adopt(dtype, &shape, proto.raw_data.clone().unwrap_or_default()),
         (Kind::Int32, Takes::Int32) => {
-            // Two or four packed elements share an entry; six-bit ones have one each.
+            // Two or four packed elements share an entry; each six-bit element has its own.
             let per_entry = if matches!(dtype.bits(), 2 | 4) { 8 / dtype.bits() } else { 1 };
             count(&field, elements.div_ceil(per_entry))?;
             let bytes = narrow(dtype, &proto.int32_data)?;
@@ -176,10 +176,10 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     }
 }
 
-/// The typed field that elements of a type travel in.
+/// The typed field that stores elements of a type.
 #[derive(Clone, Copy)]
 enum Takes {
-    /// With the numbers that make one element.
+    /// The number of floats that form one element.
     Floats(usize),
     Doubles(usize),
     Int32,
@@ -227,12 +227,12 @@ enum Kind {
 
 struct Field {
     name: &'static str,
-    /// Entries, or bytes.
+    /// The number of entries; for raw data, of bytes.
     len: usize,
     kind: Kind,
 }
 
-/// Finds the one field that holds something.
+/// Finds the one field that is not empty.
 fn field(proto: &TensorProto) -> Result<Option<Field>, Error> {
     let raw = proto.raw_data.as_ref().map_or(0, Bytes::len);
     let mut filled = [
@@ -257,8 +257,8 @@ fn copied<T: Element>(values: &[T]) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
-/// Keeps the low bytes of each entry, which must be all it has: a number of that width, with or
-/// without sign.
+/// Keeps the low bytes of each entry. The entry must be in the range of a number of that width, signed or
+/// unsigned.
 fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
     let range = match dtype.bits() {
         32 => i32::MIN..=i32::MAX,

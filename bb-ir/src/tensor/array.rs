@@ -1,4 +1,4 @@
-//! Tensors as `ndarray` arrays and back, behind the feature `ndarray`.
+//! Converts tensors to `ndarray` arrays and back, with the feature `ndarray`.
 
 use super::TensorData;
 use crate::{Element, Error};
@@ -9,7 +9,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::DataType`] if the elements are not `T`.
+    /// [`Error::DataType`] if the elements are not of type `T`.
     ///
     /// # Examples
     ///
@@ -32,11 +32,11 @@ impl TensorData {
         })
     }
 
-    /// Copies an array of any strides.
+    /// Copies an array of any strides into a tensor.
     ///
     /// # Errors
     ///
-    /// None that an array can cause.
+    /// [`Error::Memory`] if the system has no memory for the copy.
     pub fn from_ndarray<T: Element, S: Data<Elem = T>, D: Dimension>(
         array: &ArrayBase<S, D>,
     ) -> Result<TensorData, Error> {

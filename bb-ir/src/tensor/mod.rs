@@ -1,7 +1,7 @@
-//! Host tensors: an element type, extents, and shared bytes.
+//! Host tensors: an element type, a shape, and shared bytes.
 //!
-//! Everything that holds elements on the host (models, frames, files) becomes a [`TensorData`] by
-//! [`TensorData::adopt`], which is where bytes are validated.
+//! Everything that holds elements on the host (models, frames, files) becomes a [`TensorData`] through
+//! [`TensorData::adopt`], which validates the bytes.
 
 #[cfg(feature = "ndarray")]
 mod array;
@@ -21,30 +21,30 @@ use std::sync::{Arc, OnceLock};
 #[cfg(target_endian = "big")]
 compile_error!("tensors are viewed in place as little-endian elements");
 
-/// The alignment in bytes of the buffers that `bb` allocates itself.
+/// The alignment in bytes of the buffers that `bb` allocates.
 pub const ALIGNMENT: usize = 64;
 
 /// A tensor in host memory, immutable and cheap to clone.
 ///
-/// Elements are in row-major order, little-endian, without gaps; types of less than a byte are
-/// packed. Strings are `n + 1` little-endian `u64` offsets followed by the UTF-8 bytes they divide.
-/// Truth values are 0 or 1. Tensors are equal if type, extents and bits are: NaN equals itself, and
-/// zeros of different sign differ.
+/// Elements are in row-major order, little-endian, without gaps; types of less than a byte are packed.
+/// Strings are stored as `n + 1` little-endian `u64` offsets, followed by the UTF-8 bytes that the offsets
+/// divide. Truth values are 0 or 1. Two tensors are equal if their types, shapes and bits are equal: NaN
+/// equals itself, and zeros of different sign differ.
 ///
-/// What `bb` allocates is aligned to [`ALIGNMENT`] bytes; bytes that were adopted are aligned for
-/// their element type when they are first used. Weights of a mapped file are not read before.
+/// Buffers that `bb` allocates are aligned to [`ALIGNMENT`] bytes. Adopted bytes are aligned for their
+/// element type when they are first used, so the weights of a mapped file are not read before.
 #[derive(Clone)]
 pub struct TensorData {
     dtype: DataType,
     shape: Shape,
-    /// Of any alignment, if something is left to do.
+    /// Of any alignment while `later` is not done.
     bytes: Bytes,
     later: Option<Arc<Later>>,
 }
 
-/// What is left to do before the elements are used; done at most once for all clones of a tensor.
+/// Work that is deferred until the elements are used; done at most once for all clones of a tensor.
 struct Later {
-    /// The elements where they are aligned, once everything is done.
+    /// The aligned elements, once the work is done.
     ready: OnceLock<Bytes>,
     check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
 }
@@ -56,7 +56,7 @@ impl PartialEq for TensorData {
 }
 
 impl TensorData {
-    /// Makes a tensor of `elements`, in row-major order; copies them into an aligned buffer.
+    /// Copies `elements`, which are in row-major order, into a new tensor.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl TensorData {
         Self::adopt(T::DTYPE, shape, aligned_copy("making a tensor", bytes)?)
     }
 
-    /// Makes a tensor of truth values, in row-major order.
+    /// Makes a tensor of truth values, given in row-major order.
     ///
     /// # Errors
     ///
@@ -77,11 +77,11 @@ impl TensorData {
         Self::adopt(DataType::Bool, shape, bytes)
     }
 
-    /// Makes a tensor of zeros: of `false` for truth values, of empty strings for strings.
+    /// Makes a tensor whose elements are all zero, false or the empty string.
     ///
     /// # Errors
     ///
-    /// [`Error::TooLarge`] if it would take more than `limit` bytes.
+    /// [`Error::TooLarge`] if the tensor would take more than `limit` bytes.
     pub fn zeros(dtype: DataType, shape: &[usize], limit: usize) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
         let size = element_count(&shape).and_then(|n| match dtype {
@@ -97,24 +97,24 @@ impl TensorData {
         }
     }
 
-    /// Makes a rank-0 tensor.
+    /// Makes a tensor of rank 0.
     pub fn scalar<T: Element>(value: T) -> TensorData {
         let bytes = bytemuck::bytes_of(&value);
-        // Where there is no memory for a few bytes, there is none to report it either.
+        // If the system has no memory for a few bytes, an error could not be reported either.
         let bytes = aligned_copy("making a tensor", bytes).unwrap_or_else(|_| Bytes::copy_from_slice(bytes));
         TensorData { dtype: T::DTYPE, shape: Shape::new(), bytes, later: None }
     }
 
-    /// Takes over bytes that are already in the form described at [`TensorData`].
+    /// Makes a tensor from bytes that are already in the form that [`TensorData`] describes.
     ///
-    /// Copies them only where bits that pad the last packed byte have to be cleared, and when they are first used as
-    /// elements that they are not aligned for. Numbers are not looked at: those of a mapped file are not read.
+    /// The bytes are copied only if padding bits of the last packed byte must be cleared, or on first use if
+    /// they are not aligned for the element type. Numbers are not read, so a mapped file stays unread.
     ///
     /// # Errors
     ///
-    /// [`Error::ByteLength`] if their number does not match; [`Error::TooLarge`] if the extents
-    /// overflow; [`Error::BoolByte`] for a truth value other than 0 and 1;
-    /// [`Error::StringOffset`] or [`Error::Utf8`] for strings not in that form.
+    /// [`Error::ByteLength`] if the number of bytes does not match; [`Error::TooLarge`] if the number of
+    /// elements overflows; [`Error::BoolByte`] for a truth value other than 0 and 1; [`Error::StringOffset`]
+    /// or [`Error::Utf8`] for strings that are not in that form.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
         let too_large =
@@ -153,7 +153,7 @@ impl TensorData {
         Ok(TensorData { dtype, shape, bytes, later })
     }
 
-    /// Returns the same tensor, which runs `check` before its elements are used.
+    /// Returns the same tensor, which runs `check` before its elements are first used.
     pub(crate) fn checked_later(
         self,
         check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
@@ -164,15 +164,16 @@ impl TensorData {
         TensorData { later: Some(Arc::new(Later { ready: OnceLock::new(), check })), ..self }
     }
 
-    /// Does what was left for when the elements are used: copies elements that are not aligned for their type, and
-    /// compares a mapped file with the digest that the model states.
+    /// Does the deferred work: copies elements that are not aligned for their type, and compares a mapped
+    /// file with the digest that the model states.
     ///
-    /// [`as_slice`](Self::as_slice) does so itself, and `bb` does so before a backend is given the tensor.
+    /// [`as_slice`](Self::as_slice) calls this itself, and `bb` calls it before it gives the tensor to a
+    /// backend.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if there is no memory for the copy; [`Error::ExternalChecksum`] and [`Error::ExternalIo`] if
-    /// the tensor lies in a file that was damaged or cannot be read.
+    /// [`Error::Memory`] if the system has no memory for the copy; [`Error::ExternalChecksum`] or
+    /// [`Error::ExternalIo`] if the tensor is in a file that is damaged or cannot be read.
     pub fn prepare(&self) -> Result<(), Error> {
         let Some(later) = self.later.as_deref().filter(|later| later.ready.get().is_none()) else {
             return Ok(());
@@ -182,7 +183,7 @@ impl TensorData {
         }
         let moves = self.bytes.as_ptr().align_offset(self.dtype.align()) != 0;
         let ready = if moves { aligned_copy("aligning a tensor", &self.bytes)? } else { self.bytes.clone() };
-        // If another thread was faster, its copy is the one that is kept.
+        // If another thread was faster, its copy is kept.
         later.ready.get_or_init(|| ready);
         Ok(())
     }
@@ -192,12 +193,12 @@ impl TensorData {
         self.dtype
     }
 
-    /// Returns the extents, outermost first.
+    /// Returns the shape, outermost extent first.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Returns the number of elements: the product of the extents, 1 for rank 0.
+    /// Returns the number of elements, which is the product of the extents; 1 for rank 0.
     pub fn len(&self) -> usize {
         self.shape.iter().product()
     }
@@ -207,11 +208,12 @@ impl TensorData {
         self.shape.contains(&0)
     }
 
-    /// Returns the bytes in the form described at [`TensorData`], aligned for the element type.
+    /// Returns the bytes in the form that [`TensorData`] describes, aligned for the element type.
     ///
     /// # Panics
     ///
-    /// If they are not aligned yet and there is no memory for a copy that is; [`prepare`](Self::prepare) reports it.
+    /// If the bytes are not aligned yet and the system has no memory for a copy. [`prepare`](Self::prepare)
+    /// returns this as an error.
     pub fn bytes(&self) -> &Bytes {
         let Some(later) = &self.later else {
             return &self.bytes;
@@ -227,12 +229,12 @@ impl TensorData {
         })
     }
 
-    /// Returns the bytes in the form described at [`TensorData`], where they lie: of any alignment, never copied.
+    /// Returns the bytes in the form that [`TensorData`] describes, of any alignment, without copying them.
     pub fn unaligned_bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Returns the aligned copy if there is one, else the bytes where they lie.
+    /// Returns the aligned copy if there is one, else the original bytes.
     pub(crate) fn settled_bytes(&self) -> &Bytes {
         self.later.as_ref().and_then(|later| later.ready.get()).unwrap_or(&self.bytes)
     }
@@ -246,7 +248,7 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::DataType`] if the elements are not `T`, and as [`prepare`](Self::prepare).
+    /// [`Error::DataType`] if the elements are not of type `T`; else as [`prepare`](Self::prepare).
     pub fn as_slice<T: Element>(&self) -> Result<&[T], Error> {
         if self.dtype != T::DTYPE {
             return Err(Error::DataType { expected: T::DTYPE, got: self.dtype });
@@ -255,7 +257,7 @@ impl TensorData {
             return Ok(&[]);
         }
         self.prepare()?;
-        // The bytes are aligned for the element type now, and every constructor checks their number.
+        // The bytes are aligned for the element type now, and every constructor checks their length.
         bytemuck::try_cast_slice(self.bytes()).map_err(|_| Error::ByteLength {
             dtype: self.dtype,
             shape: self.shape.as_slice().into(),
@@ -276,7 +278,7 @@ impl TensorData {
         memory::collected("copying a tensor", self.bytes.iter().map(|&b| b != 0))
     }
 
-    /// Returns the same elements under other extents, without copying.
+    /// Returns the same elements with another shape, without copying them.
     ///
     /// # Errors
     ///
@@ -299,10 +301,10 @@ impl std::fmt::Debug for TensorData {
     }
 }
 
-/// Returns the product of the extents, `None` if it overflows.
+/// Returns the product of the extents; `None` if it overflows.
 ///
-/// A zero extent makes it 0, but the product of the others must not exceed 2^26 then: strides are made of it, and
-/// operators walk along axes whether there are elements or not.
+/// The product is 0 if an extent is 0. Even then the product of the other extents must not exceed 2^26,
+/// because strides are computed from them, and operators iterate over axes whether there are elements or not.
 ///
 /// # Examples
 ///
@@ -329,13 +331,13 @@ fn aligned_copy(op: &'static str, bytes: &[u8]) -> Result<Bytes, Error> {
     aligned(op, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
-/// Makes a buffer aligned to [`ALIGNMENT`] from what `write` appends, at most `size` bytes.
+/// Makes a buffer that is aligned to [`ALIGNMENT`] from the bytes that `write` appends, at most `size`.
 pub(crate) fn aligned(
     op: &'static str,
     size: usize,
     write: impl FnOnce(&mut Vec<u8>),
 ) -> Result<Bytes, Error> {
-    // Over-allocating and slicing aligns the start without unsafe code.
+    // Slicing a buffer that is too long by the alignment aligns its start without unsafe code.
     let mut buffer: Vec<u8> = memory::room(op, size.saturating_add(ALIGNMENT))?;
     let offset = buffer.as_ptr().align_offset(ALIGNMENT);
     buffer.resize(offset, 0);

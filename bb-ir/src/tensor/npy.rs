@@ -1,8 +1,8 @@
-//! NumPy's `.npy` files.
+//! Reads and writes NumPy's `.npy` files.
 //!
-//! Read are versions 1 to 3, both byte orders and both orders of elements, for numbers, truth values
-//! and strings; structured and object arrays are refused. Written is version 1, row-major,
-//! little-endian, and only what NumPy itself has a type for.
+//! The reader accepts versions 1 to 3, both byte orders and both orders of elements, for numbers, truth
+//! values and strings; it refuses structured and object arrays. The writer writes version 1, row-major and
+//! little-endian, and only element types that NumPy has.
 //!
 //! Source: `numpy.lib.format`.
 
@@ -10,20 +10,20 @@ use super::{StringsBuilder, TensorData, element_count};
 use crate::{DataType, Error, Shape, memory};
 use bytes::Bytes;
 
-/// What fails where there is no memory.
+/// The operations that memory errors name.
 const READING: &str = "reading a .npy file";
 const WRITING: &str = "writing a .npy file";
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
 impl TensorData {
-    /// Reads the content of an `.npy` file; shares its bytes where order and alignment allow.
+    /// Reads the content of an `.npy` file; shares its bytes if their order and alignment allow it.
     ///
     /// # Errors
     ///
-    /// [`Error::Npy`] for what is no such file, [`Error::NpyType`] for an element type that has no
-    /// counterpart, [`Error::ByteLength`] if the elements are not those of the shape, and what
-    /// [`adopt`](Self::adopt) finds wrong with them.
+    /// [`Error::Npy`] if the file is not in this format; [`Error::NpyType`] if ONNX has no such element type;
+    /// [`Error::ByteLength`] if the number of elements does not match the shape; or an error of
+    /// [`adopt`](Self::adopt).
     pub fn from_npy(file: Bytes) -> Result<TensorData, Error> {
         let header = Header::parse(&file)?;
         let Header { text_width, width, swap, dtype, .. } = header;
@@ -48,7 +48,7 @@ impl TensorData {
             return texts(&bytes, elements, width, kind, swap)?.finish(&shape);
         }
         if swap {
-            // The two parts of a complex number are swapped each.
+            // The two parts of a complex number are swapped separately.
             let part = if matches!(dtype, DataType::C64 | DataType::C128) { width / 2 } else { width };
             let mut swapped = memory::copied(READING, &bytes)?;
             swapped.chunks_mut(part).for_each(<[u8]>::reverse);
@@ -57,13 +57,13 @@ impl TensorData {
         TensorData::adopt(dtype, &shape, bytes)
     }
 
-    /// Writes the content of an `.npy` file.
+    /// Returns the tensor as the content of an `.npy` file.
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] if NumPy has no such element type: `bf16`, the small floats and the
-    /// packed integers; [`Error::TooLarge`] if strings padded to one length overflow; [`Error::Npy`] if a string ends
-    /// with a NUL, which NumPy would take for padding.
+    /// [`Error::Unsupported`] if NumPy has no such element type (`bf16`, the small floats and the packed
+    /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string
+    /// ends with a NUL, which NumPy would take for padding.
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
         if self.iter_str().any(|text| text.ends_with('\0')) {
             return Err(Error::Npy { problem: "a string ends with a NUL, which NumPy takes for padding" });
@@ -79,7 +79,7 @@ impl TensorData {
             "{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}",
             extents.join(", ")
         );
-        // The elements start at a multiple of 64, after a line feed.
+        // The header is padded, so that the elements start at a multiple of 64, after a line feed.
         let front = MAGIC.len() + 4;
         let padded = (front + header.len() + 1).next_multiple_of(64);
         header.push_str(&" ".repeat(padded - front - header.len() - 1));
@@ -108,7 +108,7 @@ impl TensorData {
     }
 }
 
-/// The number types that NumPy has too.
+/// The number types that NumPy has.
 const NUMBERS: [(&str, DataType); 14] = [
     ("f2", DataType::F16),
     ("f4", DataType::F32),
@@ -132,7 +132,7 @@ fn descr(dtype: DataType) -> Option<String> {
     Some(format!("{order}{name}"))
 }
 
-/// How the characters of a string lie in the file.
+/// How the file stores the characters of a string.
 #[derive(Clone, Copy)]
 enum Text {
     /// Code points of four bytes.
@@ -143,14 +143,14 @@ enum Text {
 
 struct Header {
     dtype: DataType,
-    /// For strings, which are padded with zeros.
+    /// Set for strings, which are padded with zeros.
     text_width: Option<Text>,
-    /// Bytes of an element.
+    /// The bytes of an element.
     width: usize,
     swap: bool,
     fortran: bool,
     shape: Vec<usize>,
-    /// Where the elements start.
+    /// Where the header ends and the elements start.
     end: usize,
 }
 
@@ -187,7 +187,7 @@ impl Header {
             }
             _ => return Err(unknown()),
         };
-        // Strings without a character take no bytes, so a shape alone could ask for any number.
+        // Strings of width 0 take no bytes, so the shape alone could ask for any number of them.
         if text_width.is_some() && width == 0 && element_count(&shape).is_none_or(|n| n > file.len()) {
             return Err(unknown());
         }
@@ -195,11 +195,11 @@ impl Header {
     }
 }
 
-/// What is left of a Python literal.
+/// The rest of a Python literal that is being parsed.
 struct Literal<'a>(&'a str);
 
 impl<'a> Literal<'a> {
-    /// Reads `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` in any order of keys.
+    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }` with its keys in any order.
     fn header(mut self) -> Option<(&'a str, bool, Vec<usize>)> {
         let (mut descr, mut fortran, mut shape) = (None, None, None);
         self.token("{")?;
@@ -245,7 +245,7 @@ impl<'a> Literal<'a> {
         let (items, rest) = self.0.split_once(')')?;
         self.0 = rest;
         let items = items.trim();
-        // Python 2 marked long integers.
+        // Python 2 marked long integers with `L`.
         let number = |item: &str| item.trim().trim_end_matches('L').parse().ok();
         match items.strip_suffix(',').unwrap_or(items) {
             "" => Some(Vec::new()),
@@ -254,7 +254,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Puts elements that lie with the first index fastest in row-major order.
+/// Puts column-major elements into row-major order.
 fn row_major(bytes: &[u8], shape: &[usize], width: usize) -> Result<Vec<u8>, Error> {
     let mut strides = Vec::with_capacity(shape.len());
     let mut stride = width;

@@ -1,16 +1,16 @@
-//! Elements of less than a byte: packed on the host, one per byte inside backends.
+//! Packs elements of less than a byte for host tensors, and unpacks them to one byte each for backends.
 //!
-//! Packed elements are a stream of bits, the first element lowest, the last byte filled with zeros.
-//! Source: `onnx.proto`, `TensorProto.raw_data`.
+//! Packed elements are a stream of bits: the first element is in the lowest bits, and zeros fill the last
+//! byte. Source: `onnx.proto`, `TensorProto.raw_data`.
 
 use super::{TensorData, aligned, element_count};
 use crate::{DataType, Error, memory};
 use std::borrow::Cow;
 
 impl TensorData {
-    /// Makes a tensor of elements that have a byte each: the low bits of each are taken.
+    /// Packs elements that have a byte each; only their low bits are used.
     ///
-    /// Other types are accepted as well and are copied as they are.
+    /// If the type is not packed, the bytes are copied unchanged.
     ///
     /// # Errors
     ///
@@ -35,12 +35,14 @@ impl TensorData {
         }
     }
 
-    /// Returns the elements' bytes with at least one byte for each: signed integers are
-    /// sign-extended, everything else has zeros above. Borrowed, of any alignment, unless the type is packed.
+    /// Returns the elements with at least one byte each.
+    ///
+    /// Signed integers are sign-extended, other types are zero-extended. If the type is not packed, the bytes
+    /// are borrowed, of any alignment.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the type is packed and there is no memory for the copy.
+    /// [`Error::Memory`] if the type is packed and the system has no memory for the copy.
     pub fn unpacked(&self) -> Result<Cow<'_, [u8]>, Error> {
         if !self.dtype().is_sub_byte() {
             return Ok(Cow::Borrowed(self.unaligned_bytes()));
@@ -51,10 +53,10 @@ impl TensorData {
     }
 }
 
-/// Writes packed elements of `dtype` to `out`, one per byte; `out` says how many.
+/// Unpacks as many elements of `dtype` as `out` has bytes, one per byte.
 ///
-/// Elements that `packed` does not reach are left alone, and so is all of `out` if the type is not
-/// packed.
+/// If `packed` has fewer elements, the rest of `out` is unchanged. If the type is not packed, all of `out` is
+/// unchanged.
 pub fn unpack_into(dtype: DataType, packed: &[u8], out: &mut [u8]) {
     match dtype {
         DataType::U4 | DataType::F4E2M1 => spread(packed, out, |b: [u8; 1]| [b[0] & 0xF, b[0] >> 4]),
@@ -88,7 +90,7 @@ fn spread<const N: usize, const M: usize>(packed: &[u8], out: &mut [u8], f: impl
 
 fn pack_bits(bits: usize, elements: &[u8], out: &mut Vec<u8>) {
     let mask = (1u32 << bits) - 1;
-    // Four elements fill one, two or three whole bytes, whatever the width.
+    // Four elements fill exactly one, two or three bytes, depending on the width.
     for group in elements.chunks(4) {
         let stream = group.iter().rev().fold(0u32, |stream, &e| stream << bits | (u32::from(e) & mask));
         let bytes = (group.len() * bits).div_ceil(8);
@@ -96,7 +98,7 @@ fn pack_bits(bits: usize, elements: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the bits of the last packed byte that no element has.
+/// Returns the bits of the last packed byte that no element uses.
 pub(super) fn padding_mask(dtype: DataType, elements: usize) -> u8 {
     match elements.wrapping_mul(dtype.bits()) % 8 {
         0 => 0,
@@ -109,8 +111,8 @@ pub(super) fn padding_mask(dtype: DataType, elements: usize) -> u8 {
 mod tests {
     use super::*;
 
-    /// `onnx.proto`: the first element is in the least significant bits; six-bit elements are four
-    /// in three bytes.
+    /// `onnx.proto`: the first element is in the least significant bits; four six-bit elements share three
+    /// bytes.
     #[test]
     fn first_element_is_lowest() {
         let t = TensorData::pack(DataType::U4, &[3], &[1, 2, 3]).unwrap();

@@ -1,13 +1,13 @@
-//! Tensors of strings: `n + 1` offsets and the text they divide, in one buffer.
+//! Tensors of strings: one buffer with `n + 1` offsets and the text that they divide.
 
 use super::{TensorData, aligned, element_count};
 use crate::{DataType, Error, Shape, memory};
 
-/// Bytes of one offset.
+/// The bytes of one offset.
 const OFFSET: usize = 8;
 
 impl TensorData {
-    /// Makes a tensor of strings, in row-major order.
+    /// Makes a tensor of strings, given in row-major order.
     ///
     /// # Errors
     ///
@@ -39,21 +39,21 @@ impl TensorData {
         Ok(TensorData { dtype: DataType::String, shape, bytes, later: None })
     }
 
-    /// Returns the strings in row-major order; none if the elements are not strings.
+    /// Returns the strings in row-major order; empty if the elements are not strings.
     pub fn iter_str(&self) -> Strings<'_> {
         let n = if self.dtype() == DataType::String { self.len() } else { 0 };
         let (offsets, text) = self.bytes().split_at_checked((n + 1) * OFFSET).unwrap_or_default();
         Strings { offsets: offsets.as_chunks().0, text }
     }
 
-    /// Returns the string at `index` in row-major order, if the elements are strings and there is
-    /// one.
+    /// Returns the string at `index` in row-major order; `None` if there is none or the elements are not
+    /// strings.
     pub fn str_at(&self, index: usize) -> Option<&str> {
         self.iter_str().nth(index)
     }
 }
 
-/// Makes a tensor of strings that come one after the other.
+/// Makes a tensor from strings that are pushed one by one.
 ///
 /// # Examples
 ///
@@ -68,17 +68,17 @@ impl TensorData {
 #[derive(Debug)]
 pub struct StringsBuilder {
     op: &'static str,
-    /// Where each string ends.
+    /// The offset at which each string ends.
     ends: Vec<u64>,
     text: Vec<u8>,
 }
 
 impl StringsBuilder {
-    /// Makes room for `n` strings, on behalf of `op`.
+    /// Reserves room for `n` strings. Errors name the operation `op`.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if there is no memory for them.
+    /// [`Error::Memory`] if the system has no memory for the offsets.
     pub fn with_room(op: &'static str, n: usize) -> Result<StringsBuilder, Error> {
         Ok(StringsBuilder { op, ends: memory::room(op, n)?, text: Vec::new() })
     }
@@ -87,17 +87,18 @@ impl StringsBuilder {
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if there is no memory for it.
+    /// [`Error::Memory`] if the system has no memory for the string.
     pub fn push(&mut self, text: &str) -> Result<(), Error> {
         memory::append(self.op, &mut self.text, text.as_bytes())?;
         memory::push(self.op, &mut self.ends, self.text.len() as u64)
     }
 
-    /// Makes the tensor.
+    /// Returns the tensor of the pushed strings.
     ///
     /// # Errors
     ///
-    /// [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`] if there is no memory for it.
+    /// [`Error::ByteLength`] if `shape` has another number of elements; [`Error::Memory`] if the system has
+    /// no memory for the tensor.
     pub fn finish(self, shape: &[usize]) -> Result<TensorData, Error> {
         let n = self.ends.len();
         let (dtype, expected) = (DataType::String, element_count(shape));
@@ -117,7 +118,7 @@ impl StringsBuilder {
 /// The strings of a tensor, in row-major order. See [`TensorData::iter_str`].
 #[derive(Debug, Clone)]
 pub struct Strings<'a> {
-    /// One more than there are strings left, or none.
+    /// One offset more than there are strings left; empty if the tensor has no strings.
     offsets: &'a [[u8; OFFSET]],
     text: &'a [u8],
 }
@@ -154,8 +155,8 @@ impl<'a> Iterator for Strings<'a> {
 
 impl ExactSizeIterator for Strings<'_> {}
 
-/// Checks that `bytes` are `elements + 1` offsets, from 0 to the length of the text without a step
-/// back, and that each piece of text is UTF-8.
+/// Checks that `bytes` begin with `elements + 1` ascending offsets, from 0 to the length of the text, and
+/// that each piece of text is UTF-8.
 pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(), Error> {
     let expected = elements.saturating_add(1).saturating_mul(OFFSET);
     let Some((offsets, text)) = bytes.split_at_checked(expected) else {

@@ -1,26 +1,26 @@
-//! A tensor in one line, for people.
+//! Formats a tensor as one line for people.
 
 use super::TensorData;
 use crate::DataType;
 use crate::convert::{Rounding, cast_into, format_elements, unpacked_size};
 use std::fmt;
 
-/// Elements that a summary shows.
+/// The number of elements that a summary shows.
 const SHOWN: usize = 6;
 
-/// Elements whose statistics are taken at a time.
+/// The number of elements that are converted at a time for the statistics.
 const CHUNK: usize = 1 << 14;
 
-/// A tensor's type, extents, least, greatest and mean element and first elements, as text. See
+/// A tensor's type, shape, least, greatest and mean element, and its first elements, as text. See
 /// [`TensorData::summary`].
 #[derive(Debug, Clone, Copy)]
 pub struct Summary<'a>(&'a TensorData);
 
 impl TensorData {
-    /// Returns what [`Display`](fmt::Display) writes as one line, as in
+    /// Returns a value that [`Display`](fmt::Display) writes as one line, as in
     /// `f32[2, 2] min -1 max 2 mean 0.75: 1.0 1.0 2.0 -1.0`.
     ///
-    /// NaN counts neither as least nor as greatest nor for the mean; how many there are is said.
+    /// NaN is not part of the least, greatest and mean value; the line gives the number of NaNs.
     pub fn summary(&self) -> Summary<'_> {
         Summary(self)
     }

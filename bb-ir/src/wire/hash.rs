@@ -1,7 +1,7 @@
-//! Stable names of what travels, and their hashes.
+//! Stable names of the types that travel in frames, and their hashes.
 //!
-//! A name is declared, never derived from a Rust path, so that it survives the renaming and moving
-//! of types. The hash is FNV-1a with 64 bits.
+//! A name is declared, never derived from a Rust path, so that renaming or moving a type does not change it.
+//! The hash is FNV-1a with 64 bits.
 
 use crate::{DataType, Error};
 
@@ -22,7 +22,7 @@ pub const fn hash_name(name: &str) -> u64 {
     continued(OFFSET, name)
 }
 
-/// How the elements of a type lie in a frame.
+/// Returns the name of the layout that the elements of a type have in a frame.
 const fn layout(dtype: DataType) -> &'static str {
     match dtype {
         DataType::String => "offsets-le",
@@ -36,13 +36,13 @@ pub fn type_name(dtype: DataType) -> String {
     format!("bb.tensor/1;{};{}", dtype.name(), layout(dtype))
 }
 
-/// Returns the hash of [`type_name`], the *type hash* of a frame.
+/// Returns the hash of [`type_name`], which is the *type hash* of a frame.
 pub const fn type_hash(dtype: DataType) -> u64 {
     let hash = continued(hash_name("bb.tensor/1;"), dtype.name());
     continued(continued(hash, ";"), layout(dtype))
 }
 
-/// The hash of each type, in the order of [`DataType::ALL`].
+/// The hash of each element type, in the order of [`DataType::ALL`].
 static HASHES: [u64; DataType::ALL.len()] = {
     let mut hashes = [0; DataType::ALL.len()];
     let mut i = 0;
@@ -56,17 +56,17 @@ static HASHES: [u64; DataType::ALL.len()] = {
     hashes
 };
 
-/// Returns the element type of tensors with this type hash, if there is one.
+/// Returns the element type whose tensors have this type hash, if there is one.
 pub fn element_type(hash: u64) -> Option<DataType> {
     let index = HASHES.iter().position(|&h| h == hash)?;
     DataType::ALL.get(index).copied()
 }
 
-/// Checks at start that no two names have the same hash: `names` and those of all tensors.
+/// Checks that no two of `names` and the names of all tensor types have the same hash.
 ///
 /// # Errors
 ///
-/// [`Error::HashCollision`] with the two names; a name that comes twice collides with itself.
+/// [`Error::HashCollision`] with the two names; a name that occurs twice collides with itself.
 pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
     let tensors = DataType::ALL.iter().map(|&t| type_name(t));
     let mut all: Vec<(u64, String)> =
@@ -85,7 +85,7 @@ pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result
 mod tests {
     use super::*;
 
-    /// The test vectors of the FNV reference: of nothing, `a` and `foobar`.
+    /// The test vectors of the FNV reference: the empty string, `a` and `foobar`.
     #[test]
     fn hashes_are_fnv_1a() {
         assert_eq!(hash_name(""), 0xCBF2_9CE4_8422_2325);

@@ -1,14 +1,14 @@
-//! A frame's header, and the only place that knows bincode.
+//! The header of a frame. This is the only module that uses bincode.
 //!
-//! Integers are of fixed width and little-endian, in the order of the fields; a sequence is its
-//! length as `u64` and its items. `wincode` writes the same bytes, should bincode have to be replaced.
+//! Integers have a fixed width, are little-endian, and follow the order of the fields; a sequence is its
+//! length as `u64`, followed by its items. `wincode` writes the same bytes and could replace bincode.
 
 use super::{DataType, Error, TensorData, element_type, type_hash};
 use crate::Shape;
 use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use serde::{Deserialize, Serialize};
 
-/// The most bytes that a header may have: enough for two thousand extents.
+/// The greatest size of a header in bytes; it suffices for two thousand extents.
 pub(super) const LIMIT: usize = 1 << 14;
 
 const CONFIG: Configuration<LittleEndian, Fixint, Limit<LIMIT>> =
@@ -20,7 +20,7 @@ pub(super) struct Header {
     /// ONNX's number for the element type.
     dtype: u32,
     shape: Vec<u64>,
-    /// The bytes of the elements.
+    /// The number of bytes of the elements.
     pub(super) length: u64,
 }
 
@@ -43,7 +43,8 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Decodes all of `bytes`; the limit of the configuration bounds what a forged length allocates.
+    /// Decodes a header that takes all of `bytes`. The limit in the configuration bounds what a forged length
+    /// can allocate.
     pub(super) fn decode(bytes: &[u8]) -> Result<Header, Error> {
         let (header, read): (Header, usize) = bincode::serde::decode_from_slice(bytes, CONFIG)
             .map_err(|e| Error::FrameHeader { source: Box::new(e) })?;
@@ -53,7 +54,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Returns the element type, which number and hash must agree on.
+    /// Returns the element type; its number and its hash must agree.
     pub(super) fn dtype(&self) -> Result<DataType, Error> {
         let number = i32::try_from(self.dtype).unwrap_or(i32::MAX);
         let dtype = DataType::from_onnx(number).ok_or(Error::UnknownDataType { number })?;

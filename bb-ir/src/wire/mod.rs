@@ -7,19 +7,19 @@
 //! | 0–7 | the magic number, [`MAGIC`] |
 //! | 8–9 | the format's version, [`VERSION`] |
 //! | 10–11 | flags: bit 0 says that the elements have a checksum |
-//! | 12–15 | the length of the header in bytes |
+//! | 10–11 | flags: if bit 0 is set, the elements have a checksum |
 //! | 16–19 | CRC-32 of bytes 0–15, bytes 20–23 and the header |
-//! | 20–23 | CRC-32 of the elements, 0 without that flag |
+//! | 20–23 | CRC-32 of the elements; 0 if the flag is not set |
 //! | 24– | the header: type hash, element type, shape, byte length |
 //! | | zeros up to a multiple of [`ALIGNMENT`] |
-//! | | the elements, as [`TensorData`] holds them; the frame ends with the last |
+//! | | the elements, in the form of [`TensorData`]; they end the frame |
 //!
-//! A frame says how long it is, so that frames follow each other on a stream without anything between them: [`write()`]
-//! and [`read`].
+//! A frame contains its own length, so frames can follow each other on a stream without separators; see
+//! [`write()`] and [`read`].
 //!
-//! The elements have a checksum only on demand: it costs as much as copying them, which a frame that
-//! is adopted needs nowhere else, and what carries frames mostly has checksums of its own. Strings
-//! and truth values are validated with or without it.
+//! A checksum of the elements is optional, because it costs as much as copying them, and adopting a frame
+//! needs no copy; most channels that carry frames have their own checksums. Strings and truth values are
+//! validated with or without a checksum.
 
 mod hash;
 mod header;
@@ -33,20 +33,20 @@ use bytes::Bytes;
 use header::Header;
 use std::cmp::Ordering;
 
-/// The first bytes of a frame. The first is no ASCII and the last a line feed, so that a transfer as
-/// text, which would damage a frame, damages this first.
+/// The first bytes of a frame. The first byte is not ASCII and the last is a line feed, so a transfer in text
+/// mode, which would damage a frame, damages the magic number first.
 pub const MAGIC: [u8; 8] = *b"\x93bbwire\n";
 
-/// The version of the format that is written, and the only one that is read.
+/// The version of the format. No other version is read or written.
 pub const VERSION: u16 = 1;
 
 /// The flag for a checksum of the elements.
 const CHECKSUM: u16 = 1;
 
-/// The bytes before the header.
+/// The number of bytes before the header.
 const PRELUDE: usize = 24;
 
-/// What a frame has a checksum of.
+/// The parts of a frame that have a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Checksum {
     /// The header alone.
@@ -60,7 +60,7 @@ pub enum Checksum {
 ///
 /// # Errors
 ///
-/// [`Error::FrameHeader`] if the tensor has thousands of extents.
+/// [`Error::FrameHeader`] if the tensor has too many extents for a header.
 ///
 /// # Examples
 ///
@@ -78,13 +78,14 @@ pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
     Ok(frame)
 }
 
-/// Appends a frame to `out`, which grows once, to what is needed.
+/// Appends a frame to `out`; `out` grows at most once, to the size that is needed.
 ///
-/// The elements of a frame that starts at a multiple of [`ALIGNMENT`] are aligned.
+/// If the frame starts at a multiple of [`ALIGNMENT`], its elements are aligned.
 ///
 /// # Errors
 ///
-/// [`Error::FrameHeader`] if the tensor has thousands of extents; [`Error::Memory`] if there is no memory for the frame.
+/// [`Error::FrameHeader`] if the tensor has too many extents for a header; [`Error::Memory`] if the system
+/// has no memory for the frame.
 pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Result<(), Error> {
     let elements = x.unaligned_bytes();
     let front = front_of(x, checksum, 0)?;
@@ -95,7 +96,7 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
         out.extend_from_slice(elements);
         return Ok(());
     }
-    // In pieces that stay in the cache between the copy and the checksum.
+    // Copies in chunks that stay in the cache until the checksum has read them.
     let mut crc = crc32fast::Hasher::new();
     for piece in elements.chunks(1 << 15) {
         out.extend_from_slice(piece);
@@ -108,7 +109,7 @@ pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Writes everything before the elements, whose checksum is given.
+/// Writes everything before the elements; `elements` is their checksum.
 fn front_of(x: &TensorData, checksum: Checksum, elements: u32) -> Result<Vec<u8>, Error> {
     let header = Header::of(x).encode()?;
     let flags = match checksum {
@@ -123,24 +124,24 @@ fn front_of(x: &TensorData, checksum: Checksum, elements: u32) -> Result<Vec<u8>
     Ok(front)
 }
 
-/// Reads a frame, whose elements are shared and not copied if they are aligned for their type.
+/// Reads a frame. Its elements are shared, not copied, if they are aligned for their type.
 ///
-/// Nothing is allocated that is larger than the frame.
+/// No allocation is larger than the frame.
 ///
 /// # Errors
 ///
-/// One of the `Frame…` variants of [`Error`] if the bytes are not one whole frame of this version;
-/// what [`TensorData::adopt`] finds wrong with the elements.
+/// One of the `Frame…` variants of [`Error`] if the bytes are not exactly one frame of this version; or an
+/// error of [`TensorData::adopt`].
 pub fn decode(frame: Bytes) -> Result<TensorData, Error> {
     let (header, elements) = split(frame)?;
     TensorData::adopt(header.dtype()?, &header.shape()?, elements)
 }
 
-/// Reads a frame of a tensor whose type must have this hash.
+/// Reads a frame of a tensor that must have this type hash.
 ///
 /// # Errors
 ///
-/// Those of [`decode`], and [`Error::FrameType`] if the frame is of another type.
+/// As [`decode`]; [`Error::FrameType`] if the frame has another type.
 pub fn decode_as(type_hash: u64, frame: Bytes) -> Result<TensorData, Error> {
     let (header, elements) = split(frame)?;
     if header.type_hash != type_hash {
@@ -149,7 +150,7 @@ pub fn decode_as(type_hash: u64, frame: Bytes) -> Result<TensorData, Error> {
     TensorData::adopt(header.dtype()?, &header.shape()?, elements)
 }
 
-/// What stands before the header, after magic number and version.
+/// The fields between the version and the header.
 struct Prelude {
     flags: u16,
     header: u32,
@@ -187,12 +188,12 @@ fn header_crc(front: &[u8; 16], elements: [u8; 4], header: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Returns where the elements start after a header of this length.
+/// Returns the offset of the elements after a header of this length.
 const fn elements_start(header: usize) -> usize {
     (PRELUDE + header).next_multiple_of(ALIGNMENT)
 }
 
-/// What a frame's first bytes say, checked as far as they go.
+/// The checked fields of a frame's first bytes.
 struct Front {
     bytes: [u8; 16],
     flags: u16,
@@ -227,12 +228,12 @@ impl Front {
         Ok(Front { bytes, flags, header, header_sum, elements_sum })
     }
 
-    /// Returns where the elements start.
+    /// Returns the offset of the elements.
     fn elements_start(&self) -> usize {
         elements_start(self.header)
     }
 
-    /// Reads the header from what lies between these first bytes and the elements.
+    /// Decodes the header from the bytes between the prelude and the elements.
     fn header(&self, rest: &[u8]) -> Result<Header, Error> {
         let (header, padding) = rest.split_at_checked(self.header).unwrap_or_default();
         let sum = header_crc(&self.bytes, self.elements_sum.to_le_bytes(), header);
@@ -245,7 +246,7 @@ impl Front {
         Header::decode(header)
     }
 
-    /// Compares the elements with their checksum.
+    /// Checks the elements against their checksum.
     fn check_elements(&self, elements: &[u8]) -> Result<(), Error> {
         let got = if self.flags & CHECKSUM == 0 { 0 } else { crc32fast::hash(elements) };
         let expected = self.elements_sum;
@@ -256,7 +257,7 @@ impl Front {
     }
 }
 
-/// Says what is wrong with bytes that are fewer than any frame has.
+/// Returns the error for bytes that are fewer than a frame has.
 fn too_short(bytes: &[u8]) -> Error {
     match MAGIC.starts_with(bytes.get(..MAGIC.len()).unwrap_or(bytes)) {
         true => Error::FrameEnd { expected: PRELUDE as u64, got: bytes.len() as u64 },
@@ -264,7 +265,7 @@ fn too_short(bytes: &[u8]) -> Error {
     }
 }
 
-/// Checks everything about a frame but its elements' own form.
+/// Checks everything of a frame except the form of its elements.
 fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     let Some((prelude, rest)) = frame.split_first_chunk::<PRELUDE>() else { return Err(too_short(&frame)) };
     let front = Front::parse(prelude)?;
@@ -284,7 +285,7 @@ fn split(frame: Bytes) -> Result<(Header, Bytes), Error> {
     Ok((header, elements))
 }
 
-/// Takes `N` bytes off the front of `cursor`, which has them.
+/// Removes the first `N` bytes from `cursor`, which must have that many.
 fn take<const N: usize>(cursor: &mut &[u8]) -> [u8; N] {
     match cursor.split_first_chunk() {
         Some((first, rest)) => {

@@ -1,14 +1,14 @@
-//! Frames that follow each other on a stream: a pipe, a socket, a file.
+//! Frames that follow each other on a stream: a pipe, a socket or a file.
 //!
-//! A frame says how long it is, so that frames need nothing between them. What a peer claims is checked against a limit
-//! before anything is allocated for it.
+//! A frame contains its own length, so frames need no separators. The length that a peer claims is compared
+//! with a limit before anything is allocated for it.
 
 use super::{Checksum, Front, PRELUDE, type_hash};
 use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
 
-/// A whole frame as it came, and the hash of the type that it declares.
+/// A whole frame as it was received, and the type hash that it declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// The type hash in the frame's header.
@@ -17,13 +17,14 @@ pub struct Frame {
     pub bytes: Vec<u8>,
 }
 
-/// Writes a tensor as a frame; its elements are not copied first.
+/// Writes a tensor as a frame, without copying its elements first.
 ///
-/// A caller with many small tensors wraps `to` in a [`BufWriter`](std::io::BufWriter), and flushes that.
+/// For many small tensors, wrap `to` in a [`BufWriter`](std::io::BufWriter) and flush it at the end.
 ///
 /// # Errors
 ///
-/// [`Error::FrameIo`] if `to` cannot be written to, [`Error::FrameHeader`] if the tensor has thousands of extents.
+/// [`Error::FrameIo`] if writing to `to` fails; [`Error::FrameHeader`] if the tensor has too many extents for
+/// a header.
 ///
 /// # Examples
 ///
@@ -52,15 +53,15 @@ pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<
     to.write_all(x.unaligned_bytes()).map_err(io)
 }
 
-/// Reads the next frame as a tensor; `None` where the stream ends before it.
+/// Reads the next frame as a tensor; returns `None` if the stream has ended.
 ///
 /// Units: `limit` counts the bytes of the whole frame.
 ///
 /// # Errors
 ///
-/// [`Error::FrameEnd`] if the stream ends within the frame, [`Error::FrameTooLong`] before anything is allocated that
-/// would exceed `limit`, [`Error::FrameIo`] if the stream fails; those of [`decode`](super::decode). After an error the
-/// stream is somewhere within a frame.
+/// [`Error::FrameEnd`] if the stream ends within the frame; [`Error::FrameTooLong`] if the frame exceeds
+/// `limit`, before anything is allocated for it; [`Error::FrameIo`] if reading fails; else as
+/// [`decode`](super::decode). After an error, the position of the stream is somewhere within a frame.
 pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
     // Over-allocating by the alignment lets the elements be aligned without a second copy.
@@ -73,13 +74,14 @@ pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Er
     TensorData::adopt(begun.dtype, &begun.shape, elements).map(Some)
 }
 
-/// Reads the next frame as it is, for a backend to make a tensor of; `None` where the stream ends before it.
+/// Reads the next frame without decoding it, so that a backend can make a tensor from it; returns `None` if
+/// the stream has ended.
 ///
 /// Everything but the elements is checked.
 ///
 /// # Errors
 ///
-/// As [`read`], but for what is wrong with the elements.
+/// As [`read`], except for errors about the elements.
 pub fn read_frame(from: &mut impl Read, limit: usize) -> Result<Option<Frame>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
     let mut bytes = memory::room("reading a frame", begun.start.len().saturating_add(begun.length))?;
@@ -88,14 +90,14 @@ pub fn read_frame(from: &mut impl Read, limit: usize) -> Result<Option<Frame>, E
     Ok(Some(Frame { type_hash: type_hash(begun.dtype), bytes }))
 }
 
-/// A frame of which all but the elements was read and checked.
+/// A frame whose elements have not been read yet; everything before them is checked.
 struct Begun {
     front: Front,
     /// Everything before the elements.
     start: Vec<u8>,
     dtype: DataType,
     shape: Shape,
-    /// The bytes of the elements.
+    /// The number of bytes of the elements.
     length: usize,
 }
 
@@ -105,7 +107,7 @@ impl Begun {
         match fill(from, &mut prelude)? {
             0 => return Ok(None),
             PRELUDE => {}
-            // What is no frame is called so, however short.
+            // Bytes that are not the start of a frame get the error for that, even if they are few.
             got => return Err(super::too_short(prelude.get(..got).unwrap_or_default())),
         }
         let front = Front::parse(&prelude)?;
@@ -123,7 +125,7 @@ impl Begun {
         if total > limit as u64 {
             return Err(Error::FrameTooLong { name: super::type_name(dtype), limit, got: total });
         }
-        // Within `limit`, and so within `usize`.
+        // `length` is at most `limit`, so it fits `usize`.
         let length = length as usize;
         let refused = || shape.as_slice().into();
         let elements = element_count(&shape).ok_or_else(|| Error::TooLarge {
@@ -139,7 +141,7 @@ impl Begun {
         Ok(Some(Begun { front, start, dtype, shape, length }))
     }
 
-    /// Appends the elements.
+    /// Reads the elements and appends them to `to`.
     fn rest(&self, from: &mut impl Read, to: &mut Vec<u8>) -> Result<(), Error> {
         let before = to.len();
         from.by_ref().take(self.length as u64).read_to_end(to).map_err(|source| Error::FrameIo { source })?;
@@ -155,7 +157,7 @@ impl Begun {
     }
 }
 
-/// Reads until the buffer is full or the stream ends, and returns how many bytes came.
+/// Reads until the buffer is full or the stream ends, and returns the number of bytes read.
 fn fill(from: &mut impl Read, mut buffer: &mut [u8]) -> Result<usize, Error> {
     let mut got = 0;
     while !buffer.is_empty() {

@@ -1,15 +1,16 @@
-//! Integers computed from named extents.
+//! Integer expressions of symbolic dimensions.
 //!
-//! A [`DimExpr`] is kept in one normal form, so that two computed in different ways are usually equal where they
-//! mean the same; where it would grow beyond a few terms it is given up. What it says is exact for every value of the
+//! A [`DimExpr`] is kept in a normal form, so that two expressions of the same meaning are usually equal. An
+//! operation whose result would have too many terms returns `None`. Expressions are exact for all values of
+//! the names: nothing is rounded, and the only assumption is that extents are not negative.
 //! names: nothing is rounded, and nothing is assumed but that an extent is not negative.
 
 mod text;
 
-/// The most names and parts of one formula.
+/// The greatest number of names and parts of one expression.
 const MOST: usize = 24;
 
-/// An integer computed from named extents, which are not negative: a sum of products, in normal form.
+/// An integer expression of symbolic dimensions, which are not negative: a sum of products in normal form.
 ///
 /// # Examples
 ///
@@ -23,15 +24,15 @@ const MOST: usize = 24;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DimExpr {
-    /// Ascending, no two of the same factors, none of them 0 times.
+    /// Sorted; no two terms have the same factors, and no term is multiplied by 0.
     terms: Vec<Term>,
     constant: i64,
 }
 
-/// A product of factors, so many times.
+/// A product of factors, multiplied by `times`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Term {
-    /// Ascending, at least one.
+    /// Sorted and not empty.
     factors: Vec<Factor>,
     times: i64,
 }
@@ -41,9 +42,9 @@ enum Factor {
     Name(String),
     /// The quotient by a positive number, rounded down.
     Quotient(Box<DimExpr>, i64),
-    /// The greater of two.
+    /// The maximum of two expressions.
     Greater(Box<DimExpr>, Box<DimExpr>),
-    /// The lesser of two.
+    /// The minimum of two expressions.
     Lesser(Box<DimExpr>, Box<DimExpr>),
 }
 
@@ -54,7 +55,7 @@ impl From<i64> for DimExpr {
 }
 
 impl DimExpr {
-    /// The extent of that name.
+    /// The symbolic dimension called `name`.
     pub fn name(name: &str) -> DimExpr {
         DimExpr::of(Factor::Name(name.to_owned()))
     }
@@ -63,12 +64,12 @@ impl DimExpr {
         DimExpr { terms: vec![Term { factors: vec![factor], times: 1 }], constant: 0 }
     }
 
-    /// Returns the number, if it depends on no name.
+    /// Returns the number if the expression contains no name.
     pub fn constant(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Returns the name, if it is nothing but a named extent.
+    /// Returns the name if the expression is a single symbolic dimension.
     pub fn only_name(&self) -> Option<&str> {
         match (self.terms.as_slice(), self.constant) {
             ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
@@ -79,7 +80,8 @@ impl DimExpr {
         }
     }
 
-    /// Returns the sum; `None` if it overflows or has too many parts, as for all that compute.
+    /// Returns the sum. Like all operations, it returns `None` if a number overflows or the result has too
+    /// many parts.
     pub fn plus(&self, other: &DimExpr) -> Option<DimExpr> {
         let mut terms = Vec::with_capacity(self.terms.len() + other.terms.len());
         let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
@@ -108,7 +110,7 @@ impl DimExpr {
         self.plus(&other.scaled(-1)?)
     }
 
-    /// Returns it so many times.
+    /// Returns the product with a number.
     pub fn scaled(&self, by: i64) -> Option<DimExpr> {
         if by == 0 {
             return Some(DimExpr::from(0));
@@ -137,12 +139,12 @@ impl DimExpr {
         Some(sum)
     }
 
-    /// Returns the quotient by a number greater than 0, rounded down.
+    /// Returns the quotient by a positive number, rounded down.
     pub fn floor_div(&self, by: i64) -> Option<DimExpr> {
         if by <= 1 {
             return (by == 1).then(|| self.clone());
         }
-        // What is divided without a remainder needs no rounding.
+        // Terms that are multiples of the divisor are divided exactly.
         let (even, odd): (Vec<&Term>, Vec<&Term>) = self.terms.iter().partition(|t| t.times % by == 0);
         let even = even.into_iter().map(|t| Term { factors: t.factors.clone(), times: t.times / by });
         let whole = DimExpr { terms: even.collect(), constant: self.constant.div_euclid(by) };
@@ -152,13 +154,13 @@ impl DimExpr {
             return Some(whole);
         }
         let divided = match rest.terms.as_slice() {
-            // Rounding twice is rounding once.
+            // Two roundings in a row are one rounding.
             [Term { factors, times: 1 }] if let [Factor::Quotient(inner, first)] = factors.as_slice() => {
                 let more = rest.constant.checked_mul(*first)?;
                 return inner.plus(&more.into())?.floor_div(first.checked_mul(by)?)?.plus(&whole);
             }
             _ => {
-                // What all terms have in common is divided first.
+                // The common divisor of all terms is cancelled first.
                 let common = rest.terms.iter().fold(by, |common, t| divisor(common, t.times));
                 let shrunk = |t: &Term| Term { factors: t.factors.clone(), times: t.times / common };
                 let terms = rest.terms.iter().map(shrunk).collect();
@@ -172,12 +174,12 @@ impl DimExpr {
         divided.plus(&whole)
     }
 
-    /// Returns the quotient by a number greater than 0, rounded up.
+    /// Returns the quotient by a positive number, rounded up.
     pub fn ceil_div(&self, by: i64) -> Option<DimExpr> {
         self.plus(&by.checked_sub(1)?.into())?.floor_div(by)
     }
 
-    /// Returns the quotient, if there is no remainder whatever the names stand for.
+    /// Returns the quotient if it is exact for all values of the names.
     pub fn exact_div(&self, by: &DimExpr) -> Option<DimExpr> {
         if self == by {
             return Some(DimExpr::from(1));
@@ -186,7 +188,7 @@ impl DimExpr {
             let even = by > 0 && self.constant % by == 0 && self.terms.iter().all(|t| t.times % by == 0);
             return even.then(|| self.floor_div(by)).flatten();
         }
-        // A quotient of one term: the first terms' quotient is the only candidate.
+        // If the quotient has one term, it is the quotient of the leading terms.
         let lead = |f: &DimExpr| f.terms.first().cloned();
         let (top, bottom) = (lead(self)?, lead(by)?);
         let mut factors = top.factors;
@@ -204,7 +206,7 @@ impl DimExpr {
         if candidate.times(by)? == *self {
             return Some(candidate);
         }
-        // A divisor of one term divides each term.
+        // A divisor that is one term divides each term separately.
         let ([_], 0, 0) = (by.terms.as_slice(), by.constant, self.constant) else { return None };
         let mut sum = DimExpr::from(0);
         for term in &self.terms {
@@ -217,7 +219,7 @@ impl DimExpr {
         Some(sum)
     }
 
-    /// Returns the greater of the two.
+    /// Returns the maximum.
     pub fn greater(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([_, greater]) => Some(greater.clone()),
@@ -225,7 +227,7 @@ impl DimExpr {
         }
     }
 
-    /// Returns the lesser of the two.
+    /// Returns the minimum.
     pub fn lesser(&self, other: &DimExpr) -> Option<DimExpr> {
         match self.ascending(other) {
             Some([lesser, _]) => Some(lesser.clone()),
@@ -233,7 +235,7 @@ impl DimExpr {
         }
     }
 
-    /// The two in ascending order, if it is the same whatever the names stand for.
+    /// Returns the two in ascending order if the order is the same for all values of the names.
     fn ascending<'a>(&'a self, other: &'a DimExpr) -> Option<[&'a DimExpr; 2]> {
         let is_less = |a: &DimExpr, b: &DimExpr| b.minus(a).is_some_and(|more| more.at_least(0));
         if is_less(self, other) {
@@ -242,13 +244,13 @@ impl DimExpr {
         is_less(other, self).then_some([other, self])
     }
 
-    /// What is one of the two, which have one order for one form.
+    /// Makes a maximum or minimum; the operands are sorted so that the form is unique.
     fn either(&self, other: &DimExpr, one: fn(Box<DimExpr>, Box<DimExpr>) -> Factor) -> Option<DimExpr> {
         let (a, b) = if self < other { (self, other) } else { (other, self) };
         DimExpr::of(one(Box::new(a.clone()), Box::new(b.clone()))).bounded()
     }
 
-    /// Returns what this is the lesser of, with the other one.
+    /// Returns the operands if the expression is a minimum of two.
     pub(crate) fn as_lesser(&self) -> Option<(&DimExpr, &DimExpr)> {
         match (self.terms.as_slice(), self.constant) {
             ([Term { factors, times: 1 }], 0) => match factors.as_slice() {
@@ -259,14 +261,15 @@ impl DimExpr {
         }
     }
 
-    /// Tells whether it is `least` or more whatever the names stand for; `false` where that is not seen.
+    /// Tells whether the expression is at least `least` for all values of the names; `false` if this cannot
+    /// be proved.
     pub fn at_least(&self, least: i64) -> bool {
         self.constant >= least
             && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
     }
 
-    /// Returns the number that it is where each name stands for what `named` says; `None` if a name stands for
-    /// nothing, or on overflow.
+    /// Returns the value of the expression if `named` gives the values of its names; `None` if a name has no
+    /// value, or on overflow.
     pub fn value(&self, named: &impl Fn(&str) -> Option<i64>) -> Option<i64> {
         self.terms.iter().try_fold(self.constant, |sum, term| {
             let product = term.factors.iter().try_fold(term.times, |product, factor| {
@@ -282,12 +285,12 @@ impl DimExpr {
         })
     }
 
-    /// The bytes that a copy takes, roughly.
+    /// Estimates the bytes that a copy takes.
     pub(crate) fn weight(&self) -> usize {
         self.terms.iter().flat_map(|t| &t.factors).map(|f| 64 + f.weight()).sum::<usize>() + 32
     }
 
-    /// How many names and parts there are.
+    /// Counts the names and parts.
     fn parts(&self) -> usize {
         self.terms.iter().flat_map(|t| &t.factors).map(Factor::parts).sum()
     }
@@ -297,7 +300,7 @@ impl DimExpr {
     }
 }
 
-/// The greatest common divisor of a number greater than 0 and another.
+/// Returns the greatest common divisor of a positive number and another.
 fn divisor(mut a: i64, b: i64) -> i64 {
     let mut b = b.checked_abs().unwrap_or(1);
     while b != 0 {
@@ -359,7 +362,7 @@ mod tests {
 
     #[test]
     fn quotients_round_down_once() {
-        // floor((floor((n - 1) / 2) - 1) / 2), as two convolutions with strides have it.
+        // Two convolutions with strides yield floor((floor((n - 1) / 2) - 1) / 2).
         let once = plus(&n(), -1).floor_div(2).unwrap();
         let twice = plus(&once, -1).floor_div(2).unwrap();
         for value in 0..40 {
@@ -387,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greater_and_the_lesser_are_told_where_they_are_sure() {
+    fn maximum_and_minimum_simplify_where_the_order_is_certain() {
         assert_eq!(n().greater(&0.into()), Some(n()));
         assert_eq!(plus(&n(), 2).lesser(&n()), Some(n()));
         let open = n().lesser(&512.into()).unwrap();
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_given_up() {
+    fn too_many_terms_yield_none() {
         let grow = |f: DimExpr, i: usize| f.plus(&DimExpr::name(&format!("d{i}")));
         assert_eq!((0..MOST + 1).try_fold(DimExpr::from(0), grow), None);
         assert_eq!(DimExpr::from(i64::MAX).plus(&1.into()), None);

@@ -1,4 +1,4 @@
-//! DimExprs as text, for messages, listings and the dimensions of written models.
+//! Formats dim expressions for messages, listings and written models.
 
 use super::{DimExpr, Factor};
 use std::fmt;
@@ -35,7 +35,8 @@ impl fmt::Display for DimExpr {
 impl fmt::Display for Factor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // What is no word is told from the formula around it.
+            // A name with other characters is put in parentheses, so that it differs from the expression
+            // around it.
             Factor::Name(name) if name.chars().all(|c| c.is_alphanumeric() || "_.:/".contains(c)) => {
                 f.write_str(name)
             }
