@@ -1,4 +1,4 @@
-//! Parses `#[bb(…)]`. What the options mean together is checked in [`model`](crate::model).
+//! Parses `#[bb(…)]`. Whether the options fit together is checked in [`model`](crate::model).
 
 use crate::ctxt::Ctxt;
 use proc_macro2::{Ident, TokenTree};
@@ -6,20 +6,20 @@ use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::{Attribute, LitStr, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
-/// An option: not given, given and understood, or given and wrong, which was then reported.
+/// An option: not given, given with a valid value, or given with a wrong value that was reported.
 pub(crate) enum Given<T> {
     No,
     Wrong,
     Yes(T),
 }
 
-/// An instance of a generic type and its name.
+/// A named instance of a generic type.
 pub(crate) struct Named {
     pub(crate) name: LitStr,
     pub(crate) ty: Type,
 }
 
-/// What was written in `#[bb(…)]`.
+/// The options in `#[bb(…)]`.
 pub(crate) struct Options {
     pub(crate) name: Given<LitStr>,
     pub(crate) version: Given<LitStr>,
@@ -32,12 +32,12 @@ pub(crate) struct Options {
     pub(crate) instances: Given<Vec<Named>>,
 }
 
-/// The options, for messages.
+/// The names of the options, for messages.
 const EXPECTED: &str =
     "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions` or `instances`";
 
 impl Options {
-    /// Parses every `#[bb(…)]` among the attributes and reports all that cannot be understood.
+    /// Parses every `#[bb(…)]` among the attributes and reports all parts that are not valid.
     pub(crate) fn parse(attrs: &[Attribute], ctxt: &mut Ctxt) -> Options {
         let mut options = Options {
             name: Given::No,
@@ -80,7 +80,7 @@ impl Options {
         if duplicate {
             ctxt.error(&key, format_args!("`{option}` is given twice; remove one"));
         }
-        // The value of a duplicate is parsed all the same: it may be wrong as well.
+        // The value of a duplicate option is parsed too, because it may also be wrong.
         match option.as_str() {
             "name" => given(&mut self.name, duplicate, value(input, &key, "\"my-backend\"", string, ctxt)),
             "version" => given(&mut self.version, duplicate, value(input, &key, "\"1.2.0\"", string, ctxt)),
@@ -116,7 +116,7 @@ fn given<T>(slot: &mut Given<T>, duplicate: bool, value: Option<T>) {
     }
 }
 
-/// Parses `= value`.
+/// Parses `= value`; `None` if the value is wrong.
 fn value<T>(
     input: ParseStream<'_>,
     key: &Ident,
@@ -174,7 +174,7 @@ fn list<T>(
     whole.then_some(elements)
 }
 
-/// Refuses what follows an element, unless it is a comma.
+/// Reports anything but a comma after an element.
 fn end(input: ParseStream<'_>) -> syn::Result<()> {
     if input.is_empty() || input.peek(Token![,]) {
         Ok(())
@@ -183,7 +183,7 @@ fn end(input: ParseStream<'_>) -> syn::Result<()> {
     }
 }
 
-/// Moves past the next comma.
+/// Skips everything up to and including the next comma.
 fn next(input: ParseStream<'_>) {
     while !input.is_empty() {
         if input.parse::<Token![,]>().is_ok() || input.parse::<TokenTree>().is_err() {
@@ -211,7 +211,7 @@ fn opener(input: ParseStream<'_>) -> syn::Result<TypePath> {
     function(input, "expected the path of a function that takes `&bb::OpenOptions`")
 }
 
-/// Parses a path that may have generic arguments, with or without the `::` before them.
+/// Parses a path that may have generic arguments, written with or without `::`.
 fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
     let mut path: TypePath = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
     end(input).map_err(|error| syn::Error::new(error.span(), wrong))?;
@@ -231,7 +231,7 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<Ident> {
     alone(input, "expected the option's name alone")
 }
 
-/// Parses a name that is no path.
+/// Parses a single name; a path is an error.
 fn alone(input: ParseStream<'_>, wrong: &str) -> syn::Result<Ident> {
     let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
     if input.peek(Token![::]) {

@@ -3,17 +3,17 @@
 use proc_macro2::TokenStream;
 use quote::ToTokens;
 
-/// The mistakes found so far.
+/// The mistakes that were found so far.
 #[derive(Default)]
 pub(crate) struct Ctxt(Option<syn::Error>);
 
 impl Ctxt {
-    /// Adds a mistake at the tokens that are wrong.
+    /// Adds a mistake at the span of the tokens `at`.
     pub(crate) fn error(&mut self, at: impl ToTokens, message: impl std::fmt::Display) {
         self.push(syn::Error::new_spanned(at, message));
     }
 
-    /// Adds a mistake that already has its place.
+    /// Adds a mistake that already has a span.
     pub(crate) fn push(&mut self, error: syn::Error) {
         match &mut self.0 {
             Some(errors) => errors.combine(error),
@@ -21,7 +21,7 @@ impl Ctxt {
         }
     }
 
-    /// Renders every mistake as a `compile_error!`; nothing if there is none.
+    /// Renders each mistake as a `compile_error!`.
     pub(crate) fn into_compile_error(self) -> TokenStream {
         self.0.map(|errors| errors.into_compile_error()).unwrap_or_default()
     }

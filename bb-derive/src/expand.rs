@@ -1,4 +1,4 @@
-//! Renders the registration of a type. Decides nothing and cannot fail.
+//! Renders the registration of a type. This module decides nothing and cannot fail.
 
 use crate::ctxt::Ctxt;
 use crate::model::{Backend, Instance, New};
@@ -7,7 +7,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path};
 
-/// Expands `#[derive(bb::Backend)]`: every mistake, and the registration as far as it was understood.
+/// Expands `#[derive(bb::Backend)]` to the mistakes and, as far as the input is valid, the registration.
 pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
     let mut ctxt = Ctxt::default();
     let model = Backend::from_input(input, &mut ctxt);
@@ -35,7 +35,8 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let families = families(model);
     let options = options(model);
     let devices = devices(model);
-    // What rustc finds missing of the type is said once, at the type's own name.
+    // All of these tokens have the span of the type's name, so that rustc reports a missing bound once,
+    // there.
     let at = model.ident.span();
     let here = self::private(model, at);
     let declared = quote_spanned!(at=> #here::Declared for #ty);
@@ -59,7 +60,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     }
 }
 
-/// Renders the families; without any, the trait's default says so.
+/// Renders the families; `None` if there are none, because the trait's default is an empty list.
 fn families(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     let tables = model.families.iter().map(|family| {
@@ -73,7 +74,8 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
     })
 }
 
-/// Renders the options of the constructor; without any, the trait's default says so.
+/// Renders the options of the constructor; `None` if there are none, because the trait's default is an empty
+/// list.
 fn options(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     let options = model.options.iter().map(|option| {
@@ -112,7 +114,7 @@ fn create(model: &Backend<'_>) -> TokenStream {
     }
 }
 
-/// Renders what lists the devices; without it, the trait's default says that they are not told apart.
+/// Renders the function that lists the devices; `None` if there is none, because of the trait's default.
 fn devices(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     model.devices.as_ref().map(|path| {
@@ -128,13 +130,13 @@ fn devices(model: &Backend<'_>) -> Option<TokenStream> {
     })
 }
 
-/// Renders the path of what the derive names, as if it were written at `at`.
+/// Renders the path of the private module that generated code uses, with the span `at`.
 fn private(model: &Backend<'_>, at: Span) -> TokenStream {
     let bb = located(&model.bb, at);
     quote_spanned!(at=> #bb::__private)
 }
 
-/// Moves a path, so that a message about what it is part of points to `at`.
+/// Gives all tokens of a path the span `at`, so that messages about the generated code point there.
 pub(crate) fn located(path: &Path, at: Span) -> TokenStream {
     let moved = path.to_token_stream().into_iter().map(|mut token| {
         token.set_span(at);

@@ -1,7 +1,8 @@
-//! The macros of `bb`: how a type becomes a registered backend, and which methods of a family are its own.
+//! The macros of `bb`: one registers a type as a backend, the other marks the native methods of an extension
+//! family.
 //!
-//! `attr` parses, `model` checks, `expand` renders, `ctxt` collects what is wrong. Nothing here knows an
-//! operation or a family: their names are looked up in `bb`, by what the macros expand to.
+//! `attr` parses, `model` checks, `expand` renders, and `ctxt` collects mistakes. This crate knows no
+//! operation and no family: the generated code looks their names up in `bb`.
 #![forbid(unsafe_code)]
 
 mod attr;
@@ -15,21 +16,21 @@ mod snapshots;
 use proc_macro::TokenStream;
 use syn::{DeriveInput, parse_macro_input};
 
-/// Registers a type that implements `bb::Backend`, so that it is found by name.
+/// Registers a type that implements `bb::Backend` under a name.
 ///
-/// Works for structs and enums. Options go into one or more `#[bb(…)]`:
+/// The type may be a struct or an enum. Options are given in one or more `#[bb(…)]`:
 ///
-/// | option | says | default |
+/// | option | meaning | default |
 /// |---|---|---|
-/// | `name = "my-backend"` | the name users ask for: lower-case letters, digits, `-` | the type's, in kebab case |
-/// | `version = "1.2.0"` | the backend's version | the package's |
+/// | `name = "my-backend"` | the name under which users open the backend: lower-case letters, digits, `-` | the type's name in kebab case |
+/// | `version = "1.2.0"` | the version of the backend | the version of the package |
 /// | `new = path` | the constructor, `fn() -> Self` or `fn() -> Result<Self, E>` | `Default::default` |
-/// | `open = path` | the constructor, where it takes options: `fn(&OpenOptions) -> Self` or `-> Result<Self, E>` | |
-/// | `options(device, threads, memory)` | those that the constructor takes; others are refused | |
-/// | `devices = path` | lists the devices that are there: `fn() -> Vec<Device>` or `-> Result<Vec<Device>, E>` | |
+/// | `open = path` | a constructor that takes options: `fn(&OpenOptions) -> Self` or `-> Result<Self, E>` | |
+/// | `options(device, threads, memory)` | the options that this constructor accepts; others are refused | |
+/// | `devices = path` | the function that lists the available devices: `fn() -> Vec<Device>` or `-> Result<Vec<Device>, E>` | |
 /// | `extensions(Nn, Llm)` | the extension families that the type implements | none |
-/// | `instances("f32" = My<f32>, "f64" = My<f64>)` | the instances of a generic type, each with its name | |
-/// | `crate = path` | where `bb` is, if it was renamed | `::bb` |
+/// | `instances("f32" = My<f32>, "f64" = My<f64>)` | the instances of a generic type and their names | |
+/// | `crate = path` | the path of `bb`, if it was renamed | `::bb` |
 ///
 /// # Examples
 ///
@@ -43,11 +44,13 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
     expand::derive(&parse_macro_input!(input as DeriveInput)).into()
 }
 
-/// Marks the methods written in an extension family's `impl` as native; every `impl` of a family stands under it.
+/// Marks the methods in the `impl` of an extension family as native. Every `impl` of a family needs this
+/// attribute.
 ///
-/// Rust cannot ask whether a default method was overridden; this attribute sees it, and records exactly the
-/// methods that are written. An empty `impl` adopts the family with the default body of every method. The derive names
-/// the family too, in `extensions(…)`. If `bb` was renamed and the trait is imported, say so: `#[native(crate = path)]`.
+/// Rust cannot tell whether a default method was overridden. This attribute sees the `impl`, and records
+/// exactly the methods that are written in it. An empty `impl` adopts the family with the default bodies of
+/// all methods. The derive must name the family too, in `extensions(…)`. If `bb` was renamed and the trait is
+/// imported, write `#[native(crate = path)]`.
 ///
 /// # Examples
 ///

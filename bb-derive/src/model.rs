@@ -1,7 +1,7 @@
-//! Checks what was written on a type, and settles what was not.
+//! Checks the options of a type and fills in their defaults.
 //!
-//! Everything that can be understood is, even beside a mistake: what is rendered from it makes rustc report the
-//! mistakes that only rustc can see in the same build.
+//! A mistake does not stop the analysis. The valid parts are still rendered, so that rustc reports in the
+//! same build the mistakes that only rustc can find.
 
 use crate::attr::{Given, Named, Options};
 use crate::ctxt::Ctxt;
@@ -21,20 +21,20 @@ pub(crate) struct Backend<'a> {
     pub(crate) options: Vec<Ident>,
     pub(crate) devices: Option<TypePath>,
     pub(crate) families: Vec<Ident>,
-    /// Whether `families` are all that the derive names: not if some were not understood.
+    /// Whether `families` has every family that the derive names; false if some of them were wrong.
     pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
 }
 
-/// How a backend is made.
+/// How a backend is constructed.
 pub(crate) enum New {
-    /// By `Default`.
+    /// With `Default`.
     Default,
-    /// By a function that takes nothing.
+    /// With a function that takes no arguments.
     Path(TypePath),
-    /// By a function that takes options.
+    /// With a function that takes options.
     Open(TypePath),
-    /// By something that was not understood.
+    /// With something that could not be parsed.
     Unknown,
 }
 
@@ -42,12 +42,12 @@ pub(crate) enum New {
 pub(crate) struct Instance {
     pub(crate) name: String,
     pub(crate) ty: Type,
-    /// The type as a reader would write it, without a module.
+    /// The type as a reader would write it, without its module.
     pub(crate) spelled: String,
 }
 
 impl<'a> Backend<'a> {
-    /// Reads the type's options; mistakes go to `ctxt`.
+    /// Reads the options of the type and reports mistakes to `ctxt`.
     pub(crate) fn from_input(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Backend<'a> {
         let options = Options::parse(&input.attrs, ctxt);
         misplaced(&input.data, ctxt);
@@ -85,7 +85,7 @@ impl<'a> Backend<'a> {
     }
 }
 
-/// Settles how a backend is made, with which options, and what lists its devices.
+/// Decides how a backend is constructed, which options it accepts, and what lists its devices.
 fn opening(
     new: Given<TypePath>,
     open: Given<TypePath>,
@@ -131,7 +131,7 @@ fn opening(
     (new, options, devices)
 }
 
-/// Reports names that a list has twice.
+/// Reports names that occur more than once in a list.
 fn each_once(list: Vec<Ident>, ctxt: &mut Ctxt) -> Vec<Ident> {
     let mut once: Vec<Ident> = Vec::new();
     for name in list {
@@ -144,7 +144,7 @@ fn each_once(list: Vec<Ident>, ctxt: &mut Ctxt) -> Vec<Ident> {
     once
 }
 
-/// Settles which types are registered, and under which names.
+/// Decides which types are registered under which names.
 fn instances(
     input: &DeriveInput,
     name: Given<LitStr>,
@@ -213,7 +213,7 @@ fn named(ident: &Ident, list: Vec<Named>, example: &str, ctxt: &mut Ctxt) -> Vec
     instances
 }
 
-/// Writes a segment of a path as a reader would: tokens are apart where letters would touch, and after commas.
+/// Formats a path segment as a reader would write it, with spaces only between words and after commas.
 fn spelled(segment: &PathSegment) -> String {
     let tokens = segment.to_token_stream().to_string();
     let mut spelled = String::new();
@@ -229,7 +229,7 @@ fn spelled(segment: &PathSegment) -> String {
     spelled
 }
 
-/// Writes an instance of the type, for messages.
+/// Formats an example of an instance of the type, for messages.
 fn example(input: &DeriveInput) -> String {
     let ident = &input.ident;
     let arguments: Vec<&str> = input
@@ -245,10 +245,10 @@ fn example(input: &DeriveInput) -> String {
     format!("\"{}\" = {ident}<{}>", kebab(&ident.to_string()), arguments.join(", "))
 }
 
-/// What a name is made of, for messages.
+/// The rule for names, for messages.
 const RULE: &str = "lower-case letters, digits and `-`, starting with a letter";
 
-/// Checks a name that was written.
+/// Checks a name that the user gave.
 fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
     let text = name.value();
     let like = match kebab(&text) {
@@ -263,7 +263,7 @@ fn checked(name: &LitStr, ctxt: &mut Ctxt) -> String {
     text
 }
 
-/// Makes a name of the type's.
+/// Derives a name from the name of the type.
 fn default_name(ident: &Ident, ctxt: &mut Ctxt) -> String {
     let name = kebab(ident.to_string().trim_start_matches("r#"));
     if !is_name(&name) {
@@ -280,7 +280,7 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
 }
 
-/// Writes in kebab case: a word starts at a capital that follows a small letter or precedes one.
+/// Converts to kebab case. A word starts at a capital letter that follows or precedes a small letter.
 fn kebab(text: &str) -> String {
     let mut kebab = String::new();
     let mut before: Option<char> = None;
@@ -301,7 +301,7 @@ fn kebab(text: &str) -> String {
     kebab
 }
 
-/// Reports `#[bb(…)]` on fields and variants, where it would be ignored.
+/// Reports `#[bb(…)]` on fields and variants, where it would have no effect.
 fn misplaced(data: &Data, ctxt: &mut Ctxt) {
     let mut report = |attrs: &[Attribute]| {
         for attr in attrs.iter().filter(|a| a.path().is_ident("bb")) {

@@ -1,7 +1,8 @@
-//! `#[bb::native]`: records which methods an extension family's `impl` writes, in an `impl` beside it.
+//! Expands `#[bb::native]`: an `impl` beside that of an extension family lists the methods that the family's
+//! `impl` contains.
 //!
-//! Only the `impl`'s head and the names of its methods are parsed; whether a family has a method is for rustc to
-//! say.
+//! This module only parses the head of the `impl` and the names of its methods. Rustc reports methods that
+//! the family does not have.
 
 use crate::ctxt::Ctxt;
 use crate::expand;
@@ -11,10 +12,10 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute, Generics, Path, Token, Type, WhereClause, braced, parse_quote};
 
-/// What to write, for messages.
+/// An example of correct use, for messages.
 const EXAMPLE: &str = "write `#[bb::native]` on an `impl bb::ext::Nn for MyBackend { … }`";
 
-/// An `impl` of a trait: all its tokens, and the parts of its head.
+/// An `impl` of a trait: all its tokens and the parts of its head.
 struct Impl {
     attributes: Vec<Attribute>,
     generics: Generics,
@@ -24,13 +25,13 @@ struct Impl {
     body: TokenStream,
 }
 
-/// A method that is written, with the conditions under which it is compiled.
+/// A method of the `impl` and the `cfg` conditions under which it is compiled.
 struct Method {
     conditions: Vec<TokenStream>,
     name: Ident,
 }
 
-/// Expands `#[bb::native]`; beside a mistake, the item stays as it is.
+/// Expands `#[bb::native]`. Mistakes are added to the output, and the item itself stays unchanged.
 pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut ctxt = Ctxt::default();
     let bb = renamed.parse2(options).unwrap_or_else(|error| {
@@ -50,7 +51,7 @@ pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     quote!(#mistakes #item #natives)
 }
 
-/// Renders the list of the methods that are written, as an `impl` beside the family's.
+/// Renders an `impl` that lists the methods in the family's `impl`.
 fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenStream {
     let Impl { attributes, generics, on, bounds, .. } = item;
     let bb = expand::located(bb, family.span());
@@ -64,7 +65,7 @@ fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenSt
     }
 }
 
-/// Parses the attribute's options: nothing, or `crate = path`.
+/// Parses the options of the attribute: nothing, or `crate = path`.
 fn renamed(input: ParseStream<'_>) -> syn::Result<Option<Path>> {
     if input.is_empty() {
         return Ok(None);
@@ -81,7 +82,7 @@ fn renamed(input: ParseStream<'_>) -> syn::Result<Option<Path>> {
 }
 
 impl Impl {
-    /// Returns the family's name.
+    /// Returns the name of the family.
     fn family(&self) -> syn::Result<Ident> {
         match self.of.segments.last() {
             Some(last) if last.ident == "Backend" => Err(syn::Error::new_spanned(
@@ -93,7 +94,7 @@ impl Impl {
         }
     }
 
-    /// Returns the path of `bb`: what stands before `ext::Family`, or the usual.
+    /// Returns the path of `bb`: the path before `ext::Family`, or the default path.
     fn bb(&self) -> Path {
         let mut path = self.of.clone();
         path.segments.pop();
@@ -127,7 +128,7 @@ impl Impl {
     }
 }
 
-/// Finds the methods: a `fn` and a name, outside of all brackets.
+/// Finds the methods: each `fn` outside of brackets, followed by a name.
 fn methods(item: &Impl, ctxt: &mut Ctxt) -> Vec<Method> {
     let mut methods = Vec::new();
     let mut conditions = Vec::new();
@@ -149,7 +150,7 @@ fn methods(item: &Impl, ctxt: &mut Ctxt) -> Vec<Method> {
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {
                 methods.push(Method { conditions: std::mem::take(&mut conditions), name: name.clone() });
             }
-            // The end of an item: the conditions of anything but a method are not ours.
+            // An item ends here. If it was not a method, its conditions are dropped.
             (TokenTree::Group(group), _) if group.delimiter() == Delimiter::Brace => conditions.clear(),
             (TokenTree::Punct(semicolon), _) if semicolon.as_char() == ';' => conditions.clear(),
             _ => {}

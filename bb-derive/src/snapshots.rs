@@ -1,11 +1,12 @@
-//! Compares what the macros expand to with `tests/snapshots/*.expanded.rs`, which are what we would write by hand.
+//! Compares the expansions of the macros with `tests/snapshots/*.expanded.rs`, the code that one would write
+//! by hand.
 //!
-//! `BLESS=1 cargo test -p bb-derive` writes them anew.
+//! `BLESS=1 cargo test -p bb-derive` writes the snapshots again.
 
 use proc_macro2::TokenStream;
 use std::path::Path;
 
-/// Expands a case: the derive, or for an `impl` the attribute.
+/// Expands a case with the derive, or with the attribute if it is an `impl`.
 fn expand(source: &str) -> TokenStream {
     let Some(item) = source.split_once("#[bb::native]\n").map(|(_, item)| item) else {
         return crate::expand::derive(&syn::parse_str(source).expect("a type"));
@@ -47,7 +48,7 @@ fn instances_of_a_generic_type() {
 }
 
 #[test]
-fn mistakes_stand_beside_what_was_understood() {
+fn mistakes_are_reported_beside_the_valid_registration() {
     compare("mistakes");
 }
 

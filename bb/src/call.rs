@@ -1,12 +1,13 @@
-//! Calls by number: from an operation's table index, operands and decoded parameters to the typed method.
+//! Calls an operation by its index: takes operands and decoded parameters as lists, and calls the typed
+//! method.
 //!
-//! This is the one place where a list of operands becomes the arguments of a method; plans, the bridge and
-//! `Extended` all pass through it.
+//! Only this module turns a list of operands into the arguments of a method. Plans, the bridge and `Extended`
+//! all use it.
 
 use crate::{Error, Outputs};
 use smallvec::SmallVec;
 
-/// Hands out operands in the order of a row.
+/// Returns operands one by one, in the order of a row.
 #[derive(Debug)]
 pub(crate) struct Operands<'a, T> {
     op: &'static str,
@@ -20,11 +21,11 @@ impl<'a, T> Operands<'a, T> {
         Operands { op, at: 0, inputs }
     }
 
-    /// Takes a required operand.
+    /// Returns the next operand, which is required.
     ///
     /// # Errors
     ///
-    /// [`Error::Operand`] if it is left out.
+    /// [`Error::Operand`] if it is absent.
     #[inline]
     pub(crate) fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
@@ -36,18 +37,18 @@ impl<'a, T> Operands<'a, T> {
         })
     }
 
-    /// Takes an operand that may be left out.
+    /// Returns the next operand, which is optional.
     #[inline]
     pub(crate) fn optional(&mut self) -> Option<&'a T> {
         self.at += 1;
         self.inputs.get(self.at - 1).copied().flatten()
     }
 
-    /// Takes all that are left.
+    /// Returns all remaining operands.
     ///
     /// # Errors
     ///
-    /// [`Error::Operand`] if one is left out.
+    /// [`Error::Operand`] if one of them is absent.
     pub(crate) fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
         let from = self.at;
         let rest = self.inputs.get(from..).unwrap_or_default();
@@ -59,11 +60,11 @@ impl<'a, T> Operands<'a, T> {
     }
 }
 
-/// Returns the only result of an operation that has one.
+/// Returns the result of an operation that has exactly one.
 ///
 /// # Errors
 ///
-/// [`Error::Results`] if there is another number.
+/// [`Error::Results`] if the number of results is not 1.
 #[inline]
 pub(crate) fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
     let got = outputs.len();
@@ -73,7 +74,7 @@ pub(crate) fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Er
     }
 }
 
-/// Expands rows of an op table to a function that calls an operation by number.
+/// Expands rows of an op table to a function that calls an operation by its index.
 ///
 /// `op_call!{ [function, Enum, Trait] rows }`
 macro_rules! op_call {
@@ -85,8 +86,8 @@ macro_rules! op_call {
         ///
         /// # Errors
         ///
-        /// The operation's own; [`Error::Operand`](crate::Error::Operand) or
-        /// [`Error::Ir`](crate::Error::Ir) if operands or parameters are not those of the row.
+        /// The operation's own; [`Error::Operand`](crate::Error::Operand) or [`Error::Ir`](crate::Error::Ir)
+        /// if operands or parameters do not match the row.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         pub fn $function<B: $trait + ?Sized>(
             on: &B,
@@ -137,7 +138,8 @@ macro_rules! wrap_output {
     };
 }
 
-/// Lists operands as `&[Option<&T>]` does, by their kinds in a row: an array unless their number is open.
+/// Lists operands as `&[Option<&T>]`, by their kinds in a row. The list is an array unless the number of
+/// operands varies.
 macro_rules! list_operands {
     ($(Tensor $x:ident),+) => { [$( Some($x) ),+] };
     ($($kind:ident $x:ident),*) => {{
@@ -160,7 +162,7 @@ macro_rules! push_operand {
     };
 }
 
-/// Turns the results of a call by number into what the method returns.
+/// Converts the results of a call by index to the return type of the method.
 macro_rules! unwrap_output {
     (Tensor, $op:expr, $outputs:expr) => {
         crate::call::only($op, $outputs).map_err(Into::into)

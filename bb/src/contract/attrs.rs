@@ -1,4 +1,4 @@
-//! What accompanies a graph that is handed to a backend.
+//! The attributes that accompany a graph on its way to a backend.
 
 use super::Backend;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
@@ -7,15 +7,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tells graphs apart without comparing them, so that a backend can keep what it compiled.
+/// Identifies a graph without comparing it, so that a backend can cache the graph that it compiled.
 ///
-/// Equal identities mean equal graphs within one process. What else accompanies a graph may differ between two calls: a
-/// backend that compiles attributes or metadata in keeps what it compiled by them, too.
+/// Within one process, equal identities mean equal graphs. The other [`BackendAttrs`] may differ between two
+/// calls: a backend whose compiled form depends on attributes or metadata must include them in the key of its
+/// cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GraphIdentity(u64);
 
 impl GraphIdentity {
-    /// Makes an identity that no graph of this process has had.
+    /// Makes an identity that no other graph of this process has.
     pub fn fresh() -> GraphIdentity {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -23,7 +24,8 @@ impl GraphIdentity {
     }
 }
 
-/// What accompanies a graph: the calling node's attributes and metadata, opsets, functions, identity.
+/// What accompanies a graph: the attributes and metadata of the calling node, opsets, functions and an
+/// identity.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub struct BackendAttrs<'a> {
@@ -31,36 +33,36 @@ pub struct BackendAttrs<'a> {
     pub attributes: &'a [AttributeProto],
     /// The metadata of the node that carries the graph.
     pub metadata: &'a [StringStringEntryProto],
-    /// The opset of each domain that the graph uses; none means the newest.
+    /// The opset of each domain that the graph uses; an empty list means the newest opsets.
     pub opsets: &'a [OperatorSetIdProto],
     /// The functions that the graph may call.
     pub functions: &'a [FunctionProto],
-    /// Which graph it is, if the caller runs it more than once.
+    /// The identity of the graph, if the caller runs it more than once.
     pub identity: Option<GraphIdentity>,
-    /// The runtime that hands the graph over, which keeps plans for its backend.
+    /// The plans that the calling runtime keeps for its backend.
     runtime: Option<Lent<'a>>,
 }
 
 impl<'a> BackendAttrs<'a> {
-    /// Returns the same with another identity.
+    /// Returns the attributes with another identity.
     #[must_use]
     pub fn with_identity(self, identity: GraphIdentity) -> BackendAttrs<'a> {
         BackendAttrs { identity: Some(identity), ..self }
     }
 
-    /// Returns the same with other opsets.
+    /// Returns the attributes with other opsets.
     #[must_use]
     pub fn with_opsets(self, opsets: &'a [OperatorSetIdProto]) -> BackendAttrs<'a> {
         BackendAttrs { opsets, ..self }
     }
 
-    /// Returns the same with other functions.
+    /// Returns the attributes with other functions.
     #[must_use]
     pub fn with_functions(self, functions: &'a [FunctionProto]) -> BackendAttrs<'a> {
         BackendAttrs { functions, ..self }
     }
 
-    /// Returns the same with a carrier node's attributes and metadata.
+    /// Returns the attributes with those of the node that carries the graph.
     #[must_use]
     pub fn with_node(
         self,
@@ -71,16 +73,17 @@ impl<'a> BackendAttrs<'a> {
     }
 }
 
-/// Runs graphs by plans that are kept.
+/// Keeps plans and runs graphs with them.
 pub(crate) trait KeepsPlans<T, E>: Send + Sync {
-    /// Tells whether the plans are those of this backend, by its address and its type's name.
+    /// Tells whether the plans belong to this backend, which is identified by its address and the name of its
+    /// type.
     fn are_of(&self, backend: *const (), ty: &str) -> bool;
 
-    /// Runs a graph by the plan that is kept for it, or made now.
+    /// Runs a graph with the plan that is kept for it. If there is none, makes the plan first.
     ///
     /// # Errors
     ///
-    /// The backend's own: what makes the graph invalid, what is missing, or the failure of a node.
+    /// The backend's own error if the graph is invalid, an input is missing, or a node fails.
     fn run(
         &self,
         graph: &GraphProto,
@@ -89,10 +92,10 @@ pub(crate) trait KeepsPlans<T, E>: Send + Sync {
     ) -> Result<HashMap<String, T>, E>;
 }
 
-/// Plans with the tensor and the error of their backend, which [`BackendAttrs`] do not name.
+/// Plans with the tensor and error types of their backend, because [`BackendAttrs`] have no type parameters.
 pub(crate) struct Plans<T, E>(pub(crate) Arc<dyn KeepsPlans<T, E>>);
 
-/// [`Plans`] of some backend.
+/// A reference to the [`Plans`] of some backend.
 #[derive(Clone, Copy)]
 struct Lent<'a>(&'a (dyn Any + Send + Sync));
 
@@ -103,15 +106,16 @@ impl std::fmt::Debug for Lent<'_> {
 }
 
 impl<'a> BackendAttrs<'a> {
-    /// Returns the same with the plans of the runtime that hands the graph over.
+    /// Returns the attributes with the plans of the calling runtime.
     pub(crate) fn with_plans<T: 'static, E: 'static>(self, plans: &'a Plans<T, E>) -> BackendAttrs<'a> {
         BackendAttrs { runtime: Some(Lent(plans)), ..self }
     }
 }
 
-/// Returns the plans that a runtime keeps for this very backend, if it is a runtime that handed over the graph.
+/// Returns the plans that the calling runtime keeps for exactly this backend; `None` if the caller is not
+/// such a runtime.
 ///
-/// A backend that passes the graph on to another one, attributes and all, does not lend it its plans.
+/// If a backend passes a graph and its attributes on to another backend, that backend does not get the plans.
 pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
     on: &B,
     attrs: BackendAttrs<'a>,
@@ -120,7 +124,7 @@ pub(crate) fn plans_of<'a, B: Backend + ?Sized>(
     plans.are_of(std::ptr::from_ref(on).cast(), std::any::type_name::<B>()).then_some(&**plans)
 }
 
-/// The attributes and metadata of whoever calls for a graph to run, kept with what was compiled for it.
+/// The attributes and metadata of the caller that runs a graph, kept with its compiled form.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Caller {
     pub(crate) attributes: Vec<AttributeProto>,
@@ -128,17 +132,17 @@ pub(crate) struct Caller {
 }
 
 thread_local! {
-    /// The caller of the plan that this thread runs.
+    /// The caller of the plan that this thread is running.
     ///
-    /// The operations of a plan are methods that know operands and parameters alone. A backend that turns them into
-    /// graphs of one node gives those what the caller gave the plan.
+    /// The operations of a plan are methods that only take operands and parameters. A backend that turns them
+    /// into graphs of one node reads the caller's attributes and metadata here.
     static CALLER: Cell<Option<Arc<Caller>>> = const { Cell::new(None) };
 }
 
 impl Caller {
-    /// Runs `f`, a plan, for a caller.
+    /// Runs `f`, which runs a plan, on behalf of a caller.
     pub(crate) fn within<R>(caller: &Option<Arc<Caller>>, f: impl FnOnce() -> R) -> R {
-        /// Restores what was before, after a panic too.
+        /// Restores the previous caller, also after a panic.
         struct Before(Option<Arc<Caller>>);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -149,7 +153,7 @@ impl Caller {
         f()
     }
 
-    /// Returns the caller of the plan that this thread runs.
+    /// Returns the caller of the plan that this thread is running.
     pub(crate) fn current() -> Option<Arc<Caller>> {
         let caller = CALLER.take();
         CALLER.set(caller.clone());

@@ -1,4 +1,4 @@
-//! The contract.
+//! The contract: the trait that every backend implements.
 
 use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Tensor};
 use crate::plan::{CompileOptions, Module};
@@ -7,10 +7,10 @@ use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tensors by name: the inputs or outputs of a graph.
+/// The inputs or outputs of a graph, by name.
 type Named<T> = HashMap<String, T>;
 
-/// Expands the trait from the op table; the rest of it is below, in plain sight.
+/// Expands the trait from the op table; the methods that are not operations are written out below.
 macro_rules! contract {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
@@ -18,20 +18,20 @@ macro_rules! contract {
        -> $output:ident; )*) => {
         /// A tensor backend: thirty operations, or one function that runs whole graphs.
         ///
-        /// Write the operations and inherit the rest, or write
-        /// [`forward_to_execute!`](crate::forward_to_execute) and run graphs. Operands and parameters keep
-        /// what the op table says; what is not supported is an error that names operation and element type,
-        /// never an approximation.
+        /// An implementor either writes the operations and inherits the rest, or writes
+        /// [`forward_to_execute!`](crate::forward_to_execute) and runs graphs. Operands and parameters are as
+        /// the op table documents them. Whatever a backend does not support is an error that names the
+        /// operation and the element type, never an approximation.
         #[diagnostic::on_unimplemented(
             message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
             label = "this type has no `impl bb::Backend`",
             note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`"
         )]
         pub trait Backend: Send + Sync {
-            /// The tensor that operations take and return.
+            /// The tensors that operations take and return.
             type Tensor: Tensor;
 
-            /// Why an operation failed.
+            /// The error of a failed operation.
             type Error: std::error::Error + From<crate::Error> + Send + Sync + 'static;
 
             $(
@@ -45,18 +45,19 @@ macro_rules! contract {
             ///
             /// # Errors
             ///
-            /// The backend's own, if the device failed.
+            /// The backend's own error if the device failed.
             fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error>;
 
-            /// Runs a graph; the result has its outputs by name.
+            /// Runs a graph and returns its outputs by name.
             ///
-            /// The default lowers the graph, by what [`compile`](Self::compile) makes of it, and keeps that where a
-            /// [`Runtime`](crate::Runtime) hands the graph over; else it plans on each call. Whoever writes it gets the
-            /// graph as the model has it: its operators, its opsets, its functions.
+            /// The default lowers the graph and runs what [`compile`](Self::compile) returns. If a
+            /// [`Runtime`](crate::Runtime) calls, the compiled graph is kept; else each call compiles again.
+            /// A backend that overrides this method gets the graph as the model has it, with its operators,
+            /// opsets and functions.
             ///
             /// # Errors
             ///
-            /// What makes the graph invalid, what is missing, or the failure of a node.
+            /// The backend's own error if the graph is invalid, an input is missing, or a node fails.
             fn execute(&self, graph: &GraphProto, inputs: Named<Self::Tensor>, attrs: BackendAttrs<'_>)
                 -> Result<Named<Self::Tensor>, Self::Error> {
                 crate::plan::execute(self, graph, inputs, attrs)
@@ -64,7 +65,7 @@ macro_rules! contract {
 
             /// Runs a graph and answers now or later.
             ///
-            /// The default answers now, by [`execute`](Self::execute).
+            /// The default calls [`execute`](Self::execute) and answers now.
             fn dispatch(
                 &self,
                 graph: Arc<GraphProto>,
@@ -78,12 +79,12 @@ macro_rules! contract {
 
             /// Prepares a graph that will run more than once.
             ///
-            /// The default is the planned interpreter, which calls the operations in order. Attributes and metadata of
-            /// the caller are in the options.
+            /// The default plans the graph and calls the operations in the order of the plan. The options
+            /// contain the attributes and metadata of the caller.
             ///
             /// # Errors
             ///
-            /// What makes the graph invalid, or what the options refuse.
+            /// The backend's own error if the graph is invalid or the options refuse it.
             fn compile(&self, module: Module, options: &CompileOptions)
                 -> Result<Box<dyn Executable<Self>>, Self::Error>
             where
@@ -92,12 +93,12 @@ macro_rules! contract {
                 crate::plan::compile(self, module, options)
             }
 
-            /// Makes a tensor of a frame that came over the wire.
+            /// Makes a tensor from a frame that was received.
             ///
             /// # Errors
             ///
-            /// [`Error::Ir`](crate::Error::Ir) if the frame is damaged or `type_hash` is not the one that
-            /// it declares.
+            /// [`Error::Ir`](crate::Error::Ir) if the frame is damaged or declares another hash than
+            /// `type_hash`.
             fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Self::Tensor, Self::Error> {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
             }
@@ -107,7 +108,7 @@ macro_rules! contract {
 
 bb_ir::for_each_primitive!(contract);
 
-/// The Rust type of an operand, by its kind in a row.
+/// The Rust type of an operand of each kind.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __input_type {
@@ -116,7 +117,7 @@ macro_rules! __input_type {
     (Tensors) => { &[&Self::Tensor] };
 }
 
-/// The Rust type of a result, by its kind in a row.
+/// The Rust type of a result of each kind.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __output_type {

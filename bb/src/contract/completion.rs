@@ -1,7 +1,7 @@
-//! Answers that come later: a backend returns at once and completes from any thread.
+//! Deferred answers: a backend returns at once and completes the answer later, from any thread.
 //!
-//! The two ends share one cell. Whichever end is dropped first is noticed by the other: a caller whose
-//! backend is gone gets [`Error::Abandoned`], and a backend can ask whether its caller has given up.
+//! Caller and backend share a cell, and each notices if the other end is dropped: the caller gets
+//! [`Error::Abandoned`], and the backend can ask whether its caller has given up.
 
 use crate::Error;
 use std::future::Future;
@@ -9,21 +9,22 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The answer of [`Backend::dispatch`](crate::Backend::dispatch).
+/// The return value of [`Backend::dispatch`](crate::Backend::dispatch).
 #[derive(Debug)]
 pub enum ContractResponse<T, E> {
-    /// The result is here.
+    /// The result.
     Now(Result<T, E>),
-    /// The result comes later; [`CompletionHandle::later`] makes this.
+    /// A promise of the result, which [`CompletionHandle::later`] makes.
     Later(Later<T, E>),
 }
 
 impl<T, E: From<Error>> ContractResponse<T, E> {
-    /// Blocks until the result is here.
+    /// Blocks until the result is available.
     ///
     /// # Errors
     ///
-    /// What the backend completes with; [`Error::Abandoned`] if it dropped its [`Completer`].
+    /// The error that the backend completes with; [`Error::Abandoned`] if the backend dropped its
+    /// [`Completer`].
     pub fn wait(self) -> Result<T, E> {
         match self {
             ContractResponse::Now(result) => result,
@@ -48,7 +49,7 @@ where
     }
 }
 
-/// The means to answer later, given to each dispatch. Dropping it unused costs nothing.
+/// Lets a backend answer later. Each dispatch gets one; dropping it unused costs nothing.
 #[derive(Debug)]
 pub struct CompletionHandle<T, E>(std::marker::PhantomData<fn(T, E)>);
 
@@ -59,7 +60,7 @@ impl<T, E> CompletionHandle<T, E> {
         CompletionHandle(std::marker::PhantomData)
     }
 
-    /// Splits into the answer to return now and the [`Completer`] to complete it with.
+    /// Splits the handle into the answer to return now and the [`Completer`] for the result.
     pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
         let cell = Arc::new(Cell { state: Mutex::new(State::Pending(None)), done: Condvar::new() });
         (ContractResponse::Later(Later(Source::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
@@ -71,7 +72,7 @@ enum State<T, E> {
     Done(Result<T, E>),
     /// The completer was dropped without a result.
     Dropped,
-    /// The caller took the result or gave up.
+    /// The caller has taken the result, or has given up.
     Closed,
 }
 
@@ -82,7 +83,7 @@ struct Cell<T, E> {
 
 impl<T, E> Cell<T, E> {
     fn lock(&self) -> MutexGuard<'_, State<T, E>> {
-        // No code of others runs under the lock, so a poisoned state is still whole.
+        // No foreign code runs while the lock is held, so the state of a poisoned lock is valid.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,26 +98,26 @@ impl<T, E> Cell<T, E> {
                     waker.wake();
                 }
             }
-            // Already ended: keep how.
+            // The answer had ended already, so its state stays.
             other => *state = other,
         }
     }
 }
 
-/// The backend's end: completes one answer, from any thread.
+/// The backend's end of an answer; it may be completed from any thread.
 ///
-/// Dropping it without a result is an error to the caller who waits.
+/// If it is dropped without a result, the waiting caller gets an error.
 pub struct Completer<T, E>(Option<Arc<Cell<T, E>>>);
 
 impl<T, E> Completer<T, E> {
-    /// Completes the answer.
+    /// Completes the answer with a result.
     pub fn complete(mut self, result: Result<T, E>) {
         if let Some(cell) = self.0.take() {
             cell.finish(State::Done(result));
         }
     }
 
-    /// Tells whether the caller no longer waits, so that the work may stop.
+    /// Tells whether the caller no longer waits, so that the backend may stop its work.
     pub fn is_abandoned(&self) -> bool {
         self.0.as_ref().is_none_or(|cell| matches!(*cell.lock(), State::Closed))
     }
@@ -136,27 +137,27 @@ impl<T, E> std::fmt::Debug for Completer<T, E> {
     }
 }
 
-/// The caller's end: waits for one answer, by blocking or as a future of any executor.
+/// The caller's end of an answer. It can block, and it is a future for any executor.
 pub struct Later<T, E>(Source<T, E>);
 
-/// Where an answer comes from.
+/// The source of an answer.
 enum Source<T, E> {
-    /// A completer.
+    /// A completer in another thread.
     Cell(CellEnd<T, E>),
-    /// Another answer, converted on arrival.
+    /// Another answer, which is converted when it arrives.
     Mapped(Box<dyn Awaited<T, E>>),
 }
 
-/// The caller's end of a cell: closes it when dropped.
+/// The caller's end of a cell; dropping it closes the cell.
 struct CellEnd<T, E>(Arc<Cell<T, E>>);
 
-/// What a mapped answer waits for, its type hidden.
+/// The answer behind a mapped answer, with its type hidden.
 trait Awaited<T, E>: Send {
     fn wait(self: Box<Self>) -> Result<T, E>;
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>>;
 }
 
-/// An answer and what to make of it.
+/// An answer and the function that converts it.
 struct Mapped<T, E, F> {
     later: Later<T, E>,
     convert: Option<F>,
@@ -182,7 +183,7 @@ where
 }
 
 impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
-    /// Converts the answer when it is taken; giving up the new one gives up this one.
+    /// Converts the answer when it is taken. Dropping the returned answer drops this one.
     pub(crate) fn map<U: 'static, G: From<Error> + 'static>(
         self,
         convert: impl FnOnce(Result<T, E>) -> Result<U, G> + Send + 'static,
@@ -192,11 +193,12 @@ impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
 }
 
 impl<T, E: From<Error>> Later<T, E> {
-    /// Blocks until the result is here.
+    /// Blocks until the result is available.
     ///
     /// # Errors
     ///
-    /// What the backend completes with; [`Error::Abandoned`] if it dropped its [`Completer`].
+    /// The error that the backend completes with; [`Error::Abandoned`] if the backend dropped its
+    /// [`Completer`].
     pub fn wait(self) -> Result<T, E> {
         match self.0 {
             Source::Cell(end) => end.wait(),
@@ -246,7 +248,7 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 
 impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
-        // What was completed but never taken is dropped outside the lock.
+        // A result that nobody took is dropped after the lock is released.
         let _result = std::mem::replace(&mut *self.0.lock(), State::Closed);
     }
 }

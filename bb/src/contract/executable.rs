@@ -1,4 +1,4 @@
-//! Compiled graphs.
+//! Compiled graphs and how they run.
 
 use super::Backend;
 use crate::Profile;
@@ -10,15 +10,15 @@ use bb_ir::graph::ValueType;
 pub struct Port {
     /// The name in the graph.
     pub name: String,
-    /// What is known of its type.
+    /// The known type.
     pub ty: ValueType,
-    /// Whether a caller may leave it out, because the graph has a default for it.
+    /// Whether a caller may omit it because the graph has a default value.
     pub optional: bool,
 }
 
-/// A compiled graph, which runs on the backend that compiled it.
+/// A compiled graph that runs on the backend that compiled it.
 ///
-/// It does not own the backend; it may be shared between threads.
+/// It does not own the backend, and threads may share it.
 pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Returns the inputs, in the order that [`run`](Self::run) takes them.
     fn inputs(&self) -> &[Port];
@@ -26,27 +26,27 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` leaves out an optional input.
+    /// Runs the graph; `None` stands for an optional input that is omitted.
     ///
-    /// Plans compare the inputs with what the graph declares, and a [`Runtime`](crate::Runtime) does so before it runs an
-    /// executable of any kind. One of a backend's own that is called without a runtime asks an
-    /// [`InputSpec`](crate::InputSpec).
+    /// The default plans check the inputs against the graph's declarations, and so does a
+    /// [`Runtime`](crate::Runtime) before it runs any executable. A backend's own executable that is called
+    /// without a runtime should check its inputs with an [`InputSpec`](crate::InputSpec).
     ///
     /// # Errors
     ///
-    /// [`Error::Input`](crate::Error::Input) if an input is not what the graph declares,
-    /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is left out,
+    /// [`Error::Input`](crate::Error::Input) if an input differs from its declaration;
+    /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is omitted;
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///
-    /// What only runs tensors keeps the default.
+    /// The default only accepts tensors.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run); [`Error::NotTensor`](crate::Error::NotTensor) if an input is no tensor and the executable
-    /// takes no other.
+    /// As [`run`](Self::run); [`Error::NotTensor`](crate::Error::NotTensor) if an input is not a tensor and
+    /// the executable only accepts tensors.
     fn run_items(
         &self,
         on: &B,
@@ -66,9 +66,9 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         Ok(self.run(on, &tensors)?.into_iter().map(OnnxValue::Tensor).collect())
     }
 
-    /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
+    /// Runs like [`run_items`](Self::run_items) and adds the time of each part to a profile.
     ///
-    /// What cannot look inside a run keeps the default, which has one row for all of it.
+    /// The default adds one row for the whole run.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! The other side of the contract: a backend that runs whole graphs gets its operations as graphs of one node.
+//! Forwarding macros: they write the methods of a backend that runs whole graphs, or that takes operations as
+//! values.
 
 use super::attrs::Caller;
 use super::{Backend, BackendAttrs, Outputs, Tensor, plans_of};
@@ -12,7 +13,7 @@ use std::collections::HashMap;
 ///
 /// # Errors
 ///
-/// Those of the backend; [`Error::Results`] if an output is missing from what it returned.
+/// Those of the backend; [`Error::Results`] if its answer lacks an output.
 pub fn one_node<B: Backend + ?Sized>(
     on: &B,
     op: Primitive,
@@ -41,8 +42,8 @@ pub fn one_node<B: Backend + ?Sized>(
 
 /// The types of a backend, for the signatures that macros write inside its `impl`.
 ///
-/// `Self::Tensor` there would ask for the supertraits of [`Backend`] once more, and a type that is not `Sync` would be
-/// reported for every method instead of once for the `impl`.
+/// If the macros wrote `Self::Tensor`, rustc would check the supertraits of [`Backend`] for each method, and
+/// would report a type that is not `Sync` for every method instead of once.
 pub trait Types {
     /// The tensor.
     type Tensor;
@@ -55,12 +56,15 @@ impl<B: Backend + ?Sized> Types for B {
     type Error = B::Error;
 }
 
-/// Runs a graph that a runtime hands over by the plan that it keeps, which consists of primitives; gives anything else
-/// back, which is such a plan's own graph, or what a caller without a runtime made.
+/// Runs a graph with the plan of primitives that the calling runtime keeps for it. If there is no such
+/// runtime, returns the inputs as `Err`.
+///
+/// There is none for a graph that such a plan runs itself, and for a graph from a caller that is not a
+/// runtime.
 ///
 /// # Errors
 ///
-/// The backend's own.
+/// The inner result has the backend's own error.
 #[expect(clippy::type_complexity, reason = "what `execute` takes and returns")]
 pub fn kept<B: Backend + ?Sized>(
     on: &B,
@@ -74,18 +78,18 @@ pub fn kept<B: Backend + ?Sized>(
     }
 }
 
-/// Writes the operations of a backend that runs whole graphs, and its `execute`.
+/// Writes the operations and `execute` for a backend that runs whole graphs.
 ///
 /// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations,
-/// `execute`, and a `compile` that hands over whole graphs. The function has the signature
+/// `execute`, and a `compile` that passes on whole graphs. The function has the signature
 ///
 /// ```text
 /// fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, attrs: bb::BackendAttrs<'_>)
 ///     -> Result<HashMap<String, Self::Tensor>, Self::Error>
 /// ```
 ///
-/// `bb::forward_to_execute!(Self::run; pow, gather);` writes the operations listed, and `execute`, for a backend
-/// that has kernels for the others.
+/// `bb::forward_to_execute!(Self::run; pow, gather);` writes only the listed operations and `execute`, for a
+/// backend that has kernels for the other operations.
 #[macro_export]
 macro_rules! forward_to_execute {
     ($run:path) => {
@@ -112,27 +116,27 @@ macro_rules! forward_to_execute {
             "write `bb::forward_to_execute!(Self::run);`, or `bb::forward_to_execute!(Self::run; add, mul);` with the \
              operations that have no kernel"
         );
-        // Else rustc would list every operation as missing, too.
+        // Without this, rustc would also report every operation as missing.
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
     };
 }
 
-/// Writes the operations of a backend to which each of them is a call of one function, with the operation as a value.
+/// Writes the operations of a backend as calls of one function that takes the operation as a value.
 ///
-/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty: for backends that send
-/// operations elsewhere, that wrap another backend, or that choose their kernels themselves. The function has the
-/// signature
+/// Inside an `impl bb::Backend`, `bb::forward_to_call!(Self::call);` writes all thirty operations. It suits
+/// backends that send operations elsewhere, that wrap another backend, or that choose their kernels
+/// themselves. The function has the signature
 ///
 /// ```text
 /// fn call(&self, op: bb::Primitive, inputs: &[Option<&Self::Tensor>], params: &[bb::ir::op::Param<'_>])
 ///     -> Result<bb::Outputs<Self::Tensor>, Self::Error>
 /// ```
 ///
-/// with operands and parameters in the order of the method's arguments, `None` where one is left out.
+/// Operands and parameters are in the order of the method's arguments; an omitted operand is `None`.
 ///
 /// # Examples
 ///
-/// A backend that counts the operations which another computes:
+/// This backend counts the operations that another backend computes:
 ///
 /// ```
 /// use bb::{Backend, Outputs, Primitive, TensorData, ir::op::Param};
@@ -197,7 +201,7 @@ macro_rules! __forward_execute {
     };
 }
 
-/// The Rust type of an operand that a macro forwards, by its kind in a row.
+/// The Rust type of an operand of each kind, in forwarded methods.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forwarded_input {
@@ -206,7 +210,7 @@ macro_rules! __forwarded_input {
     (Tensors) => { &[&<Self as $crate::__private::Types>::Tensor] };
 }
 
-/// The Rust type of the result of what a macro forwards, by its kind in a row.
+/// The Rust type of a result of each kind, in forwarded methods.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __forwarded_output {

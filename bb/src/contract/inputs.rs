@@ -1,8 +1,8 @@
-//! What a graph declares of its inputs, and whether what a caller gives is that.
+//! Checks the inputs that a caller gives against the declarations of a graph.
 //!
-//! The declarations are taken apart once, when a graph is compiled or first handed over, so that a run compares element
-//! types and extents without allocating; a compiled graph's inputs have positions, and no name is looked at. Every path on
-//! which tensors come into a graph compares here.
+//! The declarations are prepared once, when a graph is compiled or first dispatched, so that a run compares
+//! element types and extents without allocating. The inputs of a compiled graph have positions, so no name is
+//! looked up. Every path on which tensors enter a graph uses this module.
 
 use super::Tensor;
 use crate::Error;
@@ -12,10 +12,10 @@ use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};
 use std::collections::HashMap;
 
-/// What a graph declares of its inputs.
+/// The inputs that a graph declares.
 ///
-/// Plans compare by themselves. A backend with an [`Executable`](crate::Executable) of its own makes one of the module's
-/// graph, and asks it at the beginning of each run.
+/// Plans check their inputs by themselves. A backend with its own [`Executable`](crate::Executable) makes an
+/// `InputSpec` from the module's graph and calls it at the beginning of each run.
 ///
 /// # Examples
 ///
@@ -39,17 +39,17 @@ pub struct InputSpec {
     symbols: Box<[Symbol]>,
 }
 
-/// An input as it is declared.
+/// An input and its declaration.
 #[derive(Debug, Clone)]
 struct Declared {
     name: String,
     ty: ValueType,
     form: Form,
-    /// The extents of the default, which stands for an input that is left out.
+    /// The shape of the default value, which replaces an omitted input.
     default: Option<Shape>,
 }
 
-/// A declared type, taken apart.
+/// A declared type in the form that checks use.
 #[derive(Debug, Clone)]
 enum Form {
     Any,
@@ -62,7 +62,7 @@ enum Form {
 #[derive(Debug, Clone)]
 struct TensorForm {
     dtype: DataType,
-    /// `None` if the model declares no shape, which says nothing of the rank. An empty shape is rank 0.
+    /// `None` if the model declares no shape, so that any rank is allowed. An empty shape is rank 0.
     extents: Option<Box<[Extent]>>,
 }
 
@@ -71,14 +71,14 @@ struct TensorForm {
 enum Extent {
     Any,
     Number(usize),
-    /// The symbol's number, and how many of its places come before this one.
+    /// The number of the symbolic dimension, and how many of its places come before this one.
     Symbol {
         symbol: u32,
         before: u32,
     },
 }
 
-/// A name of extents, and where it stands, in order.
+/// A symbolic dimension and the places where it occurs, in order.
 #[derive(Debug, Clone)]
 struct Symbol {
     name: String,
@@ -91,7 +91,7 @@ struct Place {
     axis: usize,
 }
 
-/// What is wrong, in numbers; it becomes an [`InputProblem`] where it is reported.
+/// A mismatch as numbers, which becomes an [`InputProblem`] when it is reported.
 enum Wrong {
     Kind,
     DataType { expected: DataType, got: DataType },
@@ -101,70 +101,70 @@ enum Wrong {
     Element { index: usize, wrong: Box<Wrong> },
 }
 
-/// An input is not what the graph declares.
+/// An input that differs from its declaration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("input `{name}` is declared as {declared}, got {got}: {problem}")]
 #[non_exhaustive]
 pub struct InputMismatch {
-    /// The input's name.
+    /// The name of the input.
     pub name: String,
-    /// What the graph declares.
+    /// The declared type.
     pub declared: ValueType,
-    /// What came.
+    /// The type of the given value.
     pub got: ValueType,
-    /// In what they differ.
+    /// The difference.
     pub problem: InputProblem,
 }
 
-/// In what an input differs from what the graph declares.
+/// The difference between an input and its declaration.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputProblem {
-    /// One is a tensor, a sequence, a map or absent, and the other is not.
+    /// The declared and the given value are of different kinds: tensor, sequence, map or absent value.
     Kind,
     /// The element types differ.
     DataType {
-        /// The element type declared.
+        /// The declared element type.
         expected: DataType,
-        /// The element type that came.
+        /// The given element type.
         got: DataType,
     },
-    /// The numbers of extents differ.
+    /// The ranks differ.
     Rank {
-        /// The number declared.
+        /// The declared rank.
         expected: usize,
-        /// The number that came.
+        /// The given rank.
         got: usize,
     },
-    /// An extent is declared as another number.
+    /// An extent differs from the declared number.
     Extent {
         /// The axis.
         axis: usize,
-        /// The extent declared.
+        /// The declared extent.
         expected: usize,
-        /// The extent that came.
+        /// The given extent.
         got: usize,
     },
-    /// An extent is declared by a name, and another extent of that name differs.
+    /// A symbolic dimension has two different extents.
     Symbol {
         /// The axis.
         axis: usize,
-        /// The name.
+        /// The name of the symbolic dimension.
         symbol: String,
-        /// The extent that the name stands for.
+        /// The extent at its first place.
         expected: usize,
-        /// The extent that came.
+        /// The given extent.
         got: usize,
-        /// The input that the name has its extent from.
+        /// The input that has its first place.
         bound_by: String,
-        /// The axis of that input.
+        /// The axis of its first place.
         bound_axis: usize,
     },
-    /// An element of a sequence is wrong.
+    /// An element of a sequence differs.
     Element {
-        /// The element's position.
+        /// The position of the element.
         index: usize,
-        /// In what it differs.
+        /// The difference.
         problem: Box<InputProblem>,
     },
 }
@@ -191,7 +191,7 @@ impl std::fmt::Display for InputProblem {
 }
 
 impl InputMismatch {
-    /// Tells whether a tensor's rank or extents differ from what is declared, and nothing else.
+    /// Tells whether the only difference is the rank or an extent of a tensor.
     pub fn is_shape(&self) -> bool {
         use InputProblem::{Extent, Rank, Symbol};
         matches!(self.problem, Rank { .. } | Extent { .. } | Symbol { .. })
@@ -199,7 +199,7 @@ impl InputMismatch {
 }
 
 impl InputSpec {
-    /// Takes the declarations of a graph's inputs apart.
+    /// Prepares the declarations of a graph's inputs.
     pub fn new(graph: &Graph) -> InputSpec {
         let defaults: HashMap<ValueId, &TensorData> =
             graph.constants.iter().map(|(v, data)| (*v, data)).collect();
@@ -210,17 +210,17 @@ impl InputSpec {
         }))
     }
 
-    /// Takes the declarations of a graph apart that nobody checked.
+    /// Prepares the declarations of a graph that was not checked.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the graph declares what is no type.
+    /// [`Error::Ir`] if a declared type is invalid.
     pub(crate) fn of_proto(graph: &GraphProto) -> Result<InputSpec, Error> {
         let declared = bb_ir::check::declared_inputs(graph)?;
         Ok(InputSpec::of(declared.into_iter().map(|(name, ty)| (name.to_owned(), ty, None))))
     }
 
-    /// Compares tensors by name with what is declared; what is left out is not compared.
+    /// Checks tensors that are given by name; omitted inputs are not checked.
     ///
     /// # Errors
     ///
@@ -232,7 +232,7 @@ impl InputSpec {
         })
     }
 
-    /// Takes declarations apart: names, types, and the extents of defaults.
+    /// Prepares declarations, which are names, types and shapes of defaults.
     fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
         let mut symbols = Vec::new();
         let inputs = inputs.enumerate().map(|(input, (name, ty, default))| {
@@ -242,7 +242,7 @@ impl InputSpec {
         InputSpec { inputs: inputs.collect(), symbols: symbols.into() }
     }
 
-    /// Compares tensors with what is declared; what is left out counts as its default.
+    /// Checks tensors against the declarations; the default value replaces an omitted input.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl InputSpec {
         self.check_by(given.len(), &|i| given.get(i).copied().flatten().map(|x| (x.dtype(), x.shape())))
     }
 
-    /// Compares `count` tensors, of which `given` tells element types and extents, with what is declared.
+    /// Checks `count` tensors against the declarations; `given` returns their element types and shapes.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl InputSpec {
         Ok(())
     }
 
-    /// Compares items with what is declared; what is left out counts as its default.
+    /// Checks values against the declarations; the default value replaces an omitted input.
     ///
     /// # Errors
     ///
@@ -331,7 +331,7 @@ impl InputSpec {
         }
     }
 
-    /// Compares a tensor; `extent` tells another tensor's extent, and nothing where an input is left out.
+    /// Checks a tensor. `extent` returns the extent at another place, or `None` if that input is omitted.
     #[inline]
     fn tensor(
         &self,
@@ -364,7 +364,7 @@ impl InputSpec {
         Ok(())
     }
 
-    /// Finds the first place at which a symbol has an extent; usually that is its first place.
+    /// Returns the first place of a symbolic dimension that has an extent, usually its first place of all.
     #[inline]
     fn bound(
         &self,
@@ -412,7 +412,7 @@ impl InputSpec {
 }
 
 impl Form {
-    /// Takes a type apart; `input` is the input that a tensor of the type is, if it is one.
+    /// Prepares a type; `input` is the position of the input that a tensor of this type is, if it is one.
     fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Vec<Symbol>) -> Form {
         match ty {
             ValueType::Unknown => Form::Any,
@@ -425,8 +425,9 @@ impl Form {
                 });
                 Form::Tensor(TensorForm { dtype: *dtype, extents })
             }
-            // The elements of a sequence have one type and may have different extents, so that a name in it cannot stand
-            // for one number. Numbers and the rank hold for each element.
+            // The elements of a sequence share a type but may have different extents, so a symbolic dimension
+            // in it has no single extent and is not checked. Numbers and the rank are checked for each
+            // element.
             ValueType::Sequence(of) => Form::Sequence(Box::new(Form::new(of, None, symbols))),
             ValueType::Optional(of) => Form::Optional(Box::new(Form::new(of, input, symbols))),
             ValueType::Map(key, of) => {
@@ -436,7 +437,7 @@ impl Form {
         }
     }
 
-    /// What an optional holds; any other form is its own.
+    /// Returns the form of an optional's content; any other form is returned unchanged.
     fn optional(&self) -> &Form {
         match self {
             Form::Optional(of) => of.optional(),
@@ -468,7 +469,7 @@ fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
     ValueType::Tensor { dtype, shape: Some(shape.iter().map(|&n| Dim::Known(n)).collect()) }
 }
 
-/// The type of what came; of a sequence, that of its first element.
+/// Returns the type of a given value; a sequence has the type of its first element.
 fn item_type<T: Tensor>(item: &OnnxValue<&T>) -> ValueType {
     match item {
         OnnxValue::Tensor(x) => tensor_type(x.dtype(), x.shape()),

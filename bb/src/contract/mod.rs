@@ -1,6 +1,6 @@
-//! What a backend promises, and the types that its promise mentions.
+//! The contract between `bb` and its backends, and the types that it uses.
 //!
-//! The methods of [`Backend`] that are operations expand from the op table; nothing here computes.
+//! The operations of [`Backend`] expand from the op table; nothing here computes.
 
 mod attrs;
 mod backend;
@@ -20,5 +20,5 @@ pub use forward::{Types, kept, one_node};
 pub use inputs::{InputMismatch, InputProblem, InputSpec};
 pub use tensor::{SlotValue, Tensor};
 
-/// The results of one operation; one is held without an allocation.
+/// The results of one operation; a single result needs no allocation.
 pub type Outputs<T> = smallvec::SmallVec<[T; 1]>;

@@ -1,21 +1,21 @@
-//! Tensors of a backend, and the same with their type erased.
+//! The tensors of a backend, typed and with their type erased.
 
 use bb_ir::DataType;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor of some backend, its type erased.
+/// A tensor of some backend whose type is erased.
 pub trait SlotValue: Any + Send + Sync {
     /// Returns the element type.
     fn dtype(&self) -> DataType;
 
-    /// Returns the extents, outermost first.
+    /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
 }
 
-/// A tensor that a backend computes with: a handle, cheap to clone, that knows its type and extents.
+/// A tensor of a backend: a handle that is cheap to clone and knows its element type and shape.
 ///
-/// Nothing is assumed of where the elements are.
+/// The elements may be anywhere.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor: `bb::Tensor` is not implemented for it",
     note = "write `impl bb::Tensor for {Self}` with `fn dtype(&self)` and `fn shape(&self)`; the type must also be `Clone + Send + Sync + 'static`"
@@ -24,32 +24,33 @@ pub trait Tensor: Clone + Send + Sync + 'static {
     /// Returns the element type.
     fn dtype(&self) -> DataType;
 
-    /// Returns the extents, outermost first.
+    /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
 
-    /// Returns the number of extents.
+    /// Returns the rank.
     ///
-    /// While tracing, asking for the rank alone keeps a trace valid for other extents.
+    /// Code that only asks for the rank does not tie a trace to particular extents.
     fn rank(&self) -> usize {
         self.shape().len()
     }
 
     /// Erases the type.
     ///
-    /// The default allocates. A tensor that is one `Arc` inside implements [`SlotValue`] for what that
-    /// points to, and hands it over here and in [`restore`](Self::restore).
+    /// The default allocates. A tensor that consists of one `Arc` can implement [`SlotValue`] for the type
+    /// behind it, and return that `Arc` here; [`restore`](Self::restore) then restores it.
     fn erase(self) -> Arc<dyn SlotValue> {
         Arc::new(Slot(self))
     }
 
-    /// Restores the type that [`erase`](Self::erase) erased; `None` if the value is another backend's.
+    /// Restores the type that [`erase`](Self::erase) erased; `None` if the value belongs to a backend of
+    /// another type.
     fn restore(value: &Arc<dyn SlotValue>) -> Option<Self> {
         let any: &dyn Any = value.as_ref();
         any.downcast_ref::<Slot<Self>>().map(|slot| slot.0.clone())
     }
 }
 
-/// A tensor in an allocation of its own.
+/// A tensor in its own allocation.
 struct Slot<T>(T);
 
 impl<T: Tensor> SlotValue for Slot<T> {

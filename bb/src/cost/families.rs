@@ -1,4 +1,4 @@
-//! What the operations of the extension families cost.
+//! The costs of the operations of the extension families.
 
 use super::{Call, Cost, Moves, elements};
 use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, NnOp, ScalarOp};
@@ -18,7 +18,7 @@ pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
     cost.unwrap_or(Cost::UNKNOWN)
 }
 
-/// Each is a function of one number or of two.
+/// Every operation of this family is a function of one number or of two.
 fn scalar(op: ScalarOp, call: &Call<'_>) -> Cost {
     match op {
         ScalarOp::Maximum
@@ -63,7 +63,7 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::Relu | NnOp::LeakyRelu | NnOp::Elu | NnOp::Gelu | NnOp::Swish | NnOp::HardSigmoid => {
             call.elementwise(1)
         }
-        // A comparison for each bound.
+        // Each bound costs a comparison.
         NnOp::Clip => {
             call.elementwise(u128::from(call.input(1).is_some()) + u128::from(call.input(2).is_some()))
         }
@@ -74,23 +74,23 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::Conv => call.cost(conv(call), Moves::All),
         NnOp::ConvTranspose => call.cost(conv_transpose(call), Moves::All),
         NnOp::MaxPool => call.cost(pooled(call, |window| window.saturating_sub(1)), Moves::All),
-        // The division makes up for the addition that the first element does not need.
+        // The division replaces the addition that the first element does not need.
         NnOp::AveragePool => call.cost(pooled(call, |window| window), Moves::All),
         NnOp::Pad => call.movement(Moves::All),
         NnOp::GatherElements | NnOp::GatherNd => call.movement(Moves::Selected),
     }
 }
 
-/// How a softmax ends.
+/// The last step of a softmax.
 enum Ending {
-    /// Each exponential is divided by the sum.
+    /// Divides each exponential by the sum.
     Divide,
-    /// The logarithm of the sum is subtracted from each difference.
+    /// Subtracts the logarithm of the sum from each difference.
     Subtract,
 }
 
-/// For each row of `l`: the maximum `l - 1`, differences `l`, exponentials `l`, their sum `l - 1`, and `l` quotients, or a
-/// logarithm and `l` differences.
+/// For each row of `l` elements: `l - 1` for the maximum, `l` differences, `l` exponentials, `l - 1` for
+/// their sum, and `l` quotients, or a logarithm and `l` differences.
 fn softmax(call: &Call<'_>, ending: Ending) -> Option<u128> {
     let x = call.input(0)?;
     let axis = axis(call.int(0)?, x.len())?;
@@ -102,8 +102,8 @@ fn softmax(call: &Call<'_>, ending: Ending) -> Option<u128> {
     Some(elements(x).saturating_mul(5).saturating_sub(rows.saturating_mul(saved)))
 }
 
-/// For each row of `l`: the mean `l`, differences `l`, their squares `l`, the variance `l`, with epsilon its root 2, quotients `l`,
-/// and `l` each for scale and bias.
+/// For each row of `l` elements: `l` for the mean, `l` differences, `l` squares, `l` for the variance, 2 for
+/// epsilon and the root, `l` quotients, `l` for the scale and `l` for the bias.
 fn layer_normalization(call: &Call<'_>) -> Option<u128> {
     let x = call.input(0)?;
     let rows = normalized_rows(call, x)?;
@@ -111,7 +111,8 @@ fn layer_normalization(call: &Call<'_>) -> Option<u128> {
     Some(elements(x).saturating_mul(each).saturating_add(rows.saturating_mul(2)))
 }
 
-/// For each element a difference, a quotient, a product and a sum; for each channel epsilon and a root.
+/// For each element a difference, a quotient, a product and a sum; for each channel 2 for epsilon and the
+/// root.
 fn batch_normalization(call: &Call<'_>) -> Option<u128> {
     let x = call.input(0)?;
     if elements(x) == 0 {
@@ -120,21 +121,23 @@ fn batch_normalization(call: &Call<'_>) -> Option<u128> {
     Some(elements(x).saturating_mul(4).saturating_add(elements(call.input(1)?).saturating_mul(2)))
 }
 
-/// 2 for each element of the result and of its filter, whether the filter lies on the padding or not; 1 for the bias.
+/// For each element of the result, 2 for each element of its filter, including those on the padding, and 1
+/// for the bias.
 fn conv(call: &Call<'_>) -> Option<u128> {
     let filter = call.input(1)?.get(1..)?;
     let bias = u128::from(call.input(2).is_some());
     Some(elements(call.output()?).saturating_mul(elements(filter).saturating_mul(2).saturating_add(bias)))
 }
 
-/// 2 for each element of the operand and of the filters that spread it, whether its place is cut off or not; 1 for the bias.
+/// For each element of the operand, 2 for each element of its filters, including those that are cut off; 1
+/// for the bias of each result.
 fn conv_transpose(call: &Call<'_>) -> Option<u128> {
     let spread = elements(call.input(1)?.get(1..)?).saturating_mul(2);
     let bias = if call.input(2).is_some() { elements(call.output()?) } else { 0 };
     Some(elements(call.input(0)?).saturating_mul(spread).saturating_add(bias))
 }
 
-/// `each` of the window's elements for each element of the result, whether the window lies on the padding or not.
+/// `each(n)` for each element of the result, where `n` is the size of the window, including padding.
 fn pooled(call: &Call<'_>, each: impl Fn(u128) -> u128) -> Option<u128> {
     let window = call.ints(0)?.iter().try_fold(1u128, |all, &n| all.checked_mul(u128::try_from(n).ok()?))?;
     Some(elements(call.output()?).saturating_mul(each(window)))
@@ -148,14 +151,15 @@ fn llm(op: LlmOp, call: &Call<'_>) -> Cost {
     }
 }
 
-/// For each row of `l`: squares `l`, their mean `l`, with epsilon its root 2, quotients `l`, and `l` for the scale.
+/// For each row of `l` elements: `l` squares, `l` for the mean, 2 for epsilon and the root, `l` quotients,
+/// and `l` for the scale.
 fn rms_normalization(call: &Call<'_>) -> Option<u128> {
     let x = call.input(0)?;
     let rows = normalized_rows(call, x)?;
     Some(elements(x).saturating_mul(4).saturating_add(rows.saturating_mul(2)))
 }
 
-/// Four products and two sums for each pair that turns.
+/// Four products and two sums for each pair that is rotated.
 fn rotate(call: &Call<'_>) -> Option<u128> {
     let x = call.input(0)?;
     let turning = match call.params.first()? {
@@ -166,7 +170,7 @@ fn rotate(call: &Call<'_>) -> Option<u128> {
     Some(rows(x, *x.last()?).saturating_mul(turning / 2 * 6))
 }
 
-/// Two products of matrices; for each product of a query and a key the scale, 3 for the cap, 1 for the bias; and softmax.
+/// Two products of matrices; for each score 1 for the scale, 3 for the cap and 1 for the bias; and a softmax.
 fn attention(call: &Call<'_>) -> Option<u128> {
     let (&[b, h, s, d], &[_, _, t, e]) = (call.input(0)?, call.input(2)?) else { return None };
     let capped = match call.params.get(1)? {
@@ -187,21 +191,21 @@ fn create(op: CreateOp, call: &Call<'_>) -> Cost {
         // Each element is `start + i * step`.
         CreateOp::Range => call.elementwise(2),
         CreateOp::Expand => call.movement(Moves::All),
-        // How many operations a number takes is the generator's business.
+        // The number of operations per element depends on the generator.
         CreateOp::RandomUniform | CreateOp::RandomNormal => call.cost(None, Moves::All),
     }
 }
 
 fn index_op(op: IndexOp, call: &Call<'_>) -> Cost {
     match op {
-        // How many comparisons it takes depends on the elements.
+        // The number of comparisons depends on the elements.
         IndexOp::TopK => call.cost(None, Moves::All),
         IndexOp::ScatterElements => call.cost(scattered(call, 1), Moves::All),
         IndexOp::ScatterNd => call.cost(scattered(call, 0), Moves::All),
     }
 }
 
-/// One for each update, unless updates replace what they meet.
+/// One for each update, unless updates only replace elements.
 fn scattered(call: &Call<'_>, reduction: usize) -> Option<u128> {
     match call.params.get(reduction)? {
         Param::Text(word) if word == "none" => Some(0),
@@ -219,7 +223,7 @@ fn bits(op: BitsOp, call: &Call<'_>) -> Cost {
     }
 }
 
-/// What these compute depends on the contents of their operands, or on the algorithm.
+/// The cost of these operations depends on the contents of their operands, or on the algorithm.
 fn image(op: ImageOp, call: &Call<'_>) -> Cost {
     match op {
         ImageOp::GridSample
@@ -236,7 +240,7 @@ fn rows(x: &[usize], length: usize) -> u128 {
     if length == 0 { 0 } else { elements(x) / length as u128 }
 }
 
-/// Counts the rows of a normalisation over the dimensions from its axis on.
+/// Counts the rows of a normalisation over the dimensions from its axis to the last.
 fn normalized_rows(call: &Call<'_>, x: &[usize]) -> Option<u128> {
     let axis = axis(call.int(0)?, x.len())?;
     if elements(x) == 0 { Some(0) } else { Some(elements(x.get(..axis)?)) }

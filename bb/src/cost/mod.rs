@@ -1,20 +1,22 @@
-//! What one call of an operation costs: arithmetic, and bytes read and written, by a formula per operation.
+//! The cost of one call of an operation: arithmetic, and bytes read and written.
 //!
-//! The formulas follow from the definition of each operation and from the extents of its operands and results, never
-//! from how a backend computes. Where no formula says the cost, it is `None`: nothing is guessed.
+//! Each operation has a formula, which follows from the operation's definition and from the extents of its
+//! operands and results, never from how a backend computes. Where there is no formula, the cost is `None`:
+//! nothing is guessed.
 //!
-//! **Arithmetic** counts the operations on numbers. An addition, a subtraction, a multiplication, a division, a comparison,
-//! a logical or bitwise operation, and a function of one number (a square root, an exponential, a sigmoid, a rounding) are
-//! 1 each. Integers count like floats, so that a quantised model can be compared with the one it was made of.
-//! Moving, selecting and converting elements is 0. So an elementwise operation costs 1 for each element of its result; a
-//! sum, maximum or minimum of `n` elements `n - 1`, a mean `n`; a product of matrices `[m, k]` and `[k, n]`, by custom,
-//! `2mnk`; a convolution 2 for each element of its result and of its filter, elements of the padding included. What
-//! a fused operation costs is in `families.rs`, by the formula of its definition.
+//! **Arithmetic** counts operations on numbers. An addition, a subtraction, a multiplication, a division, a
+//! comparison, a logical or bitwise operation, and a function of one number (a square root, an exponential, a
+//! sigmoid, a rounding) count 1 each. Integers count like floats, so that a quantised model can be compared
+//! with its original. Moving, selecting and converting elements counts 0. So an elementwise operation costs 1
+//! for each element of its result; a sum, maximum or minimum of `n` elements costs `n - 1`, and a mean `n`; a
+//! product of matrices `[m, k]` and `[k, n]` costs `2mnk`, by custom; a convolution costs 2 for each element
+//! of its result and of its filter, including padding. The costs of fused operations are in `families.rs` and
+//! follow from their definitions.
 //!
-//! **Bytes** are those that must be moved at least once: each operand once, each result once, at the size that its
-//! elements have on the host. What only selects (`gather`, `slice`, `split`) reads what it selects. What only renames
-//! extents (`reshape`, `squeeze`, `unsqueeze`) and `identity` move nothing. Strings have no size of their own, so that
-//! operations on them have none.
+//! **Bytes** are those that must be moved at least once: each operand and each result, at the size that its
+//! elements have on the host. Operations that only select (`gather`, `slice`, `split`) read only the selected
+//! elements. Operations that only change the shape (`reshape`, `squeeze`, `unsqueeze`) and `identity` move
+//! nothing. Strings have no fixed size, so operations on them have no byte counts.
 
 mod families;
 mod primitives;
@@ -22,33 +24,33 @@ mod primitives;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, element_count};
 
-/// The element type and the extents of an operand or a result.
+/// The element type and the shape of an operand or a result.
 pub type TensorType<'a> = (DataType, &'a [usize]);
 
-/// What a call costs; `None` where no formula says it, or where the number is beyond 64 bits.
+/// The cost of a call; `None` where there is no formula, or if the number exceeds 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// The operations on numbers.
+    /// The number of operations on numbers.
     pub flops: Option<u64>,
-    /// The bytes of what must be read.
+    /// The number of bytes that must be read.
     pub bytes_read: Option<u64>,
-    /// The bytes of what must be written.
+    /// The number of bytes that must be written.
     pub bytes_written: Option<u64>,
 }
 
 impl Cost {
-    /// What costs nothing.
+    /// The cost of doing nothing.
     pub const ZERO: Cost = Cost { flops: Some(0), bytes_read: Some(0), bytes_written: Some(0) };
 
-    /// What nothing is known of.
+    /// An unknown cost.
     pub const UNKNOWN: Cost = Cost { flops: None, bytes_read: None, bytes_written: None };
 
-    /// Returns the bytes read and written.
+    /// Returns the number of bytes read and written together.
     pub fn bytes(&self) -> Option<u64> {
         self.bytes_read?.checked_add(self.bytes_written?)
     }
 
-    /// Adds what comes after; what is unknown of either is unknown of both.
+    /// Adds another cost; a part that is unknown in either is unknown in the sum.
     #[must_use]
     pub fn and(self, next: Cost) -> Cost {
         let sum = |a: Option<u64>, b: Option<u64>| a?.checked_add(b?);
@@ -60,9 +62,10 @@ impl Cost {
     }
 }
 
-/// Returns what a call of an operation costs.
+/// Returns the cost of a call of an operation.
 ///
-/// `inputs` has the operands in the order of the operation's row, `None` where one is left out; `params` its parameters.
+/// `inputs` has the operands in the order of the operation's row, `None` for an omitted operand; `params` has
+/// its parameters.
 ///
 /// # Examples
 ///
@@ -87,27 +90,27 @@ pub fn of(
     }
 }
 
-/// Returns what is known of a computation on host tensors: the bytes of its operands and results.
+/// Returns the cost of a host kernel, of which only the bytes of its operands and results are known.
 pub fn of_host(inputs: &[Option<TensorType<'_>>], outputs: &[TensorType<'_>]) -> Cost {
     Call { params: &[], inputs, outputs }.cost(None, Moves::All)
 }
 
-/// A call whose cost is asked for.
+/// A call whose cost is computed.
 struct Call<'a> {
     params: &'a [Param<'a>],
     inputs: &'a [Option<TensorType<'a>>],
     outputs: &'a [TensorType<'a>],
 }
 
-/// Which bytes a call must move.
+/// The bytes that a call must move.
 enum Moves {
-    /// Every operand and every result.
+    /// All operands and all results.
     All,
-    /// Results alone: operands give nothing but their element type.
+    /// Only the results, because the operands only provide the element type.
     Results,
-    /// As many bytes as the results have, out of the first operand, and all of the operands after it.
+    /// From the first operand as many bytes as the results have; all of the other operands and results.
     Selected,
-    /// None: results are operands under other extents.
+    /// Nothing, because the results are operands with other shapes.
     Nothing,
 }
 
@@ -124,22 +127,22 @@ impl Call<'_> {
         Cost { flops: flops.and_then(|n| u64::try_from(n).ok()), bytes_read, bytes_written }
     }
 
-    /// The cost of what moves elements and computes nothing.
+    /// Returns the cost of an operation that moves elements and computes nothing.
     fn movement(&self, moves: Moves) -> Cost {
         self.cost(Some(0), moves)
     }
 
-    /// The cost of `each` operations for each element of the result.
+    /// Returns the cost of `each` operations for each element of the result.
     fn elementwise(&self, each: u128) -> Cost {
         self.cost(self.output().map(|y| each.saturating_mul(elements(y))), Moves::All)
     }
 
-    /// Returns the extents of an operand; `None` if it is left out.
+    /// Returns the shape of an operand; `None` if it is omitted.
     fn input(&self, position: usize) -> Option<&[usize]> {
         self.inputs.get(position).copied().flatten().map(|(_, shape)| shape)
     }
 
-    /// Returns the extents of the first result.
+    /// Returns the shape of the first result.
     fn output(&self) -> Option<&[usize]> {
         self.outputs.first().map(|(_, shape)| *shape)
     }
@@ -159,7 +162,7 @@ impl Call<'_> {
     }
 }
 
-/// Counts elements; beyond 128 bits it is the greatest number, which is then no cost.
+/// Counts elements. If the number exceeds 128 bits, it is `u128::MAX`, which later becomes an unknown cost.
 fn elements(shape: &[usize]) -> u128 {
     if shape.contains(&0) {
         return 0;
@@ -167,7 +170,7 @@ fn elements(shape: &[usize]) -> u128 {
     shape.iter().fold(1, |all: u128, &n| all.saturating_mul(n as u128))
 }
 
-/// Sums the bytes of tensors.
+/// Returns the bytes of tensors together.
 fn sum<'a>(tensors: impl Iterator<Item = TensorType<'a>>) -> Option<u64> {
     let mut all = 0u64;
     for (dtype, shape) in tensors {

@@ -1,4 +1,4 @@
-//! What the primitives cost.
+//! The costs of the primitives.
 
 use super::{Call, Cost, Moves, elements};
 use bb_ir::op::Primitive;
@@ -22,7 +22,7 @@ pub(super) fn cost(op: Primitive, call: &Call<'_>) -> Cost {
         Primitive::ReduceSum | Primitive::ReduceMax | Primitive::ReduceMin => {
             call.cost(reduction(call), Moves::All)
         }
-        // The division of each mean makes up for the addition that the first element does not need.
+        // The division replaces the addition that the first element does not need.
         Primitive::ReduceMean => call.cost(call.input(0).map(elements), Moves::All),
         Primitive::Reshape | Primitive::Squeeze | Primitive::Unsqueeze | Primitive::Identity => {
             call.movement(Moves::Nothing)
@@ -41,7 +41,7 @@ fn matmul(call: &Call<'_>) -> Option<u128> {
     Some(elements(call.output()?).saturating_mul(2 * k))
 }
 
-/// `n - 1` for each result; a result of nothing costs nothing.
+/// `n - 1` for each result of `n` elements; 0 for an empty reduction.
 fn reduction(call: &Call<'_>) -> Option<u128> {
     Some(elements(call.input(0)?).saturating_sub(elements(call.output()?)))
 }

@@ -1,4 +1,4 @@
-//! Every expected number is counted by hand from the operation's definition, as the comment beside it says.
+//! Every expected number is counted by hand from the definition of the operation; the comments show how.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::{Cost, TensorType, of, of_host};
@@ -16,7 +16,7 @@ fn f32s<'a>(shapes: &[&'a [usize]]) -> Vec<Option<TensorType<'a>>> {
     shapes.iter().map(|shape| Some((F32, *shape))).collect()
 }
 
-/// Asks for flops, bytes read and bytes written of an operation on f32.
+/// Returns the flops, bytes read and bytes written of an operation on f32.
 fn cost(op: &OpSpec, params: &[Param<'_>], inputs: &[&[usize]], output: &[usize]) -> (u64, u64, u64) {
     let cost = of(op, params, &f32s(inputs), &[(F32, output)]);
     (cost.flops.unwrap(), cost.bytes_read.unwrap(), cost.bytes_written.unwrap())
@@ -24,7 +24,7 @@ fn cost(op: &OpSpec, params: &[Param<'_>], inputs: &[&[usize]], output: &[usize]
 
 #[test]
 fn elementwise_is_one_for_each_element_of_the_result() {
-    // [3, 1] + [4]: 12 sums; 3 + 4 floats in, 12 out.
+    // [3, 1] + [4]: 12 sums; 3 + 4 floats are read, 12 written.
     assert_eq!(cost(Primitive::Add.spec(), &[], &[&[3, 1], &[4]], &[3, 4]), (12, 28, 48));
     assert_eq!(cost(Primitive::Exp.spec(), &[], &[&[2, 5]], &[2, 5]), (10, 40, 40));
     assert_eq!(cost(ScalarOp::Erf.spec(), &[], &[&[2, 5]], &[2, 5]), (10, 40, 40));
@@ -41,7 +41,7 @@ fn elementwise_is_one_for_each_element_of_the_result() {
 fn a_product_of_matrices_is_2mnk() {
     let matmul = Primitive::MatMul.spec();
     assert_eq!(cost(matmul, &[], &[&[2, 3], &[3, 5]], &[2, 5]), (60, 4 * 21, 40));
-    // Six products of [2, 3] and [3, 5]: the batches [6] and [1] broadcast.
+    // Six products of [2, 3] and [3, 5], because the batches [6] and [1] broadcast.
     assert_eq!(cost(matmul, &[], &[&[6, 2, 3], &[1, 3, 5]], &[6, 2, 5]), (360, 4 * 51, 240));
     // A row times a column; a row times a matrix.
     assert_eq!(cost(matmul, &[], &[&[7], &[7]], &[]), (14, 56, 4));
@@ -64,7 +64,7 @@ fn movement_computes_nothing_and_moves_what_it_selects() {
     assert_eq!(cost(Primitive::Reshape.spec(), &none, &[&[2, 3]], &[6]), (0, 0, 0));
     assert_eq!(cost(Primitive::Transpose.spec(), &none, &[&[2, 3]], &[3, 2]), (0, 24, 24));
     assert_eq!(cost(Primitive::Concat.spec(), &none, &[&[2], &[3]], &[5]), (0, 20, 20));
-    // Two rows of a table of a million, and the two indices.
+    // Two rows of a table with a million rows, and the two indices.
     let indices: TensorType<'_> = (I64, &[2]);
     let gather = of(
         Primitive::Gather.spec(),
@@ -92,14 +92,14 @@ fn nibbles_are_packed_and_strings_have_no_size() {
 
 #[test]
 fn a_convolution_is_two_for_each_element_of_result_and_filter() {
-    // 32 filters of 3 channels, 3 by 3, over 8 by 8 places, and their bias.
+    // 32 filters of 3 channels, 3 by 3, at 8 by 8 places, with a bias.
     let spec = NnOp::Conv.spec();
     let (x, w, y) = ([1, 3, 8, 8], [32, 3, 3, 3], [1, 32, 8, 8]);
     assert_eq!(cost(spec, &[], &[&x, &w, &[32]], &y), (2048 * (2 * 27 + 1), 4 * (192 + 864 + 32), 4 * 2048));
-    // Depthwise: a filter sees one channel.
+    // Depthwise: each filter reads one channel.
     let (flops, ..) = cost(spec, &[], &[&[1, 32, 8, 8], &[32, 1, 3, 3]], &y);
     assert_eq!(flops, 2048 * 18);
-    // Each of 2 * 3 * 3 elements is spread over 4 channels, 2 by 2.
+    // Each of 2 * 3 * 3 elements is spread to 4 channels, 2 by 2.
     let (flops, ..) = cost(NnOp::ConvTranspose.spec(), &[], &[&[1, 2, 3, 3], &[2, 4, 2, 2]], &[1, 4, 6, 6]);
     assert_eq!(flops, 18 * 2 * 16);
 }
@@ -108,7 +108,7 @@ fn a_convolution_is_two_for_each_element_of_result_and_filter() {
 fn pooling_looks_at_each_element_of_a_window() {
     let params = [ints(&[2, 3])];
     let (x, y) = ([1, 4, 8, 9], [1, 4, 4, 3]);
-    // The greatest of 6 takes 5 comparisons, their mean 5 sums and a quotient.
+    // The maximum of 6 takes 5 comparisons, their mean 5 sums and a quotient.
     assert_eq!(cost(NnOp::MaxPool.spec(), &params, &[&x], &y).0, 48 * 5);
     assert_eq!(cost(NnOp::AveragePool.spec(), &params, &[&x], &y).0, 48 * 6);
 }
@@ -118,7 +118,7 @@ fn normalisations_follow_their_formulas() {
     let x = [2, 5];
     // A row of 5: 4 comparisons, 5 differences, 5 exponentials, 4 sums, 5 quotients.
     assert_eq!(cost(NnOp::Softmax.spec(), &[Param::Int(-1)], &[&x], &x).0, 2 * 23);
-    // … 4 sums, a logarithm, 5 differences.
+    // The same, but 4 sums, a logarithm and 5 differences at the end.
     assert_eq!(cost(NnOp::LogSoftmax.spec(), &[Param::Int(1)], &[&x], &x).0, 2 * 24);
     // Columns of 2: 1 + 2 + 2 + 1 + 2.
     assert_eq!(cost(NnOp::Softmax.spec(), &[Param::Int(0)], &[&x], &x).0, 5 * 8);
@@ -140,19 +140,20 @@ fn normalisations_follow_their_formulas() {
 fn attention_is_two_products_and_a_softmax() {
     let (q, k, v) = ([1, 2, 3, 4], [1, 2, 5, 4], [1, 2, 5, 6]);
     let params = |cap| [Param::OptFloat(None), Param::Float(cap), Param::OptType(None)];
-    // 6 queries of 5 keys: 30 products of 4, scaled; 6 rows of softmax 5 + 5 + 5 + 4 + 4; and 30 * 6 for the averages.
+    // 6 queries and 5 keys: 30 products of length 4, scaled; 6 rows of softmax with 5 + 5 + 5 + 4 + 4 each;
+    // 30 * 6 for the averages.
     let plain = 2 * 30 * 4 + 30 + 6 * 23 + 2 * 30 * 6;
     let spec = LlmOp::Attention.spec();
     assert_eq!(cost(spec, &params(0.0), &[&q, &k, &v], &[1, 2, 3, 6]).0, plain);
-    // A bias for each product, and quotient, tanh and product of the cap.
+    // The bias adds 1 for each product; the cap adds a quotient, a tanh and a product.
     assert_eq!(cost(spec, &params(1.0), &[&q, &k, &v, &[3, 5]], &[1, 2, 3, 6]).0, plain + 30 + 90);
-    // 3 pairs of 8 elements turn, with 4 products and 2 sums each.
+    // 3 pairs of 8 elements are rotated, with 4 products and 2 sums each.
     let params = [Param::OptInt(Some(6)), Param::Bool(false)];
     assert_eq!(cost(LlmOp::Rotate.spec(), &params, &[&[2, 8], &[2, 3], &[2, 3]], &[2, 8]).0, 2 * 3 * 6);
 }
 
 #[test]
-fn bounds_left_out_cost_nothing() {
+fn absent_bounds_cost_nothing() {
     let clip = NnOp::Clip.spec();
     let x: TensorType<'_> = (F32, &[7]);
     let bound: TensorType<'_> = (F32, &[]);
@@ -163,7 +164,7 @@ fn bounds_left_out_cost_nothing() {
 }
 
 #[test]
-fn updates_cost_if_they_reduce() {
+fn only_reducing_updates_cost() {
     let params = |word: &'static str| [Param::Int(0), Param::Text(word.into())];
     let inputs = [Some((F32, &[10][..])), Some((I64, &[3][..])), Some((F32, &[3][..]))];
     let spec = IndexOp::ScatterElements.spec();
@@ -172,7 +173,7 @@ fn updates_cost_if_they_reduce() {
 }
 
 #[test]
-fn what_depends_on_contents_is_unknown_but_for_its_bytes() {
+fn costs_that_depend_on_contents_are_unknown_except_for_bytes() {
     let x: TensorType<'_> = (F32, &[10]);
     let params = [Param::Int(3), Param::Int(0), Param::Bool(true), Param::Bool(true)];
     let top = of(IndexOp::TopK.spec(), &params, &[Some(x)], &[(F32, &[3]), (I64, &[3])]);
@@ -192,7 +193,7 @@ fn numbers_beyond_64_bits_are_unknown() {
     assert_eq!(cost.and(Cost::UNKNOWN), Cost::UNKNOWN);
 }
 
-/// An operation called with too few operands has no cost, but none panics.
+/// An operation that is called with too few operands has no cost, and none panics.
 #[test]
 fn every_row_has_an_answer() {
     let families = [
