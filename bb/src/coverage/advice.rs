@@ -1,9 +1,9 @@
-//! What to do about an operator that nothing runs.
+//! Advice to the user about an operator that nothing runs.
 
 use bb_ir::opset::{Presence, names, presence};
 use std::fmt;
 
-/// Why nothing runs an operator of a domain, and the cure.
+/// Explains why nothing runs an operator, and what the user can do.
 pub(crate) struct Advice<'a> {
     pub(crate) domain: &'a str,
     pub(crate) op: &'a str,
@@ -30,13 +30,13 @@ impl fmt::Display for Advice<'_> {
     }
 }
 
-/// The operators of a domain, as ONNX or `bb` has them.
+/// Returns the operators of a domain that ONNX or `bb` defines.
 fn known(domain: &str) -> impl Iterator<Item = &'static str> {
     let own = crate::onnx::operators().filter(move |o| o.domain == domain).map(|o| o.name);
     names(domain).chain(own)
 }
 
-/// A domain as users write it: ONNX's own is `ai.onnx`.
+/// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
 pub(crate) fn title(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn advice_says_which_opset_has_it_what_was_meant_and_what_to_bind() {
+    fn advice_names_the_opset_a_similar_name_and_what_to_bind() {
         let say = |domain, op, opset| Advice { domain, op, opset }.to_string();
         let bind = |domain: &str, op: &str| {
             format!("bind a component to it: `.component(\"{domain}\", \"{op}\", …)`")

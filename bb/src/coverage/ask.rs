@@ -1,8 +1,9 @@
-//! Which element types a backend takes: it is asked, with a call of one or two elements, and what it answers is kept.
+//! Finds out which element types a backend supports: it calls the backend on one or two elements, and keeps
+//! the answer.
 //!
-//! A backend need not declare anything: its answer to a call is what counts, as the contract asks for an error where an
-//! element type is not supported. Each operation is tried once per combination of element types, and only for those that
-//! somebody wants to know of.
+//! A backend need not declare anything, because the contract requires an error for an unsupported element
+//! type, and that answer counts. Each operation is tried once per combination of element types, and only for
+//! combinations that somebody asks about.
 
 use crate::{BackendRuntime, RoundMode};
 use bb_ir::convert::{Rounding, cast};
@@ -14,35 +15,35 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a backend answered to calls that were tried; part of its [`Runtime`](crate::Runtime).
+/// The answers of a backend to the calls that were tried; part of its [`Runtime`](crate::Runtime).
 #[derive(Debug, Default)]
 pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
 
-/// An operation and the element types of a call.
+/// A call to ask about: an operation and the element types of the call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Question {
     op: &'static OpSpec,
-    /// The element types of the operands; of equal operands of a list, one.
+    /// The element types of the operands. Equal operands of a list count once.
     operands: SmallVec<[Option<DataType>; 3]>,
-    /// The element types among the parameters.
+    /// The element types of the parameters.
     params: SmallVec<[DataType; 1]>,
 }
 
-/// What a backend does not take.
+/// A call that a backend refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The operation, as in `reduce_sum`.
     pub op: &'static str,
-    /// The element types of its operands.
+    /// The element types of the operands.
     pub operands: Vec<DataType>,
-    /// The element types among its parameters: what a cast gives, what a constant is of.
+    /// The element types of the parameters: the target of a cast, or the type of a constant.
     pub params: Vec<DataType>,
-    /// The backend's own words.
+    /// The message of the backend.
     pub reason: String,
 }
 
 impl fmt::Display for Refusal {
-    /// As in `` `cast` of f32 to f16 ``.
+    /// Writes for example `` `cast` of f32 to f16 ``.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.op)?;
         for (types, word) in
@@ -57,14 +58,14 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Tells whether an element type is among those of the call.
+    /// Tells whether the call contains an element type.
     pub(crate) fn is_of(&self, dtype: DataType) -> bool {
         self.operands.contains(&dtype) || self.params.contains(&dtype)
     }
 }
 
 impl Question {
-    /// Asks for a tensor of host elements.
+    /// Asks for a constant of this element type.
     pub(crate) fn constant(dtype: DataType) -> Question {
         Question {
             op: Primitive::Constant.spec(),
@@ -73,7 +74,7 @@ impl Question {
         }
     }
 
-    /// Asks for a primitive on operands of these types; `to` is what a cast gives.
+    /// Asks for a primitive on operands of these types; `to` is the target of a cast.
     pub(crate) fn primitive(
         op: Primitive,
         operands: impl IntoIterator<Item = DataType>,
@@ -86,7 +87,7 @@ impl Question {
         Question { op: op.spec(), operands, params: to.into_iter().collect() }
     }
 
-    /// Asks for a call of any operation; parameters count by their element types.
+    /// Asks for a call of any operation; of the parameters only the element types count.
     pub(crate) fn call(
         op: &'static OpSpec,
         operands: impl IntoIterator<Item = Option<DataType>>,
@@ -100,7 +101,7 @@ impl Question {
         Question { op, operands: operands.into_iter().collect(), params: types.collect() }
     }
 
-    /// Finds what of the call a backend does not take: an operand's type as such, or the operation on it.
+    /// Returns what the backend refuses: a constant of an operand's type, or the operation itself.
     pub(crate) fn refused(
         &self,
         by: &dyn BackendRuntime,
@@ -124,7 +125,8 @@ impl Question {
         }
     }
 
-    /// Returns why a backend refuses the call; `None` if it takes it. A call that nobody can make up is taken to be taken.
+    /// Returns why a backend refuses the call; `None` if it supports the call, or if no call could be made
+    /// up.
     fn answer(
         &self,
         by: &dyn BackendRuntime,
@@ -138,14 +140,15 @@ impl Question {
         let refused = by.try_call(self.op, &operands, &params).err().and_then(|error| {
             let text = crate::error::causes(&error);
             let types = self.operands.iter().flatten().chain(&self.params);
-            // What is no refusal of a type may be due to the elements, which are made up.
+            // Another error may be caused by the made-up elements, so it only counts if it names a type of
+            // the call.
             (any_error || types.into_iter().any(|dtype| names(&text, dtype.name()))).then(|| Arc::from(text))
         });
         by.answers().0.lock().unwrap_or_else(PoisonError::into_inner).insert(self.clone(), refused.clone());
         refused
     }
 
-    /// Makes a valid call of a primitive, on one or two elements.
+    /// Makes a valid call of a primitive on one or two elements.
     pub(crate) fn sample(&self) -> Option<Tried> {
         use Primitive as P;
         let op = Primitive::from_index(self.op.index).filter(|op| op.spec() == self.op)?;
@@ -174,7 +177,7 @@ impl Question {
             _ => (&[1], vec![]),
         };
         let operand = |(at, dtype): (usize, &Option<DataType>)| match (op, at) {
-            // The only entry to choose is the first.
+            // The axis has one entry, so the index is 0.
             (P::Gather, 1) => Some(TensorData::zeros((*dtype)?, shape, Limits::default().tensor_bytes).ok()),
             _ => Some(ones((*dtype)?, shape)),
         };
@@ -187,15 +190,15 @@ impl Question {
     }
 }
 
-/// A call to try.
+/// A call to try on a backend.
 pub(crate) struct Tried {
     pub(crate) operands: Vec<Option<TensorData>>,
     pub(crate) params: Vec<Param<'static>>,
-    /// Whether the call is valid on any elements, so that every error is a refusal.
+    /// Whether the call is valid for all elements, so that every error is a refusal.
     pub(crate) any_error: bool,
 }
 
-/// Makes a tensor of ones; zeros where the type has no numbers.
+/// Makes a tensor of ones, or of zeros if the type does not hold numbers.
 pub(crate) fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
     let n: usize = bb_ir::element_count(shape)?;
     let ones = TensorData::new(shape, &vec![1f32; n]).ok()?;
@@ -205,7 +208,7 @@ pub(crate) fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
     }
 }
 
-/// Tells whether a text has a word: `f16` is not in `bf16`.
+/// Tells whether a text contains a whole word: `f16` is not a word of `bf16`.
 pub(crate) fn names(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {
@@ -225,7 +228,7 @@ mod tests {
         assert!(!names("no bf16 here, nor f16x", "f16"));
     }
 
-    /// What is tried must be valid, or a refusal would be the probe's own.
+    /// The calls must be valid; otherwise a refusal would be caused by the call itself.
     #[test]
     fn every_primitive_has_a_valid_call_on_every_type_that_onnx_allows() {
         use bb_ir::infer;

@@ -1,10 +1,10 @@
-//! What a segment of a trace begins with, when nothing ran before it.
+//! The start of a segment that is traced without running anything before it.
 
 use crate::onnx::OnnxValue;
 use crate::plan::{SegmentInput, SegmentTrace, Start, Structure};
 use bb_ir::graph::ValueId;
 
-/// What a segment begins with.
+/// The start of a segment: its live values and the tensors that they consist of.
 #[derive(Default)]
 pub(super) struct Begin {
     pub(super) start: Start,
@@ -13,7 +13,7 @@ pub(super) struct Begin {
 }
 
 impl Begin {
-    /// Adds a value that is built of these tensors.
+    /// Adds a live value that consists of these tensors.
     pub(super) fn add(
         &mut self,
         value: ValueId,
@@ -25,14 +25,14 @@ impl Begin {
         self.inputs_known.extend(tensors);
     }
 
-    /// Says what the values are built of, where they are not all tensors.
+    /// Returns the structure of the values; `None` if all of them are tensors.
     pub(super) fn structure(&self) -> Structure {
         let tensors = self.items.iter().all(|item| matches!(item, OnnxValue::Tensor(())));
         (!tensors).then(|| self.items.clone().into())
     }
 }
 
-/// What a segment gives for these values, which are its outputs in order.
+/// Returns these values, which are the outputs of a segment, with their structure and their tensors.
 pub(super) fn results(
     values: &[ValueId],
     traced: &SegmentTrace,

@@ -1,8 +1,9 @@
-//! Looks at what each node of a graph will call, before inputs arrive: a trace with what inference knows.
+//! Finds out which operations each node of a graph calls, before any inputs are given, by tracing with the
+//! inferred types.
 //!
-//! Where an extent is not known, one is made up; element types seldom depend on it. A node that cannot be traced without
-//! values is passed over, and the trace goes on behind it with what inference says of its results; bodies and branches that
-//! cannot be traced in place are looked at by themselves.
+//! Unknown extents are replaced by made-up ones, because element types rarely depend on them. If a node
+//! cannot be traced without values, it is skipped, and tracing continues after it with the inferred types of
+//! its results. Bodies and branches that cannot be traced in place are traced separately.
 
 use super::ask::{Question, Refusal, Tried, ones};
 use super::begin::{Begin, results};
@@ -18,27 +19,27 @@ use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
-/// What was found out about a node.
+/// The findings about a node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
-    /// How many operations it is lowered to, where that is known.
+    /// The number of operations that it is lowered to, if known.
     pub(crate) steps: Option<usize>,
-    /// Why it, or what is inside it, cannot run.
+    /// The reasons why the node, or a node inside it, cannot run.
     pub(crate) wrong: Vec<Missing>,
-    /// Whether it has element types that cannot be known before inputs arrive.
+    /// Whether some of its element types are unknown before inputs are given.
     pub(crate) unchecked: bool,
 }
 
-/// The extents that are made up for those not known, in this order until nothing fails for them.
+/// The made-up extents. They are tried in this order until no node fails because of them.
 const EXTENTS: [usize; 5] = [2, 64, 1, 224, 640];
 
-/// The most elements of operands and results with which an operation of the backend's own is tried.
+/// A native operation is tried only if its operands and results have at most this many elements together.
 const TRIED: usize = 1 << 20;
 
-/// The most nodes that are passed over.
+/// The greatest number of nodes that are skipped.
 const PASSED: usize = 1000;
 
-/// Looks at the nodes of a part of a graph that run on a backend; one that is not part of it is as it was.
+/// Traces the nodes of a part of a graph that run on a backend. Nodes outside the part have default findings.
 pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime) -> Vec<Seen> {
     let mut missing = Vec::new();
     let resolved = Arc::new(Resolved::part(graph.clone(), part.outputs, part.has, &mut missing));
@@ -72,7 +73,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
     seen
 }
 
-/// Which nodes to look at.
+/// The nodes to trace.
 pub(crate) struct Part<'a> {
     pub(crate) has: &'a dyn Fn(usize) -> bool,
     pub(crate) inputs: &'a [ValueId],
@@ -82,19 +83,19 @@ pub(crate) struct Part<'a> {
 struct Look<'a> {
     on: &'a dyn BackendRuntime,
     settings: &'a Settings,
-    /// What stands for an extent that is not known.
+    /// The made-up extent that replaces unknown ones.
     extents: usize,
     /// Whether no extent was made up so far.
     exact: bool,
-    /// How many nodes failed, perhaps for extents that were made up.
+    /// The number of nodes that failed, perhaps because of made-up extents.
     failed: usize,
     seen: Vec<Seen>,
-    /// Inside a subgraph, the node of the outermost graph that holds it.
+    /// While a subgraph is traced, the node of the outermost graph that contains it.
     owner: Option<usize>,
 }
 
 impl Look<'_> {
-    /// Looks at a graph whose inputs are as declared.
+    /// Traces a graph whose inputs are as declared.
     fn inputs(&mut self, resolved: &Arc<Resolved>, inputs: &[ValueId]) {
         let mut begin = Begin::default();
         for &value in inputs {
@@ -104,7 +105,7 @@ impl Look<'_> {
             let reads = |(_, node): &(usize, &Node)| node.reads().any(|read| read == *value);
             let runs =
                 |(at, _): &(usize, &Node)| !matches!(resolved.code.get(*at), None | Some(Code::Unused));
-            // Whoever gives the input makes a tensor of it.
+            // The caller makes a tensor for the input, so constants of its type are needed.
             if let Some((at, _)) = resolved.graph.nodes.iter().enumerate().filter(runs).find(reads) {
                 self.ask(resolved, at, &Question::constant(inputs_known.dtype));
             }
@@ -112,7 +113,7 @@ impl Look<'_> {
         self.segments(resolved, begin);
     }
 
-    /// Adds a value of which only the type is known; nothing if not even that is.
+    /// Adds a value of which only the type is known; does nothing if even the type is unknown.
     fn declared(&mut self, graph: &Graph, value: ValueId, begin: &mut Begin) {
         let ty = graph.values.get(value.index()).map_or(&ValueType::Unknown, |info| &info.ty);
         let mut tensors = Vec::new();
@@ -122,7 +123,7 @@ impl Look<'_> {
         }
     }
 
-    /// Makes up what a value of a type may be.
+    /// Makes up a value of a type.
     fn made_up(&mut self, ty: &ValueType, tensors: &mut Vec<SegmentInput>) -> Option<OnnxValue<()>> {
         match ty {
             ValueType::Tensor { dtype, shape } => {
@@ -154,7 +155,7 @@ impl Look<'_> {
         }
     }
 
-    /// Traces a graph, segment after segment.
+    /// Traces a graph segment by segment.
     fn segments(&mut self, resolved: &Arc<Resolved>, mut begin: Begin) {
         let mut certain = self.owner.is_none() && self.exact;
         for _ in 0..PASSED {
@@ -174,7 +175,7 @@ impl Look<'_> {
         self.unchecked_from(resolved, begin.start.node);
     }
 
-    /// Begins behind the node that ended a segment.
+    /// Returns the start after the node that ended a segment.
     fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &SegmentTrace) -> Begin {
         let node = ended.node + 1;
         let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
@@ -194,7 +195,7 @@ impl Look<'_> {
         begin
     }
 
-    /// Asks for all that the steps of a segment call.
+    /// Asks the backend about every operation that the steps of a segment call.
     fn steps(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         let recorded = &traced.recorded;
         if self.owner.is_none() && self.exact {
@@ -259,7 +260,7 @@ impl Look<'_> {
         self.refused(resolved, node, refusal);
     }
 
-    /// What is returned of constants is made of host elements.
+    /// A constant that is returned is made from host elements, so the backend is asked about constants.
     fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         for (value, _, _) in results(&traced.returned, traced) {
             let Some(at) = traced.returned.iter().position(|v| *v == value) else { continue };
@@ -274,7 +275,7 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at a node that ended a segment.
+    /// Handles a node that ended a segment.
     fn passed_over(
         &mut self,
         resolved: &Arc<Resolved>,
@@ -304,7 +305,7 @@ impl Look<'_> {
         }
     }
 
-    /// Asks for what the types say that are known of a node's operands and results.
+    /// Asks the backend about a node by the known types of its operands and results.
     fn by_types(&mut self, resolved: &Arc<Resolved>, at: usize, node: &Node, code: Code) {
         let dtype = |value: &Option<ValueId>| match value.and_then(|v| resolved.graph.values.get(v.index())) {
             Some(info) => match &info.ty {
@@ -321,7 +322,7 @@ impl Look<'_> {
                 results.into_iter().for_each(|made| self.ask(resolved, at, &Question::constant(made)));
             }
             (Code::Call(_), Some(op), _) => {
-                // What follows the operands in newer versions is a parameter.
+                // In newer versions, the operands are followed by inputs that become parameters.
                 let count = if op == Primitive::Concat { node.inputs.len() } else { op.spec().inputs.len() };
                 let operands: Option<Vec<DataType>> = node.inputs.iter().take(count).map(dtype).collect();
                 let to = node.outputs.first().and_then(dtype).filter(|_| op == Primitive::Cast);
@@ -336,7 +337,7 @@ impl Look<'_> {
         }
     }
 
-    /// Looks at a subgraph of a node that ended a segment.
+    /// Traces a subgraph of a node that ended a segment.
     fn inside(&mut self, resolved: &Arc<Resolved>, start: &Start, traced: &SegmentTrace, attribute: &str) {
         let Ok(inner) = resolved.inner(start.node, attribute) else { return };
         let inputs = &inner.resolved.graph.inputs;
@@ -372,7 +373,7 @@ impl Look<'_> {
         }
     }
 
-    /// Notes what is wrong with a node.
+    /// Records what is wrong with a node.
     fn wrong(&mut self, resolved: &Arc<Resolved>, at: usize, why: Why) {
         let Some(node) = resolved.graph.nodes.get(at) else { return };
         let node = NodeInfo::of(&resolved.graph, node);

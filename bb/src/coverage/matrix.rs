@@ -1,4 +1,4 @@
-//! Every operator, in every version, on every element type: what runs it on a backend.
+//! A matrix of every operator in every version on every element type, and what runs it on a backend.
 
 use super::advice::Advice;
 use super::samples::Samples;
@@ -19,61 +19,62 @@ pub struct Row {
     pub name: &'static str,
     /// The opset that brought this version.
     pub since: i64,
-    /// What runs it; how many operations it is lowered to are those of the call that was tried.
+    /// What runs it. The number of operations that it is lowered to is that of the tried call.
     pub how: How,
-    /// The element types that ONNX allows and the backend serves; empty where nothing is known: where ONNX has no schema,
-    /// and for operators that take maps.
+    /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
+    /// for the operator, and for operators that take maps.
     pub served: Vec<DataType>,
-    /// The element types that ONNX allows and that were tried in vain, with the reason.
+    /// The element types that ONNX allows and that failed when tried, with the reason.
     pub refused: Vec<Refused>,
 }
 
-/// An element type that was tried in vain.
+/// An element type that failed when tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The element type that was asked about.
+    /// The element type that was tried.
     pub dtype: DataType,
-    /// Who refuses.
+    /// What refused it.
     pub by: RefusedBy,
-    /// What it said.
+    /// The message of the refusal.
     pub reason: String,
 }
 
-/// Who refuses an element type.
+/// What refuses an element type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusedBy {
-    /// The backend, in this operation.
+    /// An operation of the backend.
     Backend {
-        /// The operation, as in `exp`; empty where it did not say.
+        /// The operation, as in `exp`; empty if the error does not name it.
         op: String,
     },
-    /// The operator, on every backend: what it computes has no meaning for the type.
+    /// The operator itself, on every backend, because its computation has no meaning for the type.
     Operator,
-    /// Nobody: the call that was tried has an operand of another type beside, which is what the backend refuses. With an
-    /// operand of a type that it takes, it may well serve the type asked about.
+    /// The tried call, because it also has an operand of another type, which the backend refuses. With an
+    /// operand of a supported type, the backend may support the type in question.
     Probe {
         /// The other type.
         needs: DataType,
     },
 }
 
-/// What runs every version of every operator on a backend.
+/// For a backend, what runs every version of every operator.
 ///
-/// Element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The backend's own answer
-/// decides which it serves: for each version and type a small call of the operator runs on it, from the operands to the
-/// results on the host, with the natives of the backend and with all that the operator is lowered to.
+/// The element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The
+/// backend's own answer decides which of them it supports: for each version and type, a small call of the
+/// operator runs, from the operands to the results on the host, with the backend's native operations and with
+/// everything that the operator is lowered to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     /// The backend's name.
     pub backend: &'static str,
-    /// A row per version, by domain, name and version; what ONNX has no schema for comes last.
+    /// A row per version, sorted by domain, name and version; operators without a schema of ONNX come last.
     pub rows: Vec<Row>,
 }
 
 impl Matrix {
-    /// Asks a backend.
+    /// Tries every operator on a backend.
     pub fn of(on: &Arc<dyn BackendRuntime>) -> Matrix {
         let natives = on.capabilities().families;
         let samples = Samples::read();

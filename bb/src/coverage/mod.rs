@@ -1,4 +1,4 @@
-//! What runs each node of a graph on a backend: known before anything runs.
+//! Finds out, before anything runs, what runs each node of a graph on a backend.
 
 mod advice;
 mod ask;
@@ -25,12 +25,12 @@ use std::sync::Arc;
 /// What runs a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum How {
-    /// One operation of the backend's own.
+    /// One native operation of the backend.
     Native,
-    /// Operations that the operator is lowered to; how many, where that is known before inputs arrive.
+    /// Operations that the operator is lowered to; their number, if it is known before inputs are given.
     Lowered(Option<usize>),
-    /// The host, because what it does depends on data or on what is no number, or because the backend has no kernel in
-    /// place of the one that computes there.
+    /// The host, because the operator depends on data or on values that are not numbers, or because the
+    /// backend has no kernel that replaces the host kernel.
     Host,
     /// Nothing.
     Unsupported,
@@ -49,11 +49,11 @@ impl std::fmt::Display for How {
     }
 }
 
-/// A node, and what runs it.
+/// A node and what runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeCoverage {
-    /// The node's name, or its first output's where it has none.
+    /// The name of the node; if it has none, the name of its first output.
     pub node: String,
     /// The operator.
     pub op: String,
@@ -63,14 +63,15 @@ pub struct NodeCoverage {
     pub opset: i64,
     /// What runs it.
     pub how: How,
-    /// Why it cannot run; of a node with subgraphs, what inside them cannot. Empty if it can.
+    /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
+    /// run.
     pub missing: Vec<Missing>,
-    /// Whether the element types of all that it is lowered to are known before inputs arrive, and the backend takes them;
-    /// if not, an element type that the backend lacks shows only when the node runs.
+    /// Whether the element types of all operations that it is lowered to are known before inputs are given
+    /// and the backend supports them. If not, an unsupported element type only shows when the node runs.
     pub checked: bool,
 }
 
-/// What runs each node of a graph on a backend.
+/// For a graph on a backend, what runs each node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// The nodes whose results are used, in order.
@@ -78,11 +79,12 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Finds what runs each node on a backend, with its element types in mind.
+    /// Finds out what runs each node on a backend, with its element types.
     ///
-    /// The backend's own answer decides which it takes: each operation that a node is lowered to is tried on one element, once
-    /// for each combination of element types. What a node is lowered to, and to how many operations, is known where what
-    /// precedes it is; extents that are not known are made up to find the element types.
+    /// The backend's own answer decides which types it supports: each operation that a node is lowered to is
+    /// tried on one element, once per combination of element types. The operations of a node and their number
+    /// are known if everything before the node is known. Unknown extents are made up to find the element
+    /// types.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
         let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
@@ -105,7 +107,7 @@ impl Coverage {
         Coverage { nodes }
     }
 
-    /// Returns how many nodes each way of running has, from native to unsupported.
+    /// Returns the number of nodes for each way of running: native, lowered, host, unsupported.
     pub fn counts(&self) -> [usize; 4] {
         let mut counts = [0; 4];
         for node in &self.nodes {
@@ -122,7 +124,7 @@ impl Coverage {
         counts
     }
 
-    /// Lists what cannot run, inside subgraphs too.
+    /// Lists the nodes that cannot run, including those in subgraphs.
     pub fn missing(&self) -> MissingList {
         MissingList(self.nodes.iter().flat_map(|node| node.missing.iter().cloned()).collect())
     }
@@ -143,14 +145,14 @@ impl std::fmt::Display for Coverage {
     }
 }
 
-/// What was found out about a node on a backend.
+/// The findings about a node on a backend.
 pub(crate) struct Looked {
     pub(crate) how: How,
     pub(crate) missing: Vec<Missing>,
     pub(crate) checked: bool,
 }
 
-/// Finds what runs each node of a part of a graph on a backend.
+/// Finds out what runs each node of a part of a graph on a backend.
 pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
     let natives = on.capabilities().families;
     let seen = look::look(&module.shared(), part, &**on);
@@ -164,7 +166,7 @@ pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime
         .collect()
 }
 
-/// Says how a node runs if the backend takes its element types.
+/// Returns how a node runs if the backend supports its element types.
 pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     if plan::is_control_flow(node) {
         return How::Lowered(count);
@@ -172,7 +174,7 @@ pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
 
-/// Finds what runs a version of an operator that is no control flow.
+/// Returns how a version of an operator runs; the operator is not control flow.
 fn how_version(
     domain: &str,
     name: &str,
@@ -193,7 +195,7 @@ fn how_version(
     }
 }
 
-/// Marks the nodes that the outputs need.
+/// Returns for each node whether the outputs need it.
 fn used(graph: &Graph) -> Vec<bool> {
     let mut values = vec![false; graph.values.len()];
     let mut nodes = vec![false; graph.nodes.len()];
@@ -212,7 +214,7 @@ fn used(graph: &Graph) -> Vec<bool> {
     nodes
 }
 
-/// Returns a node's name, or its first output's where it has none.
+/// Returns the name of a node; if it has none, the name of its first output.
 pub(crate) fn name(graph: &Graph, node: &Node) -> String {
     let first = node.outputs.iter().flatten().next().map_or("", |v| graph.name_of(*v));
     if node.name.is_empty() { first } else { &node.name }.to_owned()
@@ -221,7 +223,7 @@ pub(crate) fn name(graph: &Graph, node: &Node) -> String {
 /// A node of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
-    /// The node's name, or its first output's where it has none.
+    /// The name of the node; if it has none, the name of its first output.
     pub node: String,
     /// The operator.
     pub op: String,
@@ -255,16 +257,17 @@ impl std::fmt::Display for NodeInfo {
 pub enum Why {
     /// Nothing runs the operator.
     Operator,
-    /// A component is bound to the operator, but the node is inside a subgraph, which goes to a backend as it is.
+    /// A component is bound to the operator, but the node is inside a subgraph, which is passed to a backend
+    /// as a whole.
     InSubgraph {
-        /// The node that holds the subgraph.
+        /// The node that contains the subgraph.
         holder: String,
     },
-    /// The backend does not take the element types of what the node is lowered to.
+    /// The backend refuses the element types of operations that the node is lowered to.
     ElementTypes(Vec<Refusal>),
-    /// It fails with what is known before inputs arrive: types, extents and constants.
+    /// Its types, extents and constants, which are known before inputs are given, make it fail.
     Fails {
-        /// The error and its causes.
+        /// The message of the error and of its causes.
         reason: String,
     },
 }
@@ -274,19 +277,19 @@ pub enum Why {
 pub struct Missing {
     /// The node.
     pub node: NodeInfo,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
 impl Missing {
-    /// Describes a node whose operator nothing runs.
+    /// Returns the entry for a node whose operator nothing runs.
     pub(crate) fn operator(graph: &Graph, node: &Node) -> Missing {
         Missing { node: NodeInfo::of(graph, node), why: Why::Operator }
     }
 }
 
 impl std::fmt::Display for Missing {
-    /// The node, why it cannot run, and the cure.
+    /// Writes the node, why it cannot run, and what the user can do.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let NodeInfo { node, op, domain, opset } = &self.node;
         write!(f, "{}: ", self.node)?;
@@ -311,21 +314,21 @@ impl std::fmt::Display for Missing {
     }
 }
 
-/// Every node that cannot run.
+/// All nodes that cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingList(pub Vec<Missing>);
 
-/// How many nodes a message lists; more are counted.
+/// The number of nodes that a message lists; the others are only counted.
 const LISTED: usize = 50;
 
 impl std::fmt::Display for MissingList {
-    /// A line for each.
+    /// Writes a line for each node.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         lines(f, &self.0)
     }
 }
 
-/// A node that options refuse for how it would run.
+/// A node that the options refuse because of how it would run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedNode {
     /// The node.
@@ -340,18 +343,18 @@ impl std::fmt::Display for RefusedNode {
     }
 }
 
-/// Every node that options refuse.
+/// All nodes that the options refuse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedList(pub Vec<RefusedNode>);
 
 impl std::fmt::Display for RefusedList {
-    /// A line for each.
+    /// Writes a line for each node.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         lines(f, &self.0)
     }
 }
 
-/// Writes a line for each of a list; the only one stays on its line.
+/// Writes a line for each entry of a list; a single entry does not start a new line.
 pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list: &[T]) -> std::fmt::Result {
     if let [only] = list {
         return only.fmt(f);

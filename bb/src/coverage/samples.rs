@@ -1,6 +1,6 @@
-//! A small call of each version of each operator, which a backend runs to show on which element types it can.
+//! Small calls of each version of each operator, which show on which element types a backend can run them.
 //!
-//! `samples.bin` holds them, written by `tests/cases/samples.py`, which says where they come from and how they are stored.
+//! `tests/cases/samples.py` writes them to `samples.bin`; it documents their origin and their format.
 
 use super::{How, Missing, Part, Refusal, RefusedBy, Why, look};
 use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 static SAMPLES: &[u8] = include_bytes!("samples.bin");
 
-/// The calls by domain, operator, version and name of the element type; `*` is for any type.
+/// The calls by domain, operator, version and name of the element type; `*` stands for every type.
 pub(super) struct Samples(HashMap<(String, String, i64, String), ModelProto>);
 
 impl Samples {
@@ -36,7 +36,7 @@ impl Samples {
         Samples(samples)
     }
 
-    /// Finds the call of a version for an element type.
+    /// Returns the call of a version for an element type.
     pub(super) fn of(&self, domain: &str, name: &str, since: i64, dtype: DataType) -> Option<Sample> {
         let find = |dtype: &str| self.0.get(&(domain.to_owned(), name.to_owned(), since, dtype.to_owned()));
         let model = find(dtype.name()).or_else(|| find("*"))?;
@@ -50,14 +50,15 @@ pub(super) struct Sample {
     dtype: DataType,
 }
 
-/// A call ready to run: the graph, and the operands that it is given.
+/// A call that is ready to run: the graph and its operands.
 struct Ready {
     module: Module,
     operands: Vec<TensorData>,
 }
 
 impl Sample {
-    /// Makes the call's graph, and the operands that it is given. Indices that are the call's own are of the type `indices`.
+    /// Makes the graph of the call and its operands. Indices that the call brings along have the type
+    /// `indices`.
     fn ready(&self, indices: DataType) -> Result<Ready, Error> {
         let mut model = self.model.clone();
         let mut operands = Vec::new();
@@ -81,18 +82,18 @@ impl Sample {
         Ok(Ready { module, operands })
     }
 
-    /// Runs the call; returns how many steps the operator is lowered to, where that is known beforehand.
+    /// Runs the call. Returns how many steps the operator is lowered to, if that is known before running.
     ///
     /// # Errors
     ///
-    /// Who refuses it, and why.
+    /// What refuses the call, and the message.
     pub(super) fn answer(
         &self,
         on: &Arc<dyn BackendRuntime>,
         name: &str,
     ) -> Result<Option<usize>, (RefusedBy, String)> {
         match self.tried(DataType::I64, on, name) {
-            // Where indices may be of either type, a backend may have but one of the two.
+            // If indices may be of either integer type, a backend may support only one of them.
             Err((RefusedBy::Probe { needs: DataType::I64 }, reason)) => self
                 .tried(DataType::I32, on, name)
                 .map_err(|_| (RefusedBy::Probe { needs: DataType::I64 }, reason)),
@@ -123,7 +124,7 @@ impl Sample {
         Ok(steps.max())
     }
 
-    /// Finds who refuses a call that failed.
+    /// Finds out what refuses a call that failed.
     fn blame(&self, call: &Ready, missing: &[&Missing], error: &Error) -> (RefusedBy, String) {
         let refusals: Vec<&Refusal> = missing
             .iter()
@@ -165,14 +166,14 @@ impl Ready {
         let given = self.operands.iter().map(|x| Ok(Some(crate::onnx::OnnxValue::Tensor(on.constant(x)?))));
         let results = executable.run_items(&given.collect::<Result<Vec<_>, Error>>()?)?;
         for result in results {
-            // A device may find out late.
+            // A device may report an error only when its results are read.
             result.try_map(&mut |x: &Value| on.to_host(x))?;
         }
         Ok(())
     }
 }
 
-/// The elements, as the type has them; zeros where it has no numbers.
+/// Converts the elements to the type; zeros if the type does not hold numbers.
 fn converted(elements: &TensorProto, dtype: DataType) -> Result<TensorData, Error> {
     let data = TensorData::from_proto(elements)?;
     if data.dtype() == dtype {
@@ -199,7 +200,7 @@ mod tests {
             })
             .map(|v| v.name.to_owned())
             .collect();
-        // They take maps, which no constant can be.
+        // These operators take maps, and no constant is a map.
         assert_eq!(lacking, ["CastMap", "DictVectorizer"]);
     }
 }

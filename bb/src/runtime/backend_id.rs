@@ -1,17 +1,18 @@
-//! Which running backend a value belongs to: a small number, and the table that resolves it.
+//! Identifies the running backend that a value belongs to: a small number, and a table of all running
+//! backends.
 //!
-//! Numbers are never used twice in a process. The table holds no backend alive.
+//! A process never reuses a number. The table does not keep a backend alive.
 
 use super::BackendRuntime;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-/// One running instance of a backend; two instances of one backend are two owners.
+/// A running instance of a backend. Two instances of one backend have different ids.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackendId(u32);
 
 struct Entry {
     name: &'static str,
-    /// How many instances of this name came before.
+    /// How many instances of this name were opened before.
     before: usize,
     runtime: Weak<dyn BackendRuntime>,
 }
@@ -19,7 +20,7 @@ struct Entry {
 static INSTANCES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
 
 impl BackendId {
-    /// Enters an instance into the table.
+    /// Adds an instance to the table.
     pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> BackendId {
         let mut instances = INSTANCES.write().unwrap_or_else(PoisonError::into_inner);
         let before = instances.iter().filter(|e| e.name == name).count();
@@ -37,14 +38,14 @@ impl BackendId {
         self.with(|e| e.name).unwrap_or("")
     }
 
-    /// Returns the instance; `None` once it is dropped.
+    /// Returns the instance; `None` if it was dropped.
     pub(crate) fn runtime(self) -> Option<Arc<dyn BackendRuntime>> {
         self.with(|e| e.runtime.upgrade()).flatten()
     }
 }
 
 impl std::fmt::Display for BackendId {
-    /// Writes the name, with a number from the second instance of that name on.
+    /// Writes the name; from the second instance of a name on, with a number.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.with(|e| (e.name, e.before)).unwrap_or_default() {
             (name, 0) => f.write_str(name),

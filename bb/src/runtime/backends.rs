@@ -1,32 +1,32 @@
-//! Several running backends side by side: each operation goes to the one that owns the operands.
+//! Several running backends. Each operation runs on the backend that owns its operands.
 
 use super::{BackendHandle, BackendId, DispatchResult, Registry, Typed, Value};
 use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// The backends that code may call, the default first.
+/// The backends that code may call; the first one is the default.
 ///
-/// An operation runs on the backend of its first operand, and one without operands on the default.
+/// An operation runs on the backend of its first operand; without operands, on the default backend.
 #[derive(Debug, Clone, Default)]
 pub struct Backends(SmallVec<[BackendHandle; 2]>);
 
 impl Backends {
-    /// Lists backends, the default first.
+    /// Makes a list of backends; the first one is the default.
     pub fn new(handles: impl IntoIterator<Item = BackendHandle>) -> Backends {
         let mut backends = Backends::default();
         handles.into_iter().for_each(|handle| backends.bind(handle));
         backends
     }
 
-    /// Adds a backend, unless the same instance is there.
+    /// Adds a backend unless the list has the same instance.
     pub(crate) fn bind(&mut self, handle: BackendHandle) {
         if self.owner(handle.owner()).is_none() {
             self.0.push(handle);
         }
     }
 
-    /// Iterates over the backends, the default first.
+    /// Iterates over the backends; the default comes first.
     pub fn iter(&self) -> impl Iterator<Item = &BackendHandle> {
         self.0.iter()
     }
@@ -35,11 +35,11 @@ impl Backends {
         self.0.iter().map(|h| h.name().to_owned()).collect()
     }
 
-    /// Returns the default.
+    /// Returns the default backend.
     ///
     /// # Errors
     ///
-    /// [`Error::NoBackend`] if there is none at all.
+    /// [`Error::NoBackend`] if the list is empty.
     pub fn default_backend(&self) -> Result<&BackendHandle, Error> {
         self.0.first().ok_or_else(|| Error::NoBackend { linked: linked() })
     }
@@ -48,8 +48,8 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::NotBound`] if it is linked but not here, with the names of those that are; [`Error::UnknownBackend`] if
-    /// it is not even linked, with the names of those that are.
+    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] if it is
+    /// not linked. Both list the names that are possible.
     pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
         self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
             let (linked, backend) = (linked(), name.split(':').next().unwrap_or(name));
@@ -64,7 +64,7 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownBackendType`], with the names of those that are here.
+    /// [`Error::UnknownBackendType`] with the names of the backends in this list.
     pub fn typed<B: Backend + 'static>(&self) -> Result<Typed<'_, B>, Error> {
         self.0
             .iter()
@@ -82,7 +82,8 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if operands have several owners, or one that is not here; the operation's own.
+    /// [`Error::ForeignTensor`] if operands belong to several backends, or to one that is not in this list;
+    /// the operation's own.
     #[inline]
     pub fn call(
         &self,
@@ -110,7 +111,7 @@ fn linked() -> Vec<String> {
 }
 
 impl From<&Registry> for Backends {
-    /// Lists what is linked and available, by name.
+    /// Lists the linked and available backends, sorted by name.
     fn from(registry: &Registry) -> Backends {
         let names = registry.entries().map(|entry| entry.name);
         Backends::new(names.filter_map(|name| registry.backend(name).ok()))

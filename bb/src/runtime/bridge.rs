@@ -1,7 +1,7 @@
-//! How erased tensors become typed ones, and what a backend does wrong becomes an error.
+//! Converts erased tensors to typed ones and back, and turns failures of backends into errors.
 //!
-//! The one place that restores a tensor's type. Everything is generic over the backend and called by
-//! [`Runtime`](super::Runtime); nothing here knows an operation.
+//! Only this module restores the type of a tensor. Its functions are generic over the backend, are called by
+//! [`Runtime`](super::Runtime), and know no operation.
 
 use super::services::Counters;
 use super::{BackendId, Value};
@@ -18,7 +18,7 @@ pub(super) fn erase<T: Tensor>(owner: BackendId, tensor: T) -> Value {
 /// Erases the results of an operation.
 #[inline]
 pub(super) fn erase_all<T: Tensor>(owner: BackendId, mut tensors: Outputs<T>) -> Outputs<Value> {
-    // One result is the rule, and popping it spares moving an iterator over it.
+    // Most operations have one result, and popping it is cheaper than moving an iterator.
     match (tensors.len(), tensors.pop()) {
         (1, Some(only)) => Outputs::from_buf([erase(owner, only)]),
         (_, None) => Outputs::new(),
@@ -41,7 +41,7 @@ pub(super) fn erase_named<T: Tensor>(
 ///
 /// # Errors
 ///
-/// [`Error::ForeignTensor`] if it is another instance's.
+/// [`Error::ForeignTensor`] if the tensor belongs to another instance.
 #[inline]
 pub(super) fn restore<T: Tensor>(op: &'static str, owner: BackendId, value: &Value) -> Result<T, Error> {
     let foreign = || Error::ForeignTensor { op, expected: owner, got: value.owner() };
@@ -51,7 +51,7 @@ pub(super) fn restore<T: Tensor>(op: &'static str, owner: BackendId, value: &Val
     T::restore(value.slot()).ok_or_else(foreign)
 }
 
-/// As many operands as are restored without a list; more than almost any operation has.
+/// Up to this number of operands are restored without allocating a list; almost every operation has fewer.
 const FEW: usize = 4;
 
 /// Restores operands and calls `body` with them.
@@ -93,9 +93,10 @@ pub(super) fn restore_named<T: Tensor>(
     values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
 }
 
-/// Runs the code of a backend: its error becomes [`Error::Kernel`], a panic [`Error::Panicked`].
+/// Runs code of a backend: its error becomes [`Error::Kernel`], and a panic becomes [`Error::Panicked`].
 ///
-/// What a panicking kernel left behind is the backend's own; `bb` hands in nothing that a panic could leave
+/// A panic leaves nothing of `bb` half-written, because `bb` passes nothing mutable in; the backend must
+/// handle its own state. The panic hook is not changed.
 /// half-written. The panic hook is left alone.
 #[inline]
 pub(super) fn guard<B: Backend, R>(
@@ -105,7 +106,7 @@ pub(super) fn guard<B: Backend, R>(
     body: impl FnOnce() -> Result<R, B::Error>,
 ) -> Result<R, Error> {
     counters.begin(owner)?;
-    // One type through and through, so that results are moved as seldom as can be.
+    // The result type is the same throughout, so that results are moved as rarely as possible.
     catch(|| body().map_err(|error| kernel::<B>(counters, owner, op, error)))
         .unwrap_or_else(|message| Err(panicked(counters, owner, op, message)))
 }
@@ -117,7 +118,7 @@ fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: St
     Error::Panicked { backend: owner.name(), op, message }
 }
 
-/// Runs the code of others; if it panics, returns what the panic said.
+/// Runs foreign code; if it panics, returns the message of the panic.
 #[inline]
 pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(body)).map_err(message)
@@ -135,7 +136,7 @@ pub(super) fn kernel<B: Backend>(
     Error::Kernel { backend: owner.name(), op, source: Box::new(error) }
 }
 
-/// Returns what a panic said.
+/// Returns the message of a panic.
 #[cold]
 fn message(payload: Box<dyn std::any::Any + Send>) -> String {
     let payload = match payload.downcast::<String>() {
@@ -145,14 +146,14 @@ fn message(payload: Box<dyn std::any::Any + Send>) -> String {
     match payload.downcast::<&'static str>() {
         Ok(text) => (*text).to_owned(),
         Err(other) => {
-            // Dropping a payload of unknown type might panic once more.
+            // The payload is not dropped, because dropping a value of unknown type might panic again.
             std::mem::forget(other);
             "the panic carried no message".to_owned()
         }
     }
 }
 
-/// Runs a constructor, or a function that lists devices.
+/// Runs the constructor of a backend, or the function that lists its devices.
 ///
 /// # Errors
 ///

@@ -1,64 +1,65 @@
-//! A counter that every call of every thread increments.
+//! A counter that every call in every thread increments.
 //!
-//! An atomic addition costs as much as a third of a small call's way through the bridge. So each thread has a
-//! place that it alone writes, where a load and a store are enough; threads beyond the places share one.
+//! An atomic addition takes a third of the time that a small call spends in the bridge. So each thread has
+//! its own slot, which only it writes with a load and a store. If there are more threads than slots, the
+//! others share the last slot.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of places; one bit each in [`TAKEN`], the last being the shared one.
-const PLACES: usize = 64;
+/// The number of slots. Each has a bit in [`TAKEN`]; the last slot is the shared one.
+const SLOTS: usize = 64;
 
-/// Which places a living thread has.
+/// The slots that living threads use, one bit each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
-/// A place, given back when its thread ends.
-struct Place(Cell<usize>);
+/// The slot of a thread, released when the thread ends.
+struct Slot(Cell<usize>);
 
-impl Place {
-    /// Takes a free place, or the shared one.
-    fn take() -> Place {
+impl Slot {
+    /// Takes a free slot, or the shared slot if none is free.
+    fn take() -> Slot {
         let mut taken = TAKEN.load(Ordering::Relaxed);
         loop {
             let free = taken.trailing_ones() as usize;
-            if free >= PLACES - 1 {
-                return Place(Cell::new(PLACES - 1));
+            if free >= SLOTS - 1 {
+                return Slot(Cell::new(SLOTS - 1));
             }
-            // Acquire: what the place's last thread counted is seen by its next.
+            // Acquire: the new owner of the slot must see what its previous owner counted.
             match TAKEN.compare_exchange_weak(taken, taken | 1 << free, Ordering::Acquire, Ordering::Relaxed)
             {
-                Ok(_) => return Place(Cell::new(free)),
+                Ok(_) => return Slot(Cell::new(free)),
                 Err(now) => taken = now,
             }
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let place = self.0.replace(PLACES - 1);
-        if place < PLACES - 1 {
-            TAKEN.fetch_and(!(1 << place), Ordering::Release);
+        let slot = self.0.replace(SLOTS - 1);
+        if slot < SLOTS - 1 {
+            TAKEN.fetch_and(!(1 << slot), Ordering::Release);
         }
     }
 }
 
 thread_local! {
-    static PLACE: Place = Place::take();
+    static SLOT: Slot = Slot::take();
 }
 
-/// A place's count, alone on its cache line.
+/// The count of a slot, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Count(AtomicU64);
 
-/// Counts exactly, whatever the number of threads.
+/// Counts exactly for any number of threads.
 #[derive(Debug)]
-pub(super) struct Counter(Box<[Count; PLACES]>);
+pub(super) struct Counter(Box<[Count; SLOTS]>);
 
 impl Default for Counter {
     fn default() -> Self {
-        Counter(Box::new([const { Count(AtomicU64::new(0)) }; PLACES]))
+        Counter(Box::new([const { Count(AtomicU64::new(0)) }; SLOTS]))
     }
 }
 
@@ -66,10 +67,10 @@ impl Counter {
     /// Adds one.
     #[inline]
     pub(super) fn increment(&self) {
-        // A thread whose storage is being torn down has given its place back.
-        let place = PLACE.try_with(|place| place.0.get()).unwrap_or(PLACES - 1);
-        match self.0.get(place) {
-            Some(Count(count)) if place < PLACES - 1 => {
+        // While a thread's storage is destroyed, its slot has been released already.
+        let slot = SLOT.try_with(|slot| slot.0.get()).unwrap_or(SLOTS - 1);
+        match self.0.get(slot) {
+            Some(Count(count)) if slot < SLOTS - 1 => {
                 count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             }
             Some(Count(count)) => {
@@ -90,13 +91,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_lost_among_more_threads_than_places() {
+    fn counts_are_exact_with_more_threads_than_slots() {
         let counter = Counter::default();
         std::thread::scope(|scope| {
-            for _ in 0..PLACES + 16 {
+            for _ in 0..SLOTS + 16 {
                 scope.spawn(|| (0..1000).for_each(|_| counter.increment()));
             }
         });
-        assert_eq!(counter.sum(), (PLACES as u64 + 16) * 1000);
+        assert_eq!(counter.sum(), (SLOTS as u64 + 16) * 1000);
     }
 }

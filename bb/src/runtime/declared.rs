@@ -1,60 +1,61 @@
-//! What `#[derive(bb::Backend)]` states about a type, and the record by which the registry finds it.
+//! The declaration that `#[derive(bb::Backend)]` writes for a type, and the record by which the registry
+//! finds it.
 //!
-//! Nothing here runs a backend; a record only knows how to make one.
+//! Nothing here runs a backend; a record can only construct one.
 
 use crate::runtime::{BackendRuntime, Device, OpenOption, OpenOptions, Runtime};
 use crate::{Backend, BoxError, Error, ext::FamilyTable};
 use std::sync::Arc;
 
-/// A backend that can be found by name: what the derive writes.
+/// A declared backend; the derive implements this trait.
 pub trait Declared: Backend + Sized + 'static {
-    /// The name by which users ask for the backend.
+    /// The name under which users open the backend.
     const NAME: &'static str;
 
-    /// The version of the backend; that of its package unless it says otherwise.
+    /// The version of the backend; by default that of its package.
     const VERSION: &'static str;
 
-    /// The type's path, which tells two backends of one name apart.
+    /// The path of the type; it distinguishes two backends of the same name.
     const PATH: &'static str;
 
-    /// The extension families that the backend adopted.
+    /// The extension families that the backend implements.
     const FAMILIES: &'static [FamilyTable<Self>] = &[];
 
-    /// The options that the constructor takes; others are refused before it is called.
+    /// The options that the constructor accepts; others are refused before it is called.
     const OPTIONS: &'static [OpenOption] = &[];
 
-    /// Whether [`devices`](Self::devices) lists what [`OpenOptions::device`] may be.
+    /// Whether [`devices`](Self::devices) lists the possible values of [`OpenOptions::device`].
     const LISTS_DEVICES: bool = false;
 
-    /// Makes the backend.
+    /// Constructs the backend.
     ///
     /// # Errors
     ///
-    /// The constructor's own, for instance if there is no device.
+    /// The constructor's own error, for instance if there is no device.
     fn create(options: &OpenOptions) -> Result<Self, BoxError>;
 
-    /// Lists the devices that are there now, in any order.
+    /// Lists the devices that are available now, in any order.
     ///
     /// # Errors
     ///
-    /// The backend's own, for instance if a driver does not answer.
+    /// The backend's own error, for instance if a driver does not answer.
     fn devices() -> Result<Vec<Device>, BoxError> {
         Ok(Vec::new())
     }
 }
 
-/// What a constructor may return: the backend, or a result.
+/// A type that a constructor may return: the backend, or a result.
 #[diagnostic::on_unimplemented(
     message = "the constructor of `{B}` returns `{Self}`",
     label = "expected `{B}` or `Result<{B}, E>`",
     note = "`#[bb(new = path)]` takes a function `fn() -> {B}` or `fn() -> Result<{B}, E>` where `E: Into<bb::BoxError>`; that of `#[bb(open = path)]` also takes `&bb::OpenOptions`"
 )]
 pub trait Created<B> {
-    /// Converts.
+    /// Converts to a result.
     ///
     /// # Errors
     ///
-    /// The constructor's own.
+    /// The constructor's own error.
     fn created(self) -> Result<B, BoxError>;
 }
 
@@ -71,14 +72,14 @@ impl<B, E: Into<BoxError>> Created<B> for Result<B, E> {
     }
 }
 
-/// What is made without a constructor.
+/// A type that is constructed with `Default`.
 #[diagnostic::on_unimplemented(
     message = "`#[derive(bb::Backend)]` does not know how to make `{Self}`",
     label = "this type has no `Default`",
     note = "write `#[bb(new = path)]` with a function `fn() -> {Self}` or `fn() -> Result<{Self}, E>`, or derive `Default`"
 )]
 pub trait Constructed: Sized {
-    /// Makes one.
+    /// Constructs the value.
     fn construct() -> Self;
 }
 
@@ -92,17 +93,17 @@ impl<B: Default> Constructed for B {
 /// The record of a linked backend.
 #[derive(Debug, Clone, Copy)]
 pub struct Registration {
-    /// The name by which users ask for the backend.
+    /// The name under which users open the backend.
     pub name: &'static str,
-    /// The backend's version.
+    /// The version of the backend.
     pub version: &'static str,
-    /// The type's path.
+    /// The path of the type.
     pub path: &'static str,
-    /// The options that the backend takes.
+    /// The options that the backend accepts.
     pub options: &'static [OpenOption],
-    /// Makes the backend and starts it.
+    /// Constructs the backend and starts it.
     pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
-    /// Lists the backend's devices, by name.
+    /// Lists the devices of the backend, sorted by name.
     pub devices: fn() -> Result<Vec<Device>, Error>,
 }
 

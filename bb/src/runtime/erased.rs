@@ -1,4 +1,4 @@
-//! What the engine sees of a backend: every call without the backend's type.
+//! The interface between the engine and a backend: every call, without the type of the backend.
 
 use super::{BackendId, Capabilities, Status, Value};
 use crate::coverage::Answers;
@@ -11,15 +11,15 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The results of one operation, or why there are none.
+/// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
 
-/// A running backend, its type erased; [`Runtime`](super::Runtime) is what implements it.
+/// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
 ///
-/// Every method turns a panic of the backend into [`Error::Panicked`], after which the next call works, and
-/// the backend's own error into [`Error::Kernel`], whose source it stays.
+/// Every method turns a panic of the backend into [`Error::Panicked`], after which the next call works. The
+/// backend's own error becomes the source of [`Error::Kernel`].
 pub trait BackendRuntime: Any + Send + Sync {
-    /// Returns the name by which the backend is found.
+    /// Returns the name under which the backend is found.
     fn name(&self) -> &'static str;
 
     /// Returns the version.
@@ -28,25 +28,25 @@ pub trait BackendRuntime: Any + Send + Sync {
     /// Returns the path of the backend's type.
     fn path(&self) -> &'static str;
 
-    /// Returns this instance, which the values it makes carry.
+    /// Returns the id of this instance, which its values carry.
     fn owner(&self) -> BackendId;
 
     /// Returns the primitives.
     fn atomic_opset(&self) -> AtomicOpsetDecl;
 
-    /// Returns the extension families that the backend adopted.
+    /// Returns the extension families that the backend implements.
     fn extension_opsets(&self) -> Vec<AtomicOpsetDecl>;
 
-    /// Returns a number that changes where a saved plan would call something else.
+    /// Returns a number that changes if a saved plan would call different operations.
     fn abi_fingerprint(&self) -> u64;
 
     /// Calls an operation of any family, with operands and parameters in the order of its row.
     ///
-    /// Operations that the backend does not declare native run their bodies of primitives.
+    /// If an operation is not native, its body of primitives runs.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an operand is another instance's; the operation's own.
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance; the operation's own.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,
@@ -54,14 +54,14 @@ pub trait BackendRuntime: Any + Send + Sync {
         params: &[Param<'_>],
     ) -> DispatchResult;
 
-    /// Makes a tensor of a frame that came over the wire.
+    /// Makes a tensor from a frame that was received.
     ///
     /// # Errors
     ///
-    /// What is wrong with the frame, or the backend's own.
+    /// An error of the frame, or the backend's own.
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error>;
 
-    /// Makes a tensor of host elements.
+    /// Makes a tensor from host elements.
     ///
     /// # Errors
     ///
@@ -72,21 +72,21 @@ pub trait BackendRuntime: Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if it is another instance's; the backend's own.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own.
     fn to_host(&self, value: &Value) -> Result<TensorData, Error>;
 
     /// Prepares a graph that will run more than once.
     ///
     /// # Errors
     ///
-    /// The backend's own: what makes the graph invalid, or what the options refuse.
+    /// The backend's own error if the graph is invalid or the options refuse it.
     fn compile(
         self: Arc<Self>,
         module: Module,
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error>;
 
-    /// Hands a whole graph to the backend, which answers now or later.
+    /// Passes a whole graph to the backend, which answers now or later.
     fn dispatch(
         self: Arc<Self>,
         graph: Arc<GraphProto>,
@@ -94,14 +94,14 @@ pub trait BackendRuntime: Any + Send + Sync {
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error>;
 
-    /// Returns what the backend declared that it can do.
+    /// Returns the operations that the backend declared as native.
     fn capabilities(&self) -> Capabilities;
 
-    /// Tries a call on host elements and takes its results to the host; no counter knows of it.
+    /// Tries a call on host elements and copies its results to the host, without counting it.
     ///
     /// # Errors
     ///
-    /// The backend's own, or what it panicked with.
+    /// The backend's own error, or the message of its panic.
     fn try_call(
         &self,
         op: &'static OpSpec,
@@ -109,23 +109,23 @@ pub trait BackendRuntime: Any + Send + Sync {
         params: &[Param<'_>],
     ) -> Result<(), Error>;
 
-    /// Returns what the backend answered to calls that were tried.
+    /// Returns the backend's answers to the calls that were tried.
     fn answers(&self) -> &Answers;
 
-    /// Returns counters and state.
+    /// Returns the counters and the state.
     fn status(&self) -> Status;
 
-    /// Makes the backend ready; the first call does so too.
+    /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
 
-    /// Blocks until no graph that was handed over is pending.
+    /// Blocks until no dispatched graph is pending.
     fn synchronize(&self);
 
-    /// Waits for what is pending; every later call is [`Error::ShutDown`].
+    /// Waits for pending graphs; every later call returns [`Error::ShutDown`].
     fn shut_down(&self);
 }
 
-/// A compiled graph together with the backend it runs on.
+/// A compiled graph and the backend on which it runs.
 pub trait ErasedExecutable: Send + Sync {
     /// Returns the inputs, in the order that [`run`](Self::run) takes them.
     fn inputs(&self) -> &[Port];
@@ -133,11 +133,11 @@ pub trait ErasedExecutable: Send + Sync {
     /// Returns the outputs, in the order that [`run`](Self::run) returns them.
     fn outputs(&self) -> &[Port];
 
-    /// Runs the graph; `None` leaves out an optional input.
+    /// Runs the graph; `None` stands for an optional input that is omitted.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an input is another instance's; the backend's own.
+    /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
@@ -147,7 +147,7 @@ pub trait ErasedExecutable: Send + Sync {
     /// As [`run`](Self::run).
     fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error>;
 
-    /// Runs as [`run_items`](Self::run_items) does, and adds to a profile what took how long.
+    /// Runs like [`run_items`](Self::run_items) and adds the time of each part to a profile.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One running backend, as user code holds it.
+//! A running backend as user code holds it.
 
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::{Backend, CompileOptions, Error, Module};
@@ -8,9 +8,9 @@ use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A running backend: its operations on [`Value`]s, and ways to make and move them.
+/// A running backend: its operations on [`Value`]s, and functions that make and move values.
 ///
-/// A clone is the same instance.
+/// A clone is a handle of the same instance.
 #[derive(Clone)]
 pub struct BackendHandle {
     runtime: Arc<dyn BackendRuntime>,
@@ -24,12 +24,12 @@ impl BackendHandle {
         BackendHandle { runtime, owner }
     }
 
-    /// Returns what the engine sees of the backend.
+    /// Returns the interface that the engine uses.
     pub fn runtime(&self) -> &Arc<dyn BackendRuntime> {
         &self.runtime
     }
 
-    /// Returns the instance.
+    /// Returns the id of the instance.
     pub fn owner(&self) -> BackendId {
         self.owner
     }
@@ -39,7 +39,7 @@ impl BackendHandle {
         self.runtime.name()
     }
 
-    /// Makes a tensor of `elements`, in row-major order.
+    /// Makes a tensor from `elements`, which are in row-major order.
     ///
     /// # Errors
     ///
@@ -52,16 +52,17 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if it is another instance's; the backend's own.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own.
     pub fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
         self.runtime.to_host(value)
     }
 
-    /// Returns the tensor on this backend: itself if it is there, else a copy by way of the host.
+    /// Returns the tensor on this backend: unchanged if it is there already, else as a copy made through the
+    /// host.
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] if the tensor's backend was dropped; either backend's own.
+    /// [`Error::Gone`] if the tensor's backend was dropped; an error of either backend.
     pub fn adopt(&self, value: &Value) -> Result<Value, Error> {
         if value.owner() == self.owner {
             return Ok(value.clone());
@@ -69,22 +70,22 @@ impl BackendHandle {
         self.runtime.constant(&value.to_host(usize::MAX)?)
     }
 
-    /// Makes a tensor of a frame that came over the wire.
+    /// Makes a tensor from a frame that was received.
     ///
     /// # Errors
     ///
-    /// What is wrong with the frame, or the backend's own.
+    /// An error of the frame, or the backend's own.
     pub fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
         self.runtime.materialize_from_wire(type_hash, bytes)
     }
 
-    /// Makes a tensor of the next frame on a stream; `None` where the stream ends before it.
+    /// Makes a tensor from the next frame on a stream; returns `None` if the stream has ended.
     ///
     /// Units: `limit` counts the bytes of the whole frame.
     ///
     /// # Errors
     ///
-    /// Those of [`read_frame`](bb_ir::wire::read_frame), what is wrong with the elements, or the backend's own.
+    /// Those of [`read_frame`](bb_ir::wire::read_frame); an error of the elements; the backend's own.
     pub fn read_frame(&self, from: &mut impl std::io::Read, limit: usize) -> Result<Option<Value>, Error> {
         match bb_ir::wire::read_frame(from, limit)? {
             Some(frame) => self.materialize_from_wire(frame.type_hash, frame.bytes).map(Some),
@@ -96,7 +97,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// The backend's own: what makes the graph invalid, or what the options refuse.
+    /// The backend's own error if the graph is invalid or the options refuse it.
     pub fn compile(
         &self,
         module: Module,
@@ -105,7 +106,7 @@ impl BackendHandle {
         self.runtime.clone().compile(module, options)
     }
 
-    /// Returns the backend with its type, if it is `B`.
+    /// Returns the backend as `B`, if it has this type.
     pub fn typed<B: Backend + 'static>(&self) -> Option<Typed<'_, B>> {
         let any: &dyn Any = &*self.runtime;
         any.downcast_ref::<Runtime<B>>().map(Typed)
@@ -133,7 +134,7 @@ impl std::fmt::Debug for BackendHandle {
     }
 }
 
-/// A running backend whose type is known: everything of `B`, and the way from and to [`Value`]s.
+/// A running backend of known type: gives access to `B`, and converts its tensors from and to [`Value`]s.
 #[derive(Debug)]
 pub struct Typed<'a, B: Backend + 'static>(&'a Runtime<B>);
 
@@ -142,7 +143,7 @@ impl<B: Backend + 'static> Typed<'_, B> {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if it is another instance's.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
         self.0.restore(value)
     }

@@ -1,8 +1,8 @@
-//! The operations as methods on values: expanded from the op table and from the tables of the families.
+//! The operations as methods on values, expanded from the op table and the tables of the families.
 
 /// Expands rows to methods of [`BackendHandle`](super::BackendHandle) and [`Backends`](super::Backends).
 ///
-/// `erased_methods!{ [Enum] rows }`, where `Enum` numbers the rows.
+/// `erased_methods!{ [Enum] rows }`; `Enum` is the enum of the rows' operations.
 macro_rules! erased_methods {
     ([$enum:ident] $($rows:tt)*) => {
         crate::runtime::methods_of!{ [$enum, BackendHandle] $($rows)* }

@@ -1,7 +1,7 @@
-//! Backends at run time: found by name, called by operation, their tensors without a type.
+//! Backends at run time: found by name, called by operation, with erased tensor types.
 //!
-//! [`Runtime`] pairs a backend with plans, counters and state; [`BackendRuntime`] is what the engine sees of
-//! it. Only the bridge restores a tensor's type.
+//! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
+//! the engine uses. Only the bridge restores the type of a tensor.
 
 mod backend_id;
 mod backends;

@@ -1,7 +1,7 @@
-//! What a backend is asked for when it is opened, and the devices that it finds when the program runs.
+//! The options with which a backend is opened, and the devices that it finds at run time.
 //!
-//! Options are declared by the backend (`#[bb(open = path, options(threads))]`). What it does not declare is refused
-//! before its constructor is called, so that no option is dropped silently.
+//! A backend declares the options that it accepts (`#[bb(open = path, options(threads))]`). Other options are
+//! refused before its constructor is called, so that no option is ignored silently.
 
 use super::{Declared, bridge};
 use crate::{BoxError, Error};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// What a backend is asked for when it is opened; what is `None` is left to the backend.
+/// The options with which a backend is opened. The backend decides options that are `None`.
 ///
 /// # Examples
 ///
@@ -24,11 +24,11 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// The device, by the name under which the backend lists it.
+    /// The name of the device, as the backend lists it.
     pub device: Option<String>,
-    /// How many threads the backend computes with.
+    /// The number of threads that the backend computes with.
     pub threads: Option<NonZeroUsize>,
-    /// The most bytes of memory that the backend takes.
+    /// The greatest number of bytes of memory that the backend uses.
     pub memory: Option<u64>,
 }
 
@@ -62,19 +62,19 @@ impl std::fmt::Display for OpenOption {
 }
 
 impl OpenOptions {
-    /// Returns the same with a device.
+    /// Returns the options with a device.
     #[must_use]
     pub fn with_device(self, device: impl Into<String>) -> OpenOptions {
         OpenOptions { device: Some(device.into()), ..self }
     }
 
-    /// Returns the same with a number of threads.
+    /// Returns the options with a number of threads.
     #[must_use]
     pub fn with_threads(self, threads: NonZeroUsize) -> OpenOptions {
         OpenOptions { threads: Some(threads), ..self }
     }
 
-    /// Returns the same with a limit of memory.
+    /// Returns the options with a memory limit.
     ///
     /// Units: bytes.
     #[must_use]
@@ -82,7 +82,7 @@ impl OpenOptions {
         OpenOptions { memory: Some(bytes), ..self }
     }
 
-    /// Iterates over the options that are given.
+    /// Iterates over the options that are set.
     pub fn given(&self) -> impl Iterator<Item = OpenOption> {
         let device = self.device.is_some().then_some(OpenOption::Device);
         let threads = self.threads.is_some().then_some(OpenOption::Threads);
@@ -91,7 +91,7 @@ impl OpenOptions {
     }
 }
 
-/// Names an option of the derive's `options(…)`.
+/// Returns the option with a name from `options(…)` of the derive.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __open_option {
@@ -113,12 +113,12 @@ macro_rules! __open_option {
     };
 }
 
-/// A device that a backend found when the program ran.
+/// A device that a backend found at run time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
-    /// The name by which users ask for it, as in `bb::backend("gpu:1")`.
+    /// The name under which users open it, as in `bb::backend("gpu:1")`.
     pub name: String,
-    /// What it is, for people.
+    /// A description for people.
     pub description: String,
 }
 
@@ -129,18 +129,18 @@ impl Device {
     }
 }
 
-/// What a function that lists devices may return: the devices, or a result.
+/// A type that a function that lists devices may return: the devices, or a result.
 #[diagnostic::on_unimplemented(
     message = "the function that lists devices returns `{Self}`",
     label = "expected `Vec<bb::Device>` or `Result<Vec<bb::Device>, E>`",
     note = "`#[bb(devices = path)]` takes a function `fn() -> Vec<bb::Device>` or `fn() -> Result<Vec<bb::Device>, E>` where `E: Into<bb::BoxError>`"
 )]
 pub trait Listed {
-    /// Converts.
+    /// Converts to a result.
     ///
     /// # Errors
     ///
-    /// The function's own.
+    /// The function's own error.
     fn listed(self) -> Result<Vec<Device>, BoxError>;
 }
 
@@ -157,12 +157,12 @@ impl<E: Into<BoxError>> Listed for Result<Vec<Device>, E> {
     }
 }
 
-/// Lists the devices of a backend, by name; empty if it does not tell devices apart.
+/// Lists the devices of a backend, sorted by name; empty if the backend does not distinguish devices.
 ///
 /// # Errors
 ///
-/// [`Error::Unavailable`] if the backend cannot list them; [`Error::DeviceName`] and [`Error::DuplicateDevice`] if a
-/// name cannot be asked for.
+/// [`Error::Unavailable`] if the backend cannot list them; [`Error::DeviceName`] or
+/// [`Error::DuplicateDevice`] if users could not select a device by its name.
 pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
     let mut devices = bridge::construct(B::NAME, B::devices)?;
     devices.sort();
@@ -176,7 +176,7 @@ pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
     }
 }
 
-/// Refuses a device's name that nobody could write.
+/// Refuses a device name that is empty or contains white space or control characters.
 fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
     match device.is_empty() || device.contains(|c: char| c.is_whitespace() || c.is_control()) {
         true => Err(Error::DeviceName { backend, device: device.to_owned() }),
@@ -184,7 +184,7 @@ fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
     }
 }
 
-/// Refuses options that a backend does not take.
+/// Refuses options that a backend does not accept.
 ///
 /// # Errors
 ///
@@ -200,11 +200,11 @@ pub(super) fn taken(
     }
 }
 
-/// Checks that a backend takes the options, and has the device.
+/// Checks that a backend accepts the options and has the device.
 ///
 /// # Errors
 ///
-/// [`Error::OpenOption`] and [`Error::UnknownDevice`]; as [`devices`].
+/// [`Error::OpenOption`]; [`Error::UnknownDevice`]; as [`devices`].
 pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
     taken(B::NAME, B::OPTIONS, options)?;
     let Some(device) = &options.device else { return Ok(()) };
@@ -220,10 +220,10 @@ pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
     Err(Error::UnknownDevice { backend: B::NAME, device: device.clone(), found })
 }
 
-/// Returns the name of an instance: the backend's, and its device's where one was asked for.
+/// Returns the name of an instance: the name of the backend, and of the device if one was chosen.
 ///
-/// The name of an instance lives as long as the program, as the instance's place in the table of owners does, so that
-/// errors and values carry no allocation. Each name is leaked once.
+/// The name lives as long as the program, so that errors and values can refer to it without an allocation.
+/// Each name is leaked once.
 pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let Some(device) = device else { return backend };
@@ -237,7 +237,7 @@ pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'st
     name
 }
 
-/// Splits what a user asks for, `gpu:1`, into the backend's name and the options with the device.
+/// Splits a name such as `gpu:1` into the name of the backend and options with the device.
 ///
 /// # Errors
 ///

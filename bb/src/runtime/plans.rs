@@ -1,17 +1,17 @@
-//! Compiled graphs, kept by the graph's identity and the options that it was compiled with.
+//! A cache of compiled graphs; the key is the identity of the graph and the options of the compilation.
 
 use crate::{Backend, CompileOptions, Error, Executable, GraphIdentity, InputSpec};
 use bb_ir::proto::GraphProto;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The most compiled graphs that a running backend keeps.
+/// The greatest number of compiled graphs that a running backend keeps.
 const KEPT: usize = 64;
 
-/// The compiled graphs of a running backend; the one unused for longest makes room.
+/// The compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
 pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 
-/// A compiled graph, with the options it was compiled with, which say whose it is.
+/// A compiled graph and the options that it was compiled with, which contain its identity.
 type Kept<B> = (CompileOptions, Arc<dyn Executable<B>>);
 
 impl<B: Backend> Default for Plans<B> {
@@ -21,9 +21,10 @@ impl<B: Backend> Default for Plans<B> {
 }
 
 impl<B: Backend> Plans<B> {
-    /// Returns the compiled graph, or keeps what `compile` makes; a graph without an identity is not kept.
+    /// Returns the cached graph; if there is none, calls `compile` and keeps the result. A graph without an
+    /// identity is not cached.
     ///
-    /// Two callers who miss at once both compile; the later result is kept.
+    /// If two callers miss at the same time, both compile, and the later result is kept.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ impl<B: Backend> Plans<B> {
         Ok(plan)
     }
 
-    /// Returns what is kept for these options, which then was used last.
+    /// Returns the cached graph for these options and marks it as most recently used.
     fn known(&self, options: &CompileOptions) -> Option<Arc<dyn Executable<B>>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options))?;
@@ -57,16 +58,17 @@ impl<B: Backend> Plans<B> {
     }
 }
 
-/// What graphs declare of their inputs, for those that are handed over as they come; the one unused for longest makes room.
+/// A cache of the declared inputs of graphs that are dispatched without compiling. If there are too many, the
+/// least recently used one is dropped.
 #[derive(Default)]
 pub(super) struct Declarations(Mutex<VecDeque<(GraphIdentity, Arc<InputSpec>)>>);
 
 impl Declarations {
-    /// Returns what a graph declares; without an identity it is taken apart anew.
+    /// Returns the declared inputs of a graph. Without an identity, they are decoded each time.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the graph declares what is no type.
+    /// [`Error::Ir`] if a declared type is invalid.
     pub(super) fn of(
         &self,
         graph: &GraphProto,

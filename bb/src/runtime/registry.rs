@@ -1,20 +1,20 @@
-//! Which backends are linked into the program, by name.
+//! The backends that are linked into the program, by name.
 //!
-//! Sorted, because link order is not defined. Two backends of one name make every lookup fail, with both
-//! paths: to choose one silently would make the answer depend on the linker.
+//! They are sorted, because the link order is undefined. If two backends have the same name, every lookup
+//! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
 use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOption, OpenOptions, Registration, open};
 use crate::Error;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
 
-/// The backends of a program, opened on first use.
+/// The backends of a program. Each is opened on first use.
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Slot>,
     duplicate: Option<[Registration; 2]>,
 }
 
-/// A linked backend and its instances, one for all callers who ask for the same options.
+/// A linked backend and its instances; callers who give the same options share an instance.
 #[derive(Debug)]
 struct Slot {
     registration: Registration,
@@ -26,21 +26,21 @@ struct Slot {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Linked {
-    /// The name by which users ask for the backend.
+    /// The name under which users open the backend.
     pub name: &'static str,
     /// The backend's version.
     pub version: &'static str,
     /// The path of its type.
     pub path: &'static str,
-    /// The options that it takes when it is opened.
+    /// The options that it accepts.
     pub options: &'static [OpenOption],
-    /// The devices that it found, by name, or why it cannot list them; none if it does not tell devices apart.
+    /// Its devices, sorted by name, or why it cannot list them; empty if it does not distinguish devices.
     pub devices: Result<Vec<Device>, Error>,
-    /// The running backend, opened without options, or why it is not available.
+    /// The running backend, opened without options, or why it is unavailable.
     pub backend: Result<BackendHandle, Error>,
 }
 
-/// Collects backends for a [`Registry`] of one's own.
+/// Builds a [`Registry`] with a custom set of backends.
 #[derive(Debug, Default)]
 pub struct RegistryBuilder {
     registrations: Vec<Registration>,
@@ -48,20 +48,20 @@ pub struct RegistryBuilder {
 }
 
 impl RegistryBuilder {
-    /// Adds a declared backend, to be opened on first use.
+    /// Adds a declared backend, which is opened on first use.
     #[must_use]
     pub fn declared<B: Declared>(self) -> Self {
         self.registration(Registration::of::<B>())
     }
 
-    /// Adds a record, to be opened on first use.
+    /// Adds a record, whose backend is opened on first use.
     #[must_use]
     pub fn registration(mut self, registration: Registration) -> Self {
         self.registrations.push(registration);
         self
     }
 
-    /// Adds a backend that runs.
+    /// Adds a running backend.
     #[must_use]
     pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
         let handle = BackendHandle::new(runtime);
@@ -77,7 +77,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Sorts what was added.
+    /// Builds the registry.
     pub fn build(self) -> Registry {
         let running =
             self.running.into_iter().map(|(of, handle)| (of, vec![(OpenOptions::default(), handle)]));
@@ -98,7 +98,7 @@ impl RegistryBuilder {
 }
 
 impl Registry {
-    /// Returns the backends that `#[derive(bb::Backend)]` registered in this program.
+    /// Returns the registry of the backends that use `#[derive(bb::Backend)]` in this program.
     pub fn global() -> &'static Registry {
         static GLOBAL: LazyLock<Registry> = LazyLock::new(|| {
             let all = inventory::iter::<Registration>.into_iter();
@@ -107,35 +107,37 @@ impl Registry {
         &GLOBAL
     }
 
-    /// Starts a registry for tests, or for targets whose linker collects nothing.
+    /// Returns a builder, for tests and for targets whose linker does not collect registrations.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
     }
 
-    /// Iterates over the records, by name.
+    /// Iterates over the records, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = &Registration> {
         self.slots.iter().map(|slot| &slot.registration)
     }
 
-    /// Returns the backend called `name`; the first call opens it.
+    /// Returns the backend called `name`. The first call opens it.
     ///
-    /// `gpu:1` is the device `1` of the backend `gpu`, an instance of its own.
+    /// `gpu:1` is the device `1` of the backend `gpu`; each device has its own instance.
     ///
     /// # Errors
     ///
-    /// [`Error::DuplicateBackend`] if any two have one name, [`Error::UnknownBackend`] with the names that
-    /// are linked, [`Error::UnknownDevice`] with those that the backend lists, [`Error::OpenOption`] if it does not tell
-    /// devices apart, [`Error::Unavailable`] if the constructor fails (the next call tries again).
+    /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the
+    /// linked names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`]
+    /// if it does not distinguish devices; [`Error::Unavailable`] if the constructor fails (the next call
+    /// tries again).
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
         self.backend_with(name, &OpenOptions::default())
     }
 
-    /// Returns the backend called `name`, opened with options; all who ask for the same share an instance.
+    /// Returns the backend called `name`, opened with options. Callers who give the same options share an
+    /// instance.
     ///
     /// # Errors
     ///
-    /// As [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not take an option that is given;
-    /// [`Error::TwoDevices`] if the name and the options have a device each.
+    /// As [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not accept one of the
+    /// options; [`Error::TwoDevices`] if the name and the options name different devices.
     pub fn backend_with(&self, name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
         self.check()?;
         if let Some(slot) = self.slot(name) {
@@ -155,11 +157,11 @@ impl Registry {
         self.slots.iter().find(|slot| slot.registration.name == name)
     }
 
-    /// Opens every backend and lists them by name, available or not, with their devices.
+    /// Opens every backend and lists them by name, with their devices, including unavailable ones.
     ///
     /// # Errors
     ///
-    /// [`Error::DuplicateBackend`] if any two have one name.
+    /// [`Error::DuplicateBackend`] if any two backends have the same name.
     pub fn backends(&self) -> Result<Vec<Linked>, Error> {
         self.check()?;
         let list = |slot: &Slot| {
@@ -174,7 +176,7 @@ impl Registry {
         match self.duplicate {
             None => Ok(()),
             Some([a, b]) => {
-                // Two versions of one crate have one path.
+                // Two versions of the same crate have the same path.
                 let told = |of: Registration| match a.path == b.path {
                     true => format!("{} {}", of.path, of.version),
                     false => of.path.to_owned(),
@@ -208,7 +210,8 @@ impl Slot {
     }
 }
 
-/// Returns the linked backend called `name`, one instance per program; `gpu:1` is a device of it.
+/// Returns the linked backend called `name`; the program has one instance of it. `gpu:1` is one of its
+/// devices.
 ///
 /// # Errors
 ///
@@ -217,7 +220,7 @@ pub fn backend(name: &str) -> Result<BackendHandle, Error> {
     Registry::global().backend(name)
 }
 
-/// Returns the linked backend called `name`, opened with options, one instance per program and options.
+/// Returns the linked backend called `name`, opened with options; the program has one instance per options.
 ///
 /// # Errors
 ///
@@ -226,7 +229,7 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
     Registry::global().backend_with(name, options)
 }
 
-/// Lists the linked backends by name, available or not.
+/// Lists the linked backends by name, including unavailable ones.
 ///
 /// # Errors
 ///

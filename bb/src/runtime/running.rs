@@ -1,4 +1,4 @@
-//! A backend with what its own type has no room for: plans, counters, state.
+//! A running backend: the backend with its plans, counters and state.
 
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
@@ -35,7 +35,7 @@ pub struct Runtime<B: Backend + 'static> {
     answers: Answers,
 }
 
-/// What a backend answers.
+/// The answer of a backend to a dispatched graph.
 type Typed<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
 
 impl<B: Declared> Runtime<B> {
@@ -44,7 +44,7 @@ impl<B: Declared> Runtime<B> {
         Runtime::start(backend, B::NAME, B::VERSION, B::PATH, B::FAMILIES)
     }
 
-    /// Makes a backend by its constructor and starts it.
+    /// Constructs a backend and starts it.
     ///
     /// # Errors
     ///
@@ -53,12 +53,12 @@ impl<B: Declared> Runtime<B> {
         Runtime::<B>::open_with(&OpenOptions::default())
     }
 
-    /// Makes a backend by its constructor, which gets the options, and starts it.
+    /// Constructs a backend with options and starts it.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`Error::OpenOption`] if the backend does not take an option that is given;
-    /// [`Error::UnknownDevice`] if it lists its devices and the one asked for is not among them.
+    /// As [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
+    /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
         let backend = bridge::construct(B::NAME, || B::create(options))?;
@@ -68,15 +68,14 @@ impl<B: Declared> Runtime<B> {
 }
 
 impl<B: Backend + 'static> Runtime<B> {
-    /// Starts a backend that nothing declares, under a name, with the primitives alone.
+    /// Starts a backend without a derive, under a name, with only the primitives.
     ///
-    /// Methods of extension families that the backend has natively are not known here; see
-    /// [`with_families`](Self::with_families).
+    /// Native methods of extension families are not known then; see [`with_families`](Self::with_families).
     pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
         Runtime::with_families(name, backend, &[])
     }
 
-    /// Starts a backend that nothing declares, under a name, with families such as `bb::ext::nn::table()`.
+    /// Starts a backend without a derive, under a name, with families such as `bb::ext::nn::table()`.
     pub fn with_families(
         name: &'static str,
         backend: B,
@@ -111,7 +110,7 @@ impl<B: Backend + 'static> Runtime<B> {
         &self.backend
     }
 
-    /// Returns the backend with every extension family.
+    /// Returns the backend with all extension families.
     pub fn extended(&self) -> Extended<'_, B> {
         Extended::new(&self.backend, self.families)
     }
@@ -125,7 +124,7 @@ impl<B: Backend + 'static> Runtime<B> {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if it is another instance's.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
         bridge::restore("restore", self.owner, value)
     }
@@ -135,7 +134,8 @@ impl<B: Backend + 'static> Runtime<B> {
         bridge::guard::<B, R>(&self.counters, self.owner, op, body)
     }
 
-    /// Calls an operation by number: a primitive, a native, or the body of one that is not.
+    /// Calls an operation by its row: a primitive, a native operation, or the body of an operation that is
+    /// not native.
     #[inline]
     fn call(
         &self,
@@ -161,15 +161,15 @@ impl<B: Backend + 'static> Runtime<B> {
         }
     }
 
-    /// Compiles with the operations that the backend declared native.
+    /// Compiles a graph with the operations that the backend declared as native.
     fn prepare(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn Executable<B>>, Error> {
         let options = options.clone().with_families(self.families);
         Ok(self.guard("compile", || self.backend.compile(module, &options))?.into())
     }
 
-    /// Hands a graph over with typed tensors.
+    /// Dispatches a graph with typed tensors.
     ///
-    /// The plans kept here go with it, and the backend's `execute` runs them unless the backend wrote its own.
+    /// The attributes lend the plans of this runtime. The default `execute` of the backend runs them.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,
@@ -189,7 +189,7 @@ impl<B: Backend + 'static> Runtime<B> {
         )
     }
 
-    /// Erases what a backend answered.
+    /// Erases the tensors in the answer of a backend.
     fn answer(
         self: &Arc<Self>,
         response: Result<Typed<B>, Error>,
@@ -246,7 +246,7 @@ impl<B: Backend + 'static> std::fmt::Debug for Runtime<B> {
     }
 }
 
-/// A result that is not here yet; counted until it is dropped.
+/// A result that is still pending; it is counted until it is dropped.
 struct Pending<B: Backend + 'static>(Arc<Runtime<B>>);
 
 impl<B: Backend + 'static> Pending<B> {
@@ -291,7 +291,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn abi_fingerprint(&self) -> u64 {
-        // Not the name: every device of a backend runs what was saved for one of them.
+        // The name is not part of it, because every device of a backend runs what was saved for one of them.
         let own = [self.version, self.path, env!("CARGO_PKG_VERSION")];
         let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
         bb_ir::op::fingerprint(own, opsets)
@@ -361,7 +361,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
             let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
             let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
             let results = self.call(op, &operands, params)?;
-            // A device may find out late.
+            // A device may report an error only when its results are read.
             results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
         });
         match called {
@@ -395,11 +395,11 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 }
 
-/// A compiled graph and the backend it runs on.
+/// A compiled graph and the backend on which it runs.
 struct Compiled<B: Backend + 'static> {
     runtime: Arc<Runtime<B>>,
     executable: Arc<dyn Executable<B>>,
-    /// What a run compares its inputs with, whatever the executable does.
+    /// Checks the inputs of a run, whatever the executable does.
     declared: InputSpec,
 }
 
@@ -435,7 +435,7 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
 }
 
 impl<B: Backend + 'static> Compiled<B> {
-    /// Runs with the types of the inputs restored.
+    /// Runs with inputs whose types are restored.
     fn with_items(
         &self,
         inputs: &[Option<OnnxValue<Value>>],

@@ -1,6 +1,6 @@
-//! What a running backend can tell of itself: what it can do, how it fares, which state it is in.
+//! What a running backend reports about itself: capabilities, counters and state.
 //!
-//! Nothing here is needed to write a backend; the runtime keeps it all.
+//! An author of a backend need not know this; the runtime does all of it.
 
 use super::BackendId;
 use super::counter::Counter;
@@ -9,46 +9,46 @@ use bb_ir::op::Family;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a backend can do, as it declared.
+/// The operations that a backend declared as native.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// The families that the backend adopted, and the operations of each that are its own.
+    /// The families that the backend implements, and the native operations of each.
     pub families: Vec<(Family, OpSet)>,
 }
 
 impl Capabilities {
-    /// Tells whether the backend has an operation of its own, rather than a body of primitives.
+    /// Tells whether the operation is native; otherwise its body of primitives runs.
     pub fn is_native(&self, family: Family, index: u16) -> bool {
         family == Family::Primitive
             || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
     }
 }
 
-/// What happened on a backend since it was opened.
+/// Counters and state of a backend since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// The state.
     pub lifecycle: Lifecycle,
-    /// Calls of operations and graphs.
+    /// The number of calls of operations and graphs.
     pub calls: u64,
-    /// Calls that ended in an error, panics among them.
+    /// The number of calls that failed, including panics.
     pub failures: u64,
-    /// Calls that panicked.
+    /// The number of calls that panicked.
     pub panics: u64,
-    /// Graphs handed over whose result is not here yet.
+    /// The number of dispatched graphs whose result is pending.
     pub pending: u64,
 }
 
 /// The state of a running backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lifecycle {
-    /// Made, and not called yet.
+    /// Constructed, but not called yet.
     Created,
-    /// At work.
+    /// Ready for calls.
     Ready,
-    /// Shut down; calls are refused.
+    /// Shut down; every call returns an error.
     ShutDown,
 }
 
@@ -68,7 +68,7 @@ const READY: u8 = 1;
 const SHUT_DOWN: u8 = 2;
 
 impl Counters {
-    /// Counts a call, unless the backend is shut down.
+    /// Counts a call; returns an error if the backend is shut down.
     #[inline]
     pub(super) fn begin(&self, owner: BackendId) -> Result<(), crate::Error> {
         match self.lifecycle.load(Ordering::Relaxed) {
@@ -91,19 +91,19 @@ impl Counters {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Leaves the first state, if it is in it.
+    /// Changes the state from `Created` to `Ready`; does nothing in other states.
     pub(super) fn initialize(&self) {
         let _was_later =
             self.lifecycle.compare_exchange(CREATED, READY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Refuses calls from now on, and waits for what is pending.
+    /// Refuses all later calls and waits for pending results.
     pub(super) fn shut_down(&self) {
         self.lifecycle.store(SHUT_DOWN, Ordering::Relaxed);
         self.wait_idle();
     }
 
-    /// Waits until nothing is pending.
+    /// Waits until no result is pending.
     pub(super) fn wait_idle(&self) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         while *pending > 0 {
@@ -111,12 +111,12 @@ impl Counters {
         }
     }
 
-    /// Notes that one more result is pending.
+    /// Counts one more pending result.
     pub(super) fn add_pending(&self) {
         *self.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
-    /// Notes that a pending result came, or that nobody waits for it any more.
+    /// Counts one pending result less, because it arrived or its caller gave up.
     pub(super) fn end_pending(&self) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         *pending = pending.saturating_sub(1);
@@ -125,7 +125,7 @@ impl Counters {
         }
     }
 
-    /// Returns the counts.
+    /// Returns counters and state.
     pub(super) fn status(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Status {

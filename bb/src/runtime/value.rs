@@ -1,4 +1,4 @@
-//! Tensors whose backend is not known to the type.
+//! Tensors whose type does not name their backend.
 
 use super::BackendId;
 use crate::{Error, SlotValue};
@@ -6,7 +6,7 @@ use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
-/// A tensor of some running backend; a clone is one more reference to it.
+/// A tensor of some running backend; a clone refers to the same tensor.
 #[derive(Clone)]
 pub struct Value {
     slot: Arc<dyn SlotValue>,
@@ -22,7 +22,7 @@ impl Value {
         &self.slot
     }
 
-    /// Returns the instance of a backend that the tensor belongs to.
+    /// Returns the id of the instance that the tensor belongs to.
     pub fn owner(&self) -> BackendId {
         self.owner
     }
@@ -32,14 +32,14 @@ impl Value {
         self.slot.dtype()
     }
 
-    /// Returns the extents, outermost first.
+    /// Returns the shape, outermost extent first.
     pub fn shape(&self) -> &[usize] {
         self.slot.shape()
     }
 
     /// Copies the elements to the host in row-major order.
     ///
-    /// Units: `limit` counts bytes, not elements; strings are not counted before they are copied.
+    /// Units: `limit` counts bytes, not elements. Strings are only counted after they were copied.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Value {
         Ok(host)
     }
 
-    /// Writes the tensor as a frame, by way of the host.
+    /// Writes the tensor as a frame, through a copy on the host.
     ///
     /// # Errors
     ///
