@@ -1,11 +1,13 @@
 //! NumPy broadcasting.
 
+use super::extent::{Extent, Extents, mismatch, same};
 use super::countable;
-use crate::{Error, Shape};
+use crate::Error;
 
 /// Returns the shape to which `shapes` broadcast: aligned at the last dimension, extents equal or 1.
 ///
-/// Shapes: any number of any ranks; none broadcast to rank 0. An extent of 1 beside 0 becomes 0.
+/// Shapes: any number of any ranks; none broadcast to rank 0. An extent of 1 beside 0 becomes 0. An extent that cannot
+/// be told is one that the others leave open.
 ///
 /// # Errors
 ///
@@ -16,20 +18,20 @@ use crate::{Error, Shape};
 ///
 /// ```
 /// # fn main() -> Result<(), bb_ir::Error> {
-/// let shape = bb_ir::infer::broadcast("add", &[&[3, 1], &[4], &[]])?;
+/// let shape = bb_ir::infer::broadcast::<usize>("add", &[&[3, 1], &[4], &[]])?;
 /// assert_eq!(shape[..], [3, 4]);
 /// # Ok(())
 /// # }
 /// ```
-pub fn broadcast(op: &'static str, shapes: &[&[usize]]) -> Result<Shape, Error> {
+pub fn broadcast<E: Extent>(op: &'static str, shapes: &[&[E]]) -> Result<Extents<E>, Error> {
     let mut rest = shapes.iter();
     let Some(first) = rest.next() else {
-        return Ok(Shape::new());
+        return Ok(Extents::new());
     };
-    let mut out = Shape::from_slice(first);
+    let mut out = Extents::from(*first);
     let mut grown = false;
     for &shape in rest {
-        if out[..] != *shape {
+        if !same(&out, shape) {
             join(op, &mut out, shape)?;
             grown = true;
         }
@@ -38,29 +40,49 @@ pub fn broadcast(op: &'static str, shapes: &[&[usize]]) -> Result<Shape, Error> 
 }
 
 /// Broadcasts `out` with `shape` in place.
-fn join(op: &'static str, out: &mut Shape, shape: &[usize]) -> Result<(), Error> {
+fn join<E: Extent>(op: &'static str, out: &mut Extents<E>, shape: &[E]) -> Result<(), Error> {
+    let fits = |(a, b): (&E, &E)| match (a.current(), b.current()) {
+        (Some(a), Some(b)) => a == b || a == 1 || b == 1,
+        _ => true,
+    };
+    if !out.iter().rev().zip(shape.iter().rev()).all(fits) {
+        return Err(mismatch(op, &[out.as_slice(), shape]));
+    }
     if shape.len() > out.len() {
         let missing = shape.len() - out.len();
-        out.insert_many(0, std::iter::repeat_n(1, missing));
+        out.insert_many(0, shape.iter().take(missing).cloned());
     }
-    for (i, &b) in shape.iter().rev().enumerate() {
-        let at = out.len() - 1 - i;
-        let Some(a) = out.get_mut(at) else { continue };
-        match (*a, b) {
-            (a, b) if a == b => {}
-            (1, b) => *a = b,
-            (_, 1) => {}
-            _ => {
-                return Err(Error::Shapes { op, left: out.as_slice().into(), right: shape.into() });
-            }
-        }
+    for (a, b) in out.iter_mut().rev().zip(shape.iter().rev()) {
+        *a = E::or_unknown(stretched(a, b), || mismatch(op, &[std::slice::from_ref(a), std::slice::from_ref(b)]))?;
     }
     Ok(())
+}
+
+/// What two extents that are equal, or of which one is 1, broadcast to.
+#[inline]
+fn stretched<E: Extent>(a: &E, b: &E) -> Option<E> {
+    if a.same(b) || b.number() == Some(1) {
+        return Some(a.clone());
+    }
+    if a.number() == Some(1) {
+        return Some(b.clone());
+    }
+    // What is not 1 does not stretch, so that it is the result whatever the other one is.
+    for (one, other) in [(a, b), (b, a)] {
+        if one.number().is_some() || one.surely_at_least(2) || other.is_cut_of(one) {
+            return Some(one.clone());
+        }
+    }
+    if a.equals(b)? {
+        return Some(a.clone());
+    }
+    Some(if a.equals(&E::of(1)?)? { b.clone() } else { a.clone() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Dim;
 
     #[test]
     fn extents_of_one_stretch_and_ranks_are_padded_in_front() {
@@ -79,13 +101,37 @@ mod tests {
 
     #[test]
     fn other_extents_do_not_fit() {
-        assert!(matches!(broadcast("add", &[&[2], &[3]]), Err(Error::Shapes { .. })));
-        assert!(matches!(broadcast("add", &[&[2], &[0]]), Err(Error::Shapes { .. })));
+        assert!(matches!(broadcast::<usize>("add", &[&[2], &[3]]), Err(Error::Shapes { .. })));
+        assert!(matches!(broadcast::<usize>("add", &[&[2], &[0]]), Err(Error::Shapes { .. })));
     }
 
     #[test]
     fn a_result_that_no_memory_holds_is_refused() {
         let n = 1usize << 40;
         assert!(matches!(broadcast("add", &[&[n, 1], &[1, n]]), Err(Error::Overflow { .. })));
+    }
+
+    #[test]
+    fn what_is_known_of_symbols_is_kept() {
+        let n = Dim::Symbol("n".to_owned());
+        let grown = n.shifted(2).expect("a sum");
+        let cut = Extent::min(&n, &Dim::Known(512)).expect("a minimum");
+        let cases: [(&Dim, &Dim, Dim); 7] = [
+            (&n, &n, n.clone()),
+            (&n, &Dim::Known(1), n.clone()),
+            (&n, &Dim::Known(3), Dim::Known(3)),
+            (&Dim::Unknown, &Dim::Unknown, Dim::Unknown),
+            (&Dim::Unknown, &grown, grown.clone()),
+            (&n, &cut, n.clone()),
+            (&n, &n.shifted(1).expect("a sum"), Dim::Unknown),
+        ];
+        for (a, b, want) in cases {
+            for pair in [[a, b], [b, a]] {
+                let [a, b] = pair.map(std::slice::from_ref);
+                assert_eq!(broadcast("add", &[a, b]).ok().as_deref(), Some(&[want.clone()][..]), "{a:?} {b:?}");
+            }
+        }
+        let wrong = broadcast("add", &[&[Dim::Known(2)], &[n, Dim::Known(3)]]);
+        assert!(matches!(wrong, Err(Error::Dims { .. })));
     }
 }

@@ -9,6 +9,7 @@
 mod axes;
 mod broadcast;
 mod dtypes;
+mod extent;
 mod given;
 mod join;
 mod matmul;
@@ -20,6 +21,7 @@ mod symbolic;
 pub use axes::{Reduction, reduce, squeeze, unsqueeze};
 pub use broadcast::broadcast;
 pub use dtypes::{accepts, dtype};
+pub use extent::{Extent, Extents, current};
 pub use given::with_shapes;
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
@@ -29,16 +31,17 @@ pub use slice::{SliceDim, Sliced, slice};
 pub(crate) use symbolic::graph;
 pub use symbolic::has_rule;
 
-use crate::{Error, Shape, element_count};
+use crate::{Error, element_count};
 
 /// The most elements that a tensor can have: what one address space can count in the widest type.
 const MOST_ELEMENTS: usize = isize::MAX as usize / 16;
 
-/// Returns `shape` unless no memory could hold so many elements.
+/// Returns `shape` unless it is known that no memory could hold so many elements.
 #[inline]
-fn countable(op: &'static str, shape: Shape) -> Result<Shape, Error> {
-    match element_count(&shape) {
+fn countable<E: Extent>(op: &'static str, shape: Extents<E>) -> Result<Extents<E>, Error> {
+    let Some(now) = current(&shape) else { return Ok(shape) };
+    match element_count(&now) {
         Some(n) if n <= MOST_ELEMENTS => Ok(shape),
-        _ => Err(Error::Overflow { op, shape: shape.into_boxed_slice() }),
+        _ => Err(Error::Overflow { op, shape: now.into_boxed_slice() }),
     }
 }

@@ -1,0 +1,464 @@
+//! The arithmetic that rules of shapes are written in: over numbers, or over expressions of symbolic dimensions.
+//!
+//! A rule asks a question ([`equals`](Extent::equals), [`at_least`](Extent::at_least)) only where the answer changes
+//! its result, because a tracer's extent notes the answer and a plan then holds for inputs with the same answer only.
+//! A check whose failure is an error looks at [`current`](Extent::current) instead, which is noted nowhere: kernels
+//! check their operands again when they run.
+
+use crate::graph::{Dim, DimExpr};
+use crate::{Error, Shape};
+use smallvec::SmallVec;
+
+/// The extents of a shape.
+pub type Extents<E> = SmallVec<[E; 6]>;
+
+/// An extent: a number, or an expression whose number is known only when inputs arrive.
+///
+/// All arithmetic is exact. `None` means that the result is no extent of this type (a `usize` is not negative), that
+/// it overflows, or that it is not known; [`unknown`](Extent::unknown) says what stands for the last.
+pub trait Extent: Clone + std::fmt::Display {
+    /// Returns the number as an extent.
+    fn of(number: i64) -> Option<Self>;
+
+    /// Returns the number, if it is the same for all inputs.
+    fn number(&self) -> Option<i64>;
+
+    /// Returns the number for the inputs at hand, which may be others in the next run. It may decide whether there is
+    /// an error, and is shown in messages.
+    fn current(&self) -> Option<i64>;
+
+    /// Returns what stands for an extent that cannot be told, if this type has such a value.
+    fn unknown() -> Option<Self>;
+
+    /// Returns the sum.
+    fn plus(&self, other: &Self) -> Option<Self>;
+
+    /// Returns the difference.
+    fn minus(&self, other: &Self) -> Option<Self>;
+
+    /// Returns the product.
+    fn times(&self, other: &Self) -> Option<Self>;
+
+    /// Returns the quotient by a number greater than 0, rounded down.
+    fn floor_div(&self, by: i64) -> Option<Self>;
+
+    /// Returns the quotient by what is not 0; `None` if there is a remainder, or may be one.
+    fn exact_div(&self, by: &Self) -> Option<Self>;
+
+    /// Returns the greater of the two.
+    fn max(&self, other: &Self) -> Option<Self>;
+
+    /// Returns the lesser of the two.
+    fn min(&self, other: &Self) -> Option<Self>;
+
+    /// Tells whether the two are equal for all inputs; `false` where that is not seen.
+    fn same(&self, other: &Self) -> bool;
+
+    /// Tells whether it is `least` or more for all inputs; `false` where that is not seen.
+    fn surely_at_least(&self, least: i64) -> bool;
+
+    /// Tells whether the two are equal; `None` where that cannot be told.
+    fn equals(&self, other: &Self) -> Option<bool>;
+
+    /// Tells whether it is `least` or more; `None` where that cannot be told.
+    fn at_least(&self, least: i64) -> Option<bool>;
+
+    /// Returns the sum with a number, which may be negative.
+    fn shifted(&self, by: i64) -> Option<Self> {
+        match by {
+            0 => Some(self.clone()),
+            0.. => self.plus(&Self::of(by)?),
+            _ => self.minus(&Self::of(by.checked_neg()?)?),
+        }
+    }
+
+    /// Returns the product with a number.
+    fn scaled(&self, by: i64) -> Option<Self> {
+        if by == 1 { Some(self.clone()) } else { self.times(&Self::of(by)?) }
+    }
+
+    /// Returns the quotient by a number greater than 0, rounded up.
+    fn ceil_div(&self, by: i64) -> Option<Self> {
+        self.shifted(by.checked_sub(1)?)?.floor_div(by)
+    }
+
+    /// Returns how much more it is than `other`, or 0 if it is less.
+    fn beyond(&self, other: &Self) -> Option<Self> {
+        // The greater of the two is subtracted from, so that nothing is negative on the way.
+        self.max(other)?.minus(other)
+    }
+
+    /// Tells whether it is the lesser of `whole` and another extent that is not 0, so that of the two broadcast it is
+    /// `whole` that comes out: if the other extent is the lesser, it must be the 1 that stretches.
+    fn is_cut_of(&self, _whole: &Self) -> bool {
+        false
+    }
+
+    /// Returns `result`, or what stands for one that cannot be told; `error` says what is wrong if it must be told.
+    fn or_unknown(result: Option<Self>, error: impl FnOnce() -> Error) -> Result<Self, Error> {
+        result.or_else(Self::unknown).ok_or_else(error)
+    }
+}
+
+/// Numbers: every question has an answer, and what overflows is `None`.
+macro_rules! numbers {
+    ($($ty:ident),*) => {$(
+        impl Extent for $ty {
+            #[inline]
+            fn of(number: i64) -> Option<Self> {
+                number.try_into().ok()
+            }
+
+            #[inline]
+            fn number(&self) -> Option<i64> {
+                // What 64 bits with sign do not hold is more than any tensor has.
+                Some(i64::try_from(*self).unwrap_or(i64::MAX))
+            }
+
+            #[inline]
+            fn current(&self) -> Option<i64> {
+                self.number()
+            }
+
+            #[inline]
+            fn unknown() -> Option<Self> {
+                None
+            }
+
+            #[inline]
+            fn plus(&self, other: &Self) -> Option<Self> {
+                self.checked_add(*other)
+            }
+
+            #[inline]
+            fn minus(&self, other: &Self) -> Option<Self> {
+                self.checked_sub(*other)
+            }
+
+            #[inline]
+            fn times(&self, other: &Self) -> Option<Self> {
+                self.checked_mul(*other)
+            }
+
+            #[inline]
+            fn floor_div(&self, by: i64) -> Option<Self> {
+                let by = Self::of(by).filter(|by| *by > 0)?;
+                self.checked_div_euclid(by)
+            }
+
+            #[inline]
+            fn exact_div(&self, by: &Self) -> Option<Self> {
+                (self.checked_rem(*by)? == 0).then(|| *self / *by)
+            }
+
+            #[inline]
+            fn max(&self, other: &Self) -> Option<Self> {
+                Some(Ord::max(*self, *other))
+            }
+
+            #[inline]
+            fn min(&self, other: &Self) -> Option<Self> {
+                Some(Ord::min(*self, *other))
+            }
+
+            #[inline]
+            fn same(&self, other: &Self) -> bool {
+                self == other
+            }
+
+            #[inline]
+            fn surely_at_least(&self, least: i64) -> bool {
+                self.number().is_some_and(|n| n >= least)
+            }
+
+            #[inline]
+            fn equals(&self, other: &Self) -> Option<bool> {
+                Some(self == other)
+            }
+
+            #[inline]
+            fn at_least(&self, least: i64) -> Option<bool> {
+                Some(self.surely_at_least(least))
+            }
+        }
+    )*};
+}
+
+numbers!(usize, i64);
+
+/// Expressions, which may be negative: what holds for all values of the symbols is told.
+impl Extent for DimExpr {
+    fn of(number: i64) -> Option<Self> {
+        Some(number.into())
+    }
+
+    fn number(&self) -> Option<i64> {
+        self.constant()
+    }
+
+    fn current(&self) -> Option<i64> {
+        self.constant()
+    }
+
+    fn unknown() -> Option<Self> {
+        None
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        DimExpr::plus(self, other)
+    }
+
+    fn minus(&self, other: &Self) -> Option<Self> {
+        DimExpr::minus(self, other)
+    }
+
+    fn times(&self, other: &Self) -> Option<Self> {
+        DimExpr::times(self, other)
+    }
+
+    fn floor_div(&self, by: i64) -> Option<Self> {
+        DimExpr::floor_div(self, by)
+    }
+
+    fn exact_div(&self, by: &Self) -> Option<Self> {
+        DimExpr::exact_div(self, by)
+    }
+
+    fn max(&self, other: &Self) -> Option<Self> {
+        self.greater(other)
+    }
+
+    fn min(&self, other: &Self) -> Option<Self> {
+        self.lesser(other)
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self == other
+    }
+
+    fn surely_at_least(&self, least: i64) -> bool {
+        DimExpr::at_least(self, least)
+    }
+
+    fn equals(&self, other: &Self) -> Option<bool> {
+        let more = DimExpr::minus(self, other)?;
+        match more.constant() {
+            Some(more) => Some(more == 0),
+            None if more.surely_at_least(1) || more.scaled(-1)?.surely_at_least(1) => Some(false),
+            None => None,
+        }
+    }
+
+    fn at_least(&self, least: i64) -> Option<bool> {
+        if self.surely_at_least(least) {
+            return Some(true);
+        }
+        let less = DimExpr::from(least).minus(self)?;
+        less.surely_at_least(1).then_some(false)
+    }
+
+    fn scaled(&self, by: i64) -> Option<Self> {
+        DimExpr::scaled(self, by)
+    }
+
+    fn ceil_div(&self, by: i64) -> Option<Self> {
+        DimExpr::ceil_div(self, by)
+    }
+
+    fn beyond(&self, other: &Self) -> Option<Self> {
+        DimExpr::minus(self, other)?.greater(&0.into())
+    }
+
+    fn is_cut_of(&self, whole: &Self) -> bool {
+        let Some((a, b)) = self.as_lesser() else { return false };
+        (a == whole && b.surely_at_least(1)) || (b == whole && a.surely_at_least(1))
+    }
+}
+
+/// What is known of extents before inputs arrive: an extent that cannot be told is [`Dim::Unknown`].
+impl Extent for Dim {
+    fn of(number: i64) -> Option<Self> {
+        usize::of(number).map(Dim::Known)
+    }
+
+    fn number(&self) -> Option<i64> {
+        match self {
+            Dim::Known(n) => n.number(),
+            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => None,
+        }
+    }
+
+    fn current(&self) -> Option<i64> {
+        self.number()
+    }
+
+    fn unknown() -> Option<Self> {
+        Some(Dim::Unknown)
+    }
+
+    fn plus(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => a.plus(b).map(Dim::Known),
+            _ => extent(self.formula()?.plus(&other.formula()?)?),
+        }
+    }
+
+    fn minus(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => a.minus(b).map(Dim::Known),
+            _ => extent(self.formula()?.minus(&other.formula()?)?),
+        }
+    }
+
+    fn times(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => a.times(b).map(Dim::Known),
+            // Nothing of what is not known is nothing.
+            (Dim::Known(0), _) | (_, Dim::Known(0)) => Some(Dim::Known(0)),
+            (Dim::Known(1), other) | (other, Dim::Known(1)) => Some(other.clone()),
+            _ => extent(self.formula()?.times(&other.formula()?)?),
+        }
+    }
+
+    fn floor_div(&self, by: i64) -> Option<Self> {
+        match self {
+            Dim::Known(n) => n.floor_div(by).map(Dim::Known),
+            _ => extent(self.formula()?.floor_div(by)?),
+        }
+    }
+
+    fn exact_div(&self, by: &Self) -> Option<Self> {
+        match (self, by) {
+            (Dim::Known(a), Dim::Known(b)) => a.exact_div(b).map(Dim::Known),
+            _ => extent(self.formula()?.exact_div(&by.formula()?)?),
+        }
+    }
+
+    fn max(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => Extent::max(a, b).map(Dim::Known),
+            _ => extent(self.formula()?.greater(&other.formula()?)?),
+        }
+    }
+
+    fn min(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => Extent::min(a, b).map(Dim::Known),
+            (Dim::Known(0), _) | (_, Dim::Known(0)) => Some(Dim::Known(0)),
+            _ => extent(self.formula()?.lesser(&other.formula()?)?),
+        }
+    }
+
+    fn same(&self, other: &Self) -> bool {
+        self == other && *self != Dim::Unknown
+    }
+
+    fn surely_at_least(&self, least: i64) -> bool {
+        match self {
+            Dim::Known(n) => n.surely_at_least(least),
+            Dim::Symbol(_) | Dim::Unknown => least <= 0,
+            Dim::Computed(formula) => least <= 0 || formula.at_least(least),
+        }
+    }
+
+    fn equals(&self, other: &Self) -> Option<bool> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => Some(a == b),
+            _ => self.formula()?.equals(&other.formula()?),
+        }
+    }
+
+    fn at_least(&self, least: i64) -> Option<bool> {
+        if self.surely_at_least(least) { Some(true) } else { Extent::at_least(&self.formula()?, least) }
+    }
+
+    fn beyond(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => Some(Dim::Known(a.saturating_sub(*b))),
+            (Dim::Known(0), _) => Some(Dim::Known(0)),
+            _ => extent(self.formula()?.beyond(&other.formula()?)?),
+        }
+    }
+
+    fn is_cut_of(&self, whole: &Self) -> bool {
+        match (self, whole.formula()) {
+            (Dim::Computed(formula), Some(whole)) => formula.is_cut_of(&whole),
+            _ => false,
+        }
+    }
+}
+
+/// An expression as an extent; `None` if it is a negative number.
+fn extent(formula: DimExpr) -> Option<Dim> {
+    match Dim::from(formula) {
+        Dim::Unknown => None,
+        known => Some(known),
+    }
+}
+
+/// Tells whether two shapes are equal for all inputs; `false` where that is not seen.
+pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
+}
+
+/// Returns the numbers for the inputs at hand, if all are known.
+pub fn current<E: Extent>(shape: &[E]) -> Option<Shape> {
+    shape.iter().map(|e| usize::try_from(e.current()?).ok()).collect()
+}
+
+/// The error for shapes that do not fit each other.
+#[cold]
+pub(super) fn mismatch<E: Extent>(op: &'static str, shapes: &[&[E]]) -> Error {
+    let numbers: Option<Vec<Shape>> = shapes.iter().map(|s| current(s)).collect();
+    if let Some([left, right]) = numbers.as_deref() {
+        return Error::Shapes { op, left: left.as_slice().into(), right: right.as_slice().into() };
+    }
+    let describe = |shape: &&[E]| {
+        let extents: Vec<String> = shape.iter().map(E::to_string).collect();
+        format!("[{}]", extents.join(", "))
+    };
+    Error::Dims { op, shapes: shapes.iter().map(describe).collect::<Vec<_>>().join(", ") }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn n() -> Dim {
+        Dim::Symbol("n".to_owned())
+    }
+
+    #[test]
+    fn numbers_are_exact_or_none() {
+        assert_eq!(Extent::minus(&3usize, &5), None);
+        assert_eq!(Extent::minus(&3i64, &5), Some(-2));
+        assert_eq!(usize::MAX.plus(&1), None);
+        assert_eq!((7usize.exact_div(&2), 8usize.exact_div(&2), 8usize.exact_div(&0)), (None, Some(4), None));
+        assert_eq!((-7i64).floor_div(2), Some(-4));
+        assert_eq!((7usize.ceil_div(2), 7usize.floor_div(0)), (Some(4), None));
+        assert_eq!((3usize.shifted(-3), 3usize.shifted(-4)), (Some(0), None));
+        assert_eq!((3usize.beyond(&5), 5usize.beyond(&3)), (Some(0), Some(2)));
+        assert!(usize::MAX.surely_at_least(i64::MAX));
+    }
+
+    #[test]
+    fn what_symbols_stand_for_does_not_matter_to_what_is_told() {
+        let grown = n().shifted(2).unwrap();
+        assert_eq!((n().equals(&n()), n().equals(&grown)), (Some(true), Some(false)));
+        assert_eq!((n().equals(&Dim::Known(3)), Dim::Unknown.equals(&Dim::Unknown)), (None, None));
+        assert_eq!((grown.at_least(2), grown.at_least(3), n().at_least(0)), (Some(true), None, Some(true)));
+        assert_eq!(n().beyond(&grown), Some(Dim::Known(0)));
+        assert_eq!(grown.minus(&n()), Some(Dim::Known(2)));
+        assert!(!Dim::Unknown.same(&Dim::Unknown) && Dim::Unknown.surely_at_least(0));
+        let less = DimExpr::from(3).minus(&DimExpr::name("n")).unwrap();
+        assert_eq!((Extent::at_least(&less, 4), Extent::at_least(&less, 3)), (Some(false), None));
+    }
+
+    #[test]
+    fn an_extent_that_is_not_known_takes_part_in_little() {
+        assert_eq!(Dim::Unknown.plus(&Dim::Known(1)), None);
+        assert_eq!(Dim::Unknown.times(&Dim::Known(0)), Some(Dim::Known(0)));
+        assert_eq!(Dim::Unknown.scaled(1), Some(Dim::Unknown));
+    }
+}
