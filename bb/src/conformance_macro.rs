@@ -1,21 +1,23 @@
-//! `bb::conformance!`, which is there without the feature too, to say that it is needed.
+//! `bb::conformance!`. Without the feature `conformance`, it reports that the feature is needed.
 
-/// Runs the case of every primitive, every topic, and every case of ONNX on a backend: one `#[test]` for each primitive
-/// and topic, and one, `onnx`, for ONNX's cases.
+/// Tests a backend with the case of every primitive, every topic, and all of ONNX's cases. Each primitive and
+/// each topic becomes a `#[test]`; ONNX's cases are one test, `onnx`.
 ///
-/// Write it in a test of your crate, with the feature `conformance` of `bb` enabled:
-/// `bb = { version = "…", features = ["conformance"] }` among `[dev-dependencies]`. The argument is an
-/// expression that makes a backend; it is evaluated once per test, and by `onnx` twice where there are `types`. A name
-/// before the expression puts the tests into a module.
+/// Write it in a test of your crate, and enable the feature `conformance`:
+/// `bb = { version = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
+/// expression that makes a backend. Each test evaluates it once; with `types`, `onnx` evaluates it twice. A
+/// name before the expression puts the tests into a module of this name.
 ///
-/// A backend that does not support every element type declares those that it does: of all others the tests of primitives
-/// then ask that they are refused with an error that names the operation and the type, and `onnx` skips the cases that
-/// need them. Where none are declared and the backend lacks some, what fails says which to declare.
+/// A backend that does not support every element type declares the types that it supports. Then the tests of
+/// primitives require that all other types are refused with an error that names the operation and the type,
+/// and `onnx` skips the cases that need them. If no types are declared and the backend lacks some, the
+/// failure says which types to declare.
 ///
-/// `onnx` fails with a list: each case's name, its operators, what was expected and what came. Before that it prints how
-/// many cases passed, failed and were skipped for each operator; `cargo test onnx -- --nocapture` shows that of a test
-/// that passes too. `cases = "text"` runs the cases whose path contains the text only, as the variable `BB_CASES` does;
-/// `cases = none` leaves `onnx` out. `bb::conformance::onnx::Suite` is what it runs.
+/// `onnx` fails with a list of each failed case: its name, its operators, and what was expected and computed.
+/// Before that, it prints for each operator how many cases passed, failed and were skipped;
+/// `cargo test onnx -- --nocapture` also shows this if the test passes. `cases = "text"` only runs the cases
+/// whose path contains the text, like the variable `BB_CASES`; `cases = none` omits the test `onnx`. The test
+/// uses `bb::conformance::onnx::Suite`.
 ///
 /// # Examples
 ///

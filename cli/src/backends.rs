@@ -1,4 +1,4 @@
-//! `bb backends`: what is linked.
+//! `bb backends`: lists the linked backends.
 
 use crate::args;
 use crate::error::Result;

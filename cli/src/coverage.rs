@@ -1,4 +1,4 @@
-//! `bb coverage`: which operators a backend runs, in which versions, on which element types.
+//! `bb coverage`: lists the operators that a backend runs, by version and element type.
 
 use crate::error::Result;
 use crate::{args, out, render, session};
@@ -50,7 +50,7 @@ fn refusal(refused: &Refused) -> serde_json::Value {
     serde_json::json!({ "type": refused.dtype.name(), "by": by, "reason": refused.reason })
 }
 
-/// Lists the element types that were tried in vain, those that have a reason in common together.
+/// Lists the refused element types, grouped by their reasons.
 fn reasons(refused: &[Refused]) -> String {
     let mut groups: Vec<(String, Vec<DataType>)> = Vec::new();
     for Refused { dtype, by, .. } in refused {
@@ -69,8 +69,8 @@ fn reasons(refused: &[Refused]) -> String {
     groups.iter().map(cell).collect::<Vec<_>>().join(", ")
 }
 
-/// Writes the matrix with an operator in each row, a table per domain. What neighbouring versions share is written once;
-/// a middle dot is between those that differ.
+/// Writes the matrix as a table per domain with a row per operator. Equal entries of neighbouring versions
+/// are written once; a middle dot separates entries that differ.
 fn markdown(matrix: &Matrix) -> String {
     let mut out = String::new();
     let mut last = None;
@@ -103,7 +103,8 @@ fn markdown(matrix: &Matrix) -> String {
     out
 }
 
-/// Whether two versions of an operator are served alike, in whatever number of operations.
+/// Tells whether two versions of an operator are supported in the same way, apart from the number of
+/// operations.
 fn alike(a: &Row, b: &Row) -> bool {
     let types = |row: &Row| row.refused.iter().map(|refused| refused.dtype).collect::<Vec<_>>();
     same_way(a, b) && a.served == b.served && types(a) == types(b)
@@ -113,7 +114,7 @@ fn same_way(a: &Row, b: &Row) -> bool {
     matches!((a.how, b.how), (How::Lowered(_), How::Lowered(_))) || a.how == b.how
 }
 
-/// Writes what runs the versions of an operator; for those that are lowered, to how many operations.
+/// Writes what runs the versions of an operator; for lowered versions, also the number of operations.
 fn hows(rows: &[Row]) -> String {
     let cell = |same: &[Row]| {
         let counts =
@@ -134,7 +135,7 @@ fn domain(name: &'static str) -> &'static str {
     if name.is_empty() { "ai.onnx" } else { name }
 }
 
-/// The groups of element types that have a word of their own.
+/// The groups of element types that have a name.
 const GROUPS: [(&str, &[DataType]); 4] = {
     use DataType::{BF16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
     [
@@ -145,7 +146,7 @@ const GROUPS: [(&str, &[DataType]); 4] = {
     ]
 };
 
-/// Lists element types, whole groups by their words.
+/// Lists element types; complete groups are listed by their names.
 fn words(types: &[DataType]) -> String {
     let mut rest = types.to_vec();
     let mut words = Vec::new();

@@ -1,4 +1,4 @@
-//! Why a command failed.
+//! The errors of commands.
 
 use crate::render;
 use std::path::PathBuf;
@@ -144,7 +144,7 @@ pub(crate) enum Error {
     NoExtents {
         open: Vec<String>,
         tried: usize,
-        /// Why the first choice does not work.
+        /// Why the first choice of extents does not work.
         #[source]
         source: Option<Box<Error>>,
     },
@@ -185,7 +185,7 @@ impl From<bb_ir::Error> for Error {
     }
 }
 
-/// Says which names there are.
+/// Lists the possible names.
 fn names(known: &[String]) -> String {
     if known.is_empty() {
         "none has a name".to_owned()

@@ -1,4 +1,4 @@
-//! `bb export`: writes a model for other programs, as authored with its functions inlined, or lowered.
+//! `bb export`: writes a model for other programs, lowered or with its functions inlined.
 
 use crate::error::{Error, Result};
 use crate::{args, inputs, out, render, session};
@@ -31,14 +31,14 @@ pub(crate) fn export(options: &args::Export) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads what a model says of itself, and where its elements lie.
+/// Reads the model file without external data.
 fn header(options: &args::Export) -> Result<ModelProto> {
     let path = &options.model.model;
     let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.clone(), source })?;
     Ok(bb_ir::check::parse_model(bytes.into(), &session::limits(&options.model)?)?)
 }
 
-/// Writes the model as it is, but for its functions.
+/// Writes the model as authored, with its functions inlined.
 fn authored(module: &bb::Module, source: &ModelProto, options: &args::Export) -> Result<ModelProto> {
     let open = options.extents.dims.iter().map(|d| &d.name);
     if let Some(name) = open.chain(options.extents.shapes.iter().map(|s| &s.input)).next() {
@@ -54,7 +54,7 @@ fn authored(module: &bb::Module, source: &ModelProto, options: &args::Export) ->
         bb::Error::Ir(bb_ir::Error::OpsetTwice { .. }) => Error::Inlining(Box::new(source)),
         other => other.into(),
     })?;
-    // A model without a node of a domain has used no opset of it, but says which it is of.
+    // A graph without nodes uses no opset, but the model must import one.
     if let Some(own) = own.filter(|_| model.opset_import.is_empty()) {
         model.opset_import.push(own.clone());
     }
@@ -94,7 +94,7 @@ fn lowered(module: &bb::Module, options: &args::Export) -> Result<ModelProto> {
     })
 }
 
-/// Refuses to write over the model that is read, or the files that its elements lie in.
+/// Refuses to overwrite the model that is read, or the files with its external data.
 fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()> {
     let folder = input.parent().unwrap_or(Path::new(""));
     let mut read = vec![input.to_owned()];
@@ -106,7 +106,7 @@ fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()
     let mut beside = output.as_os_str().to_owned();
     beside.push(".data");
     for written in [output.to_owned(), PathBuf::from(beside)] {
-        // What does not exist is not read.
+        // A file that does not exist cannot be one of those that are read.
         let Ok(real) = written.canonicalize() else { continue };
         if read.iter().any(|path| path.canonicalize().is_ok_and(|path| path == real)) {
             return Err(Error::OverInput { path: written });
@@ -115,8 +115,8 @@ fn spare_the_input(model: &ModelProto, input: &Path, output: &Path) -> Result<()
     Ok(())
 }
 
-/// Calls a function with the location of each tensor whose elements lie in a file; nesting is bounded, because the model
-/// was checked.
+/// Calls a function with the location of each tensor that has external data. The nesting is bounded because
+/// the model was checked.
 fn locations(graph: &GraphProto, each: &mut dyn FnMut(&str)) {
     fn tensor(tensor: &TensorProto, each: &mut dyn FnMut(&str)) {
         tensor.external_data.iter().filter(|e| e.key() == "location").for_each(|e| each(e.value()));

@@ -1,23 +1,24 @@
-//! The command line of `bb` as a library: runs, inspects, tests and measures ONNX models on any backend linked into the
-//! program.
+//! The command line of `bb` as a library: it runs, inspects, tests and measures ONNX models on any linked
+//! backend.
 //!
-//! The author of a backend gets all of it with a program of three lines:
+//! The author of a backend gets all commands with a program of three lines:
 //!
 //! ```no_run
 //! # mod my_backend {}
-//! use my_backend as _; // A backend that nothing names is not linked.
+//! use my_backend as _; // Links the backend, although nothing names it.
 //!
 //! fn main() -> std::process::ExitCode {
 //!     bb_cli::main()
 //! }
 //! ```
 //!
-//! Then `cargo run -- conformance DIR --backend mine` tests it, `cargo run -- coverage --backend mine` lists what it runs,
-//! and `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
+//! Then `cargo run -- conformance DIR --backend mine` tests the backend,
+//! `cargo run -- coverage --backend mine` lists the operators that it runs, and
+//! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
-//! The backends `cpu`, `reference` and `whole-graph` come with features of these names, which are on unless
-//! `default-features = false` leaves them out. Without `--backend` a command takes `cpu` if it is linked, else the only
-//! backend beside `reference` and `whole-graph`.
+//! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
+//! by default. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
+//! `reference` and `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -43,7 +44,7 @@ use args::{Arguments, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
-// A backend that nothing names is not linked.
+// Links the backends, although nothing names them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
 #[cfg(feature = "reference")]
@@ -51,10 +52,10 @@ use bb_reference as _;
 #[cfg(feature = "whole-graph")]
 use bb_whole_graph as _;
 
-/// Runs the command that the program's arguments say; what a program's `main` returns.
+/// Runs the command in the program's arguments. A program's `main` returns the result.
 ///
-/// `conformance` starts the program again, as worker processes that run one case at a time. So this is all that `main`
-/// does: what else it prints would be taken for answers.
+/// `conformance` starts the program again, as worker processes that run one case at a time. So `main` must do
+/// nothing else: anything that it prints would be taken for an answer.
 pub fn main() -> ExitCode {
     let result = match Arguments::try_parse() {
         Ok(arguments) => run(&arguments.command),

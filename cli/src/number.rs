@@ -1,19 +1,19 @@
-//! What the numbers of an element type are, those included that are for storage only.
+//! The kinds of numbers that the element types hold, including types that are only stored.
 
 use bb::DataType;
 
-/// What the numbers of an element type are.
+/// The kind of numbers that an element type holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Number {
-    /// Whole, and may be negative.
+    /// Integers that may be negative.
     Signed,
-    /// Whole and not negative.
+    /// Integers that are not negative.
     Unsigned,
-    /// Fractions.
+    /// Floats.
     Float,
 }
 
-/// Returns what the numbers of a type are; nothing for truth values, strings and complex numbers.
+/// Returns the kind of numbers of a type; `None` for truth values, strings and complex numbers.
 pub(crate) fn of(dtype: DataType) -> Option<Number> {
     use DataType as T;
     match dtype {
@@ -26,7 +26,7 @@ pub(crate) fn of(dtype: DataType) -> Option<Number> {
     }
 }
 
-/// Tells whether the numbers of a type are fractions.
+/// Tells whether a type holds floats.
 pub(crate) fn is_float(dtype: DataType) -> bool {
     of(dtype) == Some(Number::Float)
 }

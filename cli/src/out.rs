@@ -1,7 +1,7 @@
-//! Standard output and standard error, either of which may be closed or full.
+//! Prints to standard output and standard error, which may be closed or full.
 //!
-//! A reader that has seen enough closes the pipe; then nothing more is printed and the command ends as it would have. Any
-//! other failure to print is an error.
+//! If the reader closes the pipe, nothing more is printed, and the command ends as usual. Any other failure
+//! to print is an error.
 
 use crate::args;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
 
-/// Prints a remark to standard error. Nobody is left to tell if that is closed.
+/// Prints a remark to standard error. If that is closed, nothing can report it, so the failure is ignored.
 pub(crate) fn note(text: impl std::fmt::Display) {
     let _closed = writeln!(std::io::stderr().lock(), "{text}");
 }
@@ -35,7 +35,7 @@ pub(crate) fn flush() -> Result<()> {
     printed(std::io::stdout().lock().flush())
 }
 
-/// Prints what the parser of arguments says: help to standard output, mistakes to standard error.
+/// Prints a message of the argument parser: help to standard output, mistakes to standard error.
 pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
     let print = error.print();
     if error.use_stderr() {
@@ -45,7 +45,7 @@ pub(crate) fn usage(error: &clap::Error) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a script that completes commands and options, for the name under which the program was called.
+/// Prints a script for completing commands and options, for the name under which the program was called.
 pub(crate) fn completions(options: &args::Completions) -> Result<ExitCode> {
     let called = std::env::args_os().next().map(PathBuf::from);
     let name = called.as_deref().and_then(Path::file_stem).and_then(|name| name.to_str()).unwrap_or("bb");

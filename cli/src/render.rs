@@ -1,16 +1,16 @@
-//! Printing for people: errors with their causes, tables, numbers.
+//! Formats errors with their causes, tables and numbers for people.
 
 use comfy_table::{ContentArrangement, Table, presets};
 use std::io::{IsTerminal, Write};
 
-/// Prints an error and what caused it to standard error, each on a line.
+/// Prints an error and its causes to standard error, each on its own line.
 pub(crate) fn error(error: &dyn std::error::Error) {
     let mut out = std::io::stderr().lock();
-    // https://no-color.org: any value but an empty one.
+    // https://no-color.org: colours are off if the variable has a value that is not empty.
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (red, plain) = if wanted && out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
     let mut cause = error.source();
-    // Nobody is left to tell if standard error is closed.
+    // If standard error is closed, nothing can report it.
     let _closed = writeln!(out, "{red}error:{plain} {error}");
     while let Some(source) = cause {
         let _closed = writeln!(out, "  because: {source}");
@@ -18,7 +18,7 @@ pub(crate) fn error(error: &dyn std::error::Error) {
     }
 }
 
-/// Writes an error and what caused it on one line.
+/// Writes an error and its causes on one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -30,18 +30,18 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Makes a table with this header, as wide as the terminal where there is one.
+/// Makes a table with a header, as wide as the terminal if there is one.
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header);
-    // A terminal that does not know its size says 0.
+    // A terminal of unknown size reports 0 columns.
     if table.width().is_some_and(|columns| columns > 0) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
     table
 }
 
-/// Writes extents as options take them, as in `1,3,224,224`.
+/// Writes extents in the format of the options, as in `1,3,224,224`.
 pub(crate) fn extents(extents: &[usize]) -> String {
     extents.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }
@@ -51,12 +51,12 @@ pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
     names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// Suggests a name, where there is one.
+/// Writes a suggestion if there is one.
 pub(crate) fn suggestion(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }
 
-/// Writes a duration with a fitting unit.
+/// Writes a duration with a suitable unit.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         s if s >= 1.0 => format!("{s:.3} s"),
@@ -65,7 +65,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     }
 }
 
-/// Writes a number of bytes with a fitting unit.
+/// Writes a number of bytes with a suitable unit.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes as f64 {
         b if bytes < 1 << 10 => format!("{b} bytes"),
@@ -91,10 +91,10 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
     }
 }
 
-/// The most characters of a text of the model's that are printed.
+/// The greatest number of characters of a model's text that are printed.
 const SHOWN: usize = 120;
 
-/// Writes text of the model's on one line, without what would steer a terminal.
+/// Writes a model's text on one line, without characters that control a terminal.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.chars().nth(SHOWN).is_some() {

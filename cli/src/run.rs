@@ -1,4 +1,4 @@
-//! `bb run`: inputs in, outputs printed and written.
+//! `bb run`: runs a model, prints its outputs and writes them to files.
 
 use crate::error::Result;
 use crate::inputs::{self, Otherwise};
@@ -54,7 +54,7 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the module with the values that the options fetch as outputs after its own.
+/// Returns the module with the fetched values as additional outputs.
 fn fetching(module: Module, options: &args::Run) -> Result<Module> {
     let graph = module.graph();
     let all = options.fetch_all.then(|| graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten()));

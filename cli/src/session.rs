@@ -1,4 +1,4 @@
-//! A model compiled for a backend, and how the options that lead there are read.
+//! A model that is compiled for a backend, and the options that lead to it.
 
 use crate::args;
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ impl Session {
         Ok(Session { module, runtime, executable })
     }
 
-    /// Puts values of the host on the backend.
+    /// Copies host values to the backend.
     pub(crate) fn upload(
         &self,
         inputs: &[Option<OnnxValue<TensorData>>],
@@ -67,7 +67,7 @@ pub(crate) fn compile_options(options: &args::Model) -> Result<CompileOptions> {
     Ok(CompileOptions::default().within(&limits(options)?))
 }
 
-/// Returns the backend of that name; without a name, the one that commands take unless told.
+/// Returns the backend called `name`; without a name, the default backend.
 pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
     let name = match name {
         Some(name) => name,
@@ -76,7 +76,8 @@ pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
     Ok(bb::backend(name)?)
 }
 
-/// Chooses among backends: `cpu`, else the only one beside those that are there for comparison, else the only one.
+/// Chooses the default backend: `cpu`; else the only backend that does not just serve comparison; else the
+/// only backend.
 fn usual(linked: impl Iterator<Item = &'static str>) -> Result<&'static str> {
     let linked: Vec<&str> = linked.collect();
     if linked.contains(&"cpu") {
@@ -85,13 +86,13 @@ fn usual(linked: impl Iterator<Item = &'static str>) -> Result<&'static str> {
     let others = linked.iter().filter(|name| !matches!(**name, "reference" | "whole-graph"));
     match (others.copied().collect::<Vec<_>>().as_slice(), linked.as_slice()) {
         ([only], _) | ([], [only]) => Ok(only),
-        // Asking for it says how backends are linked.
+        // Opening it reports that no backend is linked, and how to link one.
         (_, []) => Ok("cpu"),
         _ => Err(Error::WhichBackend { linked: crate::render::names(&linked) }),
     }
 }
 
-/// Sets how many threads compute; only once in a program, before anything computes.
+/// Sets the number of threads. This works only once in a program, before anything computes.
 pub(crate) fn threads(options: &args::Threads) -> Result<()> {
     let Some(threads) = options.threads else { return Ok(()) };
     let built = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();

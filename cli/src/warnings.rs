@@ -1,4 +1,4 @@
-//! What a model says of its values and is not so.
+//! Warnings about false statements of a model.
 
 use crate::error::Result;
 use crate::{out, render};
@@ -16,7 +16,7 @@ pub(crate) fn print(module: &Module) -> Result<()> {
     out::line(format_args!(""))
 }
 
-/// Lists the warnings: what is wrong in fields, and as a sentence.
+/// Lists the warnings as JSON: their fields, and a sentence.
 pub(crate) fn json(module: &Module) -> Vec<serde_json::Value> {
     module.warnings().iter().map(one).collect()
 }

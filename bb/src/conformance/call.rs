@@ -1,4 +1,4 @@
-//! A call of a primitive as data, so that any backend can be asked for it.
+//! A call of a primitive as data, which can run on any backend.
 
 use super::Subject;
 use crate::{Backend, DataType, Outputs, TensorData};
@@ -17,7 +17,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Brings the operands to the backend and calls.
+    /// Copies the operands to the backend and runs the call.
     ///
     /// # Errors
     ///
@@ -27,7 +27,7 @@ impl Call {
         self.run_on(on, &inputs)
     }
 
-    /// Calls with operands of the backend in place of the call's own.
+    /// Runs the call on these operands of the backend instead of the call's own.
     ///
     /// # Errors
     ///
@@ -41,11 +41,11 @@ impl Call {
         crate::call::primitive(on.backend(), self.op, &inputs, &self.params)
     }
 
-    /// Infers the element types and extents of the results.
+    /// Infers the element types and shapes of the results.
     ///
     /// # Errors
     ///
-    /// What makes the call invalid.
+    /// An error if the call is invalid.
     pub fn inferred(&self) -> Result<infer::Outputs, bb_ir::Error> {
         let inputs: Vec<_> = self.inputs.iter().map(|x| (x.dtype(), x.shape())).collect();
         infer::primitive(self.op, &inputs, &self.params)
@@ -57,14 +57,14 @@ impl Call {
         self.inputs.iter().map(TensorData::dtype).chain(results).collect()
     }
 
-    /// Runs the call, checks types and extents of the results, and takes them to the host.
+    /// Runs the call, checks the types and shapes of the results, and copies them to the host.
     #[track_caller]
     pub(crate) fn expect<B: Backend>(&self, on: &Subject<'_, B>) -> Vec<TensorData> {
         let outputs = self.run(on).unwrap_or_else(|error| on.failed(self, &error));
         self.fetch(on, outputs)
     }
 
-    /// Checks types and extents of results, and takes them to the host.
+    /// Checks the types and shapes of results, and copies them to the host.
     #[track_caller]
     pub(crate) fn fetch<B: Backend>(
         &self,

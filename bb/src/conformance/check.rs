@@ -1,4 +1,4 @@
-//! Comparisons that say what differs.
+//! Assertions that report what differs.
 
 use super::host::{Value, elements, host_numbers, numbers_of};
 use super::show::{element, shown};
@@ -8,7 +8,7 @@ use crate::{Backend, DataType, TensorData};
 use bb_ir::op::Primitive;
 use std::fmt::Debug;
 
-/// Takes a result to the host, and checks that tensor and host tensor agree on type and extents.
+/// Copies a result to the host, and checks that its type and shape equal those of the copy.
 #[track_caller]
 fn fetched<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>) -> TensorData {
     let tensor = match result {
@@ -25,7 +25,7 @@ fn fetched<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>)
     host
 }
 
-/// Compares numbers; two NaN are the same. Beside a relative tolerance, ONNX allows 1e-7.
+/// Compares numbers; two NaNs are equal. A relative tolerance implies ONNX's absolute tolerance of 1e-7.
 fn same(a: f64, b: f64, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (tolerance > 0.0 && (a - b).abs() <= tolerance * b.abs() + 1e-7)
 }
@@ -48,7 +48,7 @@ fn compare<B: Backend>(on: &Subject<'_, B>, got: &TensorData, want: &TensorData,
     }
 }
 
-/// The relative tolerance of functions and sums: see [`assert_near`].
+/// Returns the relative tolerance of functions and sums; see [`assert_near`].
 fn nearness(dtype: DataType) -> f64 {
     match dtype {
         DataType::F16 => 2.0 * f64::powi(2.0, -10),
@@ -59,7 +59,8 @@ fn nearness(dtype: DataType) -> f64 {
     }
 }
 
-/// Says what differs between two host tensors, as [`assert_near`] compares; `None` if nothing does.
+/// Describes the difference between two host tensors, compared as in [`assert_near`]; `None` if they are
+/// equal.
 pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         return Some(format!("got {}, expected {}", shown(got), shown(want)));
@@ -75,12 +76,12 @@ pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
     Some(format!("element {other} of {} is {is}, expected {expected}", shown(got)))
 }
 
-/// Checks that a result has the shape and exactly the values; their Rust type says the element type. NaN is
-/// NaN, and the zeros are the same.
+/// Checks that a result has this shape and exactly these values, whose Rust type determines the element type.
+/// NaNs are equal, and so are zeros of different sign.
 ///
 /// # Panics
 ///
-/// If it failed or differs.
+/// If the result is an error or differs.
 #[track_caller]
 pub fn assert_tensor<B: Backend, T: Value>(
     on: &Subject<'_, B>,
@@ -91,11 +92,11 @@ pub fn assert_tensor<B: Backend, T: Value>(
     compare(on, &fetched(on, result), &T::host(shape.as_ref(), values.as_ref()), 0.0);
 }
 
-/// Checks that a result is of the element type and the shape, and has exactly the numbers.
+/// Checks that a result has this element type, this shape and exactly these numbers.
 ///
 /// # Panics
 ///
-/// If it failed or differs.
+/// If the result is an error or differs.
 #[track_caller]
 pub fn assert_numbers<B: Backend>(
     on: &Subject<'_, B>,
@@ -107,13 +108,13 @@ pub fn assert_numbers<B: Backend>(
     compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), 0.0);
 }
 
-/// Checks that a result is of the element type and the shape, and has the numbers as nearly as the type
-/// allows: within 16 units in the last place for `f32` and `f64`, whose functions differ among systems by a
-/// few, and within 2 for `f16` and `bf16`, which are computed in a wider type. Integers are exact.
+/// Checks that a result has this element type, this shape and nearly these numbers: within 16 units in the
+/// last place for `f32` and `f64`, because systems' functions differ by a few units; within 2 for `f16` and
+/// `bf16`, which are computed in a wider type. Integers must be exact.
 ///
 /// # Panics
 ///
-/// If it failed or differs.
+/// If the result is an error or differs.
 #[track_caller]
 pub fn assert_near<B: Backend>(
     on: &Subject<'_, B>,
@@ -125,11 +126,11 @@ pub fn assert_near<B: Backend>(
     compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), nearness(dtype));
 }
 
-/// Checks that a result is the host tensor, bit by bit.
+/// Checks that a result equals the host tensor bit by bit.
 ///
 /// # Panics
 ///
-/// If it failed or differs.
+/// If the result is an error or differs.
 #[track_caller]
 pub fn assert_same<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>, want: &TensorData) {
     let got = fetched(on, result);
@@ -139,12 +140,12 @@ pub fn assert_same<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B:
     }
 }
 
-/// Checks that a call was refused for an element type: the error and its causes name the operation, as in `reduce_sum` or
-/// `ReduceSum`, and one of the element types.
+/// Checks that a call was refused because of an element type: the error and its causes must name the
+/// operation (as `reduce_sum` or `ReduceSum`) and one of the element types.
 ///
 /// # Panics
 ///
-/// If it succeeded, or the error names neither.
+/// If the call succeeded, or the error does not name both.
 #[track_caller]
 pub fn assert_unsupported<T, E: std::error::Error + 'static>(
     result: Result<T, E>,
@@ -169,13 +170,13 @@ pub fn assert_unsupported<T, E: std::error::Error + 'static>(
     );
 }
 
-/// Checks that a call was refused with an error that says something.
+/// Checks that a call was refused with an error that has a message.
 ///
-/// For what is refused for its element type, [`assert_unsupported`] asks for more.
+/// [`assert_unsupported`] demands more of errors about element types.
 ///
 /// # Panics
 ///
-/// If it succeeded, or the error's text is empty.
+/// If the call succeeded, or the message is empty.
 #[track_caller]
 pub fn assert_refused<T, E: std::error::Error>(result: Result<T, E>, what: impl Debug) {
     match result {

@@ -1,4 +1,4 @@
-//! What to write for a backend that has some of the element types only, and whose tests do not say so.
+//! Tells the author of a backend with few element types what to declare, if the tests do not declare it.
 
 use super::Call;
 use super::topics::call;
@@ -6,7 +6,7 @@ use crate::DataType;
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
-/// Says which types to declare, where a backend whose tests declare none takes some of them only; else nothing.
+/// Returns which types to declare if the tests declare none and the backend only supports some; else `None`.
 ///
 /// `takes` makes a call on the backend and tells whether it succeeded.
 pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
@@ -23,8 +23,8 @@ pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Opti
     ))
 }
 
-/// Finds the element types that all primitives take which ONNX allows them for; an operation that fails on all of its types
-/// counts for none, as it is not the type that is missing.
+/// Returns the element types that every primitive supports, if ONNX allows them there. An operation that
+/// fails on all of its types is ignored, because then the types are not the reason.
 fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
     let mut calls: Vec<(Primitive, DataType, Vec<DataType>, bool)> = Vec::new();
     for &op in Primitive::ALL {
@@ -48,7 +48,8 @@ fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
         if gone.is_empty() {
             return taken;
         }
-        // What others need goes last: a comparison fails for its result where truth values are not there.
+        // If truth values are missing, comparisons fail because of their result, so types whose constants
+        // fail are removed first.
         let constant = |dtype: &&DataType| {
             calls.iter().any(|(op, main, _, works)| *op == Primitive::Constant && main == *dtype && !works)
         };
@@ -70,7 +71,7 @@ mod tests {
         assert_eq!(taken(only(&[F32, I64, Bool])), [F32, I64, Bool]);
         assert_eq!(taken(only(&[F32])), [F32]);
         assert_eq!(taken(|_| true), DataType::ALL);
-        // A broken operation says nothing of types.
+        // An operation that fails on every type tells nothing about types.
         assert_eq!(taken(|call| call.op != Primitive::Exp), DataType::ALL);
         let text = hint(DataType::ALL, only(&[F32, Bool])).expect("a hint");
         assert!(text.ends_with("`bb::conformance!(…, types = [F32, Bool])`"), "{text}");

@@ -1,11 +1,11 @@
-//! Host tensors of any element type: made from values, read back, rearranged.
+//! Makes, reads and rearranges host tensors of any element type.
 //!
-//! These are the definition's side of a comparison, so they convert and move elements themselves, one by
-//! one, and share no code with what is tested.
+//! The expected side of a comparison is made here, so these functions convert and move elements one by one
+//! and share no code with the tested side.
 
 use crate::{DataType, TensorData, bf16, f16};
 
-/// A Rust type whose values a case states as elements.
+/// A Rust type of the values that a case states.
 pub trait Value: Clone + std::fmt::Debug {
     /// The element type.
     const DTYPE: DataType;
@@ -14,7 +14,7 @@ pub trait Value: Clone + std::fmt::Debug {
     ///
     /// # Panics
     ///
-    /// If the number of values is not that of the shape.
+    /// If the number of values does not match the shape.
     fn host(shape: &[usize], values: &[Self]) -> TensorData;
 }
 
@@ -54,11 +54,11 @@ impl Value for &str {
     }
 }
 
-/// Makes a host tensor of a compute type from numbers; bool is true for anything but zero.
+/// Makes a host tensor of a compute type from numbers; a bool is true unless the number is zero.
 ///
 /// # Panics
 ///
-/// If `dtype` is a storage type, or the number of values is not that of the shape.
+/// If `dtype` is a storage type, or the number of values does not match the shape.
 #[track_caller]
 pub fn host_numbers(dtype: DataType, shape: &[usize], values: &[f64]) -> TensorData {
     macro_rules! by {
@@ -90,7 +90,7 @@ pub fn host_numbers(dtype: DataType, shape: &[usize], values: &[f64]) -> TensorD
 ///
 /// # Panics
 ///
-/// If it is of a storage type.
+/// If `x` has a storage type.
 pub fn numbers_of(x: &TensorData) -> Vec<f64> {
     macro_rules! by {
         ($type:ty, $convert:expr) => {{
@@ -116,8 +116,8 @@ pub fn numbers_of(x: &TensorData) -> Vec<f64> {
     }
 }
 
-/// Makes a host tensor of any element type, storage included, whose elements differ as far as the type
-/// has so many values.
+/// Makes a host tensor of any element type, including storage types. Its elements differ, as far as the type
+/// has enough values.
 pub fn sample(dtype: DataType, shape: &[usize]) -> TensorData {
     let n: usize = shape.iter().product();
     if dtype.is_compute() {
@@ -128,7 +128,7 @@ pub fn sample(dtype: DataType, shape: &[usize]) -> TensorData {
         let values: Vec<String> = (0..n).map(|i| "ab".repeat(i % 3) + &i.to_string()).collect();
         return TensorData::strings(shape, &values).expect("a string for each element");
     }
-    // Every code of a storage type is a value; the low bits count.
+    // Every code of a storage type is a value; only the low bits are used.
     let size = dtype.bits().div_ceil(8);
     let codes: Vec<u8> = (0..n).flat_map(|i| (0..size).map(move |byte| (i + 3 * byte) as u8)).collect();
     TensorData::pack(dtype, shape, &codes).expect("a code for each element")
@@ -142,11 +142,11 @@ pub fn elements(x: &TensorData) -> Vec<Vec<u8>> {
     x.unpacked().expect("memory").chunks(x.dtype().bits().div_ceil(8)).map(<[u8]>::to_vec).collect()
 }
 
-/// Makes a host tensor of those elements of `x` that `order` names, counted in row-major order.
+/// Makes a host tensor from the elements of `x` whose row-major indices are in `order`.
 ///
 /// # Panics
 ///
-/// If `x` has no such element, or `shape` has another number of them.
+/// If an index is out of range, or their number does not match `shape`.
 #[track_caller]
 pub fn rearranged(x: &TensorData, shape: &[usize], order: &[usize]) -> TensorData {
     let all = elements(x);

@@ -1,11 +1,11 @@
-//! What every primitive computes, as tests that any backend can run: `bb::conformance!(MyBackend)`.
+//! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`.
 //!
-//! [`cases`] has one function per primitive, whose expectations are ONNX's definition computed in the
-//! case, or literals from NumPy. [`topics`] asks of all primitives at once what holds for each: which
-//! element types they take and refuse, extents of zero, views as operands, bad arguments. A case fails by
-//! panicking with the operation, the element type and the first element that differs.
+//! [`cases`] has a function per primitive. Its expected values are computed from ONNX's definition, or are
+//! literals from NumPy. [`topics`] tests what holds for all primitives: the element types that they support
+//! and refuse, extents of zero, views as operands, wrong arguments. A failing case panics with the operation,
+//! the element type and the first element that differs.
 //!
-//! Nothing here knows a backend, and nothing assumes that one computes on the host.
+//! The tests know no particular backend, and do not assume that a backend computes on the host.
 
 mod call;
 pub mod cases;

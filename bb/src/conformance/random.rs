@@ -1,6 +1,6 @@
-//! Random calls, for comparing one backend with another: every primitive, on views of every kind.
+//! Makes random calls for comparing two backends: every primitive, on views of each kind.
 //!
-//! A case is made of a seed alone, so a failure is repeated by its number.
+//! A case only depends on a seed, so a failure can be reproduced from its number.
 
 use super::host::host_numbers;
 use crate::{Backend, DataType, Outputs, RoundMode, TensorData};
@@ -8,16 +8,16 @@ use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::borrow::Cow;
 
-/// A source of random numbers. Source: SplitMix64, Steele, Lea and Flood, 2014.
+/// A generator of random numbers. Source: SplitMix64, Steele, Lea and Flood, 2014.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
-/// A tensor that a backend reaches from host data by a chain of views.
+/// A tensor that a backend makes from host data by a chain of views.
 #[derive(Debug, Clone)]
 pub struct Operand {
-    /// What is brought to the backend.
+    /// The host data.
     pub data: TensorData,
-    /// What is applied to it, in order: primitives that move elements, with their parameters.
+    /// The views in order: primitives that move elements, with their parameters.
     pub views: Vec<(Primitive, Vec<Param<'static>>)>,
 }
 
@@ -33,7 +33,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Makes the operands on a backend, and calls.
+    /// Makes the operands on a backend and runs the call.
     ///
     /// # Errors
     ///
@@ -55,17 +55,17 @@ impl Case {
     }
 }
 
-/// Which values an operand has.
+/// The kind of values of an operand.
 #[derive(Clone, Copy)]
 enum Values {
-    /// Whole numbers so small that no sum of them is rounded, none negative.
+    /// Small non-negative integers; no sum of them is rounded.
     Small,
-    /// Any: NaN, infinities and what wraps included.
+    /// Any values, including NaN, infinities and integers whose sums wrap.
     Any,
 }
 
 impl Random {
-    /// Starts at a seed.
+    /// Makes a generator from a seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -78,17 +78,17 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    /// Returns a number below `end`; 0 if there is none.
+    /// Returns a number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end.max(1) as u64) as usize
     }
 
-    /// Returns one of a list.
+    /// Returns an entry of a list.
     pub fn among<T: Copy>(&mut self, list: &[T]) -> Option<T> {
         list.get(self.below(list.len())).copied()
     }
 
-    /// Returns extents; one in ten is 0, and some are long enough to fill vector registers.
+    /// Returns a shape. One extent in ten is 0, and some are long enough to fill vector registers.
     pub fn shape(&mut self, ranks: std::ops::Range<usize>) -> Vec<usize> {
         let rank = ranks.start + self.below(ranks.len());
         (0..rank).map(|_| self.extent()).collect()
@@ -102,7 +102,7 @@ impl Random {
         }
     }
 
-    /// Returns extents that broadcast with others to `shape`.
+    /// Returns a shape that broadcasts to `shape` together with others.
     fn broadcasting(&mut self, shape: &[usize]) -> Vec<usize> {
         let from = if self.below(3) == 0 { self.below(shape.len() + 1) } else { 0 };
         let own = shape.iter().skip(from);
@@ -134,7 +134,7 @@ impl Random {
         }
     }
 
-    /// Makes an operand of the extents, behind up to three views.
+    /// Makes an operand of this shape that is seen through up to three views.
     fn operand(&mut self, dtype: DataType, shape: &[usize], values: Values) -> Operand {
         let mut views = Vec::new();
         let mut shape = shape.to_vec();
@@ -145,7 +145,7 @@ impl Random {
         Operand { data: self.data(dtype, &shape, values), views }
     }
 
-    /// Makes a view that gives `shape`, and sets `shape` to what it is given.
+    /// Makes a view whose result has the shape `shape`, and sets `shape` to the shape of its operand.
     fn view(&mut self, shape: &mut Vec<usize>) -> (Primitive, Vec<Param<'static>>) {
         let axis = self.below(shape.len());
         match (self.below(4), shape.get(axis).copied()) {
@@ -156,7 +156,7 @@ impl Random {
                 let (start, end) = match (count, backwards) {
                     (0, _) => (0, 0),
                     (_, false) => (before as i64, last as i64 + 1),
-                    // Before the first there is no position: -1 would be the last.
+                    // No position precedes the first one, because -1 would mean the last.
                     (_, true) => (last as i64, if before == 0 { i64::MIN } else { before as i64 - 1 }),
                 };
                 if let Some(extent) = shape.get_mut(axis) {
@@ -201,8 +201,8 @@ impl Random {
         self.below(2 * rank) as i64 - rank as i64
     }
 
-    /// Makes a call of one of the primitives on one of the element types that it takes; most are valid, and
-    /// what a few are refused for (a division by zero, the mean of nothing) all backends refuse.
+    /// Makes a call of a primitive on an element type that it supports. Most calls are valid; the others (a
+    /// division by zero, the mean of nothing) are refused by all backends.
     pub fn case(&mut self) -> Case {
         use Primitive as P;
         let op = self.among(P::ALL).unwrap_or(P::Add);

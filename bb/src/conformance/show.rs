@@ -1,4 +1,4 @@
-//! Calls and tensors as people read them: numbers, cut to a length.
+//! Formats calls and tensors for people, cut to a length.
 
 use super::Call;
 use crate::{DataType, TensorData};
@@ -6,14 +6,14 @@ use bb_ir::convert::{format_elements, unpacked_size};
 use bb_ir::op::{OpSpec, Param};
 use std::fmt::{self, Display as _};
 
-/// How many elements of a tensor are shown.
+/// The number of elements of a tensor that are shown.
 const SHOWN: usize = 16;
 
-/// How many operands are shown, and how many bytes of a string.
+/// The number of operands that are shown, and of bytes of a string.
 const OPERANDS: usize = 8;
 const TEXT: usize = 40;
 
-/// Writes type, extents and elements, as in `f32[2, 2] {1.0, 2.0, 3.0, 4.0}`; of many elements the first.
+/// Writes type, shape and elements, as in `f32[2, 2] {1.0, 2.0, 3.0, 4.0}`; of many elements only the first.
 pub(super) fn shown(x: &TensorData) -> String {
     let more = if x.len() > SHOWN { ", …" } else { "" };
     format!("{}{:?} {{{}{more}}}", x.dtype(), x.shape(), texts(x, 0, SHOWN).join(", "))
@@ -24,7 +24,7 @@ pub(super) fn element(x: &TensorData, at: usize) -> String {
     texts(x, at, 1).pop().unwrap_or_else(|| "nothing".to_owned())
 }
 
-/// Writes elements, from one on.
+/// Writes `count` elements starting at `from`.
 fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
     if x.dtype() == DataType::String {
         let cut = |text: &str| match text.char_indices().nth(TEXT) {
@@ -37,7 +37,7 @@ fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
     let end = (from + count).min(x.len());
     let some = bytes.get(from.min(end) * size..end * size).unwrap_or_default();
     let part = |dtype, bytes| format_elements(dtype, bytes).unwrap_or_default();
-    // Complex numbers have no text in ONNX.
+    // ONNX defines no text for complex numbers.
     let complex = |half: DataType| {
         let parts = part(half, some);
         parts.chunks(2).map(|pair| pair.join("+i·")).collect()

@@ -1,4 +1,4 @@
-//! The backend under test, and the element types that it claims.
+//! The backend under test, and the element types that it declares.
 
 use super::Call;
 use super::hint::hint;
@@ -11,8 +11,8 @@ use std::fmt::{Debug, Display};
 use std::ops::Deref;
 use std::sync::{Mutex, PoisonError};
 
-/// A backend under test; its operations are called as on the backend itself, and the last call is kept, for a failure to
-/// say what was called.
+/// A backend under test. Its operations are called as on the backend itself; the last call is stored, so that
+/// a failure can report it.
 #[derive(Debug)]
 pub struct Subject<'a, B: Backend> {
     backend: &'a B,
@@ -20,7 +20,7 @@ pub struct Subject<'a, B: Backend> {
     last: Mutex<Option<Last<B::Tensor>>>,
 }
 
-/// A call on tensors of the backend.
+/// A stored call on tensors of the backend.
 struct Last<T> {
     op: Primitive,
     operands: Vec<T>,
@@ -34,7 +34,7 @@ impl<T> Debug for Last<T> {
 }
 
 impl<'a, B: Backend> Subject<'a, B> {
-    /// Names the element types that the backend supports; cases use no others.
+    /// Makes a subject that supports these element types; cases use no others.
     pub fn new(backend: &'a B, types: &'a [DataType]) -> Self {
         Subject { backend, types, last: Mutex::new(None) }
     }
@@ -55,7 +55,7 @@ impl<'a, B: Backend> Subject<'a, B> {
         all.filter(|&dtype| infer::accepts(op, operand, dtype) && self.supports(&[dtype])).collect()
     }
 
-    /// Keeps a call.
+    /// Stores a call.
     fn note(&self, op: Primitive, operands: Vec<B::Tensor>, params: Vec<Param<'static>>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
     }
@@ -71,7 +71,7 @@ impl<'a, B: Backend> Subject<'a, B> {
         ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
     }
 
-    /// Panics with what was called and why it failed; where types are to be declared, with those.
+    /// Panics with the call and the error, and with the types to declare if types are missing.
     #[track_caller]
     pub(super) fn failed(&self, call: &dyn Display, error: &B::Error) -> ! {
         let takes = |call: &Call| {
@@ -85,11 +85,11 @@ impl<'a, B: Backend> Subject<'a, B> {
         panic!("{call} failed: {}{hint}", crate::error::causes(error))
     }
 
-    /// Brings a host tensor to the backend.
+    /// Copies a host tensor to the backend.
     ///
     /// # Panics
     ///
-    /// If the backend refuses it.
+    /// If the backend returns an error.
     #[track_caller]
     pub fn bring(&self, x: &TensorData) -> B::Tensor {
         match self.backend.constant(x) {
@@ -98,11 +98,11 @@ impl<'a, B: Backend> Subject<'a, B> {
         }
     }
 
-    /// Takes a tensor to the host.
+    /// Copies a tensor to the host.
     ///
     /// # Panics
     ///
-    /// If the backend cannot.
+    /// If the backend returns an error.
     #[track_caller]
     pub fn fetch(&self, x: &B::Tensor) -> TensorData {
         match self.backend.to_host(x) {
@@ -112,14 +112,14 @@ impl<'a, B: Backend> Subject<'a, B> {
     }
 }
 
-/// The type of an operand, by its kind in a row.
+/// The type of an operand of each kind.
 macro_rules! operand {
     (Tensor) => { &B::Tensor };
     (Optional) => { Option<&B::Tensor> };
     (Tensors) => { &[&B::Tensor] };
 }
 
-/// The operands of a kind, as a list.
+/// The operands of each kind as a list.
 macro_rules! listed {
     (Tensor, $x:ident) => {
         vec![$x.clone()]
@@ -132,7 +132,7 @@ macro_rules! listed {
     };
 }
 
-/// The type of a result, by its kind in a row.
+/// The type of a result of each kind.
 macro_rules! results {
     (Tensor) => { B::Tensor };
     (Tensors) => { Vec<B::Tensor> };
@@ -143,7 +143,7 @@ macro_rules! kept {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident; )*) => {
-        /// The primitives, called on the backend and kept.
+        /// The primitives: each call is stored and passed on to the backend.
         #[allow(missing_docs, reason = "the contract documents them")]
         impl<B: Backend> Subject<'_, B> {
             $(
@@ -170,11 +170,11 @@ impl<B: Backend> Deref for Subject<'_, B> {
     }
 }
 
-/// Makes a tensor of the backend from values; their Rust type says the element type.
+/// Makes a tensor of the backend from values, whose Rust type determines the element type.
 ///
 /// # Panics
 ///
-/// If the backend refuses it, or the number of values is not that of the shape.
+/// If the backend returns an error, or the number of values does not match the shape.
 #[track_caller]
 pub fn tensor<B: Backend, T: Value>(
     on: &Subject<'_, B>,
@@ -184,11 +184,11 @@ pub fn tensor<B: Backend, T: Value>(
     on.bring(&T::host(shape.as_ref(), values.as_ref()))
 }
 
-/// Makes a tensor of any compute type from small numbers, which each type represents as it can.
+/// Makes a tensor of any compute type from small numbers, each converted to the type.
 ///
 /// # Panics
 ///
-/// If the backend refuses it, or `dtype` is a storage type.
+/// If the backend returns an error, or `dtype` is a storage type.
 #[track_caller]
 pub fn numbers<B: Backend>(
     on: &Subject<'_, B>,

@@ -1,4 +1,4 @@
-//! What the model reads of a file: bytes from its beginning and its end.
+//! The input of the model: bytes from the beginning and the end of a file.
 //!
 //! Source: Magika 1.0.3, "features extraction v2".
 
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How much of a file the model reads.
+/// How many bytes of a file the model reads.
 #[derive(serde::Deserialize)]
 pub(crate) struct Config {
     beg_size: usize,
@@ -16,17 +16,17 @@ pub(crate) struct Config {
     min_file_size_for_dl: usize,
 }
 
-/// What there is to say of a file before the model is asked.
+/// The result of reading a file, before the model runs.
 pub(crate) enum Features {
     /// The file has no bytes.
     Empty,
-    /// Too little to ask the model; `text` if it is UTF-8.
+    /// The file is too short for the model; `text` tells whether it is UTF-8.
     TooShort { text: bool },
-    /// The model's input: each byte a token, padded; `text` if what was read of the file is UTF-8.
+    /// The input of the model: one token per byte, padded. `text` tells whether the bytes read are UTF-8.
     Tokens { tokens: Vec<i32>, text: bool },
 }
 
-/// Reads a file's features; at most two blocks of it.
+/// Reads the features of a file; it reads at most two blocks.
 pub(crate) fn read(path: &Path, config: &Config) -> std::io::Result<Features> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -36,7 +36,7 @@ pub(crate) fn read(path: &Path, config: &Config) -> std::io::Result<Features> {
     let block = size.min(config.block_size as u64);
     let first = block_at(&mut file, 0, block)?;
     let last = block_at(&mut file, size - block, block)?;
-    // A character may be cut at the end of the block.
+    // The end of the block may cut a character.
     let text = std::str::from_utf8(&first).map_or_else(|e| e.error_len().is_none(), |_| true);
     let first =
         first.get(first.iter().position(|b| !is_space(*b)).unwrap_or(first.len())..).unwrap_or_default();
@@ -62,7 +62,7 @@ fn block_at(file: &mut File, offset: u64, length: u64) -> std::io::Result<Vec<u8
     Ok(block)
 }
 
-/// What Python's `bytes.strip` strips.
+/// Tells whether Python's `bytes.strip` strips the byte.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

@@ -1,4 +1,4 @@
-//! Identifies the type of each file given, with the Magika model on any backend.
+//! Identifies the types of files with the Magika model, on any backend.
 //!
 //! ```text
 //! cargo run --release --example file-type -- [--backend NAME] FILE…
@@ -17,11 +17,11 @@ use bb_cpu as _;
 use bb_reference as _;
 use bb_whole_graph as _;
 
-/// The model, and what its authors say of its inputs and outputs.
+/// The model and its authors' configuration.
 const MODEL: &[u8] = include_bytes!("../../../tests/data/models/magika/model.onnx");
 const CONFIG: &str = include_str!("../../../tests/data/models/magika/config.min.json");
 
-/// What the model's authors configure; other fields describe training.
+/// The authors' configuration; its other fields are about training.
 #[derive(serde::Deserialize)]
 struct Config {
     target_labels_space: Vec<String>,
@@ -32,7 +32,7 @@ struct Config {
     features: features::Config,
 }
 
-/// A type and how sure the model is of it, from 0 to 1.
+/// A file type and the model's confidence in it, from 0 to 1.
 #[derive(Debug, PartialEq)]
 struct Guess {
     label: String,
@@ -114,7 +114,7 @@ fn main() -> Result<ExitCode> {
 mod tests {
     use super::*;
 
-    /// `tests/data/file-types/LABEL.*` are files of these types; Magika 1.0.3 itself says the same of them.
+    /// `tests/data/file-types/LABEL.*` are files of these types, as Magika 1.0.3 itself identifies them.
     #[test]
     fn identifies_what_the_authors_program_identifies() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/file-types");

@@ -1,4 +1,4 @@
-//! A vector index whose distances are one matrix product on any backend.
+//! A vector index that computes all distances with one matrix product, on any backend.
 //!
 //! ```text
 //! cargo run --release --example vector-search -- [--backend NAME]
@@ -11,14 +11,14 @@ use bb_cpu as _;
 use bb_reference as _;
 use bb_whole_graph as _;
 
-/// Vectors of one length, normalised, that can be searched by cosine similarity.
+/// Normalised vectors of equal length, which can be searched by cosine similarity.
 struct Index {
     backends: Backends,
-    /// `[dimensions, vectors]`, so that a product with it compares a query with every vector.
+    /// `[dimensions, vectors]`, so that a product compares a query with every vector.
     columns: Value,
 }
 
-/// A vector found, and its cosine similarity to the query.
+/// A vector that was found, and its cosine similarity to the query.
 #[derive(Debug, PartialEq)]
 struct Hit {
     vector: usize,
@@ -26,7 +26,7 @@ struct Hit {
 }
 
 impl Index {
-    /// Indexes `vectors`, row after row of `dimensions` numbers.
+    /// Indexes `vectors`, whose rows have `dimensions` numbers each.
     fn new(backend: &str, dimensions: usize, vectors: &[f32]) -> Result<Index, Error> {
         let backends = Backends::new(vec![bb::backend(backend)?]);
         let rows = backends

@@ -1,4 +1,4 @@
-//! Options that several commands take.
+//! Options that several commands share.
 
 use super::values::{Dim, Limit, Range, Shape};
 use crate::inputs::{Channels, Layout};
@@ -6,21 +6,21 @@ use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// A model, and how much of it is allowed.
+/// A model and its limits.
 #[derive(Debug, Args)]
 pub(crate) struct Model {
     /// The model, an .onnx file
     pub(crate) model: PathBuf,
-    /// Allow more or less than usual, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists
-    /// all limits
+    /// Change a limit, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists all
+    /// limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
 }
 
-/// Which backend, and how to print.
+/// The backend and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The backend, by name; `cpu` unless given, where it is linked. `bb backends` lists all
+    /// The name of the backend [default: cpu, if it is linked]; `bb backends` lists all
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
     /// Print JSON
@@ -28,10 +28,10 @@ pub(crate) struct Common {
     pub(crate) json: bool,
 }
 
-/// How many threads compute.
+/// The number of threads.
 #[derive(Debug, Args)]
 pub(crate) struct Threads {
-    /// How many threads a backend may use; as many as there are processors unless given
+    /// How many threads a backend may use [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = super::values::threads)]
     pub(crate) threads: Option<usize>,
 }
@@ -39,28 +39,30 @@ pub(crate) struct Threads {
 /// Extents that the model leaves open.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Extents {
-    /// The extent that a name in the inputs' shapes stands for, as in --dim batch=8
+    /// The extent of a symbolic dimension, as in --dim batch=8
     #[arg(long = "dim", value_name = "NAME=N", value_parser = Dim::parse)]
     pub(crate) dims: Vec<Dim>,
-    /// The extents of an input, as in --shape x=1,3,224,224; `x=` is of rank 0
+    /// The shape of an input, as in --shape x=1,3,224,224; `x=` is rank 0
     #[arg(long = "shape", value_name = "INPUT=N,N,…", value_parser = Shape::parse)]
     pub(crate) shapes: Vec<Shape>,
 }
 
-/// What a model is given to run on.
+/// The inputs of a run.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Inputs {
-    /// An input from a file: .npy, a member of an .npz (NAME=FILE.npz:MEMBER; the input's own name unless given), or a
-    /// serialized TensorProto, SequenceProto, OptionalProto or MapProto (.pb). `-` is standard input
+    /// An input from a file: .npy, a member of an .npz (NAME=FILE.npz:MEMBER; by default the member with the
+    /// input's name), or a serialized TensorProto, SequenceProto, OptionalProto or MapProto (.pb). `-` is
+    /// standard input
     #[arg(long = "input", value_name = "NAME=FILE")]
     pub(crate) inputs: Vec<OsString>,
-    /// A folder with inputs, in the model's order: input_0.pb, input_1.pb, …
+    /// A folder with inputs in the order of the model: input_0.pb, input_1.pb, …
     #[arg(long = "inputs", value_name = "DIR", conflicts_with = "inputs")]
     pub(crate) folder: Option<PathBuf>,
-    /// Fill the inputs that are not given with random elements that fit the model; a seed gives the same again
+    /// Fill the inputs that are not given with random elements that fit the model; equal seeds give equal
+    /// elements
     #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
     pub(crate) random: Option<u64>,
-    /// Draw random numbers from LO up to, not including, HI: of all inputs, or of one (INPUT=LO..HI)
+    /// Draw random numbers from LO up to but not including HI, for all inputs or for one (INPUT=LO..HI)
     #[arg(
         long = "range",
         value_name = "[INPUT=]LO..HI",
@@ -74,16 +76,16 @@ pub(crate) struct Inputs {
     pub(crate) picture: Picture,
 }
 
-/// Pictures as inputs, and what becomes of their pixels: (pixel × scale − mean) / deviation.
+/// Pictures as inputs, whose pixels become (pixel × scale − mean) / deviation.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Picture {
     /// An input from a picture (PNG, JPEG, WebP, BMP, TIFF, PNM), resized and laid out as the model declares
     #[arg(long = "image", value_name = "NAME=FILE")]
     pub(crate) images: Vec<OsString>,
-    /// What pixels from 0 to 255 are multiplied with; 1/255 for floats and 1 for integers unless given
+    /// Multiply the pixels, which are from 0 to 255, by this [default: 1/255 for floats, 1 for integers]
     #[arg(long, value_name = "NUMBER", value_parser = super::values::finite, requires = "images")]
     pub(crate) scale: Option<f64>,
-    /// What is subtracted then: one number, or one for each channel, in the input's order
+    /// Then subtract this: one number, or one for each channel in the input's order
     #[arg(
         long,
         value_name = "NUMBER,…",
@@ -93,7 +95,7 @@ pub(crate) struct Picture {
         requires = "images"
     )]
     pub(crate) mean: Vec<f64>,
-    /// What is divided by then: one number, or one for each channel, in the input's order
+    /// Then divide by this: one number, or one for each channel in the input's order
     #[arg(
         long,
         value_name = "NUMBER,…",
@@ -102,10 +104,10 @@ pub(crate) struct Picture {
         requires = "images"
     )]
     pub(crate) std: Vec<f64>,
-    /// The order of colours
+    /// The order of the colours
     #[arg(long, value_enum, default_value_t, requires = "images")]
     pub(crate) channels: Channels,
-    /// Where channels are, if the declared shape does not tell
+    /// The order of the axes, if the declared shape does not determine it
     #[arg(long, value_enum, requires = "images")]
     pub(crate) layout: Option<Layout>,
 }

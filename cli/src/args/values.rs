@@ -1,45 +1,45 @@
-//! Values of options that have parts, as in `NAME=N`.
+//! Option values that have parts, as in `NAME=N`.
 
 use std::num::NonZeroUsize;
 
-/// `NAME=N`: the extent that a name stands for.
+/// `NAME=N`: the extent of a symbolic dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dim {
     pub(crate) name: String,
     pub(crate) extent: usize,
 }
 
-/// `INPUT=N,N,…`: the extents of an input.
+/// `INPUT=N,N,…`: the shape of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) input: String,
     pub(crate) extents: Vec<usize>,
 }
 
-/// `LO..HI`, or `INPUT=LO..HI`: where random numbers are drawn from.
+/// `LO..HI`, or `INPUT=LO..HI`: the range from which random numbers are drawn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Range {
     pub(crate) input: Option<String>,
     pub(crate) low: f64,
-    /// Greater than `low`; not drawn itself.
+    /// Greater than `low`, and itself not in the range.
     pub(crate) high: f64,
 }
 
-/// `NAME=VALUE`: a bound on what a model may ask for.
+/// `NAME=VALUE`: a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Limit {
     pub(crate) name: String,
     pub(crate) value: String,
 }
 
-/// `N`, or `Ss`: so many runs, or so many seconds of them.
+/// `N` or `Ss`: a number of runs, or a number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Amount {
     Runs(usize),
     Seconds(f64),
 }
 
-/// Why a value of an option is none.
+/// Why the value of an option is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ValueError {
     #[error("expected {expected}")]
@@ -112,19 +112,19 @@ impl Limit {
         let (name, value) = named(text, "NAME=VALUE, as in nodes=5000000")?;
         match bb_ir::Limits::default().set(name, value) {
             Err(error @ bb_ir::Error::LimitValue { .. }) => Err(ValueError::Limit(Box::new(error))),
-            // Which limits there are is said where the model is loaded.
+            // An unknown name is reported when the model is loaded, with a list of all limits.
             _ => Ok(Limit { name: name.to_owned(), value: value.to_owned() }),
         }
     }
 }
 
-/// Reads a number that is neither NaN nor infinite.
+/// Parses a number that is neither NaN nor infinite.
 pub(crate) fn finite(text: &str) -> Result<f64, ValueError> {
     let number = text.trim().parse::<f64>().ok().filter(|x| x.is_finite());
     number.ok_or_else(|| ValueError::Number { text: text.to_owned() })
 }
 
-/// Reads a number that may be divided by.
+/// Parses a number that is not zero, because it is a divisor.
 pub(crate) fn deviation(text: &str) -> Result<f64, ValueError> {
     finite(text).and_then(|number| if number == 0.0 { Err(ValueError::Zero) } else { Ok(number) })
 }
@@ -138,20 +138,20 @@ impl Amount {
     }
 }
 
-/// The longest that runs may be told to go on, in seconds: a day.
+/// The longest time for runs in seconds: a day.
 const SECONDS: f64 = 86_400.0;
 
-/// Reads how long to go on.
+/// Parses a time in seconds.
 pub(crate) fn seconds(text: &str) -> Result<f64, ValueError> {
     text.trim().parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= SECONDS).ok_or(ValueError::Seconds)
 }
 
-/// Reads how far numbers may be apart.
+/// Parses a tolerance.
 pub(crate) fn tolerance(text: &str) -> Result<f64, ValueError> {
     text.trim().parse::<f64>().ok().filter(|t| *t >= 0.0).ok_or(ValueError::Tolerance)
 }
 
-/// Reads how many threads may compute.
+/// Parses a number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
     let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let most = processors.saturating_mul(16).max(256);
@@ -167,7 +167,7 @@ fn extent(text: &str) -> Result<usize, ValueError> {
     text.trim().parse().map_err(|_| ValueError::Extent { text: text.to_owned() })
 }
 
-/// Reads a number of bytes.
+/// Parses a number of bytes.
 pub(crate) fn bytes(text: &str) -> Result<usize, ValueError> {
     bb_ir::parse_bytes(text).ok_or_else(|| ValueError::Bytes { text: text.to_owned() })
 }
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_may_contain_the_sign_that_ends_them() {
+    fn names_may_contain_equals_signs() {
         assert_eq!(Dim::parse("a=b=3").unwrap(), Dim { name: "a=b".to_owned(), extent: 3 });
         for wrong in ["batch", "=3", "batch=", "batch=-1", "batch=1.5", "batch=99999999999999999999"] {
             assert!(Dim::parse(wrong).is_err(), "{wrong}");

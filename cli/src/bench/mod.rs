@@ -1,4 +1,5 @@
-//! `bb bench`: how long a model takes to load, prepare and run, how much memory, and what the time is spent on.
+//! `bb bench`: measures how long a model takes to load, prepare and run, how much memory it uses, and where
+//! the time goes.
 
 mod profile;
 mod times;
@@ -17,10 +18,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 use times::Times;
 
-/// The most runs that are timed, whatever time is left.
+/// The greatest number of timed runs, even if time is left.
 const MOST: usize = 1 << 22;
 
-/// The most runs that are profiled; a profile of more says nothing new.
+/// The greatest number of profiled runs, because more runs add no information.
 const PROFILED: usize = 20;
 
 pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
@@ -31,7 +32,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let load = start.elapsed().as_secs_f64();
     let trial = Session::new(&backend, module, &options.model)?;
     let given = inputs::given(&trial, &options.inputs, Otherwise::Random)?;
-    // The model may have run to find inputs for it, so what is measured begins anew.
+    // The model may have run already, to find inputs for it, so the measurement uses a new session.
     let start = Instant::now();
     let session = Session::new(&backend, trial.module, &options.model)?;
     let values = session.upload(&given.items)?;
@@ -83,14 +84,14 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs as often, or as long, as an amount says, and returns how long each took.
+/// Repeats runs for a number or a time, and returns the seconds that each took.
 fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let begun = Instant::now();
     let mut seconds = Vec::new();
     loop {
         let more = match amount {
             Amount::Runs(runs) => seconds.len() < *runs,
-            // Once at least, so that there is something to tell.
+            // There is at least one run, so that there is something to report.
             Amount::Seconds(most) => seconds.is_empty() || begun.elapsed().as_secs_f64() < *most,
         };
         if !more || seconds.len() == MOST {
@@ -102,7 +103,7 @@ fn repeat(amount: &Amount, mut run: impl FnMut() -> Result<()>) -> Result<Vec<f6
     }
 }
 
-/// Runs once and waits for the first output, so that a backend that answers early is not timed short.
+/// Runs once and waits for the first output, because some backends return before they are done.
 fn run(session: &Session, inputs: &[Option<OnnxValue<Value>>]) -> Result<()> {
     let outputs = session.executable.run_items(inputs)?;
     if let Some(OnnxValue::Tensor(first)) = outputs.first() {
@@ -111,7 +112,7 @@ fn run(session: &Session, inputs: &[Option<OnnxValue<Value>>]) -> Result<()> {
     Ok(())
 }
 
-/// Profiles runs of their own, so that measuring does not lengthen those that are timed.
+/// Profiles separate runs, so that profiling does not slow down the timed runs.
 fn profiled_runs(
     session: &Session,
     inputs: &[Option<OnnxValue<Value>>],
@@ -126,14 +127,15 @@ fn profiled_runs(
     Ok(profile)
 }
 
-/// How many items a run takes at once.
+/// The number of items in a run.
 struct Batch {
     items: usize,
-    /// What is counted.
+    /// The name of what is counted.
     of: String,
 }
 
-/// Finds the batch: the first extent of every input, where the model leaves it open and it is the same for all.
+/// Returns the batch size: the first extent of every input, if the model leaves it open and all inputs have
+/// the same.
 fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch> {
     let mut batch: Option<Batch> = None;
     for (port, value) in session.executable.inputs().iter().zip(values) {
@@ -156,7 +158,8 @@ fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch
     batch
 }
 
-/// Returns the most memory this process has held, in bytes, where the system tells.
+/// Returns the greatest amount of memory that this process has used, in bytes; `None` if the system does not
+/// report it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

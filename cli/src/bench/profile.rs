@@ -1,4 +1,4 @@
-//! What a profile says, by operator, by node and by instruction.
+//! Summarises a profile by operator, by node and by instruction.
 
 use crate::render;
 use bb::cost::Cost;
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// What a profile says, for each run of those it has.
+/// A summary of a profile; its figures are averages over the runs.
 pub(super) struct Summary {
     runs: f64,
-    /// The time of all runs, without measuring.
+    /// The time of all runs without the time for measuring.
     wall: Duration,
     measuring: Duration,
     outside: Duration,
@@ -20,11 +20,11 @@ pub(super) struct Summary {
     instructions: Vec<(Group, Value)>,
 }
 
-/// Rows taken together.
+/// Rows with the same name, added up.
 struct Group {
-    /// A node, an operator, or an activity that belongs to no node.
+    /// The name of a node, of an operator, or of an activity that belongs to no node.
     name: String,
-    /// What was called.
+    /// The operation.
     what: String,
     calls: u64,
     time: Duration,
@@ -44,7 +44,7 @@ impl Summary {
         }
     }
 
-    /// Writes tables of the operators, and of the nodes that take longest.
+    /// Writes a table of the operators and a table of the slowest nodes.
     pub(super) fn text(&self, top: usize) -> String {
         let mut operators = render::table(["OPERATOR", "CALLS", "TIME", "SHARE", "GFLOP/s", "GB/s"]);
         for group in &self.operators {
@@ -70,7 +70,7 @@ impl Summary {
         )
     }
 
-    /// Writes calls, time, share and rates, each for one run.
+    /// Writes calls, time, share and rates of one run.
     fn figures(&self, group: &Group) -> [String; 5] {
         let rate = |amount: Option<u64>| amount.map_or_else(|| "-".to_owned(), |n| rate(n, group.time, 1e9));
         let (time, share) = self.time(group.time);
@@ -87,7 +87,7 @@ impl Summary {
         if self.wall.is_zero() { 0.0 } else { time.as_secs_f64() / self.wall.as_secs_f64() }
     }
 
-    /// Writes everything, with the units in the names.
+    /// Writes everything as JSON, with units in the names.
     pub(super) fn json(&self) -> Value {
         let seconds = |time: Duration| time.as_secs_f64() / self.runs;
         let groups = |key: &str, groups: &[Group]| -> Vec<Value> {
@@ -124,7 +124,7 @@ impl Summary {
     }
 }
 
-/// Groups rows by name, the one that takes longest first; those that never ran are left out.
+/// Groups rows by name, the slowest first; rows that never ran are omitted.
 fn grouped(
     profile: &Profile,
     name: impl Fn(&ProfileRow) -> String,
@@ -162,7 +162,7 @@ fn grouped(
     groups
 }
 
-/// Names the operator that a row comes from.
+/// Returns the name of the operator that a row comes from.
 fn operator(row: &ProfileRow) -> String {
     match (&row.node, &row.last_node) {
         (Some(_), Some(_)) => "(several)".to_owned(),
@@ -175,7 +175,7 @@ fn of_domain(node: &ProfiledNode) -> String {
     if node.domain.is_empty() { node.op.clone() } else { format!("{}.{}", node.domain, node.op) }
 }
 
-/// Names the node, or nodes, that a row comes from.
+/// Returns the name of the node or nodes that a row comes from.
 fn node(row: &ProfileRow) -> String {
     match (&row.node, &row.last_node) {
         (Some(first), Some(last)) => format!("{} … {}", first.path, last.path),
@@ -202,13 +202,13 @@ fn instruction(row: &ProfileRow) -> (Group, Value) {
     (group, own)
 }
 
-/// Writes types and extents, as in `f32[1,3]`; null where an operand is left out.
+/// Writes types and shapes, as in `f32[1,3]`; null for an absent operand.
 pub(super) fn types<'a>(types: impl Iterator<Item = Option<&'a (DataType, Shape)>>) -> Vec<Option<String>> {
     let text = |(dtype, shape): &(DataType, Shape)| format!("{dtype}[{}]", render::extents(shape));
     types.map(|ty| ty.map(text)).collect()
 }
 
-/// Writes an amount per second, in units of so many.
+/// Writes an amount per second, divided by `unit`.
 fn rate(amount: u64, time: Duration, unit: f64) -> String {
     let seconds = time.as_secs_f64();
     if seconds == 0.0 {

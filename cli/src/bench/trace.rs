@@ -1,6 +1,7 @@
-//! A profile's time line as a file for trace viewers: Chrome's trace event format, which Perfetto reads too.
+//! Writes the time line of a profile in Chrome's trace event format, which Perfetto also reads.
 //!
-//! Every span is a complete event (`"ph": "X"`) on one thread, so that viewers nest them by their times.
+//! Every span is a complete event (`"ph": "X"`) on the same thread, so that viewers nest the spans by their
+//! times.
 
 use crate::error::{Error, Result};
 use crate::session::Session;
@@ -11,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// The most events of a file; viewers take this many.
+/// The greatest number of events in a file, which viewers can still show.
 pub(super) const MOST: usize = 1 << 18;
 
 /// Writes the time line of a profile.
@@ -39,7 +40,7 @@ pub(super) fn write(path: &Path, profile: &Profile, session: &Session, backend: 
 
 fn events(profile: &Profile, backend: &str) -> Vec<Value> {
     let mut spans: Vec<&Span> = profile.spans().iter().collect();
-    // Those that begin at once are nested by their lengths.
+    // Spans that begin at the same time are nested by their lengths.
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.time)));
     let name = |what: &str, name: String| json!({ "name": what, "ph": "M", "pid": 1, "tid": 1, "args": { "name": name } });
     let mut events =
@@ -82,7 +83,7 @@ fn details(row: &ProfileRow) -> Value {
     })
 }
 
-/// The format counts in microseconds.
+/// Converts to microseconds, the unit of the format.
 fn microseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }

@@ -1,9 +1,9 @@
-//! How far elements are from those expected.
+//! Measures how far elements are from the expected ones.
 
 use bb::{DataType, TensorData, bf16, f16};
 use bb_ir::convert::{Rounding, cast};
 
-/// The greatest of some errors, and where it is.
+/// The greatest error and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Greatest {
     pub(super) error: f64,
@@ -13,21 +13,23 @@ pub(super) struct Greatest {
     pub(super) got: f64,
 }
 
-/// How far the elements of a tensor are from those expected.
+/// The errors of the elements of a tensor.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Errors {
     /// The greatest of `|got - expected|`.
     pub(super) absolute: Option<Greatest>,
-    /// The greatest of `|got - expected| / |expected|`; elements that should be 0 are left out.
+    /// The greatest of `|got - expected| / |expected|`; elements that should be 0 do not count.
     pub(super) relative: Option<Greatest>,
-    /// The most steps from a float to the next between an element and the one expected; NaN is left out.
+    /// The greatest distance between an element and the expected one, counted in neighbouring floats; NaN
+    /// does not count.
     pub(super) ulps: Option<u64>,
 }
 
 impl Errors {
-    /// Measures tensors of numbers that have one type and shape; of others there is nothing to measure.
+    /// Compares tensors of numbers that have the same type and shape; other tensors have no errors to
+    /// measure.
     ///
-    /// NaN is infinitely far from numbers, and not at all from NaN.
+    /// NaN is infinitely far from numbers, and equal to NaN.
     pub(super) fn of(expected: &TensorData, got: &TensorData) -> Errors {
         if expected.dtype() != got.dtype() || expected.shape() != got.shape() {
             return Errors::default();
@@ -39,7 +41,7 @@ impl Errors {
             let error = distance(wanted, made);
             keep_greater(&mut absolute, i, error);
             if wanted != 0.0 {
-                // An infinity that is missed is infinitely wrong, though the quotient is not a number.
+                // If infinity is expected, the quotient is NaN, but the error is infinite.
                 let quotient = if error == 0.0 { 0.0 } else { error / wanted.abs() };
                 keep_greater(&mut relative, i, if quotient.is_nan() { f64::INFINITY } else { quotient });
             }
@@ -67,7 +69,7 @@ fn distance(expected: f64, got: f64) -> f64 {
     if distance.is_nan() { f64::INFINITY } else { distance }
 }
 
-/// Reads elements that are numbers, or truth values, of any width.
+/// Converts the elements of a tensor of numbers or truth values to `f64`; `None` for other types.
 fn numbers(x: &TensorData) -> Option<Vec<f64>> {
     if matches!(x.dtype(), DataType::String | DataType::C64 | DataType::C128) {
         return None;
@@ -76,7 +78,7 @@ fn numbers(x: &TensorData) -> Option<Vec<f64>> {
     Some(wide.as_slice::<f64>().ok()?.to_vec())
 }
 
-/// Returns the indices of the element with a number in row-major order.
+/// Returns the index of an element for each dimension, from its position in row-major order.
 fn place(mut number: usize, shape: &[usize]) -> Vec<usize> {
     let mut at: Vec<usize> = shape
         .iter()
@@ -91,7 +93,7 @@ fn place(mut number: usize, shape: &[usize]) -> Vec<usize> {
     at
 }
 
-/// Floats as integers in their order, so that neighbours differ by 1; NaN has no place.
+/// Maps floats to integers of the same order, so that neighbours differ by 1; `None` for NaN.
 fn ordered(bits: u64, sign: u64, is_nan: bool) -> Option<i128> {
     let magnitude = i128::from(bits & !sign);
     (!is_nan).then_some(if bits & sign == 0 { magnitude } else { -magnitude })
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_greatest_errors_are_found_with_their_places() {
+    fn the_greatest_errors_have_their_positions() {
         let errors = of(&[100.0, 1.0, 0.0, -2.0], &[101.0, 1.5, 0.25, -2.0]);
         let absolute = errors.absolute.unwrap();
         assert_eq!(
@@ -136,7 +138,7 @@ mod tests {
         );
         let relative = errors.relative.unwrap();
         assert_eq!((relative.error, &*relative.at), (0.5, &[0, 1][..]));
-        // From 0 to a quarter: 125 exponents of 2^23 floats each.
+        // There are 125 exponents of 2^23 floats each between 0 and a quarter.
         assert_eq!(errors.ulps, Some(125 << 23));
     }
 
@@ -145,12 +147,12 @@ mod tests {
         assert_eq!(of(&[1.0, 2.0], &[1.0f32.next_up(), 2.0]).ulps, Some(1));
         assert_eq!(of(&[0.0f32.next_down(), 0.0], &[0.0f32.next_up(), -0.0]).ulps, Some(2));
         let halves = |x: f32| TensorData::new(&[1], &[f16::from_f32(x)]).unwrap();
-        // Halves have 10 bits after the point.
+        // Halves have 10 bits of fraction.
         assert_eq!(Errors::of(&halves(1.0), &halves(1.0 + 3.0 / 1024.0)).ulps, Some(3));
     }
 
     #[test]
-    fn nan_is_near_nan_alone_and_infinities_themselves() {
+    fn nan_equals_only_nan_and_infinities_equal_themselves() {
         let (nan, infinity) = (f32::NAN, f32::INFINITY);
         let same = of(&[nan, infinity], &[nan, infinity]);
         assert_eq!((same.absolute.unwrap().error, same.relative.unwrap().error), (0.0, 0.0));
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_or_has_another_shape_is_not_measured() {
+    fn strings_and_other_shapes_are_not_measured() {
         let texts = TensorData::strings(&[1], &["a"]).unwrap();
         assert_eq!(Errors::of(&texts, &texts), Errors::default());
         let (row, column) =

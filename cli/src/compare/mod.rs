@@ -1,4 +1,5 @@
-//! `bb compare`: where the values of a model part on two backends, or how far outputs are from those that were saved.
+//! `bb compare`: finds the first value that differs between two backends, or compares outputs with saved
+//! ones.
 
 mod errors;
 mod saved;
@@ -20,7 +21,7 @@ pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
     }
 }
 
-/// Returns the tolerances that options say, else the usual ones.
+/// Returns the tolerance from the options; without them, the default `usual`.
 fn tolerance(options: &args::Compare, usual: Tolerance) -> Tolerance {
     Tolerance {
         relative: options.rtol.unwrap_or(usual.relative),
@@ -76,7 +77,7 @@ fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
     made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))
 }
 
-/// Names the iterations of the loops around a node, outermost first.
+/// Writes the iterations of the loops around a node, outermost first.
 fn iterations(result: &NodeComparison) -> String {
     let iterations: Vec<String> = result.iterations.iter().map(usize::to_string).collect();
     match iterations.as_slice() {

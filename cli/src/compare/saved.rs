@@ -1,4 +1,4 @@
-//! Outputs that were saved, compared with those that a backend makes.
+//! Compares the outputs of a backend with saved outputs.
 
 use super::errors::{Errors, Greatest};
 use crate::error::{Error, Result};
@@ -12,16 +12,16 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Tensors, each with the name of the output that it is, or is a part of.
+/// Tensors, each with the name of its output or of its part of an output.
 type Leaves = Vec<(String, TensorData)>;
 
-/// A data set: what goes in, and where is what should come out.
+/// A data set: inputs, and the folder with the expected outputs.
 struct Set {
     folder: PathBuf,
     inputs: Vec<Option<OnnxValue<TensorData>>>,
 }
 
-/// An output, compared.
+/// The comparison of an output.
 struct Compared {
     output: String,
     errors: Errors,
@@ -31,7 +31,7 @@ struct Compared {
 enum Verdict {
     Equal,
     Differs(Difference),
-    /// Nothing was saved to compare it with.
+    /// No expected output was saved.
     NotSaved,
 }
 
@@ -118,7 +118,7 @@ impl Verdict {
 
 impl Compared {
     fn json(&self) -> serde_json::Value {
-        // JSON has no infinity; an error that is null was infinite.
+        // JSON has no infinity, so an infinite error is null.
         let greatest = |of: &Option<Greatest>| {
             of.as_ref().map(|g| json!({ "error": g.error, "at": g.at, "expected": g.expected, "got": g.got }))
         };
@@ -155,7 +155,7 @@ fn compare_set(
     Ok(compared.collect())
 }
 
-/// Finds the data sets: those of a case's folder, else the folder itself.
+/// Returns the data sets in a case's folder; if there are none, the folder itself is the data set.
 fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Vec<Set>> {
     let numbered: Vec<PathBuf> = (0..)
         .map(|i| outputs.join(format!("test_data_set_{i}")))
@@ -178,7 +178,8 @@ fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Ve
     sets.collect()
 }
 
-/// Reads outputs: `output_0.pb`, `output_1.pb`, … in the model's order, or files as `bb run --output` names them.
+/// Reads outputs: `output_0.pb`, `output_1.pb`, … in the order of the model, or files as `bb run --output`
+/// names them.
 fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
     let items = onnx::read_items(folder, "output", ports)?;
     if items.len() > ports.len() {
@@ -210,7 +211,7 @@ fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
     if leaves.is_empty() { Err(Error::NoOutputs { folder: folder.to_owned() }) } else { Ok(leaves) }
 }
 
-/// Names the tensors that an output is made of: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
+/// Lists the tensors of an output with their names: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
 fn flatten(name: &str, item: OnnxValue<TensorData>, leaves: &mut Leaves) {
     match item {
         OnnxValue::Tensor(x) => leaves.push((name.to_owned(), x)),

@@ -1,6 +1,6 @@
-//! `bb conformance`: every case below a folder, each isolated.
+//! `bb conformance`: runs every case below a folder, each in isolation.
 //!
-//! Cases run in worker processes, so that one that crashes, hangs or takes all memory fails alone.
+//! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory.
 
 mod pool;
 
@@ -35,7 +35,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         }
         if !listed.is_empty() { skipped.push(name) } else { jobs.push(Job { name, path }) }
     }
-    // With JSON on standard output, nothing else is there.
+    // If JSON goes to standard output, nothing else may be printed there.
     let alone = options.json.as_deref() == Some(Path::new("-"));
     let report = |text: std::fmt::Arguments<'_>| {
         if alone {
@@ -80,7 +80,8 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases whose paths standard input brings; answers each with a line, empty if it passed.
+/// Runs the cases whose paths arrive on standard input, and answers each with a line, which is empty if the
+/// case passed.
 pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     let runtime = bb::backend(&options.backend)?.runtime().clone();
     for path in std::io::stdin().lock().split(0) {
@@ -91,7 +92,7 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
             Ok(Err(failure)) => render::chain(&failure),
             Err(_) => "panicked".to_owned(),
         };
-        // Not locked while a case runs, because its kernels may print from any thread.
+        // Standard output is not locked while a case runs, because kernels may print from any thread.
         let mut out = std::io::stdout().lock();
         writeln!(out, "{ANSWER}{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
         out.flush().map_err(Error::Worker)?;
@@ -99,7 +100,7 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a path for a worker; one that is not Unicode is kept where paths are bytes.
+/// Returns the bytes of a path for a worker. On Unix the path need not be Unicode.
 #[cfg(unix)]
 fn path_bytes(path: &Path) -> std::borrow::Cow<'_, [u8]> {
     std::os::unix::ffi::OsStrExt::as_bytes(path.as_os_str()).into()
@@ -121,13 +122,13 @@ fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
     Ok(text.into())
 }
 
-/// Tells whether an entry of the list means a case. The list names cases from the root of the data; the folder given may
-/// lie below it.
+/// Tells whether an entry of the list names the case. Entries are relative to the root of the test data, and
+/// the given folder may be below it.
 fn excludes(entry: &str, case: &str) -> bool {
     entry == case || (!case.is_empty() && entry.strip_suffix(case).is_some_and(|front| front.ends_with('/')))
 }
 
-/// Reads the list of cases to skip; what follows `#` is a remark.
+/// Reads the list of cases to skip; `#` starts a comment.
 fn excluded(path: Option<&Path>) -> Result<BTreeSet<String>> {
     let Some(path) = path else { return Ok(BTreeSet::new()) };
     let text =

@@ -1,4 +1,4 @@
-//! Worker processes, which are replaced when they crash or take too long.
+//! A pool of worker processes, which are replaced when they crash or take too long.
 
 use crate::error::{Error, Result};
 use std::io::{BufRead, BufReader, Write};
@@ -14,14 +14,14 @@ pub(super) struct Job {
     pub(super) path: PathBuf,
 }
 
-/// How a case ended; without a reason it passed.
+/// The outcome of a case; `reason` is `None` if it passed.
 pub(super) struct Outcome {
     pub(super) name: String,
     pub(super) reason: Option<String>,
     pub(super) seconds: f64,
 }
 
-/// Runs all jobs on `workers` processes and calls `done` after each.
+/// Runs all jobs on `workers` processes, and calls `done` after each job.
 pub(super) fn run(
     jobs: Vec<Job>,
     backend: &str,
@@ -59,10 +59,10 @@ pub(super) fn run(
     Ok(outcomes.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What precedes a worker's answer on standard output, where kernels may print too.
+/// Marks a worker's answer on standard output, because kernels may print there too.
 pub(super) const ANSWER: &str = "\u{1}bb-answer:";
 
-/// A process that answers each path on its standard input, ended by a NUL, with a line on its standard output.
+/// A process that reads paths from its standard input, each ended by a NUL, and answers each with a line.
 struct Worker {
     process: Child,
     input: ChildStdin,
@@ -84,7 +84,7 @@ impl Worker {
         let output = process.stdout.take().ok_or_else(closed)?;
         let (send, answers) = channel();
         std::thread::spawn(move || {
-            // What a kernel prints comes down the same pipe, and may be anything.
+            // Kernels may print anything to the same pipe.
             for line in BufReader::new(output).split(b'\n').map_while(std::io::Result::ok) {
                 let line = String::from_utf8_lossy(&line);
                 if let Some((_, answer)) = line.rsplit_once(ANSWER)
@@ -97,7 +97,7 @@ impl Worker {
         Ok(Worker { process, input, answers })
     }
 
-    /// Runs a case; returns why it failed, and the worker if it can go on.
+    /// Runs a case. Returns why it failed, and the worker if it can be used again.
     fn run(mut self, job: &Job, timeout: Duration) -> (Option<String>, Option<Worker>) {
         let asked = self.input.write_all(&super::path_bytes(&job.path));
         let asked = asked.and_then(|()| self.input.write_all(b"\0")).and_then(|()| self.input.flush());
@@ -119,7 +119,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // A process that has ended already needs no ending.
+        // Killing a process that has already ended fails, which does not matter.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }

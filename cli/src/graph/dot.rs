@@ -1,4 +1,4 @@
-//! The picture in the language of Graphviz, which places it anew.
+//! Writes the picture in the language of Graphviz, which computes its own layout.
 
 use super::{Kind, Picture, shortened};
 use std::fmt::Write;
@@ -31,7 +31,8 @@ pub(super) fn text(picture: &Picture) -> String {
     text
 }
 
-/// Quotes text: a line feed is the escape that Graphviz breaks lines at, other control characters are replaced.
+/// Quotes text. A line feed becomes Graphviz's escape for a line break; other control characters are
+/// replaced.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,8 +1,9 @@
-//! The picture as a page of its own: the SVG, which the pointer moves and the wheel enlarges. It loads nothing.
+//! Writes the picture as a self-contained page with an SVG that can be moved with the pointer and zoomed with
+//! the wheel.
 
 use super::{Picture, svg};
 
-/// Moves and enlarges the picture by its view box, and shows it whole at first.
+/// The script that moves and zooms the picture through its view box; it shows the whole picture first.
 const SCRIPT: &str = r#"
 const svg = document.querySelector('svg');
 const whole = svg.viewBox.baseVal, full = { x: whole.x, y: whole.y, w: whole.width, h: whole.height };
@@ -52,7 +53,7 @@ p{position:fixed;right:12px;bottom:6px;margin:0;font:12px Helvetica,Arial,sans-s
 pub(super) fn text(picture: &Picture) -> String {
     let title = svg::escaped(&picture.title);
     let svg = svg::text(picture);
-    // The policy lets nothing run but the script below, whatever the model's names are.
+    // The content security policy only allows the script below, whatever the names in the model are.
     format!(
         r#"<!DOCTYPE html>
 <html lang="en">

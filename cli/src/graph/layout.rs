@@ -1,20 +1,21 @@
-//! Places the boxes of a graph in layers: each below what it reads, in an order with few crossings, near its neighbours.
+//! Places the boxes of a graph in layers: each box is below the boxes that it reads, near its neighbours,
+//! with few crossings.
 //!
-//! Ranks are longest paths; an edge over several ranks goes through a point in each; the order within a rank follows the
-//! neighbours' mean positions (Sugiyama, Tagawa, Toda 1981), and so do the coordinates, as near to the means as the order
-//! and the widths allow (isotonic regression).
+//! The rank of a box is its longest path. An edge over several ranks has a point in each of them. The order
+//! within a rank follows the mean positions of the neighbours (Sugiyama, Tagawa, Toda 1981). The coordinates
+//! are as near to these means as the order and the widths allow (isotonic regression).
 
-/// What is to be placed: boxes in an order in which edges go forwards.
+/// The input: boxes in an order in which all edges go forwards.
 pub(super) struct Problem {
     pub(super) widths: Vec<f64>,
-    /// From which box to which.
+    /// The source and the target of each edge, as indices of boxes.
     pub(super) edges: Vec<(usize, usize)>,
 }
 
-/// Where everything is; `x` are centres, `y` tops.
+/// The positions of everything; `x` is a centre, `y` a top.
 pub(super) struct Layout {
     pub(super) boxes: Vec<Point>,
-    /// The points of each edge between its ends, from above to below.
+    /// The points of each edge between its ends, from top to bottom.
     pub(super) bends: Vec<Vec<Point>>,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -28,18 +29,18 @@ pub(super) struct Point {
 
 /// The height of a box.
 pub(super) const HEIGHT: f64 = 34.0;
-/// From the top of a rank to the top of the next.
+/// The distance between the tops of neighbouring ranks.
 const RANK: f64 = 72.0;
-/// Between neighbours.
+/// The distance between neighbouring boxes.
 const GAP: f64 = 18.0;
-/// The width of a point that an edge goes through.
+/// The width of a point of an edge.
 const BEND: f64 = 4.0;
-/// How often the order, and how often the coordinates, are improved.
+/// The number of passes over the order, and over the coordinates.
 const SWEEPS: usize = 12;
-/// The most points that edges go through; beyond, long edges go straight.
+/// The greatest number of points of edges; if there would be more, long edges are straight.
 const BENDS: usize = 1 << 15;
 
-/// A box, or a point of an edge, while it is being placed.
+/// A box or a point of an edge while it is placed.
 struct Item {
     rank: usize,
     width: f64,
@@ -48,7 +49,7 @@ struct Item {
     x: f64,
 }
 
-/// Places boxes.
+/// Places the boxes.
 pub(super) fn place(problem: &Problem) -> Layout {
     let ranks = ranks(problem);
     let count = problem.widths.len();
@@ -113,7 +114,8 @@ fn join(items: &mut [Item], above: usize, below: usize) {
     }
 }
 
-/// One below the lowest that a box reads; what reads nothing is just above its first reader.
+/// Returns the ranks. A box is one below the lowest box that it reads; a box that reads nothing is just above
+/// its first reader.
 fn ranks(problem: &Problem) -> Vec<usize> {
     let count = problem.widths.len();
     let mut ranks = vec![0usize; count];
@@ -144,7 +146,7 @@ fn ranks(problem: &Problem) -> Vec<usize> {
     ranks
 }
 
-/// Orders each layer by the mean position of neighbours, downwards and upwards in turn.
+/// Orders each layer by the mean positions of the neighbours, alternately downwards and upwards.
 fn order(items: &mut [Item], layers: &mut [Vec<usize>]) {
     number(items, layers);
     for sweep in 0..SWEEPS {
@@ -175,7 +177,7 @@ fn number(items: &mut [Item], layers: &[Vec<usize>]) {
     }
 }
 
-/// The mean position of the neighbours on one side; of itself if there are none.
+/// Returns the mean position of the neighbours on one side; without neighbours, the position itself.
 fn mean(items: &[Item], i: usize, above: bool) -> f64 {
     let Some(item) = items.get(i) else { return 0.0 };
     let neighbours = if above { &item.above } else { &item.below };
@@ -183,7 +185,7 @@ fn mean(items: &[Item], i: usize, above: bool) -> f64 {
     if neighbours.is_empty() { item.x } else { positions.sum::<f64>() / neighbours.len() as f64 }
 }
 
-/// Moves members of layers towards the means of their neighbours, keeping order and distance.
+/// Moves the members of each layer towards the means of their neighbours; keeps their order and distances.
 fn coordinates(items: &mut [Item], layers: &[Vec<usize>]) {
     for layer in layers {
         let mut x = 0.0;
@@ -205,14 +207,15 @@ fn coordinates(items: &mut [Item], layers: &[Vec<usize>]) {
     }
 }
 
-/// A run of neighbours that have come to touch.
+/// Neighbouring members that touch each other.
 struct Block {
     sum: f64,
     weight: f64,
     members: usize,
 }
 
-/// Places a layer as near to the means as order and widths allow: the least squares, by pooling those that would overlap.
+/// Places a layer as near to the means as the order and widths allow: least squares, by merging members that
+/// would overlap.
 fn settle(items: &mut [Item], members: &[usize], down: bool) {
     let mut offsets = Vec::with_capacity(members.len());
     let mut blocks: Vec<Block> = Vec::new();
@@ -223,7 +226,7 @@ fn settle(items: &mut [Item], members: &[usize], down: bool) {
         offset += if position == 0 { 0.0 } else { (before + item.width) / 2.0 + GAP };
         before = item.width;
         offsets.push(offset);
-        // Points of long edges count more, so that these are straight.
+        // Points of long edges have more weight, which keeps these edges straight.
         let weight = if item.width == BEND { 4.0 } else { 1.0 };
         let mut block = Block { sum: (mean(items, i, down) - offset) * weight, weight, members: 1 };
         while let Some(last) = blocks.pop_if(|last| last.sum / last.weight >= block.sum / block.weight) {
@@ -268,14 +271,14 @@ mod tests {
 
     #[test]
     fn a_reader_is_below_all_that_it_reads_and_boxes_do_not_overlap() {
-        // Two columns that cross over, and an edge from the first box to the last.
+        // Two columns of crossing edges, and an edge from the first box to the last.
         let edges = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 4), (3, 4), (0, 4), (4, 5), (0, 5)];
         let layout = placed(6, &edges);
         for &(from, to) in &edges {
             assert!(layout.boxes[from].y < layout.boxes[to].y, "{from} {to}");
         }
         assert!(!overlap(&layout));
-        // Over two ranks, the last edge goes through two points.
+        // The last edge spans two ranks, so it has two points.
         assert_eq!(layout.bends.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 0, 0, 0, 1, 0, 2]);
     }
 

@@ -1,4 +1,4 @@
-//! A picture of a model's graph, its nodes coloured by what runs them.
+//! Draws a model's graph, with its nodes coloured by what runs them.
 
 mod dot;
 mod html;
@@ -13,7 +13,7 @@ use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// What a box stands for, which says its colour.
+/// The kind of a box, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Input,
@@ -22,7 +22,7 @@ enum Kind {
     Lowered,
     Host,
     Unsupported,
-    /// A node whose results nobody reads.
+    /// A node whose results are not used.
     Unused,
 }
 
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// The colour of the box, light enough for black text.
+    /// Returns the colour of the box, which is light enough for black text.
     fn colour(self) -> &'static str {
         match self {
             Kind::Input | Kind::Output => "#e8e8ec",
@@ -58,30 +58,30 @@ impl Kind {
 /// A box: an input, an output, or a node.
 struct Drawn {
     kind: Kind,
-    /// The operator, or the name of an input or output.
+    /// The operator; for an input or output, its name.
     title: String,
-    /// The node's name, or the type of an input or output.
+    /// The name of the node; for an input or output, its type.
     subtitle: String,
-    /// What is told when the pointer is on it, line by line.
+    /// The lines of text that the picture shows when the pointer is on the box.
     details: Vec<String>,
 }
 
-/// A value that goes from one box to another.
+/// A value that one box makes and another reads.
 struct Edge {
     from: usize,
     to: usize,
-    /// Name and type.
+    /// The name and the type.
     details: String,
 }
 
-/// A graph as boxes, each after those that it reads.
+/// A graph as boxes, each after the boxes that it reads.
 struct Picture {
     title: String,
     boxes: Vec<Drawn>,
     edges: Vec<Edge>,
 }
 
-/// Draws a model's graph to a file whose name says the form.
+/// Draws a model's graph to a file; the extension of the file decides the format.
 pub(crate) fn draw(path: &Path, module: &Module, coverage: &Coverage) -> Result<()> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
     let picture = Picture::of(module.graph(), coverage);
@@ -103,7 +103,7 @@ impl Picture {
         }
         let mut covered = coverage.nodes.iter().peekable();
         for node in &graph.nodes {
-            // The coverage has the nodes that are used, in the same order.
+            // The coverage lists the nodes that are used, in the same order.
             let name = node_name(graph, node);
             let how = covered.next_if(|c| c.node == name && c.op == node.op_type && c.domain == node.domain);
             let to = picture.node(graph, node, &name, how.map(|c| c.how));
@@ -154,7 +154,7 @@ impl Picture {
         self.boxes.len() - 1
     }
 
-    /// Adds an edge, unless the value is a constant, which has no box.
+    /// Adds an edge, unless the value is a constant, because constants have no box.
     fn edge(&mut self, graph: &Graph, makers: &HashMap<ValueId, usize>, value: ValueId, to: usize) {
         if let Some(&from) = makers.get(&value) {
             let details = format!("{} {}", graph.name_of(value), type_of(graph, value));
@@ -163,7 +163,7 @@ impl Picture {
     }
 }
 
-/// Returns a node's name, or its first output's where it has none.
+/// Returns the name of a node; if it has none, the name of its first output.
 fn node_name(graph: &Graph, node: &Node) -> String {
     if !node.name.is_empty() {
         return node.name.clone();
@@ -175,7 +175,7 @@ fn type_of(graph: &Graph, value: ValueId) -> String {
     graph.values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.ty))
 }
 
-/// Shortens text to so many characters, in the middle, because names often differ at their ends.
+/// Shortens text to `most` characters by cutting its middle, because names often differ at their ends.
 fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {

@@ -1,14 +1,14 @@
-//! The picture as SVG. What is told when the pointer is on a box or an edge is its `<title>`.
+//! Writes the picture as SVG. The `<title>` of a box or an edge is the text that appears under the pointer.
 
 use super::layout::{HEIGHT, Layout, Point, Problem, place};
 use super::{Drawn, Kind, Picture, shortened};
 use std::fmt::Write;
 
-/// Around the picture.
+/// The margin around the picture.
 const MARGIN: f64 = 24.0;
 /// The height of the line that explains the colours.
 const LEGEND: f64 = 36.0;
-/// The most characters of a title and of what stands below it.
+/// The greatest number of characters of a title and of a subtitle.
 const TITLE: usize = 28;
 const SUBTITLE: usize = 34;
 
@@ -81,7 +81,7 @@ fn all_edges(text: &mut String, picture: &Picture, layout: &Layout) -> std::fmt:
 fn one_box(text: &mut String, drawn: &Drawn, at: Point) -> std::fmt::Result {
     let (kind, width) = (drawn.kind, width(drawn));
     let details: Vec<String> = drawn.details.iter().map(|line| escaped(line)).collect();
-    // What comes in or goes out of the model is round.
+    // Inputs and outputs of the model have round ends.
     let round = if matches!(kind, Kind::Input | Kind::Output) { HEIGHT / 2.0 } else { 5.0 };
     writeln!(
         text,
@@ -124,14 +124,14 @@ fn legend_width(kinds: &[Kind]) -> f64 {
     kinds.iter().map(|kind| legend_entry(*kind)).sum()
 }
 
-/// The width of a box, by its text.
+/// Returns the width of a box, which depends on its text.
 fn width(drawn: &Drawn) -> f64 {
     let title = shortened(&drawn.title, TITLE).chars().count() as f64 * 7.4;
     let subtitle = shortened(&drawn.subtitle, SUBTITLE).chars().count() as f64 * 5.1;
     (title.max(subtitle) + 20.0).max(52.0)
 }
 
-/// Escapes text for XML, in elements and in attributes; characters that XML does not allow are replaced.
+/// Escapes text for XML elements and attributes; characters that XML does not allow are replaced.
 pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -144,7 +144,8 @@ pub(super) fn escaped(text: &str) -> String {
             '\t' | '\n' | '\r' => escaped.push(' '),
             // XML 1.0, section 2.2.
             '\0'..'\u{20}' | '\u{7f}'..'\u{a0}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            // Marks that turn the direction of text would let a name look like another.
+            // Characters that change the direction of text could make a name look like another, so they are
+            // replaced.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_means_something_in_xml_is_escaped() {
+    fn special_characters_of_xml_are_escaped() {
         assert_eq!(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
         assert_eq!(escaped("\0\u{1b}[31m\u{202e}x\ny"), "\u{fffd}\u{fffd}[31m\u{fffd}x y");
         assert_eq!(escaped("模型 ü"), "模型 ü");

@@ -1,4 +1,4 @@
-//! The extents of inputs: what the model declares, what options and files say, and what is left open.
+//! The extents of inputs: declared by the model, given by options and files, or still open.
 
 use crate::args;
 use crate::error::{Error, Result};
@@ -6,12 +6,12 @@ use crate::render;
 use bb_ir::graph::{Dim, ValueType};
 use std::collections::BTreeMap;
 
-/// An extent that the model leaves open: a name, or an axis of an input whose extent has none.
+/// An extent that the model leaves open.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Open {
-    /// All axes of that name.
+    /// All axes with this symbolic dimension.
     Name(String),
-    /// One axis of one input.
+    /// One axis of one input, which has no name.
     Axis { input: String, axis: usize },
 }
 
@@ -24,23 +24,23 @@ impl std::fmt::Display for Open {
     }
 }
 
-/// An input whose extents are wanted.
+/// An input whose extents are searched for.
 #[derive(Debug, Clone)]
 pub(super) struct Declared {
     pub(super) name: String,
     pub(super) ty: ValueType,
 }
 
-/// What is known of the extents of a model's inputs.
+/// The known extents of a model's inputs.
 #[derive(Debug, Clone)]
 pub(super) struct Extents {
     inputs: Vec<Declared>,
-    /// The numbers that names and axes stand for, and what said so.
+    /// The extents of symbolic dimensions and open axes, and where each comes from.
     known: BTreeMap<Open, (usize, String)>,
 }
 
 impl Extents {
-    /// Reads the options; refuses names that the model does not have, and what contradicts it.
+    /// Reads the options. Refuses names that the model does not have, and contradictions.
     pub(super) fn new(inputs: Vec<Declared>, options: &args::Extents) -> Result<Extents> {
         let mut extents = Extents { inputs, known: BTreeMap::new() };
         let names = extents.names();
@@ -63,7 +63,7 @@ impl Extents {
         Ok(extents)
     }
 
-    /// The names in the shapes of all inputs, each once, in order.
+    /// Returns the symbolic dimensions of all inputs in order, each once.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for dim in self.inputs.iter().filter_map(|input| shape(&input.ty)).flatten() {
@@ -76,7 +76,7 @@ impl Extents {
         names
     }
 
-    /// Says that an input has these extents, and so what its names stand for.
+    /// Gives an input its extents, and so the symbolic dimensions in its shape.
     pub(super) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
         let Some(declared) = self.inputs.iter_mut().find(|d| d.name == input) else {
             return Err(super::unknown(input, self.inputs.iter().map(|d| d.name.as_str())));
@@ -102,21 +102,21 @@ impl Extents {
         Ok(())
     }
 
-    /// Whether the rank of an input is open.
+    /// Tells whether the rank of an input is open.
     pub(super) fn misses_rank(&self) -> bool {
         let tensor = |ty: &ValueType| !matches!(ty, ValueType::Unknown | ValueType::Map(..));
         self.inputs.iter().any(|input| tensor(&input.ty) && shape(&input.ty).is_none())
     }
 
-    /// Returns the same where each input whose rank is open has this one.
+    /// Returns the extents with this rank for every input whose rank is open.
     pub(super) fn with_rank(&self, rank: usize) -> Extents {
         let mut extents = self.clone();
         extents.inputs.iter_mut().for_each(|input| give_rank(&mut input.ty, rank));
         extents
     }
 
-    /// Whether an extent looks like a number of examples, which run as well one by one: that of the first axis, of what
-    /// has others or is of integers.
+    /// Tells whether an extent looks like a batch size, for which 1 usually works: it is the first extent of an
+    /// input that has other axes or holds integers.
     pub(super) fn is_batch(&self, wanted: &Open) -> bool {
         self.inputs.iter().any(|input| {
             let dims = shape(&input.ty).unwrap_or_default();
@@ -140,7 +140,7 @@ impl Extents {
         }
     }
 
-    /// Returns what is open, in the order of the inputs.
+    /// Returns the open extents, in the order of the inputs.
     pub(super) fn open(&self) -> Vec<Open> {
         let mut all = Vec::new();
         for input in &self.inputs {
@@ -156,7 +156,8 @@ impl Extents {
         all
     }
 
-    /// Returns the extents of an input, what is open as the model declares it; `None` if not even the rank is known.
+    /// Returns the extents of an input; open extents are as the model declares them. `None` if even the rank
+    /// is unknown.
     pub(super) fn dims(&self, input: &str) -> Option<Vec<Dim>> {
         let declared = self.inputs.iter().find(|d| d.name == input)?;
         let known = |(axis, dim): (usize, &Dim)| {
@@ -166,7 +167,7 @@ impl Extents {
         Some(shape(&declared.ty)?.iter().enumerate().map(known).collect())
     }
 
-    /// Returns the extents of an input, where `choose` says what is open.
+    /// Returns the shape of an input; `choose` returns the open extents.
     pub(super) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
         let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };
         let dims = shape(&declared.ty).unwrap_or_default().iter().enumerate();
@@ -179,7 +180,7 @@ impl Extents {
     }
 }
 
-/// What is open in an extent; nothing if it is a number.
+/// Returns what is open in an extent; `None` if it is a number.
 fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
     match dim {
         Dim::Known(_) => None,
@@ -188,7 +189,7 @@ fn open(dim: &Dim, input: &str, axis: usize) -> Option<Open> {
     }
 }
 
-/// The declared extents of the tensor that an input is, or of those that it holds.
+/// Returns the declared shape of an input; for a sequence or an optional, the shape of the tensors in it.
 fn shape(ty: &ValueType) -> Option<&[Dim]> {
     match ty {
         ValueType::Tensor { shape, .. } => shape.as_deref(),
@@ -197,7 +198,7 @@ fn shape(ty: &ValueType) -> Option<&[Dim]> {
     }
 }
 
-/// Gives a tensor whose rank is open this one.
+/// Gives a tensor this rank if its rank is open.
 fn give_rank(ty: &mut ValueType, rank: usize) {
     match ty {
         ValueType::Tensor { shape: shape @ None, .. } => *shape = Some(vec![Dim::Unknown; rank]),

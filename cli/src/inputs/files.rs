@@ -1,4 +1,4 @@
-//! Inputs from files.
+//! Reads inputs from files.
 
 use super::extents::Extents;
 use super::{npz, picture};
@@ -12,7 +12,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Reads the inputs that options name, by position, and notes their extents.
+/// Reads the inputs that the options name, by position, and records their shapes in `extents`.
 pub(super) fn read(
     ports: &[Port],
     options: &args::Inputs,
@@ -40,7 +40,7 @@ pub(super) fn read(
     Ok(items)
 }
 
-/// Says that inputs have the extents of their files.
+/// Records the shapes of inputs that come from files.
 fn note(ports: &[Port], items: &[Option<OnnxValue<TensorData>>], extents: &mut Extents) -> Result<()> {
     for (port, item) in ports.iter().zip(items) {
         if let Some(OnnxValue::Tensor(x)) = item {
@@ -50,7 +50,7 @@ fn note(ports: &[Port], items: &[Option<OnnxValue<TensorData>>], extents: &mut E
     Ok(())
 }
 
-/// Finds the input of `NAME=FILE`, which must not have been given yet.
+/// Finds the input in `NAME=FILE`, which must not have been given before.
 fn named<'a>(
     option: &'static str,
     text: &OsStr,
@@ -67,7 +67,8 @@ fn named<'a>(
     Ok((port, place, file))
 }
 
-/// Splits `NAME=FILE` after the longest name of an input, else at the first `=`, because both may contain one.
+/// Splits `NAME=FILE` after the longest name of an input. If there is none, splits at the first `=`, because
+/// both parts may contain one.
 fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
     let bytes = text.as_encoded_bytes();
     let signs = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'=').map(|(at, _)| at);
@@ -80,7 +81,7 @@ fn split(text: &OsStr, ports: &[Port]) -> Result<(String, OsString)> {
     Ok((name.to_owned(), after(text, at + 1).ok_or_else(form)?))
 }
 
-/// What follows an ASCII character of a text that need not be Unicode.
+/// Returns the text after an ASCII character; the text need not be Unicode.
 #[cfg(unix)]
 fn after(text: &OsStr, at: usize) -> Option<OsString> {
     use std::os::unix::ffi::OsStrExt;
@@ -92,10 +93,10 @@ fn after(text: &OsStr, at: usize) -> Option<OsString> {
     text.to_str()?.get(at..).map(OsString::from)
 }
 
-/// Reads what a file has for an input: an array of NumPy, a member of several, or a serialized message of the kind that
-/// the input's type asks for.
+/// Reads a file for an input: a NumPy array, a member of an `.npz`, or a serialized message of the kind that
+/// the input's type needs.
 fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
-    // A member is named after its archive, unless a file is called so.
+    // The name of a member follows the name of its archive, unless a file has the whole text as its name.
     let parts =
         file.to_str().and_then(|text| text.rsplit_once(".npz:")).filter(|_| !Path::new(file).exists());
     let path =

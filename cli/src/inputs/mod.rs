@@ -1,4 +1,4 @@
-//! What a model is given to run on: from files, or random.
+//! The inputs of a run: from files, or random.
 
 mod extents;
 mod files;
@@ -20,34 +20,34 @@ use std::collections::HashMap;
 pub(crate) use npz::NpzError;
 pub(crate) use picture::{Channels, Layout};
 
-/// What becomes of inputs that nothing gives.
+/// What happens to inputs that are not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Otherwise {
-    /// They are an error, unless `--random` is given.
+    /// They are an error, unless `--random` is set.
     Refuse,
-    /// They are random.
+    /// They get random elements.
     Random,
 }
 
 /// The inputs of a model.
 pub(crate) struct Given {
-    /// By position; `None` leaves out an input that has a default.
+    /// The inputs by position; `None` omits an input that has a default.
     pub(crate) items: Vec<Option<OnnxValue<TensorData>>>,
-    /// What was chosen for extents that nothing said: `NAME`, or `INPUT[AXIS]`.
+    /// The extents that were chosen because nothing determined them: `NAME` or `INPUT[AXIS]`.
     pub(crate) chosen: Vec<(String, usize)>,
-    /// What the model gave, if it ran to find out whether the choice works.
+    /// The outputs, if the model ran already to test the chosen extents.
     pub(crate) outputs: Option<Vec<OnnxValue<TensorData>>>,
 }
 
 impl Given {
-    /// Writes what was chosen as JSON.
+    /// Writes the chosen extents as JSON.
     pub(crate) fn chosen_json(&self) -> serde_json::Value {
         let entries = self.chosen.iter().map(|(name, extent)| (name.clone(), (*extent).into()));
         entries.collect::<serde_json::Map<_, _>>().into()
     }
 }
 
-/// Reads and makes the inputs of a session's model. What it chooses for open extents is printed to standard error.
+/// Reads or makes the inputs of a session's model. The chosen extents are printed to standard error.
 pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<Given> {
     let ports = session.executable.inputs();
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
@@ -79,24 +79,24 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     maker.complete(&extents)
 }
 
-/// What random inputs are made with.
+/// The parameters for making random inputs.
 struct Maker<'a> {
     session: &'a Session,
     ports: &'a [Port],
-    /// Those that files give.
+    /// The inputs from files.
     items: Vec<Option<OnnxValue<TensorData>>>,
     ranges: random::Ranges<'a>,
     seed: u64,
 }
 
 impl Maker<'_> {
-    /// Makes the inputs that are missing, of extents with which the model runs.
+    /// Makes the missing inputs, with extents for which the model runs.
     fn complete(self, extents: &Extents) -> Result<Given> {
         if !extents.misses_rank() && extents.open().is_empty() {
             let items = self.items(extents, &|_| 1)?;
             return Ok(Given { items, chosen: Vec::new(), outputs: None });
         }
-        // An input of unknown rank is most often a matrix or pictures.
+        // An input of unknown rank is usually a matrix or a batch of pictures.
         let ranks: &[usize] = if extents.misses_rank() { &[2, 4, 3, 1, 0] } else { &[0] };
         let mut tried = 0;
         let mut first = None;
@@ -113,7 +113,7 @@ impl Maker<'_> {
                     let chosen = named(choice);
                     return Ok(Given { items, chosen, outputs: Some(outputs) });
                 }
-                // No extents make a backend take an element type.
+                // Other extents do not change which element types a backend supports.
                 Err(search::Failed { first: Some(error @ Error::Upload { .. }), .. }) => return Err(error),
                 Err(failed) => {
                     tried += failed.tried;
@@ -124,18 +124,19 @@ impl Maker<'_> {
         Err(Error::NoExtents { open: open_names(extents), tried, source: first.map(Box::new) })
     }
 
-    /// The model's graph for these extents; an error if they do not fit.
+    /// Infers the model's graph for these extents; an error if they do not fit.
     fn inferred(&self, extents: &Extents, choose: &dyn Fn(&Open) -> usize) -> Result<Graph> {
         inferred(&self.session.module, extents, choose)
     }
 
-    /// Makes what is missing.
+    /// Makes the missing inputs.
     fn items(
         &self,
         extents: &Extents,
         choose: &dyn Fn(&Open) -> usize,
     ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
-        // A graph that inference refuses may have no rules for its inputs, which then run and say what is wrong.
+        // If inference fails, there may be no rules for the elements; then running the model reports the
+        // error.
         let graph = self.inferred(extents, choose).ok();
         let graph = graph.as_ref().unwrap_or(self.session.module.graph());
         let mut items = self.items.clone();
@@ -162,7 +163,7 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
     Ok(bb_ir::infer::with_shapes(graph, &shapes, &bb_ir::Limits::default())?)
 }
 
-/// Prints what was chosen, and names it.
+/// Prints the chosen extents and returns them with their names.
 fn named(choice: search::Choice) -> Vec<(String, usize)> {
     let chosen: Vec<(String, usize)> =
         choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect();
@@ -175,8 +176,8 @@ fn open_names(extents: &Extents) -> Vec<String> {
     extents.open().iter().map(Open::to_string).collect()
 }
 
-/// Returns the extents of a model's inputs, by name: those that options say, and for the rest those with which inference
-/// finds nothing wrong, which are printed to standard error. For what is traced and not run.
+/// Returns the shapes of a model's inputs by name, for tracing without running. Extents that the options
+/// leave open are chosen such that inference succeeds, and are printed to standard error.
 pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
     let extents = Extents::new(declared(module), options)?.with_rank(2);
@@ -198,16 +199,16 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
     Ok(shapes)
 }
 
-/// Lists the extents of a model's inputs that the options leave open: `NAME`, or `INPUT[AXIS]`.
+/// Lists the extents of a model's inputs that the options leave open: `NAME` or `INPUT[AXIS]`.
 pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<String>> {
     Ok(open_names(&Extents::new(declared(module), options)?))
 }
 
-/// The extents of inputs, by name.
+/// The extents of inputs by name.
 type Dims = HashMap<String, Vec<Dim>>;
 
-/// Returns the extents of the inputs that have no default, by name, as far as options and the model say, and what is open;
-/// for what may stay open.
+/// Returns the extents of the inputs without defaults by name, and the names of open extents. Nothing is
+/// chosen, so extents may stay open.
 pub(crate) fn dims(module: &Module, options: &args::Extents) -> Result<(Dims, Vec<String>)> {
     let graph = module.graph();
     let has_default = |name: &str| graph.constants.iter().any(|(v, _)| graph.name_of(*v) == name);
@@ -229,7 +230,7 @@ fn declared(module: &Module) -> Vec<Declared> {
     graph.inputs.iter().map(declared).collect()
 }
 
-/// The error for a name that no input has.
+/// Returns the error for a name that no input has.
 fn unknown<'a>(name: &str, inputs: impl Iterator<Item = &'a str> + Clone) -> Error {
     let nearest = bb_ir::nearest(name, inputs.clone()).map(str::to_owned);
     Error::UnknownInput { name: name.to_owned(), nearest, expected: inputs.map(str::to_owned).collect() }

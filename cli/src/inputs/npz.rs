@@ -1,6 +1,6 @@
-//! Members of `.npz` files, which are ZIP archives of `.npy` files.
+//! Reads members of `.npz` files, which are ZIP archives of `.npy` files.
 //!
-//! Read is what NumPy writes: members that are stored or deflated, of any size, found through the archive's directory.
+//! It reads what NumPy writes: stored or deflated members of any size, found through the archive's directory.
 //!
 //! Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 to 4.5.
 
@@ -43,17 +43,17 @@ pub(crate) enum NpzError {
     },
 }
 
-/// The fixed part of each record, in bytes.
+/// The size of the fixed part of each record, in bytes.
 const END: usize = 22;
 const END_64: usize = 56;
 const LOCATOR_64: usize = 20;
 const ENTRY: usize = 46;
 const LOCAL: usize = 30;
 
-/// Where a value does not fit into its field.
+/// Marks a value that does not fit into its field.
 const BEYOND: u64 = 0xFFFF_FFFF;
 
-/// A member as the directory lists it.
+/// A member, as the directory lists it.
 struct Entry {
     name: String,
     flags: u16,
@@ -61,11 +61,12 @@ struct Entry {
     checksum: u32,
     packed: u64,
     size: u64,
-    /// Where its local header starts.
+    /// The offset of its local header.
     at: u64,
 }
 
-/// Reads the member `name`, with or without the extension `.npy`; the only one where `name` is not asked for by name.
+/// Reads the member `name`, with or without the extension `.npy`. If the user did not ask for a member
+/// (`asked`), an archive with only one member may have any name for it.
 pub(super) fn member(archive: &Bytes, name: &str, asked: bool) -> Result<Bytes, NpzError> {
     let entries = entries(archive)?;
     let plain = |entry: &Entry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
@@ -81,7 +82,7 @@ pub(super) fn member(archive: &Bytes, name: &str, asked: bool) -> Result<Bytes, 
     }
 }
 
-/// Reads the directory.
+/// Reads the directory of the archive.
 fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
     // A comment of up to 65535 bytes may follow the last record.
     let earliest = archive.len().saturating_sub(END + 0xFFFF);
@@ -113,7 +114,7 @@ fn entries(archive: &[u8]) -> Result<Vec<Entry>, NpzError> {
 }
 
 impl Entry {
-    /// Reads an entry of the directory, and how long it is.
+    /// Parses an entry of the directory; returns it and its length.
     fn parse(from: &[u8]) -> Option<(Entry, usize)> {
         if !from.starts_with(b"PK\x01\x02") {
             return None;
@@ -126,7 +127,7 @@ impl Entry {
         while let (Some(id), Some(length)) = (number::<2>(extras, 0), number::<2>(extras, 2)) {
             let content = extras.get(4..4 + length as usize)?;
             if id == 1 {
-                // Those that do not fit follow each other.
+                // The extra field only has the values that do not fit, one after the other.
                 let mut wide = (0..).map(|i| number::<8>(content, i * 8));
                 for size in sizes.iter_mut().filter(|size| **size == BEYOND) {
                     *size = wide.next()??;
@@ -157,7 +158,8 @@ impl Entry {
             0 => packed,
             8 => {
                 let mut bytes = Vec::new();
-                // No more than is promised is unpacked, and one byte to see that there is more.
+                // Unpacks at most one byte more than the directory states, which suffices to detect that
+                // there is more.
                 let mut from = flate2::read::DeflateDecoder::new(&*packed).take(self.size.saturating_add(1));
                 let read = from.read_to_end(&mut bytes);
                 read.map_err(|source| NpzError::Inflate { name: name(), source })?;
@@ -186,7 +188,7 @@ impl Entry {
     }
 }
 
-/// Reads a little-endian number of `N` bytes.
+/// Returns a little-endian number of `N` bytes.
 fn number<const N: usize>(from: &[u8], at: usize) -> Option<u64> {
     let bytes = from.get(at..at.checked_add(N)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))

@@ -1,4 +1,4 @@
-//! Pictures as inputs: decoded, resized, and laid out as the model declares.
+//! Reads pictures as inputs: decodes and resizes them, and lays them out as the model declares.
 
 use super::extents::Extents;
 use crate::args;
@@ -11,10 +11,10 @@ use image::imageops::{FilterType, resize};
 use std::cmp::Ordering;
 use std::path::Path;
 
-/// The most elements of a picture that is asked for.
+/// The greatest number of elements of a picture.
 const MOST_ELEMENTS: usize = 1 << 28;
 
-/// Where the channels of a picture are.
+/// The order of the axes of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Layout {
     /// Channels, rows, columns
@@ -23,7 +23,7 @@ pub(crate) enum Layout {
     Nhwc,
 }
 
-/// In which order colours are.
+/// The order of the colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Channels {
     /// Red, green, blue
@@ -33,15 +33,15 @@ pub(crate) enum Channels {
     Bgr,
 }
 
-/// How a picture lies in an input.
+/// The layout of a picture in an input.
 struct Plan {
     layout: Layout,
     channels: usize,
-    /// Rows and columns; 0 for those of the picture.
+    /// Rows and columns; 0 stands for those of the picture.
     size: [usize; 2],
-    /// Whether there is an axis for the batch.
+    /// Whether the input has a batch axis.
     batch: bool,
-    /// Whether there is one for channels.
+    /// Whether the input has a channel axis.
     has_channels: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn read(
     if area.saturating_mul(plan.channels) > MOST_ELEMENTS {
         return Err(too_large(port, &plan));
     }
-    // Each pixel from 0 to 1, its channels side by side.
+    // Pixel values are from 0 to 1; the channels of a pixel are adjacent.
     let pixels: Vec<f32> = match plan.channels {
         1 => resize(&picture.to_luma32f(), width, height, FilterType::Triangle).into_raw(),
         3 => resize(&picture.to_rgb32f(), width, height, FilterType::Triangle).into_raw(),
@@ -81,7 +81,7 @@ pub(super) fn read(
     let mut elements = vec![0f64; pixels.len()];
     for (i, pixel) in pixels.chunks(plan.channels).enumerate() {
         for (channel, value) in pixel.iter().enumerate() {
-            // Blue and red change places; alpha stays where it is.
+            // Swaps blue and red; alpha keeps its place.
             let channel = match (options.channels, channel) {
                 (Channels::Bgr, 0..=2) if plan.channels >= 3 => 2 - channel,
                 _ => channel,
@@ -115,7 +115,7 @@ fn too_large(port: &Port, plan: &Plan) -> Error {
     Error::TooLarge { name: port.name.clone(), shape: plan.size.to_vec() }
 }
 
-/// Finds where channels, rows and columns are from the declared shape.
+/// Finds the axes of channels, rows and columns in the declared shape.
 fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataType, Plan)> {
     let refused =
         |problem| Error::NoPicture { name: port.name.clone(), ty: crate::render::ty(&port.ty), problem };
@@ -125,14 +125,14 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     if number::of(*dtype).is_none() {
         return Err(refused("expected a tensor of numbers"));
     }
-    // What options say, and 0 where nothing does.
+    // The extents from the options; 0 if an extent is open.
     let known = extents.shape(&port.name, &|_| 0);
     let batch = known.len() == 4;
     if batch && !matches!(dims.first(), Some(Dim::Known(1))) && known.first().is_some_and(|n| *n > 1) {
         return Err(refused("one picture is a batch of 1"));
     }
     let inner = known.get(usize::from(batch)..).unwrap_or_default();
-    // Of two axes that could be of channels, 3 are likelier than 1, and that than 4.
+    // If two axes could hold the channels, 3 is likelier than 1, and 1 is likelier than 4.
     let likely = |extent: usize| [4, 1, 3].iter().position(|n| *n == extent).map_or(0, |at| at + 1);
     match *inner {
         [height, width] => {
@@ -158,7 +158,7 @@ fn plan(port: &Port, extents: &Extents, told: Option<Layout>) -> Result<(DataTyp
     }
 }
 
-/// Returns a number for each channel, of which options give one or all.
+/// Returns a number for each channel; the options give one number or one per channel.
 fn per_channel(given: &[f64], usual: f64, channels: usize, option: &'static str) -> Result<Vec<f64>> {
     match given {
         [] => Ok(vec![usual; channels]),

@@ -1,4 +1,4 @@
-//! Random elements for inputs.
+//! Makes random elements for inputs.
 
 use super::uses::Elements;
 use crate::args::Range;
@@ -10,11 +10,11 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::ValueType;
 use bb_ir::{StringsBuilder, memory};
 
-/// Where the options say that numbers are drawn from.
+/// The ranges from the options.
 pub(super) struct Ranges<'a>(&'a [Range]);
 
 impl<'a> Ranges<'a> {
-    /// Refuses a range for an input that the model does not have, and two for one.
+    /// Refuses a range for an input that the model does not have, and a second range for the same input.
     pub(super) fn new(ranges: &'a [Range], ports: &[Port]) -> Result<Ranges<'a>> {
         for (i, range) in ranges.iter().enumerate() {
             if ranges.iter().take(i).any(|other| other.input == range.input) {
@@ -36,15 +36,16 @@ impl<'a> Ranges<'a> {
     }
 }
 
-/// Elements in a sequence, and keys of a map.
+/// The number of elements of a sequence, and of keys of a map.
 const SEVERAL: usize = 3;
 
-/// Elements that are made at a time; a multiple of 8, so that packed ones end with a byte.
+/// The number of elements that are made at a time; a multiple of 8, so that packed elements end with a full
+/// byte.
 const CHUNK: usize = 1 << 14;
 
 /// Makes a random input.
 ///
-/// Shapes: `shape` is the tensor's, or that of each tensor in a sequence.
+/// Shapes: `shape` is the shape of the tensor, or of each tensor in a sequence.
 pub(super) fn item(
     name: &str,
     ty: &ValueType,
@@ -63,7 +64,7 @@ pub(super) fn item(
         ValueType::Tensor { dtype, .. } => OnnxValue::Tensor(tensor(*dtype, shape, seed)?),
         ValueType::Optional(of) => item(name, of, shape, seed, ranges, fits)?,
         ValueType::Sequence(of) => {
-            // Seeds of inputs are neighbours, so those of elements are far from them.
+            // Inputs have neighbouring seeds, so the seeds of a sequence's elements are far from them.
             let seeds = (1..=SEVERAL as u64).map(|i| seed.wrapping_add(i << 32));
             OnnxValue::Sequence(
                 seeds.map(|seed| item(name, of, shape, seed, ranges, fits)).collect::<Result<_>>()?,
@@ -85,7 +86,7 @@ pub(super) fn item(
     })
 }
 
-/// Refuses a range that the element type of an input cannot hold, before anything is made.
+/// Refuses a range that the element type of an input cannot hold, before any input is made.
 pub(super) fn check(port: &Port, ranges: &Ranges<'_>) -> Result<()> {
     let ValueType::Tensor { dtype, .. } = port.ty else { return Ok(()) };
     let dtype = match dtype {
@@ -96,7 +97,7 @@ pub(super) fn check(port: &Port, ranges: &Ranges<'_>) -> Result<()> {
     filling.numbers(dtype).map(drop)
 }
 
-/// The type of the numbers that are drawn: a complex number is two floats.
+/// Returns the type of the numbers that are drawn; a complex number is two floats.
 fn drawn(dtype: DataType) -> DataType {
     match dtype {
         DataType::C64 => DataType::F32,
@@ -105,7 +106,7 @@ fn drawn(dtype: DataType) -> DataType {
     }
 }
 
-/// How the elements of an input are drawn.
+/// How to fill an input.
 struct Filling<'a> {
     name: &'a str,
     dtype: DataType,
@@ -137,11 +138,11 @@ impl Filling<'_> {
                 TensorData::new(&[count], &chunk)?
             } else {
                 let one = |i: usize| match mask {
-                    // What is masked everywhere has no answer.
+                    // A mask without any 1 would have no meaningful result, so each row begins with a 1.
                     Some(row) if (at + i).is_multiple_of(row.max(1)) => 1,
                     _ => numbers.whole(draw),
                 };
-                // Numbers beyond those of i64 are u64's own.
+                // Numbers beyond the range of `i64` belong to `u64`.
                 let chunk: Vec<i64> = (0..count).map(one).collect();
                 TensorData::new(&[count], &chunk)?
             };
@@ -151,7 +152,7 @@ impl Filling<'_> {
         Ok(TensorData::adopt(self.dtype, shape, bytes.into())?)
     }
 
-    /// Whether it is a mask by its name, of which no row may be without a 1.
+    /// Tells whether the name of the input says that it is a mask, each row of which must have a 1.
     fn masks(&self) -> bool {
         self.range.is_none()
             && self.fits.is_none()
@@ -173,7 +174,7 @@ impl Filling<'_> {
         };
         let refused = || Error::Range { name: self.name.to_owned(), dtype, low: range.low, high: range.high };
         if number::is_float(dtype) {
-            // A bound that the type cannot hold would make infinities.
+            // A bound that the type cannot represent would become infinite.
             let bounds = cast(&TensorData::new(&[2], &[range.low, range.high])?, dtype, Rounding::default())?;
             let back = cast(&bounds, DataType::F64, Rounding::default())?;
             let finite = back.as_slice::<f64>()?.iter().all(|x| x.is_finite());
@@ -181,7 +182,7 @@ impl Filling<'_> {
         }
         let (low, high) = (range.low.ceil(), range.high.ceil());
         let (least, most) = bounds(dtype);
-        // Every whole number below 2^63 that a float can be is exact in both types.
+        // A float below 2^63 without a fraction is exact in both types.
         if low >= high || low < least as f64 || high - 1.0 > most as f64 {
             return Err(refused());
         }
@@ -199,7 +200,7 @@ impl Filling<'_> {
     }
 }
 
-/// The least and the greatest whole number of a type, as far as `i64` goes.
+/// Returns the least and the greatest integer of a type, limited to `i64`.
 fn bounds(dtype: DataType) -> (i64, i64) {
     let bits = dtype.bits().clamp(1, 64) as u32;
     match number::of(dtype) {
@@ -209,14 +210,14 @@ fn bounds(dtype: DataType) -> (i64, i64) {
     }
 }
 
-/// What of a range a type holds; its first numbers if that is nothing.
+/// Returns the part of a range that a type can hold; if that is empty, its first numbers.
 fn clamped(dtype: DataType, low: i64, high: i64) -> (i64, i64) {
     let (least, most) = bounds(dtype);
     let (low, high) = (low.max(least), high.min(most.saturating_add(1)));
     if low < high { (low, high) } else { (0, 2) }
 }
 
-/// The numbers that are drawn from.
+/// The numbers to draw from.
 enum Numbers<'a> {
     Floats(f64, f64),
     Whole(i64, i64),
@@ -242,7 +243,7 @@ impl Numbers<'_> {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood 2014).
 struct Draw {
     state: u64,
 }
@@ -261,7 +262,7 @@ impl Draw {
         (self.next() >> 40) as f64 / (1u64 << 24) as f64
     }
 
-    /// Draws a whole number below a bound that is not 0.
+    /// Draws an integer below a bound that is not 0.
     fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound.max(1))) >> 64) as u64
     }

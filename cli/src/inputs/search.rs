@@ -1,26 +1,27 @@
-//! Extents for what neither the model nor the options say: usual ones, until the model works with them.
+//! Searches extents that neither the model nor the options determine: tries common extents until the model
+//! runs.
 //!
-//! Whether a choice works is asked of inference first, which takes milliseconds, and then of the model itself. The search
-//! ends after so many choices or so much time; what a model does with a choice cannot be interrupted.
+//! A choice is first checked by inference, which takes milliseconds, and then by running the model. The
+//! search ends after a number of choices or after some time; a run of the model cannot be interrupted.
 
 use super::extents::{Extents, Open};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Extents that models are used with, the first of which work with most.
+/// Common extents of models; those that work with most models come first.
 const USUAL: [usize; 15] = [32, 64, 224, 320, 512, 640, 16, 8, 128, 256, 48, 96, 160, 384, 1024];
 
-/// Extents that work where little is computed, or by broadcasting, which is seldom what a model is used with.
+/// Extents that work if little is computed or by broadcasting. Models are rarely used with them.
 const SMALL: [usize; 3] = [4, 2, 1];
 
-/// The most choices that are inferred, and the most that are tried by running the model.
+/// The greatest number of choices that are inferred, and of those that are run.
 const MOST_INFERRED: usize = 3000;
 const MOST_TRIED: usize = 200;
 
-/// How long a search goes on to a next choice.
+/// The time after which the search tries no further choice.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Lists choices for what is open, the likeliest first; each has an extent for each.
+/// Lists choices of all open extents, the likeliest first.
 pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec<usize>> {
     let count = open.len();
     let batches: Vec<bool> = (0..count).map(|i| batch.get(i).copied().unwrap_or(false)).collect();
@@ -37,9 +38,10 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         }
         choice
     };
-    // All alike, but for batches.
+    // First, all extents are equal, except for batches.
     let first = USUAL.map(&alike).into_iter();
-    // One unlike the others: as long as two of them, because a cache and what is new come together, or 1.
+    // Second, one extent differs: it is twice as large or larger by 1, because a cache and its new part occur
+    // together; or it is 1.
     let second = USUAL.into_iter().flat_map({
         let (free, alike) = (free.clone(), alike.clone());
         move |extent| {
@@ -49,7 +51,7 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
             })
         }
     });
-    // What seemed to be a batch may be none.
+    // Third, an extent that looks like a batch size is not treated as one.
     let third = USUAL.into_iter().chain(SMALL).flat_map({
         let alike = alike.clone();
         move |extent| {
@@ -63,7 +65,7 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         }
     });
     let small = SMALL.map(&alike).into_iter();
-    // Two that have extents of their own.
+    // Fourth, two extents differ from the others.
     let fourth = USUAL.into_iter().flat_map(move |extent| {
         let (free, alike) = (free.clone(), alike.clone());
         let pairs: Vec<(usize, usize)> = free
@@ -88,19 +90,19 @@ pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec
         .filter(move |choice| seen.insert(choice.clone()))
 }
 
-/// An extent for each that is open.
+/// An extent for each open one.
 pub(super) type Choice = Vec<(Open, usize)>;
 
-/// How a search ended without a choice.
+/// The failure of a search.
 pub(super) struct Failed<E> {
-    /// How many choices there were.
+    /// The number of choices that were tried.
     pub(super) tried: usize,
-    /// Why the first did not work.
+    /// Why the first choice does not work.
     pub(super) first: Option<E>,
 }
 
-/// Looks for a choice with which `infers` finds nothing wrong and that `works`; returns it and what `works` returned. An
-/// error of which `is_final` says that no choice mends it ends the search.
+/// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. An error
+/// for which `is_final` returns true ends the search, because no other choice can avoid it.
 pub(super) fn search<T, E>(
     extents: &Extents,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
@@ -143,20 +145,20 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_one_and_the_rest_are_alike_first() {
+    fn the_first_choice_has_batch_one_and_equal_extents() {
         let open = names(&["n", "h", "w"]);
         let all: Vec<Vec<usize>> = choices(&open, &[true, false, false]).take(5).collect();
         assert_eq!(all, [[1, 32, 32], [1, 64, 64], [1, 224, 224], [1, 320, 320], [1, 512, 512]]);
     }
 
     #[test]
-    fn a_cache_and_what_is_new_come_together() {
+    fn a_choice_doubles_one_extent_for_a_cache() {
         let open = names(&["new", "past", "all"]);
         assert!(choices(&open, &[false; 3]).any(|choice| choice == [32, 32, 64]));
     }
 
     #[test]
-    fn no_choice_comes_twice_and_there_is_an_end() {
+    fn choices_are_finite_and_differ() {
         let open = names(&["n", "a", "b"]);
         let all: Vec<Vec<usize>> = choices(&open, &[true, false, false]).collect();
         let different: HashSet<&Vec<usize>> = all.iter().collect();

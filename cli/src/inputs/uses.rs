@@ -1,34 +1,34 @@
-//! What the elements of an input may be, found by following it to the nodes that read it.
+//! Finds the possible elements of an input by following it to the nodes that read it.
 //!
-//! Followed are operators that hand elements on: reshaped, cast, sliced, joined, with a constant added. What is found is a
-//! help for making inputs: an input that reaches nothing known has no rule.
+//! The search follows operators that pass elements on: reshaping, casting, slicing, joining, adding a
+//! constant. The result only helps to make inputs; an input that reaches no known operator has no rule.
 
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::{DataType, TensorData};
 use std::collections::HashSet;
 
-/// What the elements of an input may be.
+/// The possible elements of an input.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Elements {
-    /// Whole numbers from the first up to, not including, the second.
+    /// Integers from the first up to but not including the second.
     Indices(i64, i64),
-    /// Some of these numbers.
+    /// These numbers.
     Numbers(Vec<i64>),
-    /// Some of these texts.
+    /// These texts.
     Texts(Vec<String>),
 }
 
-/// The most values that are followed of one input.
+/// The greatest number of values that are followed for an input.
 const MOST: usize = 4096;
 
-/// Finds what an input's elements may be, in a graph whose extents are known as far as can be.
+/// Finds the possible elements of an input, in a graph with inferred extents.
 pub(super) fn elements(graph: &Graph, input: ValueId) -> Option<Elements> {
     let mut search = Search { low: i64::MIN, high: i64::MAX, choice: None };
     let mut seen = HashSet::new();
     let mut pending = vec![Followed { graph, value: input, plus: 0 }];
     while let Some(followed) = pending.pop() {
-        // A subgraph has values of the same numbers, so the graph's place is a part of which value it is.
+        // A subgraph numbers its values independently, so the address of the graph is part of the key.
         let key = (std::ptr::from_ref(followed.graph), followed.value);
         if seen.len() >= MOST || !seen.insert(key) {
             continue;
@@ -56,7 +56,7 @@ pub(super) fn elements(graph: &Graph, input: ValueId) -> Option<Elements> {
     search.choice
 }
 
-/// A value that holds the input's elements and a number.
+/// A value that consists of the input's elements plus a number.
 struct Followed<'g> {
     graph: &'g Graph,
     value: ValueId,
@@ -76,7 +76,7 @@ struct Search {
 }
 
 impl Search {
-    /// Looks at a node that reads a followed value as one of its operands.
+    /// Handles a node that reads a followed value as one of its operands.
     fn read<'g>(&mut self, at: At<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
         let node = at.node;
         let op = (node.domain.as_str(), node.op_type.as_str(), operand);
@@ -102,7 +102,7 @@ impl Search {
         self.bound(at, operand, plus);
     }
 
-    /// Notes what a node that does not hand elements on can take.
+    /// Records the elements that a node accepts, if it does not pass them on.
     fn bound(&mut self, at: At<'_>, operand: usize, plus: i64) {
         let node = at.node;
         let axis = |usual: i64| node.attributes.int("axis").ok().flatten().unwrap_or(usual);
@@ -153,12 +153,12 @@ impl Search {
         }
     }
 
-    /// The elements, with `plus` added, count from 0 up to, not including, `count`.
+    /// Records that the elements plus `plus` are from 0 up to but not including `count`.
     fn indices(&mut self, count: Option<i64>, plus: i64) {
         self.between(0, count, plus);
     }
 
-    /// The elements, with `plus` added, count from 1 to `extent`.
+    /// Records that the elements plus `plus` are from 1 to `extent`.
     fn lengths(&mut self, extent: Option<i64>, plus: i64) {
         self.between(1, extent.and_then(|n| n.checked_add(1)), plus);
     }
@@ -191,7 +191,7 @@ impl At<'_> {
         }
     }
 
-    /// An operand's extent, where it is known; a negative axis counts from the end.
+    /// Returns an extent of an operand, if it is known; a negative axis counts from the end.
     fn extent(&self, operand: usize, axis: i64) -> Option<i64> {
         let dims = self.dims(operand)?;
         let axis = if axis < 0 { axis.checked_add(i64::try_from(dims.len()).ok()?)? } else { axis };
@@ -206,14 +206,14 @@ impl At<'_> {
         bb_ir::element_count(&self.dims(operand)?.iter().map(known).collect::<Option<Vec<_>>>()?)
     }
 
-    /// The least extent that indices into several axes reach.
+    /// Returns the least extent that indices into several axes select from.
     fn least_indexed(&self) -> Option<i64> {
         let batch = self.node.attributes.int("batch_dims").ok().flatten().unwrap_or(0);
         let axes = self.extent(1, -1)?;
         (batch..batch.checked_add(axes)?.min(64)).map(|axis| self.extent(0, axis)).min().flatten()
     }
 
-    /// The number that an operand is, if it is a constant of one element.
+    /// Returns the value of an operand that is a constant of one element.
     fn constant(&self, operand: usize) -> Option<i64> {
         let value = self.node.inputs.get(operand).copied().flatten()?;
         let (_, data) = self.graph.constants.iter().find(|(id, _)| *id == value)?;
@@ -228,7 +228,7 @@ fn texts(node: &Node, attribute: &str) -> Option<Vec<String>> {
     Some(texts.iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect())
 }
 
-/// The keys of a `LabelEncoder` that has them as a tensor.
+/// Returns the keys of a `LabelEncoder` that stores them as a tensor.
 fn keys(node: &Node) -> Option<Vec<String>> {
     let keys = node.attributes.tensor("keys_tensor").ok().flatten()?;
     (keys.dtype() == DataType::String && !keys.is_empty())

@@ -1,4 +1,4 @@
-//! How many operations a run takes, and how many bytes it moves.
+//! The number of operations of a run, and the number of bytes that it moves.
 
 use super::model::grouped;
 use crate::error::Result;
@@ -6,13 +6,13 @@ use crate::{args, inputs, render};
 use bb::{BackendHandle, Estimate, Module, NodeCost};
 use serde_json::json;
 
-/// What is known of a run's cost before it.
+/// The cost of a run, as far as it is known without running.
 pub(super) enum RunCost {
-    /// It was counted, for extents that are given or that leave no choice.
+    /// It was computed, for extents that are given or fixed.
     Counted(Box<Estimate>),
-    /// It depends on these extents, which nothing gives.
+    /// It depends on these extents, which are not given.
     Open(Vec<String>),
-    /// It cannot be counted.
+    /// It cannot be computed.
     Unknown(bb::Error),
 }
 
@@ -29,7 +29,7 @@ impl RunCost {
             .map_or_else(RunCost::Unknown, |e| RunCost::Counted(Box::new(e))))
     }
 
-    /// Writes what is known in a line or two.
+    /// Writes the cost in one or two lines.
     pub(super) fn text(&self) -> String {
         let estimate = match self {
             RunCost::Counted(estimate) => estimate,
@@ -75,7 +75,7 @@ impl RunCost {
     }
 }
 
-/// Sums what is known, and lists the operators of nodes of which it is not.
+/// Adds up the known costs, and lists the operators whose cost is unknown.
 fn sum(nodes: &[NodeCost], of: impl Fn(&NodeCost) -> Option<u64>) -> (u64, Vec<String>) {
     let mut all = 0u64;
     let mut without: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! `bb inspect`: what a model takes, gives and is made of, and what runs each node.
+//! `bb inspect`: prints a model's inputs, outputs and contents, and what runs each node.
 
 mod cost;
 mod model;

@@ -1,4 +1,4 @@
-//! What a model file says of itself, and the parameters that it holds.
+//! The facts that a model file states about itself, and its parameters.
 
 use crate::error::Result;
 use crate::render;
@@ -8,7 +8,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A model file, beside its graph.
+/// The facts of a model file, beside its graph.
 pub(super) struct Facts {
     ir_version: i64,
     producer: String,
@@ -22,15 +22,15 @@ pub(super) struct Facts {
     parameters: Parameters,
 }
 
-/// The elements of initializers and of constants' values, subgraphs and functions included.
+/// The elements of initializers and constants, including those in subgraphs and functions.
 #[derive(Default)]
 struct Parameters {
     by_type: BTreeMap<&'static str, Amount>,
-    /// The files that hold elements, as the model names them.
+    /// The files with external data, by the names that the model uses.
     external: BTreeMap<String, Amount>,
 }
 
-/// Elements and the bytes that they take.
+/// A number of elements and of bytes.
 #[derive(Default, Clone, Copy)]
 struct Amount {
     elements: u64,
@@ -49,7 +49,7 @@ impl Amount {
 }
 
 impl Facts {
-    /// Reads a model file; what it refers to is left alone.
+    /// Reads a model file without its external data.
     pub(super) fn read(path: &Path, limits: &bb_ir::Limits) -> Result<Facts> {
         Ok(Facts::of(&bb_ir::check::parse_model(bb_ir::file::load(path, limits)?, limits)?))
     }
@@ -58,7 +58,7 @@ impl Facts {
         let mut parameters = Parameters::default();
         let mut nodes: Vec<&[NodeProto]> = model.functions.iter().map(|f| &*f.node).collect();
         let mut graphs: Vec<&GraphProto> = model.graph.iter().collect();
-        // A list in place of recursion, so that nesting costs no stack.
+        // A list instead of recursion, so that nesting does not use the stack.
         loop {
             if let Some(graph) = graphs.pop() {
                 graph.initializer.iter().for_each(|tensor| parameters.add(tensor));
@@ -93,7 +93,7 @@ impl Facts {
         }
     }
 
-    /// Writes lines of a name and what it stands for; what the model does not say is left out.
+    /// Writes rows of a name and a text; facts that the model does not state are omitted.
     pub(super) fn rows(&self) -> Vec<[String; 2]> {
         let mut rows = Vec::new();
         let mut row = |name: &str, text: String| {
@@ -121,7 +121,7 @@ impl Facts {
         rows
     }
 
-    /// Writes everything, with the units in the names.
+    /// Writes everything as JSON, with units in the names.
     pub(super) fn json(&self) -> serde_json::Value {
         let object = |entries: &[(String, String)]| -> serde_json::Map<_, _> {
             entries.iter().map(|(key, value)| (key.clone(), value.clone().into())).collect()

@@ -1,4 +1,4 @@
-//! Values as files: `.npy` where NumPy has the type, else ONNX's own message in a `.pb` file.
+//! Writes values to files: `.npy` if NumPy has the type, else a message of ONNX in a `.pb` file.
 
 use super::{Named, names};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use bb_ir::proto::{ElementKind, MapProto, OptionalProto, SequenceProto};
 use prost::Message;
 use std::path::Path;
 
-/// Writes each value to a file of its own in a folder.
+/// Writes each value to its own file in a folder.
 pub(crate) fn write(folder: &Path, values: &[Named]) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(|source| Error::Write { path: folder.to_owned(), source })?;
     let stems = names::stems(&values.iter().map(|value| value.name.as_str()).collect::<Vec<_>>());
@@ -28,7 +28,7 @@ fn encode(value: &Named) -> Result<(Vec<u8>, &'static str)> {
     }
     let name = &value.name;
     let bytes = match &value.item {
-        // A reader is told that a message is an optional by the model, so that it must be one.
+        // A reader learns from the model that the message is an optional, so it must be written as one.
         item if value.optional => optional(name, item)?.encode_to_vec(),
         OnnxValue::Tensor(x) => x.to_proto(name).encode_to_vec(),
         OnnxValue::Sequence(items) => sequence(name, items)?.encode_to_vec(),
@@ -49,7 +49,7 @@ fn sequence(name: &str, items: &[OnnxValue<TensorData>]) -> Result<SequenceProto
             OnnxValue::Absent => proto.optional_values.push(optional("", item)?),
         }
     }
-    // A sequence in which some are absent is one of optionals.
+    // If some elements are absent, the sequence is written as a sequence of optionals.
     if !proto.optional_values.is_empty() {
         proto = SequenceProto {
             name: Some(name.to_owned()),
@@ -97,7 +97,7 @@ fn map(name: &str, keys: &TensorData, values: &TensorData) -> Result<MapProto> {
     })
 }
 
-/// Takes a list apart: each element is a tensor of its own.
+/// Splits a list into tensors of one element each.
 fn elements(values: &TensorData) -> Result<Vec<TensorData>> {
     if values.dtype() == DataType::String {
         let one = |text| Ok(TensorData::strings(&[1], &[text])?);

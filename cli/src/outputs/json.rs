@@ -1,7 +1,8 @@
-//! Values as JSON, without a loss.
+//! Writes values as JSON without loss.
 //!
-//! What JSON's numbers cannot hold is a string: `"NaN"`, `"Infinity"`, `"-Infinity"`, and whole numbers beyond 2^53, which
-//! many readers of JSON round. A float is written with the fewest digits that are read back as it. A complex number is a
+//! Values that JSON numbers cannot represent are strings: `"NaN"`, `"Infinity"`, `"-Infinity"`, and integers
+//! beyond 2^53, which many JSON readers round. A float is written with the fewest digits that identify it. A
+//! complex number is a list of two numbers.
 //! list of two.
 
 use crate::error::Result;
@@ -11,10 +12,10 @@ use bb::{DataType, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use serde_json::{Value, json};
 
-/// The greatest whole number up to which every one is a double of its own.
+/// Every integer up to this one is exact as a double.
 const EXACT: u64 = 1 << 53;
 
-/// Writes a value, of each tensor the first `most` elements.
+/// Writes a value; of each tensor at most the first `most` elements.
 pub(crate) fn item(item: &OnnxValue<TensorData>, most: usize) -> Result<Value> {
     Ok(match item {
         OnnxValue::Tensor(x) => {
@@ -65,7 +66,7 @@ fn elements(x: &TensorData, most: usize) -> Result<Vec<Value>> {
     })
 }
 
-/// The real and the imaginary parts of complex numbers, one after the other.
+/// Returns the real and imaginary parts of complex numbers, alternating.
 fn parts(x: &TensorData, dtype: DataType) -> Result<TensorData> {
     let shape = [x.len().saturating_mul(2)];
     Ok(TensorData::adopt(dtype, &shape, x.bytes().clone())?)
@@ -92,7 +93,7 @@ fn double(v: f64) -> Value {
     }
 }
 
-/// The double that is written with the digits of the float.
+/// Returns the double whose shortest form has the digits of the float.
 fn single(v: f32) -> Value {
     double(v.to_string().parse().unwrap_or(f64::from(v)))
 }

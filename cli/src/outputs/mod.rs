@@ -1,4 +1,4 @@
-//! What a run gave: as JSON, as a table, as files.
+//! Writes the outputs of a run: as JSON, as a table, or to files.
 
 mod files;
 mod json;
@@ -11,15 +11,16 @@ pub(crate) use names::stems;
 use bb::TensorData;
 use bb::onnx::OnnxValue;
 
-/// A value with the name that the model gives it.
+/// A value with its name in the model.
 pub(crate) struct Named {
     pub(crate) name: String,
-    /// Whether the model declares that it may be absent, so that a file says so too.
+    /// Whether the model declares that the value may be absent, because files then store an optional.
     pub(crate) optional: bool,
     pub(crate) item: OnnxValue<TensorData>,
 }
 
-/// Lists what a value is made of, each with a name and a summary: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
+/// Lists the parts of a value, each with a name and a summary: `y` itself, `y[0]` of a sequence, `y.keys` of
+/// a map.
 pub(crate) fn rows(name: &str, item: &OnnxValue<TensorData>, rows: &mut Vec<[String; 2]>) {
     match item {
         OnnxValue::Tensor(x) => rows.push([name.to_owned(), x.summary().to_string()]),

@@ -1,15 +1,16 @@
-//! Names of files for values, whatever their names are.
+//! Chooses file names for values with arbitrary names.
 //!
-//! A file's name follows from the value's name alone, and different values have different files: letters, digits, `-`, `_`
-//! and `.` stay, every other byte is `%` and two hexadecimal digits. Capitals are written so too where two values of a run
-//! differ in nothing else, because some file systems do not tell them apart.
+//! The file name depends only on the name of the value, and different values have different files. Letters,
+//! digits, `-`, `_` and `.` stay; every other byte becomes `%` and two hexadecimal digits. If two values of a
+//! run only differ in upper and lower case, capital letters are encoded too, because some file systems do not
+//! distinguish them.
 
 use std::collections::HashMap;
 
-/// The longest name that is kept whole, in bytes, which leaves room for an extension.
+/// The longest name that is used unchanged, in bytes; it leaves room for an extension.
 const LONGEST: usize = 200;
 
-/// Names that Windows keeps for devices, with any extension.
+/// Names that Windows reserves for devices, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
 /// Returns the name of a file, without extension, for each value.
@@ -46,7 +47,7 @@ fn stem(name: &str, capitals: bool) -> String {
     if stem.len() <= LONGEST {
         return stem;
     }
-    // All of it is ASCII. No other byte is written as `%-`.
+    // The name is ASCII here, so it can be cut anywhere. No other name contains `%-`.
     let kept = stem.get(..LONGEST - 20).unwrap_or_default();
     format!("{kept}%-{:016x}", bb_ir::op::fingerprint([name], []))
 }

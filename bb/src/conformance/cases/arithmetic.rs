@@ -1,4 +1,4 @@
-//! `add sub mul div neg abs`.
+//! The cases of `add sub mul div neg abs`.
 
 use super::definition::{each_integer, each_signed, pairs};
 use crate::conformance::{Subject, assert_numbers, assert_refused, assert_tensor, numbers, tensor};
@@ -7,7 +7,7 @@ use bb_ir::op::Primitive;
 
 const INFINITY: f64 = f64::INFINITY;
 
-/// Every combination of small numbers that no type rounds.
+/// Small numbers in all combinations; no type rounds the results.
 fn small() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (5 + i % 7) as f64, |i| (1 + i % 4) as f64)
 }
@@ -28,7 +28,7 @@ pub fn add<B: Backend>(on: &Subject<'_, B>) {
         let b = numbers(on, dtype, [4], [-INFINITY, 1.0, 1.0, -INFINITY]);
         assert_numbers(on, on.add(&a, &b), dtype, [4], [f64::NAN, INFINITY, f64::NAN, -INFINITY]);
     }
-    // One more than the last integer that the type tells apart from its successor: a tie, to even.
+    // One more than the last integer that the type distinguishes from its successor: a tie, rounded to even.
     for (dtype, last) in [(DataType::F16, 11), (DataType::BF16, 8), (DataType::F32, 24), (DataType::F64, 53)]
     {
         if on.supports(&[dtype]) {
@@ -58,7 +58,7 @@ pub fn sub<B: Backend>(on: &Subject<'_, B>) {
 pub fn mul<B: Backend>(on: &Subject<'_, B>) {
     pairs(on, Primitive::Mul, |a, b| on.mul(a, b), small(), |_, a, b| a * b, None);
     each_integer!(on, T => {
-        // Twice the greatest, modulo 2^bits, is -2; its square is 1.
+        // Modulo 2^bits, twice the greatest integer is -2, and its square is 1.
         let a = tensor(on, [2], [T::MAX, T::MAX]);
         let b = tensor(on, [2], [2 as T, T::MAX]);
         assert_tensor(on, on.mul(&a, &b), [2], [(0 as T).wrapping_sub(2), 1]);
@@ -70,7 +70,7 @@ pub fn mul<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Div: integers are truncated, towards zero; the table makes division by zero an error.
+/// ONNX Div: integer quotients are truncated towards zero; the op table makes division by zero an error.
 pub fn div<B: Backend>(on: &Subject<'_, B>) {
     let quotient = |dtype: DataType, a: f64, b: f64| if dtype.is_integer() { (a / b).trunc() } else { a / b };
     pairs(on, Primitive::Div, |a, b| on.div(a, b), small(), quotient, None);
@@ -93,13 +93,13 @@ pub fn div<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// The sign bits of a tensor of floats.
+/// Returns the sign bits of a tensor of floats.
 fn signs<B: Backend>(on: &Subject<'_, B>, x: Result<B::Tensor, B::Error>) -> Vec<bool> {
     let host = on.fetch(&x.unwrap_or_else(|error| panic!("{error}")));
     crate::conformance::numbers_of(&host).iter().map(|v| v.is_sign_negative()).collect()
 }
 
-/// ONNX Neg: flips the sign, that of zero too.
+/// ONNX Neg: flips the sign, also of zero.
 pub fn neg<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Neg, 0) {
         for (shape, values) in shapes_of_five() {
@@ -122,7 +122,7 @@ pub fn neg<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Abs: clears the sign, that of zero too.
+/// ONNX Abs: clears the sign, also of zero.
 pub fn abs<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Abs, 0) {
         let unsigned = dtype.is_integer() && !dtype.is_signed_integer();
@@ -147,7 +147,7 @@ pub fn abs<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Small numbers in shapes of every kind.
+/// Small numbers in shapes of each kind.
 fn shapes_of_five() -> [(&'static [usize], Vec<f64>); 5] {
     let values = |n: usize| (0..n).map(|i| i as f64 - 2.0).collect();
     [(&[], values(1)), (&[5], values(5)), (&[2, 3], values(6)), (&[0], values(0)), (&[2, 0, 3], values(0))]

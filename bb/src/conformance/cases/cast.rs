@@ -1,4 +1,4 @@
-//! `cast` and `constant`: from and to every element type.
+//! The cases of `cast` and `constant`: from and to every element type.
 
 use crate::conformance::{
     Subject, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, numbers, sample,
@@ -9,7 +9,7 @@ use DataType::{Bool, F32, I4, I8, I16, I32, I64, String, U4, U8, U16, U32};
 use DataType::{C64, C128, F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0};
 use bb_ir::op::Primitive;
 
-/// The cast of a host tensor, with ONNX's defaults.
+/// Casts a tensor with ONNX's default attributes.
 fn to<B: Backend>(on: &Subject<'_, B>, x: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
     on.cast(x, dtype, true, RoundMode::Up)
 }
@@ -24,7 +24,7 @@ pub fn cast<B: Backend>(on: &Subject<'_, B>) {
     text(on);
 }
 
-/// One is one in every type, whichever way it came there; and a cast to its own type changes nothing.
+/// One stays one in every type, and a cast to the tensor's own type changes nothing.
 fn between_all<B: Backend>(on: &Subject<'_, B>) {
     if !on.supports(&[F32]) {
         return;
@@ -45,7 +45,7 @@ fn between_all<B: Backend>(on: &Subject<'_, B>) {
                 (into, &[3][..]),
                 "{from} to {into}"
             );
-            // The text of a truth value is no number.
+            // The text of a truth value is not a number.
             if (from, into) != (Bool, String) {
                 assert_tensor(on, to(on, &there, F32), [3], [1f32; 3]);
             }
@@ -59,7 +59,7 @@ fn between_all<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Numbers that every compute type has, from every one to every one.
+/// Casts numbers that every compute type has, between every two compute types.
 fn compute_types<B: Backend>(on: &Subject<'_, B>) {
     let values = [0.0, 1.0, 2.0, 100.0];
     let compute = on.taken(Primitive::Cast, 0).into_iter().filter(|t| t.is_compute());
@@ -107,7 +107,7 @@ fn truncation<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// The codes of a small float or packed type.
+/// Returns the codes of a small float or of a packed type.
 fn codes<B: Backend>(on: &Subject<'_, B>, x: Result<B::Tensor, B::Error>) -> Vec<u8> {
     let x = x.unwrap_or_else(|error| panic!("cast failed: {error}"));
     let host = on.fetch(&x);
@@ -138,7 +138,7 @@ fn small_floats<B: Backend>(on: &Subject<'_, B>) {
     ];
     for (dtype, want) in exceeding.into_iter().filter(|(dtype, _)| on.supports(&[*dtype])) {
         let got = codes(on, on.cast(&x, dtype, false, RoundMode::Up));
-        // Every NaN is one; its sign says nothing.
+        // The sign of a NaN is not compared.
         let equal = got
             .iter()
             .zip(want)
@@ -206,7 +206,7 @@ fn text<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Constant: what goes in comes out, bit by bit.
+/// ONNX Constant: the bits of the result equal those of the argument.
 pub fn constant<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Constant, 0) {
         for shape in [&[][..], &[1], &[5], &[7, 3], &[0], &[3, 0, 2], &[1, 1, 1, 1, 1, 1, 1], &[1000]] {
@@ -215,7 +215,7 @@ pub fn constant<B: Backend>(on: &Subject<'_, B>) {
         }
     }
     if on.supports(&[F32]) {
-        // Payload and sign of a NaN, the sign of zero, a subnormal.
+        // A NaN with a payload, a negative NaN, negative zero, and a subnormal.
         let bits = [0x7FC0_0001u32, 0xFFC0_0000, 0x8000_0000, 0x0000_0001].map(f32::from_bits);
         let x = TensorData::new(&[4], &bits).expect("four elements");
         assert_same(on, Ok(on.bring(&x)), &x);

@@ -1,4 +1,4 @@
-//! `equal greater less`.
+//! The cases of `equal greater less`.
 
 use super::definition::{each_integer, each_signed, pairs};
 use crate::conformance::{Subject, assert_tensor, numbers, tensor};
@@ -8,7 +8,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Numbers that meet as less, equal and greater.
+/// Numbers whose pairs are less, equal and greater.
 fn around() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (i % 3) as f64, |i| ((i * 2 + 1) % 3) as f64)
 }
@@ -17,12 +17,12 @@ fn truth(yes: bool) -> f64 {
     f64::from(u8::from(yes))
 }
 
-/// ONNX Equal: NaN equals nothing, the zeros are equal, strings are compared byte by byte.
+/// ONNX Equal: NaN equals nothing, zeros of either sign are equal, and strings are compared by bytes.
 pub fn equal<B: Backend>(on: &Subject<'_, B>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
-    // Bool holds whether a number is zero, so it compares just that.
+    // A bool only holds whether a number is zero.
     let same = |dtype, a: f64, b: f64| {
         truth(if dtype == DataType::Bool { (a != 0.0) == (b != 0.0) } else { a == b })
     };
@@ -33,7 +33,7 @@ pub fn equal<B: Backend>(on: &Subject<'_, B>) {
         assert_tensor(on, on.equal(&a, &b), [5], [false, true, true, false, false]);
     }
     each_integer!(on, T => {
-        // Neighbours that a float would not tell apart in the wide types.
+        // Neighbours, which floats would not distinguish in the wide types.
         let (a, b) = (tensor(on, [2], [T::MAX, T::MIN]), tensor(on, [2], [T::MAX - 1, T::MIN]));
         assert_tensor(on, on.equal(&a, &b), [2], [false, true]);
     });

@@ -1,4 +1,4 @@
-//! ONNX's definitions on the host, one element at a time: broadcasting, positions, reductions.
+//! ONNX's definitions, computed on the host one element at a time: broadcasting, positions, reductions.
 
 use crate::conformance::{Subject, assert_near, assert_numbers, numbers};
 use crate::{Backend, DataType};
@@ -13,19 +13,19 @@ pub(super) fn positions(shape: &[usize]) -> Vec<Vec<usize>> {
     all
 }
 
-/// Returns the row-major number of the element at a position.
+/// Returns the index of the element at a position, in row-major order.
 pub(super) fn offset(shape: &[usize], position: &[usize]) -> usize {
     shape.iter().zip(position).fold(0, |sum, (extent, i)| sum * extent + i)
 }
 
-/// Returns the number of the element that stands at a position of the shape to which `shape` is broadcast.
+/// Returns the index of the element that broadcasting `shape` puts at a position of the result.
 pub(super) fn stretched(shape: &[usize], position: &[usize]) -> usize {
     let own = position.iter().skip(position.len() - shape.len());
     let own: Vec<usize> = own.zip(shape).map(|(&i, &extent)| if extent == 1 { 0 } else { i }).collect();
     offset(shape, &own)
 }
 
-/// Pairs of shapes that broadcast, and to what. Source: NumPy's rules.
+/// Two shapes and the shape to which they broadcast. Source: NumPy's rules.
 pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
     (&[2, 3], &[2, 3], &[2, 3]),
     (&[], &[], &[]),
@@ -39,10 +39,10 @@ pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
     (&[0, 1], &[1, 3], &[0, 3]),
 ];
 
-/// Checks an operation on two tensors on every type that it takes, with every kind of broadcasting.
+/// Checks an operation on two tensors, on every supported type and with each kind of broadcasting.
 ///
-/// `a` and `b` give the operands' elements by number; `f` is the definition. The result has the type `result`
-/// names, else that of `a`.
+/// `a` and `b` return the operands' elements by index; `f` is the definition. The element type of the result
+/// is `result`; if that is `None`, it is that of `a`.
 pub(super) fn pairs<B: Backend>(
     on: &Subject<'_, B>,
     op: Primitive,

@@ -1,14 +1,15 @@
-//! `reshape transpose squeeze unsqueeze identity`: no element changes, on every element type.
+//! The cases of `reshape transpose squeeze unsqueeze identity`, which change no element, on every element
+//! type.
 
 use super::definition::{offset, positions};
 use crate::Backend;
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample};
 use bb_ir::op::Primitive;
 
-/// The elements of `[2, 3]` when its rows and columns are exchanged.
+/// The indices of the elements of `[2, 3]` after transposing.
 const TRANSPOSED: [usize; 6] = [0, 3, 1, 4, 2, 5];
 
-/// ONNX Reshape; the extents are final.
+/// ONNX Reshape; the shape is final.
 pub fn reshape<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Reshape, 0) {
         let x = sample(dtype, &[2, 3]);
@@ -16,7 +17,7 @@ pub fn reshape<B: Backend>(on: &Subject<'_, B>) {
         for shape in [&[6][..], &[3, 2], &[1, 6, 1], &[2, 3]] {
             assert_same(on, on.reshape(&on.bring(&x), shape), &rearranged(&x, shape, &all));
         }
-        // Row-major order is that of the tensor as it stands, not that of what it was made from.
+        // Reshaping a transposed tensor uses its own row-major order, not that of the original tensor.
         let t = on.transpose(&on.bring(&x), &[]).unwrap_or_else(|error| panic!("transpose failed: {error}"));
         assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
         for (from, to) in [(&[][..], &[1, 1][..]), (&[1], &[]), (&[0, 3], &[3, 0, 5]), (&[2, 0], &[0])] {
@@ -65,7 +66,7 @@ pub fn transpose<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Squeeze; without axes, every extent of 1 goes.
+/// ONNX Squeeze; without axes, it removes every extent of 1.
 pub fn squeeze<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Squeeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [
@@ -90,7 +91,7 @@ pub fn squeeze<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Unsqueeze; axes are those of the result.
+/// ONNX Unsqueeze; the axes count in the result.
 pub fn unsqueeze<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Unsqueeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [

@@ -1,14 +1,14 @@
-//! `gather`.
+//! The case of `gather`.
 
 use super::definition::{offset, positions};
 use crate::conformance::{Subject, assert_refused, assert_same, numbers, rearranged, sample, tensor};
 use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
-/// Extents of the data, the axis, extents of the indices, and these.
+/// The shape of the data, the axis, the shape of the indices, and the indices.
 type Case = (&'static [usize], i64, &'static [usize], &'static [i64]);
 
-/// ONNX Gather: data's extents with those of the indices in place of the axis.
+/// ONNX Gather: the shape of the indices replaces the axis in the shape of the data.
 pub fn gather<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Gather, 0) {
         for index in on.taken(Primitive::Gather, 1) {

@@ -1,11 +1,11 @@
-//! `matmul`.
+//! The case of `matmul`.
 
 use super::definition::{offset, positions, stretched};
 use crate::conformance::{Subject, assert_numbers, assert_refused, assert_tensor, numbers, tensor};
 use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
-/// Shapes of two operands and of their product. Source: NumPy's `matmul`.
+/// The shapes of two operands and of their product. Source: NumPy's `matmul`.
 const SHAPES: [(&[usize], &[usize], &[usize]); 18] = [
     (&[2, 3], &[3, 4], &[2, 4]),
     (&[1, 1], &[1, 1], &[1, 1]),
@@ -27,7 +27,7 @@ const SHAPES: [(&[usize], &[usize], &[usize]); 18] = [
     (&[0, 2, 3], &[1, 3, 2], &[0, 2, 2]),
 ];
 
-/// Small numbers, so that no type rounds a sum of 33 products.
+/// Small numbers; no type rounds a sum of 33 of their products.
 fn left(i: usize) -> f64 {
     (i % 3) as f64
 }
@@ -36,9 +36,9 @@ fn right(i: usize) -> f64 {
     (i % 4) as f64
 }
 
-/// The element of the product of rows and columns at a position of the result.
+/// Returns the elements of the product, computed from the definition.
 fn definition(a: &[usize], b: &[usize], shape: &[usize]) -> Vec<f64> {
-    // Vectors become matrices, and the result gets the extent of 1 that it leaves out.
+    // Vectors become matrices, and the result gets the extent of 1 that it omits.
     let (rows, columns) = (a.len() > 1, b.len() > 1);
     let a_matrix = if rows { a.to_vec() } else { [&[1], a].concat() };
     let b_matrix = if columns { b.to_vec() } else { [b, &[1]].concat() };
@@ -64,7 +64,7 @@ fn fill(shape: &[usize], f: fn(usize) -> f64) -> Vec<f64> {
     (0..shape.iter().product()).map(f).collect()
 }
 
-/// ONNX MatMul, which is NumPy's.
+/// ONNX MatMul, which is NumPy's `matmul`.
 pub fn matmul<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::MatMul, 0) {
         for (a, b, shape) in SHAPES {
@@ -85,7 +85,7 @@ pub fn matmul<B: Backend>(on: &Subject<'_, B>) {
     special(on);
 }
 
-/// A transposed operand is the same matrix as one that is laid out so.
+/// The product with a transposed operand equals the product with the same matrix stored in row-major order.
 fn transposed<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
     let (a, b) = (fill(&[3, 2], left), fill(&[4, 3], right));
     let call = |x: Result<B::Tensor, B::Error>| x.unwrap_or_else(|error| panic!("transpose failed: {error}"));
@@ -114,7 +114,7 @@ fn wraps<B: Backend>(on: &Subject<'_, B>) {
         assert_tensor(on, dot, [], [1u32]);
     }
     if on.supports(&[DataType::I64]) {
-        // Beyond 2^53, so that sums by way of floats show.
+        // The numbers exceed 2^53, so a sum computed in floats would differ.
         let dot = on.matmul(&tensor(on, [2], [(1i64 << 60) + 1, i64::MAX]), &tensor(on, [2], [1i64, 1]));
         assert_tensor(on, dot, [], [i64::MIN + (1 << 60)]);
     }
@@ -130,7 +130,8 @@ fn special<B: Backend>(on: &Subject<'_, B>) {
         let b = numbers(on, dtype, [2, 2], [0.0, 1.0, 1.0, 1.0]);
         let want = [f64::NAN, f64::INFINITY, f64::NAN, f64::NAN, 1.0, 1.0];
         assert_numbers(on, on.matmul(&a, &b), dtype, [3, 2], want);
-        // NumPy's sums of half floats do not round between terms: one by one they would stay at 2048 and 256.
+        // NumPy's sums of half floats do not round between terms. Rounded one by one, the sums would stay at
+        // 2048 and 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.matmul(&ones, &ones), dtype, [], [4096.0]);
     }

@@ -1,4 +1,4 @@
-//! One function per primitive; what it computes is stated nowhere else.
+//! One function per primitive. Nothing else defines what a primitive computes.
 
 mod arithmetic;
 mod cast;
@@ -37,7 +37,7 @@ macro_rules! run {
         ///
         /// # Panics
         ///
-        /// If the backend fails it.
+        /// If the backend fails the case.
         pub fn run<B: Backend>(op: Primitive, on: &Subject<'_, B>) {
             use super::cases;
             match op { $( Primitive::$name => cases::$method(on), )* }

@@ -1,11 +1,11 @@
-//! `concat slice split`: elements are joined and cut, on every element type.
+//! The cases of `concat slice split`, on every element type.
 
 use super::definition::{offset, positions};
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample};
 use crate::{Backend, DataType, TensorData};
 use bb_ir::op::Primitive;
 
-/// Cuts a sample into tensors of the shapes, in order.
+/// Splits a sample into tensors of these shapes, in order.
 fn dealt(dtype: DataType, shapes: &[&[usize]]) -> (TensorData, Vec<TensorData>) {
     let counts = shapes.iter().map(|shape| shape.iter().product::<usize>());
     let all = sample(dtype, &[counts.clone().sum()]);
@@ -19,7 +19,7 @@ fn dealt(dtype: DataType, shapes: &[&[usize]]) -> (TensorData, Vec<TensorData>) 
     (all, parts)
 }
 
-/// Extents of the parts, the axis, extents of the result, and which elements it has in order.
+/// The shapes of the parts, the axis, the shape of the result, and the indices of its elements in order.
 type Join = (&'static [&'static [usize]], i64, &'static [usize], &'static [usize]);
 
 /// ONNX Concat; an axis may be negative and then counts from the end.
@@ -51,7 +51,8 @@ pub fn concat<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX Slice; bounds are clamped as Python's are, but for one end of a backward slice: none means all.
+/// ONNX Slice; bounds are clamped as in Python. A backward slice that includes the first element ends at
+/// `i64::MIN`, where Python omits the end.
 pub fn slice<B: Backend>(on: &Subject<'_, B>) {
     // Source: Python, `range(5)[start:end:step]`.
     let cases: [(i64, i64, i64, &[usize]); 14] = [
@@ -89,7 +90,7 @@ pub fn slice<B: Backend>(on: &Subject<'_, B>) {
 fn several_axes<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
     let x = sample(dtype, &[3, 4]);
     let here = on.bring(&x);
-    // Axes that are not named stay whole; steps that are not given are 1.
+    // Axes that are not listed are not sliced; the default step is 1.
     assert_same(
         on,
         on.slice(&here, &[1], &[3], &[], &[]),
@@ -116,7 +117,7 @@ fn several_axes<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
     );
 }
 
-/// ONNX Split; the parts come in order.
+/// ONNX Split; the parts are in order.
 pub fn split<B: Backend>(on: &Subject<'_, B>) {
     for dtype in on.taken(Primitive::Split, 0) {
         let cases: [(&[usize], i64, &[usize]); 7] = [

@@ -1,4 +1,4 @@
-//! `sqrt pow exp log`.
+//! The cases of `sqrt pow exp log`.
 
 use super::definition::{each_integer, pairs};
 use crate::conformance::{
@@ -10,8 +10,8 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Checks a function of one float on every float type: at the points given, on views of every rank, and on
-/// no elements.
+/// Checks a function of one float on every float type: at these points, on views of different ranks, and
+/// without elements.
 fn function<B: Backend>(
     on: &Subject<'_, B>,
     op: Primitive,
@@ -22,7 +22,7 @@ fn function<B: Backend>(
         let (x, want): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
         assert_near(on, call(&numbers(on, dtype, [x.len()], &x)), dtype, [x.len()], &want);
         assert_near(on, call(&numbers(on, dtype, [x.len(), 1], &x)), dtype, [x.len(), 1], &want);
-        // Long enough that what a vector register holds is more than once full, with a rest.
+        // Long enough to fill several vector registers and to leave a rest.
         let (long, wanted): (Vec<f64>, Vec<f64>) = points.iter().copied().cycle().take(67).unzip();
         assert_near(on, call(&numbers(on, dtype, [67], long)), dtype, [67], wanted);
         for (&x, &want) in x.iter().zip(&want) {
@@ -88,7 +88,7 @@ pub fn log<B: Backend>(on: &Subject<'_, B>) {
     function(on, Primitive::Log, |x| on.log(x), &points);
 }
 
-/// ONNX Pow: C's `pow` for floats; integers wrap, and truncate where the exponent is negative.
+/// ONNX Pow: C's `pow` for floats; integers wrap, and are truncated if the exponent is negative.
 pub fn pow<B: Backend>(on: &Subject<'_, B>) {
     let small = (|i: usize| (1 + i % 3) as f64, |i: usize| (i % 4) as f64);
     pairs(on, Primitive::Pow, |a, b| on.pow(a, b), small, |_, a, b| a.powf(b), None);
@@ -124,7 +124,7 @@ fn float_points<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Base and exponent of any two types; the result has the base's.
+/// Base and exponent may have any two types; the result has the type of the base.
 fn mixed<B: Backend>(on: &Subject<'_, B>) {
     for base in on.taken(Primitive::Pow, 0) {
         for exponent in on.taken(Primitive::Pow, 1) {
@@ -132,7 +132,7 @@ fn mixed<B: Backend>(on: &Subject<'_, B>) {
             let b = numbers(on, exponent, [2], [3.0, 2.0]);
             assert_near(on, on.pow(&a, &b), base, [2, 2], [8.0, 9.0, 1.0, 25.0]);
         }
-        // A float exponent makes an integer's power a float, which is truncated.
+        // With a float exponent, the power of an integer is computed as a float and truncated.
         if base.is_integer() && on.supports(&[DataType::F32]) {
             let a = numbers(on, base, [5], [4.0, 9.0, 2.0, 7.0, -2.0]);
             let b = numbers(on, DataType::F32, [5], [0.5, 0.5, 0.5, -1.0, 3.0]);
@@ -153,7 +153,7 @@ fn integers<B: Backend>(on: &Subject<'_, B>) {
         assert_refused(on.pow(&tensor(on, [], [0i32]), &tensor(on, [], [-1i32])), "0 to the power of -1");
     }
     if on.supports(&[DataType::I64]) {
-        // 3^41 = 36472996377170786403 = 2 * 2^64 - 420491770248316829; beyond what a float tells apart.
+        // 3^41 = 36472996377170786403 = 2 * 2^64 - 420491770248316829; floats would not be exact enough.
         let out = on.pow(&tensor(on, [2], [3i64, 3037000499]), &tensor(on, [2], [41i64, 2]));
         assert_tensor(on, out, [2], [-420491770248316829i64, 9223372030926249001]);
     }

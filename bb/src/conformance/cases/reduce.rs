@@ -1,4 +1,4 @@
-//! `reduce_sum reduce_mean reduce_max reduce_min`.
+//! The cases of `reduce_sum reduce_mean reduce_max reduce_min`.
 
 use super::definition::{each_integer, offset, positions};
 use crate::conformance::{
@@ -10,7 +10,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Axes of `[2, 3, 4]`, and which dimensions they reduce.
+/// Axes of `[2, 3, 4]`, and the dimensions that they reduce.
 const AXES: [(&[i64], [bool; 3]); 8] = [
     (&[], [true, true, true]),
     (&[0], [true, false, false]),
@@ -22,7 +22,8 @@ const AXES: [(&[i64], [bool; 3]); 8] = [
     (&[2, 0, 1], [true, true, true]),
 ];
 
-/// Checks a reduction of `[2, 3, 4]` along every choice of axes, and of rank 0; refuses wrong axes.
+/// Checks a reduction of `[2, 3, 4]` along every choice of axes, and of rank 0; checks that wrong axes are
+/// refused.
 fn by_definition<B: Backend>(
     on: &Subject<'_, B>,
     op: Primitive,
@@ -30,7 +31,7 @@ fn by_definition<B: Backend>(
     f: impl Fn(DataType, &[f64]) -> f64,
 ) {
     let shape = [2usize, 3, 4];
-    // Not in order, and each element different from its neighbours; the sum is exact in every type.
+    // The values are not sorted, neighbours differ, and their sum is exact in every type.
     let values: Vec<f64> = (0..24).map(|i| f64::from(i * 7 % 13)).collect();
     for dtype in on.taken(op, 0) {
         let values: Vec<f64> =
@@ -62,19 +63,19 @@ fn by_definition<B: Backend>(
             assert_refused(call(&x, axes, true), (op, axes));
         }
         assert_refused(call(&one, &[0], true), (op, "axis 0 of rank 0"));
-        // Nothing to reduce to, though there would be something to reduce.
+        // The result has no elements, although the reduced extent is not 0.
         assert_numbers(on, call(&numbers(on, dtype, [0, 3], []), &[1], false), dtype, [0], []);
     }
 }
 
-/// ONNX ReduceSum. No elements sum to 0; half floats sum in `f32`.
+/// ONNX ReduceSum. An empty sum is 0; half floats are summed in `f32`.
 pub fn reduce_sum<B: Backend>(on: &Subject<'_, B>) {
     by_definition(on, Primitive::ReduceSum, |x, a, k| on.reduce_sum(x, a, k), |_, group| group.iter().sum());
     for dtype in on.taken(Primitive::ReduceSum, 0) {
         let none = numbers(on, dtype, [2, 0], []);
         assert_numbers(on, on.reduce_sum(&none, &[1], true), dtype, [2, 1], [0.0, 0.0]);
         assert_numbers(on, on.reduce_sum(&none, &[], false), dtype, [], [0.0]);
-        // One by one, half floats would stay at 2048 and 256.
+        // Summed one by one, half floats would stay at 2048 and 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.reduce_sum(&ones, &[], false), dtype, [], [4096.0]);
         if dtype.is_float() {
@@ -90,7 +91,8 @@ pub fn reduce_sum<B: Backend>(on: &Subject<'_, B>) {
     });
 }
 
-/// ONNX ReduceMean: integers are truncated towards zero; no floats have no mean, no integers are an error.
+/// ONNX ReduceMean: integers are truncated towards zero; an empty mean is NaN for floats and an error for
+/// integers.
 pub fn reduce_mean<B: Backend>(on: &Subject<'_, B>) {
     let mean = |dtype: DataType, group: &[f64]| {
         let mean = group.iter().sum::<f64>() / group.len() as f64;
@@ -113,7 +115,7 @@ pub fn reduce_mean<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// ONNX ReduceMax: NaN wins; no elements give the least value.
+/// ONNX ReduceMax: a NaN makes the result NaN; an empty maximum is the least value.
 pub fn reduce_max<B: Backend>(on: &Subject<'_, B>) {
     let max = |_, group: &[f64]| group.iter().copied().fold(-INFINITY, f64::max);
     by_definition(on, Primitive::ReduceMax, |x, a, k| on.reduce_max(x, a, k), max);
@@ -140,7 +142,7 @@ pub fn reduce_max<B: Backend>(on: &Subject<'_, B>) {
     });
 }
 
-/// ONNX ReduceMin: NaN wins; no elements give the greatest value.
+/// ONNX ReduceMin: a NaN makes the result NaN; an empty minimum is the greatest value.
 pub fn reduce_min<B: Backend>(on: &Subject<'_, B>) {
     let min = |_, group: &[f64]| group.iter().copied().fold(INFINITY, f64::min);
     by_definition(on, Primitive::ReduceMin, |x, a, k| on.reduce_min(x, a, k), min);

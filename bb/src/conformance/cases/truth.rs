@@ -1,11 +1,11 @@
-//! `where`.
+//! The case of `where`.
 
 use super::definition::{positions, stretched};
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample, tensor};
 use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
-/// Shapes of condition, `x` and `y`, and to what they broadcast. Source: NumPy's rules.
+/// The shapes of condition, `x` and `y`, and the shape to which they broadcast. Source: NumPy's rules.
 const SHAPES: [([&[usize]; 3], &[usize]); 9] = [
     ([&[2, 3], &[2, 3], &[2, 3]], &[2, 3]),
     ([&[], &[], &[]], &[]),
@@ -27,7 +27,7 @@ pub fn r#where<B: Backend>(on: &Subject<'_, B>) {
         for ([condition, x, y], shape) in SHAPES {
             let count = |shape: &[usize]| shape.iter().product::<usize>();
             let chosen: Vec<bool> = (0..count(condition)).map(|i| i % 3 != 1).collect();
-            // Both operands from one sample, so that an element says which it came from.
+            // Both operands are cut from one sample, so that each element shows which operand it came from.
             let all = sample(dtype, &[count(x) + count(y)]);
             let [left, right]: [Vec<usize>; 2] =
                 [(0..count(x)).collect(), (count(x)..count(x) + count(y)).collect()];

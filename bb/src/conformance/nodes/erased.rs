@@ -1,4 +1,4 @@
-//! A running backend, its type erased, as a backend: for what is written over any of them.
+//! Wraps a running backend of erased type as a [`Backend`], for code that is generic over backends.
 
 use crate::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
 use bb_ir::op::{Param, Primitive};

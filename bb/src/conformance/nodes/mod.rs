@@ -1,7 +1,8 @@
-//! Where the values of a model part on two backends, inside subgraphs too.
+//! Finds the first value of a model that differs between two backends, also inside subgraphs.
 //!
-//! A graph runs as a whole with every value kept. What a subgraph computes is not among its values, so the subgraph runs
-//! again, on what each backend gave to the node that holds it: a branch once, a body iteration by iteration.
+//! A graph runs as a whole and keeps every value. These do not include the values inside a subgraph, so a
+//! subgraph runs again on the values that each backend computed for the node: a branch once, a loop body once
+//! per iteration.
 
 mod erased;
 
@@ -17,33 +18,33 @@ use std::sync::Arc;
 /// One result of a node on two backends.
 #[derive(Debug)]
 pub struct NodeComparison {
-    /// The node's name, or its first output's where it has none. Inside a subgraph it follows the node that holds the
-    /// subgraph, and the attribute: `loop_1/body/add_3`.
+    /// The name of the node; if it has none, the name of its first output. Inside a subgraph, it is preceded
+    /// by the node with the subgraph and the attribute: `loop_1/body/add_3`.
     pub node: String,
-    /// The iteration of each loop around the node, outermost first, from 0 on; empty outside loops.
+    /// The iteration of each loop around the node, outermost first, counted from 0; empty outside loops.
     pub iterations: Vec<usize>,
     /// The operator.
     pub op: String,
     /// Its domain; empty for `ai.onnx`.
     pub domain: String,
-    /// The result's name in the model.
+    /// The name of the result in the model.
     pub value: String,
-    /// What the first backend made, and the second.
+    /// The results of the first and of the second backend.
     pub made: [OnnxValue<TensorData>; 2],
-    /// How the second differs from the first; none if it does not.
+    /// The difference; `None` if the results are equal within the tolerance.
     pub difference: Option<Difference>,
 }
 
-/// Runs a model on two backends with every value kept, and compares the results of each node, in order.
+/// Runs a model on two backends, keeps every value, and compares the results of each node, in order.
 ///
-/// What a subgraph computes comes before the results of the node that holds it. Functions of the model are part of its
-/// graph. Each backend goes on with its own values, so whoever follows a node that differs may differ too; the first is
-/// where to look. Where the backends decide for different branches, or for different numbers of iterations, what they do not
-/// share is not compared.
+/// The results inside a subgraph precede the results of its node. The model's functions are inlined in its
+/// graph. Each backend continues with its own values, so nodes after the first difference may differ too; the
+/// first difference is the place to look. If the backends take different branches or run different numbers of
+/// iterations, only the common part is compared.
 ///
 /// # Errors
 ///
-/// Why a backend could not compile or run the model.
+/// The error of a backend that could not compile or run the model.
 pub fn compare_nodes(
     module: &Module,
     inputs: &[Option<OnnxValue<TensorData>>],
@@ -61,7 +62,7 @@ pub fn compare_nodes(
     Ok(walk.results)
 }
 
-/// Makes something of each of two.
+/// Applies a function to both values.
 fn both<A, T>([first, second]: [A; 2], mut make: impl FnMut(A) -> Result<T, Error>) -> Result<[T; 2], Error> {
     Ok([make(first)?, make(second)?])
 }
@@ -70,7 +71,7 @@ fn zip<A, B>([a0, a1]: [A; 2], [b0, b1]: [B; 2]) -> [(A, B); 2] {
     [(a0, b0), (a1, b1)]
 }
 
-/// Where a graph is in the model.
+/// The place of a graph in the model.
 #[derive(Debug, Clone, Default)]
 struct Place {
     path: String,
@@ -82,14 +83,14 @@ impl Place {
         if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) }
     }
 
-    /// The place of a node's subgraph.
+    /// Returns the place of a node's subgraph.
     fn inside(&self, name: &str, attribute: &str, iteration: Option<usize>) -> Place {
         let iterations = self.iterations.iter().copied().chain(iteration).collect();
         Place { path: format!("{}/{attribute}", self.of(name)), iterations }
     }
 }
 
-/// What a graph is given on one backend.
+/// The inputs of a graph on one backend.
 type Given = Vec<Option<OnnxValue<Value>>>;
 
 /// The values of a graph on one backend.
@@ -98,15 +99,16 @@ type Values = HashMap<ValueId, OnnxValue<Value>>;
 struct Walk<'a> {
     backends: [&'a Arc<dyn BackendRuntime>; 2],
     tolerance: Tolerance,
-    /// Graphs compiled for both backends, by where they are in memory: a body is entered in every iteration.
+    /// The graphs compiled for both backends, by their addresses, because a loop body runs in every
+    /// iteration.
     compiled: HashMap<*const Graph, [Arc<dyn ErasedExecutable>; 2]>,
     results: Vec<NodeComparison>,
 }
 
 impl Walk<'_> {
-    /// Runs a graph on both backends and compares what its nodes give; returns its outputs.
+    /// Runs a graph on both backends and compares the results of its nodes; returns its outputs.
     ///
-    /// A subgraph is given what it captures after its own inputs.
+    /// The inputs of a subgraph are followed by its captures.
     fn graph(
         &mut self,
         graph: &Graph,
@@ -170,7 +172,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Runs the subgraphs of a node, as the node does.
+    /// Runs the subgraphs of a node in the same way as the node does.
     fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values; 2], at: &Place) -> Result<(), Error> {
         let operands = |values: &Values| -> Given {
             node.inputs.iter().map(|v| v.and_then(|v| values.get(&v).cloned())).collect()
@@ -217,14 +219,15 @@ impl Walk<'_> {
     }
 }
 
-/// Reads the condition of a branch.
+/// Returns the condition of a branch.
 fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<OnnxValue<Value>>>) -> Result<bool, Error> {
     let Some(Some(OnnxValue::Tensor(condition))) = condition else { return Ok(false) };
     let host = on.to_host(condition)?;
     Ok(crate::ext::integers(&host)?.first().is_some_and(|&n| n != 0))
 }
 
-/// The values that are kept of a graph: its outputs, the results of its nodes, and what nodes with subgraphs read.
+/// Returns the values of a graph to keep: its outputs, the results of its nodes, and the values that nodes
+/// with subgraphs read.
 fn kept(graph: &Graph) -> Vec<ValueId> {
     let mut kept: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
     for node in &graph.nodes {
@@ -240,7 +243,7 @@ fn kept(graph: &Graph) -> Vec<ValueId> {
     kept.into_iter().collect()
 }
 
-/// The graph with these outputs, and what it captures as inputs after its own.
+/// Returns the graph with these outputs, and with its captures as additional inputs.
 fn opened(graph: &Graph, kept: &[ValueId]) -> Graph {
     let mut open = Graph { outputs: kept.to_vec(), ..graph.clone() };
     let captures = std::mem::take(&mut open.captures);

@@ -1,20 +1,20 @@
-//! Whether an output is the one expected: ONNX's comparison.
+//! Compares an output with the expected one, as ONNX does.
 
 use crate::onnx::OnnxValue;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 
-/// How far an element may be from the one expected: `absolute + relative * |expected|`.
+/// The allowed distance from the expected element: `absolute + relative * |expected|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// The part that grows with the expected value.
+    /// The part that is proportional to the expected value.
     pub relative: f64,
-    /// The part that does not.
+    /// The constant part.
     pub absolute: f64,
 }
 
 impl Default for Tolerance {
-    /// ONNX's own, `onnx.backend.test.runner`.
+    /// ONNX's tolerance, from `onnx.backend.test.runner`.
     fn default() -> Self {
         Tolerance { relative: 1e-3, absolute: 1e-7 }
     }
@@ -23,43 +23,43 @@ impl Default for Tolerance {
 /// The relative tolerance of bfloat16, which has eight bits of precision.
 const BFLOAT16: f64 = 1.0 / 64.0;
 
-/// How an output differs from the one expected.
+/// The difference between an output and the expected one.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Difference {
     /// The element type differs.
     #[error("expected element type {expected}, got {got}")]
     Type {
-        /// The type expected.
+        /// The expected type.
         expected: DataType,
-        /// The type that came.
+        /// The actual type.
         got: DataType,
     },
 
     /// The shape differs.
     #[error("expected shape {expected:?}, got {got:?}")]
     Shape {
-        /// The extents expected.
+        /// The expected shape.
         expected: Box<[usize]>,
-        /// The extents that came.
+        /// The actual shape.
         got: Box<[usize]>,
     },
 
-    /// What the values are made of differs.
+    /// The kinds of value differ, for instance a tensor and a sequence.
     #[error("expected {expected}, got {got}")]
     Structure {
-        /// What was expected.
+        /// The expected kind.
         expected: String,
-        /// What came.
+        /// The actual kind.
         got: String,
     },
 
     /// An item of a sequence differs.
     #[error("item {index}")]
     Item {
-        /// Its position.
+        /// The position of the item.
         index: usize,
-        /// How it differs.
+        /// The difference.
         #[source]
         source: Box<Difference>,
     },
@@ -67,13 +67,13 @@ pub enum Difference {
     /// An element differs by more than the tolerance.
     #[error("element {index}: expected {expected}, got {got}; {count} elements differ")]
     Element {
-        /// The first element that differs, in row-major order.
+        /// The row-major index of the first element that differs.
         index: usize,
-        /// What was expected.
+        /// The expected element.
         expected: String,
-        /// What came.
+        /// The actual element.
         got: String,
-        /// How many differ.
+        /// The number of elements that differ.
         count: usize,
     },
 
@@ -82,13 +82,13 @@ pub enum Difference {
     Elements(#[from] bb_ir::Error),
 }
 
-/// Compares an output with the one expected, as ONNX's own runner does.
+/// Compares an output with the expected one, as ONNX's own runner does.
 ///
-/// NaN equals NaN. bfloat16 has a relative tolerance of 2^-6 at least.
+/// NaN equals NaN. The relative tolerance of bfloat16 is at least 2^-6.
 ///
 /// # Errors
 ///
-/// How they differ.
+/// The difference.
 pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) -> Result<(), Difference> {
     if expected.dtype() != got.dtype() {
         return Err(Difference::Type { expected: expected.dtype(), got: got.dtype() });
@@ -105,17 +105,17 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
     };
     let (expected, got) = (numbers(expected)?, numbers(got)?);
     first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
-        // An infinity is near nothing but itself, though the tolerance relative to it is infinite.
+        // Infinity only equals itself, although the tolerance relative to it is infinite.
         let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
         e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
     })
 }
 
-/// Compares an output that may be a sequence, an optional or a map with the one expected.
+/// Compares an output, which may be a sequence, an optional or a map, with the expected one.
 ///
 /// # Errors
 ///
-/// How they differ.
+/// The difference.
 pub fn compare_items(
     expected: &OnnxValue<TensorData>,
     got: &OnnxValue<TensorData>,
@@ -162,7 +162,7 @@ fn first_difference<T: std::fmt::Display>(
     }
 }
 
-/// Reads elements as numbers; complex ones as their two parts.
+/// Returns the elements as numbers; a complex number becomes two.
 fn numbers(x: &TensorData) -> Result<Vec<f64>, bb_ir::Error> {
     match x.dtype() {
         // Two numbers of the half width, interleaved.

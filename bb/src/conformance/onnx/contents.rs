@@ -1,4 +1,4 @@
-//! What a case is made of.
+//! The contents of a test case.
 
 use super::Failure;
 use bb_ir::opset;
@@ -7,14 +7,14 @@ use prost::Message;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A version of an operator, as a case has it.
+/// An operator version in a case.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CaseOperator {
     /// The domain; empty for `ai.onnx`.
     pub domain: String,
     /// The operator, as in `ReduceSum`.
     pub name: String,
-    /// The opset that brought the version; the one that the model imports where ONNX has no schema.
+    /// The opset that introduced the version; if ONNX has no schema, the opset that the model imports.
     pub since: i64,
 }
 
@@ -27,12 +27,12 @@ impl std::fmt::Display for CaseOperator {
     }
 }
 
-/// What the model of a case is made of.
+/// The contents of a case's model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The operators, those of subgraphs and functions included.
+    /// The operators, including those in subgraphs and functions.
     pub operators: BTreeSet<CaseOperator>,
-    /// Whether the graph takes and returns tensors alone.
+    /// Whether all inputs and outputs of the graph are tensors.
     pub tensors: bool,
     /// Whether the model has functions or subgraphs.
     pub nested: bool,
@@ -66,7 +66,7 @@ impl Contents {
         Ok(contents)
     }
 
-    /// Takes note of nodes; those of their subgraphs are to come.
+    /// Records nodes; the nodes of their subgraphs are appended to `open`.
     fn nodes<'a>(&mut self, model: &ModelProto, nodes: &'a [NodeProto], open: &mut Vec<&'a [NodeProto]>) {
         for node in nodes {
             let domain = opset::domain_name(node.domain());

@@ -1,20 +1,21 @@
-//! A backend that is called on the element types it claims alone.
+//! A backend that is only called on the element types that it declares.
 
 use crate::{Backend, BoxError, DataType, Outputs, TensorData};
 use bb_ir::op::{Param, Primitive};
 use std::error::Error;
 
-/// Passes every call on to a backend, unless an operand, a parameter or a result has another type than it claims.
+/// Passes calls on to a backend, unless an operand, a parameter or a result has a type that it does not
+/// declare.
 #[derive(Debug)]
 pub(super) struct Guard<B> {
     backend: B,
     types: &'static [DataType],
 }
 
-/// Why a guarded call did not succeed.
+/// Why a guarded call failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GuardError {
-    /// It has an element type that the backend does not claim.
+    /// The call has an element type that the backend does not declare.
     #[error("needs {0}, which the backend does not claim")]
     Needs(DataType),
 
@@ -29,7 +30,7 @@ impl From<crate::Error> for GuardError {
     }
 }
 
-/// Finds the element type that was missing among the causes of a failure.
+/// Returns the undeclared element type that caused a failure, if there is one among its causes.
 pub(super) fn needed(error: &(dyn Error + 'static)) -> Option<DataType> {
     let causes = std::iter::successors(Some(error), |e| (*e).source());
     causes.into_iter().find_map(|cause| match cause.downcast_ref() {

@@ -1,7 +1,7 @@
-//! Test cases as ONNX lays them out: a folder with `model.onnx`, and `test_data_set_N/input_J.pb` and
-//! `output_J.pb` in the order of the graph's inputs and outputs.
+//! Runs test cases in ONNX's layout: a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
+//! `test_data_set_N/output_J.pb`, in the order of the graph's inputs and outputs.
 //!
-//! [`run`] runs one; a [`Suite`] runs those of ONNX itself, which the crate `bb-onnx-cases` holds.
+//! [`run`] runs one case. A [`Suite`] runs ONNX's own cases, which are in the crate `bb-onnx-cases`.
 
 mod compare;
 mod contents;
@@ -33,19 +33,19 @@ pub enum Failure {
     Read {
         /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
 
-    /// A file of the case does not hold what it should.
+    /// A file of the case does not contain what it should.
     #[error("`{}` is no {expected}", .path.display())]
     Content {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// What the file should contain.
         expected: &'static str,
-        /// Why it does not.
+        /// The reason.
         #[source]
         source: crate::BoxError,
     },
@@ -64,18 +64,18 @@ pub enum Failure {
     /// The model has fewer outputs than the case.
     #[error("expected {expected} outputs, got {got}")]
     Outputs {
-        /// How many the case has.
+        /// The number of outputs of the case.
         expected: usize,
-        /// How many came.
+        /// The number of outputs of the model.
         got: usize,
     },
 
-    /// An output is not the one expected.
+    /// An output differs from the expected one.
     #[error("output {output}")]
     Output {
-        /// Which output.
+        /// The position of the output.
         output: usize,
-        /// How it differs.
+        /// The difference.
         #[source]
         source: Difference,
     },
@@ -97,7 +97,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         let read = |source| Failure::Read { path: folder.clone(), source };
         for entry in std::fs::read_dir(&folder).map_err(read)? {
             let entry = entry.map_err(read)?;
-            // Links are not followed, so that a loop of them ends.
+            // Links are not followed, because they could form a loop.
             if entry.file_type().map_err(read)?.is_dir() {
                 open.push(entry.path());
             }
@@ -107,7 +107,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Reads the tolerance that a case sets for itself in `data.json`; ONNX's where it sets none.
+/// Reads the tolerance from a case's `data.json`; ONNX's tolerance if the case has none.
 ///
 /// # Errors
 ///
@@ -129,7 +129,7 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     Ok(tolerance)
 }
 
-/// Reads a case's model without what it says of the shapes of these inputs.
+/// Reads a case's model and removes the declared shapes of these inputs.
 fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
     let path = case.join("model.onnx");
     let bytes = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
@@ -148,13 +148,13 @@ fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
 
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
-/// Some of ONNX's older cases give a tensor of another shape than their model declares, as `like` of `CastLike`, of which
-/// only the element type is read. ONNX Runtime refuses them and ONNX's reference evaluator, which made their outputs, does
-/// not look at the declaration; here they run without it.
+/// In some of ONNX's older cases, an input has another shape than the model declares, for instance `like` of
+/// `CastLike`, of which only the element type is read. ONNX Runtime refuses these cases. ONNX's reference
+/// evaluator, which made the expected outputs, ignores the declarations, so they run here without them.
 ///
 /// # Errors
 ///
-/// The first thing that is not as the case expects.
+/// The first difference from what the case expects.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
     let module = Module::load(&case.join("model.onnx"), &bb_ir::Limits::default())?;

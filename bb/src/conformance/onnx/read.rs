@@ -1,4 +1,4 @@
-//! The files of a data set: tensors, sequences and optionals, as the graph declares them.
+//! Reads the files of a data set: tensors, sequences and optionals, as the graph declares them.
 
 use super::Failure;
 use crate::onnx::OnnxValue;
@@ -18,7 +18,7 @@ pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
     content(bytes_of(path)?, path, "tensor", tensor)
 }
 
-/// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder, all of them tensors.
+/// Reads the files `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder, which are all tensors.
 ///
 /// # Errors
 ///
@@ -31,7 +31,8 @@ pub fn read_tensors(folder: &Path, prefix: &str) -> Result<Vec<TensorData>, Fail
         .collect()
 }
 
-/// Reads `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder as the ports declare them; tensors where there are more.
+/// Reads the files `PREFIX_0.pb`, `PREFIX_1.pb`, … of a folder as the ports declare them; files beyond the
+/// ports are tensors.
 ///
 /// # Errors
 ///
@@ -46,9 +47,10 @@ pub fn read_items(
     files.zip(types).map(|(path, ty)| read_item(&path, ty)).collect()
 }
 
-/// Reads the inputs of a data set for a graph that takes these.
+/// Reads the inputs of a data set for a graph with these inputs.
 ///
-/// Shapes: the result has an entry per port. A set with fewer files than ports leaves out those that have a default.
+/// Shapes: the result has an entry per port. If there are fewer files than ports, inputs with a default are
+/// omitted.
 ///
 /// # Errors
 ///
@@ -62,7 +64,7 @@ pub fn read_inputs(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue
     Ok(ports.iter().map(|port| if given(&port) { items.next() } else { None }).collect())
 }
 
-/// Reads a file that holds what `ty` says; a tensor where that says nothing.
+/// Reads a file with a value of type `ty`; if the type is unknown, a tensor.
 ///
 /// # Errors
 ///
@@ -71,7 +73,8 @@ pub fn read_item(path: &Path, ty: &ValueType) -> Result<OnnxValue<TensorData>, F
     decode_item(bytes_of(path)?, path, ty)
 }
 
-/// Decodes the content of a file that holds what `ty` says; a tensor where that says nothing. Errors name `path`.
+/// Decodes the content of a file with a value of type `ty`; if the type is unknown, a tensor. Errors name
+/// `path`.
 ///
 /// # Errors
 ///
@@ -102,7 +105,8 @@ fn content<T>(
     decode(bytes).map_err(|source| Failure::Content { path: path.to_owned(), expected, source })
 }
 
-/// Reads bits that releases of ONNX up to 1.14 wrote for bfloat16, as u16, as the type that the graph declares.
+/// Converts a tensor to bfloat16 if the graph declares that type, because releases of ONNX up to 1.14 wrote
+/// bfloat16 as `u16`.
 fn as_declared(x: TensorData, ty: &ValueType) -> TensorData {
     let brain = matches!(ty, ValueType::Tensor { dtype: DataType::BF16, .. });
     if !brain || x.dtype() != DataType::U16 {
@@ -134,7 +138,7 @@ fn optional(proto: &OptionalProto) -> Result<OnnxValue<TensorData>, BoxError> {
     }
 }
 
-/// Reads a map: keys, and a sequence of as many values, each a tensor of one element.
+/// Reads a map: keys, and a sequence of values, each a tensor of one element.
 fn map(proto: &MapProto) -> Result<OnnxValue<TensorData>, BoxError> {
     let keys = if proto.string_keys.is_empty() {
         TensorData::new(&[proto.keys.len()], &proto.keys)?
@@ -150,7 +154,7 @@ fn map(proto: &MapProto) -> Result<OnnxValue<TensorData>, BoxError> {
     Ok(OnnxValue::Map { keys, values: row(&values)? })
 }
 
-/// Joins numbers or strings of one type, each a tensor of one element: `[n]`.
+/// Joins numbers or strings of one type, each a tensor of one element, to a tensor of shape `[n]`.
 fn row(values: &[TensorData]) -> Result<TensorData, BoxError> {
     let dtype = values.first().map_or(DataType::F32, TensorData::dtype);
     if values.iter().any(|value| value.dtype() != dtype || value.len() != 1 || dtype.is_sub_byte()) {

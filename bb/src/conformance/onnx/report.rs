@@ -1,33 +1,34 @@
-//! What became of the cases, by case and by operator.
+//! Reports the outcomes of cases, by case and by operator.
 
 use super::CaseOperator;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// How a case ended.
+/// The outcome of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Every output was the one expected.
+    /// Every output equals the expected one.
     Passed,
-    /// What was expected and what came, or why nothing came.
+    /// The difference, or why there are no outputs.
     Failed(String),
-    /// It did not run, because it needs this: an element type that the backend does not claim, or a feature of `bb`.
+    /// The case did not run because it needs this: an element type that the backend does not declare, or a
+    /// feature of `bb`.
     Skipped(String),
 }
 
-/// A case, and what became of it.
+/// A case and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Case {
-    /// Its path below the folder of cases.
+    /// The path below the folder of cases.
     pub name: String,
     /// The operators of its model.
     pub operators: Vec<CaseOperator>,
-    /// How it ended.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
 impl Case {
-    /// Names the operators, the first few of many.
+    /// Lists the operators; if there are many, only the first few.
     fn operators(&self) -> String {
         const SHOWN: usize = 4;
         let names: Vec<String> = self.operators.iter().take(SHOWN).map(CaseOperator::to_string).collect();
@@ -38,12 +39,12 @@ impl Case {
     }
 }
 
-/// What became of all cases. As text it is a row for each operator, and how many there were.
+/// The outcomes of all cases. As text, a row for each operator and the totals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The cases, by name.
+    /// The cases, sorted by name.
     pub cases: Vec<Case>,
-    /// How many cases do not count; `exclude.txt` beside the archive has the reasons.
+    /// The number of excluded cases; `exclude.txt` beside the archive states the reasons.
     pub excluded: usize,
 }
 
@@ -53,7 +54,7 @@ impl Report {
         counts(self.cases.iter())
     }
 
-    /// Lists the failures: the case, its operators, what was expected and what came.
+    /// Lists the failures: the case, its operators, and the difference.
     pub fn failures(&self) -> Vec<String> {
         let failed = self.cases.iter().filter_map(|case| match &case.outcome {
             Outcome::Failed(reason) => Some(format!("{} ({}): {reason}", case.name, case.operators())),
@@ -85,7 +86,7 @@ impl fmt::Display for Report {
             for operator in &case.operators {
                 let row = rows.entry((&operator.domain, &operator.name)).or_default();
                 row.versions.insert(operator.since);
-                // Two versions of an operator in one model are one case of it.
+                // Two versions of an operator in one model count as one case.
                 if row.cases.last().is_none_or(|last| last.name != case.name) {
                     row.cases.push(case);
                 }

@@ -1,7 +1,7 @@
-//! Every case of ONNX on one backend: what `bb::conformance!` runs.
+//! Runs all of ONNX's cases on one backend, for `bb::conformance!`.
 //!
-//! Each case is isolated: one that panics, or takes longer than [`Suite::limit`], fails alone. One that crashes the process
-//! ends the test; the command `bb conformance` runs cases in processes of their own.
+//! A case that panics or takes longer than [`Suite::limit`] fails alone. A case that crashes the process ends
+//! the test; the command `bb conformance` avoids this with worker processes.
 
 use super::guard::{Guard, needed};
 use super::report::{Case, Outcome, Report};
@@ -17,22 +17,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How to run ONNX's cases on a backend.
+/// Options for running ONNX's cases on a backend.
 #[derive(Clone)]
 pub struct Suite {
     on: Arc<dyn BackendRuntime>,
-    /// The backend again, where it does not claim every element type: called on those it claims alone.
+    /// If the backend declares its element types, a second instance that is only called on these.
     guarded: Option<Arc<dyn BackendRuntime>>,
-    /// Run the cases whose path contains each of these texts only; by default what the variable `BB_CASES` says.
+    /// Only cases whose path contains each of these texts run; by default the text in the variable
+    /// `BB_CASES`.
     pub only: Vec<String>,
-    /// How long a case may take; a minute by default.
+    /// The time limit of a case; by default a minute.
     pub limit: Duration,
-    /// How many cases run at once; as many as there are processors by default.
+    /// The number of cases that run at once; by default the number of processors.
     pub threads: usize,
 }
 
 impl Suite {
-    /// Takes a running backend that supports every element type.
+    /// Makes a suite for a running backend that supports every element type.
     pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
         Suite {
             on,
@@ -43,9 +44,9 @@ impl Suite {
         }
     }
 
-    /// Names the element types that the backend supports, with another instance of it.
+    /// Declares the element types that the backend supports; `again` makes another instance of it.
     ///
-    /// A case that needs others, in its model or in what its operators are lowered to, is skipped.
+    /// A case is skipped if its model, or what its operators are lowered to, needs other types.
     #[must_use]
     pub fn with_types<B: Backend + 'static>(
         mut self,
@@ -60,7 +61,7 @@ impl Suite {
         self
     }
 
-    /// Runs the cases whose path contains a text only, and of those the ones that `BB_CASES` names.
+    /// Only runs cases whose path contains this text, in addition to the filter of `BB_CASES`.
     #[must_use]
     pub fn with_filter(mut self, text: &'static str) -> Suite {
         self.only.push(text.to_owned());
@@ -71,7 +72,7 @@ impl Suite {
     ///
     /// # Panics
     ///
-    /// With the failures, if there are any; if no case is chosen.
+    /// If a case fails, with a list of the failures; if no case is selected.
     #[track_caller]
     pub fn check(&self) {
         let report = match self.run() {
@@ -92,7 +93,7 @@ impl Suite {
         );
     }
 
-    /// Says which element types to declare, where none are and the backend lacks some.
+    /// Returns which element types to declare, if none are declared and the backend lacks some.
     pub fn hint(&self) -> Option<String> {
         if self.guarded.is_some() {
             return None;
@@ -133,7 +134,7 @@ impl Suite {
         Ok(Report { cases, excluded })
     }
 
-    /// Runs cases while there are any.
+    /// Runs cases until the queue is empty.
     fn take(&self, queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>, done: &Mutex<Vec<Case>>) {
         let mut runner = None;
         loop {
@@ -156,7 +157,7 @@ impl Suite {
         }
     }
 
-    /// Runs a case on another thread, which is left alone if it does not answer in time.
+    /// Runs a case on another thread. If it does not answer in time, the thread is abandoned.
     fn one(&self, runner: &mut Option<Runner>, path: PathBuf) -> Outcome {
         let running = match runner.take() {
             Some(running) => running,
@@ -177,7 +178,7 @@ impl Suite {
     }
 }
 
-/// Finds the feature that an operator needs and that is off.
+/// Returns the disabled feature that an operator needs.
 fn feature(op: &str) -> Option<&'static str> {
     match op {
         "ImageDecoder" if !cfg!(feature = "image") => Some("image"),
@@ -186,7 +187,7 @@ fn feature(op: &str) -> Option<&'static str> {
     }
 }
 
-/// A thread that runs the cases it is sent.
+/// A thread that runs cases.
 struct Runner {
     cases: Sender<PathBuf>,
     answers: Receiver<Outcome>,
@@ -210,7 +211,7 @@ impl Runner {
     }
 }
 
-/// Runs a case; whatever happens is an outcome.
+/// Runs a case and returns its outcome, also after a panic.
 fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn BackendRuntime>>) -> Outcome {
     let run = |on| catch_unwind(AssertUnwindSafe(|| run(case, on)));
     if let Some(Ok(Err(failure))) = guarded.map(run)
@@ -230,22 +231,23 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
-/// A backend that `bb::conformance!` was given.
+/// A backend that was passed to `bb::conformance!`.
 #[doc(hidden)]
 pub struct Made<B>(pub B);
 
-/// Starts a backend that the derive declared, with the families that it adopted.
+/// Starts a declared backend with the families that it implements.
 impl<B: Declared> Made<B> {
-    /// Starts it.
+    /// Starts the backend.
     pub fn start(self) -> Arc<dyn BackendRuntime> {
         Runtime::new(self.0)
     }
 }
 
-/// Starts a backend that nothing declares; found where the method of [`Made`] itself does not apply.
+/// Starts a backend without a derive. Method resolution uses this trait if the method of [`Made`] itself does
+/// not apply.
 #[doc(hidden)]
 pub trait Start {
-    /// Starts it.
+    /// Starts the backend.
     fn start(self) -> Arc<dyn BackendRuntime>;
 }
 

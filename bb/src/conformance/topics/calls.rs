@@ -1,4 +1,4 @@
-//! A valid call of every primitive, on any element type.
+//! Makes valid calls of every primitive on any element type.
 
 use crate::conformance::{Call, sample};
 use crate::{DataType, RoundMode, TensorData};
@@ -13,7 +13,7 @@ fn extents(values: &[usize]) -> Param<'static> {
     Param::Extents(Cow::Owned(values.to_vec()))
 }
 
-/// Makes a tensor that no operation refuses for its values: small, and nowhere zero where that divides.
+/// Makes a tensor whose values no operation refuses: small, and never zero, because the values may divide.
 fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
     if !dtype.is_compute() {
         return sample(dtype, shape);
@@ -23,15 +23,15 @@ fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
     crate::conformance::host_numbers(dtype, shape, &values)
 }
 
-/// Makes a valid call of `op` whose main operands have the element type and the shape; the shape's last
-/// extent serves where an axis is needed.
+/// Makes a valid call of `op` whose main operands have this element type and shape. If an operation needs an
+/// axis, it uses the last one.
 pub(in crate::conformance) fn call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
     use Primitive as P;
     let x = || operand(dtype, shape);
     let rank = shape.len();
     let last = shape.last().copied().unwrap_or(1);
     let whole = || {
-        // An operation along an axis needs one.
+        // The operation needs at least one axis.
         if rank == 0 { operand(dtype, &[1]) } else { x() }
     };
     let (inputs, params) = match op {
@@ -44,7 +44,8 @@ pub(in crate::conformance) fn call(op: Primitive, dtype: DataType, shape: &[usiz
             (vec![whole(), right], vec![])
         }
         P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
-            // Along an extent that is not zero, if there is one: the mean of no integers is an error.
+            // Reduces along an extent that is not zero, if there is one, because an empty mean of integers is
+            // an error.
             let axis = shape.iter().position(|&d| d != 0);
             let axes: Vec<i64> = axis.into_iter().map(|axis| axis as i64).collect();
             (vec![x()], vec![ints(&axes), Param::Bool(true)])

@@ -1,4 +1,4 @@
-//! What holds for every primitive, asked of all at once.
+//! Tests of what holds for all primitives.
 
 mod calls;
 mod operands;

@@ -1,4 +1,4 @@
-//! Operands of every kind: of rank 0, without elements, views, shared, erased.
+//! Tests with operands of each kind: of rank 0, without elements, views, shared, erased.
 
 use super::calls::call;
 use crate::conformance::show::shown;
@@ -7,20 +7,20 @@ use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::op::Primitive;
 use std::sync::Arc;
 
-/// Every primitive that takes a scalar gives one, on every element type.
+/// Tests that every primitive that accepts scalars returns a scalar, on every element type.
 ///
 /// # Panics
 ///
-/// If one does not.
+/// If the test fails.
 pub fn rank_zero<B: Backend>(on: &Subject<'_, B>) {
     everywhere(on, &[&[]]);
 }
 
-/// Every primitive works on tensors without elements, and gives them the right extents.
+/// Tests that every primitive accepts tensors without elements and returns the right shape.
 ///
 /// # Panics
 ///
-/// If one does not.
+/// If the test fails.
 pub fn zero_extents<B: Backend>(on: &Subject<'_, B>) {
     everywhere(on, &[&[0], &[2, 0], &[0, 3], &[2, 0, 3], &[0, 0]]);
 }
@@ -31,7 +31,7 @@ fn everywhere<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) {
     }
 }
 
-/// Lists the valid calls on tensors of the shapes, on every element type that the backend claims.
+/// Lists the valid calls on tensors of these shapes, on every element type that the backend declares.
 fn valid<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) -> Vec<Call> {
     let all = shapes.iter().flat_map(|shape| {
         let types = move |&op: &Primitive| DataType::ALL.iter().map(move |&dtype| call(op, dtype, shape));
@@ -43,12 +43,12 @@ fn valid<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) -> Vec<Call> {
     all.filter(|call| call.inferred().is_ok() && on.supports(&call.types()) && !no_mean(call)).collect()
 }
 
-/// What is a view to some backends (a transposed tensor, a slice, part of a split, one entry of many) is an
-/// operand like any other to every primitive, and no operation changes its operands.
+/// Tests that every primitive accepts tensors that may be views (a transposed tensor, a slice, a part of a
+/// split), and does not change its operands.
 ///
 /// # Panics
 ///
-/// If results differ from those on tensors made whole.
+/// If results differ from those of the same tensors without views.
 pub fn views_as_operands<B: Backend>(on: &Subject<'_, B>) {
     for call in valid(on, &[&[2, 3], &[3, 2, 2]]) {
         if call.inputs.is_empty() {
@@ -70,7 +70,7 @@ pub fn views_as_operands<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Compares with the tolerance of a sum in another order.
+/// Compares with the tolerance that a sum in another order needs.
 fn near(got: &TensorData, want: &TensorData) -> bool {
     if !got.dtype().is_float() {
         return elements(got) == elements(want);
@@ -85,14 +85,15 @@ fn made<T, E: std::error::Error>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("a view could not be made: {error}"))
 }
 
-/// The tensor, as what transposing its transpose gives.
+/// Makes the tensor by transposing its transpose.
 fn transposed<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     let shape: Vec<usize> = x.shape().iter().rev().copied().collect();
     let order: Vec<usize> = (0..x.len()).map(|i| mirrored(&shape, i)).collect();
     made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
 }
 
-/// The row-major number, in the reversed shape, of element `i` of `shape` with its position reversed.
+/// Returns the index, in the reversed shape, of the element whose position is the reversed position of
+/// element `i`.
 fn mirrored(shape: &[usize], i: usize) -> usize {
     let mut rest = i;
     let digits: Vec<usize> = shape
@@ -104,11 +105,11 @@ fn mirrored(shape: &[usize], i: usize) -> usize {
             digit
         })
         .collect();
-    // `digits` are the position, innermost first, which is the reversed position in the reversed shape.
+    // `digits` has the innermost digit first, which is the reversed position in the reversed shape.
     digits.iter().zip(shape.iter().rev()).fold(0, |sum, (digit, extent)| sum * extent + digit)
 }
 
-/// The tensor, as the middle of a longer one.
+/// Makes the tensor as the middle of a longer one.
 fn cut<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
@@ -119,7 +120,7 @@ fn cut<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     made(on.slice(&on.bring(&longer), &[1], &[1 + first as i64], &[0], &[1]))
 }
 
-/// The tensor, as the second part of a split.
+/// Makes the tensor as the second part of a split.
 fn split_off<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     let Some((&last, rest)) = x.shape().split_last() else {
         return on.bring(x);
@@ -133,7 +134,7 @@ fn split_off<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     parts.pop().unwrap_or_else(|| panic!("split into two parts gave none"))
 }
 
-/// The tensor, as a slice that walks a reversed one backwards.
+/// Makes the tensor as a backward slice of its reversal.
 fn backwards<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
@@ -144,7 +145,7 @@ fn backwards<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
     made(on.slice(&reversed, &[-1], &[i64::MIN], &[0], &[-1]))
 }
 
-/// Threads use one backend, and one tensor, at once.
+/// Tests that several threads can use one backend and one tensor at the same time.
 ///
 /// # Panics
 ///
@@ -163,7 +164,7 @@ pub fn threads<B: Backend>(on: &Subject<'_, B>) {
     });
 }
 
-/// A value of no backend.
+/// A value that belongs to no backend.
 struct Foreign;
 
 impl SlotValue for Foreign {
@@ -176,11 +177,11 @@ impl SlotValue for Foreign {
     }
 }
 
-/// A tensor whose type was erased is restored; a value of another backend is not taken for one.
+/// Tests that a tensor can be restored after its type was erased, and that a value of another type cannot.
 ///
 /// # Panics
 ///
-/// If it is not, or is.
+/// If the test fails.
 pub fn erasure<B: Backend>(on: &Subject<'_, B>) {
     for &dtype in DataType::ALL.iter().filter(|dtype| on.supports(&[**dtype])) {
         let x = sample(dtype, &[2, 3]);

@@ -1,14 +1,14 @@
-//! Calls that are refused with an error, and neither panic nor compute something else.
+//! Tests that invalid calls return an error, and neither panic nor compute something.
 
 use crate::conformance::{Subject, assert_refused, numbers, sample, tensor};
 use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
-/// Operands that must agree in their element type are refused if they differ.
+/// Tests that operands are refused if their element types differ but must agree.
 ///
 /// # Panics
 ///
-/// If they are not.
+/// If they are not refused.
 pub fn mixed_types<B: Backend>(on: &Subject<'_, B>) {
     for &a in DataType::ALL.iter().filter(|t| on.supports(&[**t])) {
         for &b in DataType::ALL.iter().filter(|t| **t != a && on.supports(&[**t])) {
@@ -36,11 +36,11 @@ pub fn mixed_types<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Shapes that do not broadcast are refused by whatever broadcasts.
+/// Tests that wrong shapes, axes and other arguments are refused.
 ///
 /// # Panics
 ///
-/// If they are not.
+/// If they are not refused.
 pub fn wrong_arguments<B: Backend>(on: &Subject<'_, B>) {
     use Primitive as P;
     for (a, b) in [(&[2][..], &[3][..]), (&[2, 3], &[2]), (&[2], &[0]), (&[2, 1, 3], &[2, 2])] {

@@ -1,4 +1,4 @@
-//! Which element types each primitive takes.
+//! Tests which element types each primitive supports.
 
 use super::calls::call;
 use crate::conformance::{Call, Subject, assert_unsupported, sample};
@@ -6,13 +6,13 @@ use crate::{Backend, DataType, RoundMode, TensorData};
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
-/// Every primitive takes every element type that ONNX allows and the backend claims, gives a result of the
-/// right type, and refuses all others with an error that names operation and element type: what ONNX does not allow, and
-/// what the backend does not claim, whether it is an operand's, a result's or what a cast is to give.
+/// Tests that every primitive supports every element type that ONNX allows and the backend declares, that its
+/// result has the right type, and that it refuses all other types with an error that names the operation and
+/// the type. A refused type may be that of an operand, of a result or of a cast's target.
 ///
 /// # Panics
 ///
-/// If it does not.
+/// If the test fails.
 pub fn element_types<B: Backend>(on: &Subject<'_, B>) {
     for &op in Primitive::ALL {
         let main = if op == Primitive::Where { 1 } else { 0 };
@@ -39,8 +39,8 @@ pub fn element_types<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-/// Checks the error for types that the backend does not claim: it names the operation that met one, which may be `constant`
-/// where it is an operand's.
+/// Checks the error for undeclared types: it must name the operation that refused the type, or `constant` if
+/// it is an operand's type.
 #[track_caller]
 fn unclaimed<B: Backend>(on: &Subject<'_, B>, call: &Call) {
     let others: Vec<DataType> = call.types().into_iter().filter(|dtype| !on.supports(&[*dtype])).collect();
