@@ -547,6 +547,61 @@ pub enum Error {
     /// Whoever was to complete a call dropped the means to do so.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
+
+    /// `bb` contradicts itself. No input can cause this: it is a mistake in `bb`.
+    #[error("internal error: {0}; this is a mistake in bb")]
+    Internal(Internal),
+}
+
+/// What is wrong inside `bb`. No input can cause any of this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Internal {
+    /// A table does not have an entry.
+    #[error("there is no {what} {index} among {len}")]
+    NoEntry {
+        /// What the table holds.
+        what: &'static str,
+        /// The index that was looked up.
+        index: usize,
+        /// How many entries the table has.
+        len: usize,
+    },
+
+    /// An entry of a table holds nothing yet, or nothing any more.
+    #[error("{what} {index} holds nothing")]
+    Empty {
+        /// What the table holds.
+        what: &'static str,
+        /// The index of the entry.
+        index: usize,
+    },
+
+    /// A list does not have the length that its maker promises.
+    #[error("{what}: expected {expected}, got {got}")]
+    Count {
+        /// What the list holds.
+        what: &'static str,
+        /// The promised length.
+        expected: usize,
+        /// The length found.
+        got: usize,
+    },
+
+    /// A part of `bb` is in a state that its maker excludes.
+    #[error("expected {expected}")]
+    State {
+        /// What should have been the case.
+        expected: &'static str,
+    },
+}
+
+impl Error {
+    /// Returns the error for a state that the maker of a value excludes.
+    #[cold]
+    pub(crate) fn excluded(expected: &'static str) -> Error {
+        Error::Internal(Internal::State { expected })
+    }
 }
 
 /// Writes an error and what caused it on one line.

@@ -34,7 +34,7 @@ pub use contract::{
     Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
     InputMismatch, InputProblem, InputSpec, Later, Outputs, Port, SlotValue, Tensor,
 };
-pub use error::{BoxError, Error};
+pub use error::{BoxError, Error, Internal};
 
 pub use deployment::{
     BackendSubgraph, Component, Ctx, Deployment, DeploymentBuilder, Executor, Model, NodePlacement,

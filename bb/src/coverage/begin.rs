@@ -37,8 +37,8 @@ pub(super) fn results(
     values: &[ValueId],
     traced: &SegmentTrace,
 ) -> Vec<(ValueId, OnnxValue<()>, Vec<SegmentInput>)> {
-    let mut tensors = traced.outputs.iter().map(|no| {
-        let value = traced.recorded.values.get(*no as usize);
+    let mut tensors = traced.recorded.outputs.iter().map(|value| {
+        let value = traced.recorded.values.get(*value).ok();
         value.map(|v| SegmentInput { dtype: v.dtype, shape: v.shape.clone(), varies: false, known: None })
     });
     let mut given = Vec::with_capacity(values.len());

@@ -10,10 +10,8 @@ use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::onnx::OnnxValue;
-use crate::plan::{
-    Code, End, Outcome, Plan, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, trace,
-};
-use crate::trace::{Operation, Source, Step, Trace, ValueNo};
+use crate::plan::{Code, End, Outcome, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, trace};
+use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -42,7 +40,10 @@ const PASSED: usize = 1000;
 /// Traces the nodes of a part of a graph that run on a backend. Nodes outside the part have default findings.
 pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime) -> Vec<Seen> {
     let mut missing = Vec::new();
-    let resolved = Arc::new(Resolved::part(graph.clone(), part.outputs, part.has, &mut missing));
+    let resolved = match Resolved::part(graph.clone(), part.outputs, part.has, &mut missing) {
+        Ok(resolved) => Arc::new(resolved),
+        Err(_) => return vec![Seen { unchecked: true, ..Seen::default() }; graph.nodes.len()],
+    };
     let settings = Settings {
         natives: on.capabilities().families,
         value_bytes: bb_ir::Limits::default().value_bytes,
@@ -179,16 +180,18 @@ impl Look<'_> {
     fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &SegmentTrace) -> Begin {
         let node = ended.node + 1;
         let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
-        let known = ended.known.iter().filter(|(value, _)| resolved.is_read_from(*value, node));
+        // A value that the graph does not have counts as read: tracing on reports it.
+        let read = |value: &ValueId| resolved.is_read_from(*value, node).unwrap_or(true);
+        let known = ended.known.iter().filter(|(value, _)| read(value));
         begin.start.known = known.cloned().collect();
         for (value, item, tensors) in results(&ended.live, traced) {
-            if resolved.is_read_from(value, node) {
+            if read(&value) {
                 begin.add(value, item, tensors);
             }
         }
         let passed = resolved.graph.nodes.get(ended.node);
         for value in passed.into_iter().flat_map(|node| node.outputs.iter().flatten()) {
-            if resolved.is_read_from(*value, node) {
+            if read(value) {
                 self.declared(&resolved.graph, *value, &mut begin);
             }
         }
@@ -199,28 +202,31 @@ impl Look<'_> {
     fn steps(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         let recorded = &traced.recorded;
         if self.owner.is_none() && self.exact {
-            let nodes = &traced.origins.nodes;
-            let ends = nodes.iter().skip(1).map(|(step, _)| *step).chain([recorded.steps.len() as u32]);
-            for ((from, node), to) in nodes.iter().zip(ends) {
-                if let Some(seen) = self.seen.get_mut(*node as usize) {
-                    seen.steps = Some((to - from) as usize);
+            for node in traced.origins.nodes() {
+                if let Some(seen) = self.seen.get_mut(node) {
+                    seen.steps = Some(0);
+                }
+            }
+            for (_, node) in traced.steps_by_node() {
+                if let Some(count) = self.seen.get_mut(node).and_then(|seen| seen.steps.as_mut()) {
+                    *count += 1;
                 }
             }
         }
-        let plan = Plan::new(recorded, &traced.outputs, &vec![None; recorded.values.len()]);
-        for instruction in &plan.instructions {
-            let node = traced.origins.node_of(instruction.step);
-            let step = recorded.steps.get(instruction.step as usize);
-            if let (Some(node), Some(step)) = (node, step) {
+        let Ok(liveness) = Liveness::of(recorded) else {
+            return self.unchecked_from(resolved, 0);
+        };
+        for (id, node) in traced.steps_by_node() {
+            if let (Ok(true), Ok(step)) = (liveness.is_live(id), recorded.steps.get(id)) {
                 self.step(resolved, node, recorded, step);
             }
         }
     }
 
     fn step(&mut self, resolved: &Arc<Resolved>, node: usize, recorded: &Trace, step: &Step) {
-        let value = |no: &ValueNo| recorded.values.get(*no as usize);
+        let value = |value: &TraceValue| recorded.values.get(*value).ok();
         for operand in step.inputs.iter().flatten().filter_map(value) {
-            if matches!(operand.source, Source::Weight(_) | Source::Constant(_)) {
+            if operand.source.is_constant() {
                 self.ask(resolved, node, &Question::constant(operand.dtype));
             }
         }
@@ -249,7 +255,7 @@ impl Look<'_> {
             let shapes = values.map(|v| bb_ir::element_count(&v.shape));
             let elements = shapes.sum::<Option<usize>>()?;
             let operand =
-                |no: &Option<ValueNo>| no.as_ref().and_then(value).and_then(|v| ones(v.dtype, &v.shape));
+                |no: &Option<TraceValue>| no.as_ref().and_then(value).and_then(|v| ones(v.dtype, &v.shape));
             (elements <= TRIED).then(|| Tried {
                 operands: step.inputs.iter().map(operand).collect(),
                 params: step.params.to_vec(),
@@ -264,11 +270,11 @@ impl Look<'_> {
     fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
         for (value, _, _) in results(&traced.returned, traced) {
             let Some(at) = traced.returned.iter().position(|v| *v == value) else { continue };
-            let made = traced.outputs.get(at).and_then(|no| traced.recorded.values.get(*no as usize));
+            let made = traced.recorded.outputs.get(at).and_then(|v| traced.recorded.values.get(*v).ok());
             let makes = |node: &Node| node.outputs.contains(&Some(value));
             if let (Some(made), Some(node)) = (made, resolved.graph.nodes.iter().position(makes))
                 && traced.structure.is_none()
-                && matches!(made.source, Source::Weight(_) | Source::Constant(_))
+                && made.source.is_constant()
             {
                 self.ask(resolved, node, &Question::constant(made.dtype));
             }
@@ -350,7 +356,8 @@ impl Look<'_> {
         }
         let live = results(&start.live, traced);
         for (from, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
-            let weight = resolved.weight(*from).and_then(|at| resolved.graph.constants.get(at as usize));
+            let weight =
+                resolved.weight(*from).ok().flatten().and_then(|at| resolved.graph.constants.get(at));
             let known = start.known.iter().chain(weight).find(|(v, _)| v == from);
             match (known, live.iter().find(|(v, _, _)| v == from)) {
                 (Some((_, data)), _) => begin.start.known.push((value, TensorData::clone(data))),

@@ -3,15 +3,20 @@
 //! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither
 //! uploads its weights again nor computes again what follows from them.
 
-use super::lir::{Callee, callee};
+use super::lir::{Callee, Constants, PlanConstant, callee};
 use super::segment::SegmentTrace;
 use crate::ext::{FamilyTable, OpSet};
-use crate::trace::{Operation, Source, Step, Trace, ValueNo};
-use crate::{Backend, Outputs};
+use crate::trace::{Liveness, Operation, Step, Table, Trace, TraceValue, ValueSource, WeightId, indices};
+use crate::{Backend, Error, Outputs};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::HashMap;
+
+indices! {
+    /// A constant of a [`Pool`].
+    PoolConstant = "constant of the pool";
+}
 
 /// A literal's element type, extents and bytes.
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
@@ -20,17 +25,17 @@ type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 type WeightKey = (DataType, bb_ir::Shape, usize, usize);
 
 /// An operation and the constants that it reads.
-type FoldKey = (Operation, SmallVec<[Option<u32>; 3]>);
+type FoldKey = (Operation, SmallVec<[Option<PoolConstant>; 3]>);
 
 /// What a fold was called with beyond its operands, and the constants that it gave.
-type Folded = (Box<[Param<'static>]>, SmallVec<[u32; 1]>);
+type Folded = (Box<[Param<'static>]>, SmallVec<[PoolConstant; 1]>);
 
 /// The constants of a program on one backend.
 pub(crate) struct Pool<T> {
-    tensors: Vec<T>,
+    tensors: Table<PoolConstant, T>,
     /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
-    weights: HashMap<WeightKey, u32>,
-    literals: HashMap<LiteralKey, u32>,
+    weights: HashMap<WeightKey, PoolConstant>,
+    literals: HashMap<LiteralKey, PoolConstant>,
     folds: HashMap<FoldKey, Vec<Folded>>,
 }
 
@@ -42,21 +47,19 @@ const GROWN: usize = 1 << 20;
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
-        Pool { tensors: Vec::new(), weights: HashMap::new(), literals: HashMap::new(), folds: HashMap::new() }
+        Pool {
+            tensors: Table::default(),
+            weights: HashMap::new(),
+            literals: HashMap::new(),
+            folds: HashMap::new(),
+        }
     }
 }
 
-impl<T> Pool<T> {
-    fn add(&mut self, tensor: T) -> u32 {
-        self.tensors.push(tensor);
-        (self.tensors.len() - 1) as u32
-    }
-}
-
-/// The constants of one plan: for each value of the trace its number, and the tensors by number.
+/// The constants of one plan: for each value of the trace its constant, and their tensors.
 pub(crate) struct PlanConstants<T> {
-    pub(crate) of_value: Vec<Option<u32>>,
-    pub(crate) tensors: Vec<T>,
+    pub(crate) of_value: Constants,
+    pub(crate) tensors: Table<PlanConstant, T>,
 }
 
 /// Materialises the constants of a trace and runs the steps that read nothing else.
@@ -70,100 +73,91 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
     pool: &mut Pool<B::Tensor>,
     traced: &SegmentTrace,
 ) -> Result<PlanConstants<B::Tensor>, B::Error> {
-    let (recorded, outputs) = (&traced.recorded, &traced.outputs);
+    let recorded = &traced.recorded;
     if pool.tensors.len() > KEPT + pool.weights.len() {
         *pool = Pool::default();
     }
-    let read = read_values(recorded, outputs);
-    let mut numbers: Vec<Option<u32>> = vec![None; recorded.values.len()];
-    for (no, (value, number)) in recorded.values.iter().zip(&mut numbers).enumerate() {
-        if read.get(no) != Some(&true) {
+    let liveness = Liveness::of(recorded)?;
+    let mut found: Table<TraceValue, Option<PoolConstant>> = Table::with(recorded.values.len(), || None);
+    for (value, info) in recorded.values.iter() {
+        if !liveness.is_read(value)? {
             continue;
         }
-        let failed = |index, error| traced.constant(no as ValueNo, index, value.dtype, error);
-        *number = match value.source {
-            Source::Weight(index) => {
-                Some(weight(on, pool, index, traced).map_err(|error| failed(Some(index), error))?)
+        let failed = |weight, error| traced.constant(value, weight, info.dtype, error);
+        let constant = match info.source {
+            ValueSource::Weight(id) => {
+                weight(on, pool, id, traced).map_err(|error| failed(Some(id), error))?
             }
-            Source::Constant(index) => match recorded.constants.get(index as usize) {
-                Some(data) => Some(literal(on, pool, data).map_err(|error| failed(None, error))?),
-                None => None,
-            },
-            Source::Input(_) | Source::Step => None,
+            ValueSource::Constant(index) => {
+                literal(on, pool, recorded.constants.get(index)?).map_err(|error| failed(None, error))?
+            }
+            ValueSource::Input(_) | ValueSource::Step => continue,
         };
+        found.set(value, Some(constant))?;
     }
-    for (at, step) in recorded.steps.iter().enumerate() {
-        let known: Option<SmallVec<[Option<u32>; 3]>> = step
-            .inputs
-            .iter()
-            .map(|input| match input {
-                None => Some(None),
-                Some(v) => numbers.get(*v as usize).copied().flatten().map(Some),
-            })
-            .collect();
-        let wanted = step.outputs.iter().any(|v| read.get(*v as usize) == Some(&true));
-        let Some(known) = known.filter(|k| wanted && !k.is_empty() && worth_folding(recorded, step)) else {
+    for (id, step) in recorded.steps.iter() {
+        if !liveness.is_live(id)? || step.inputs.is_empty() || !worth_folding(recorded, step)? {
             continue;
-        };
+        }
+        let Some(known) = known(&found, step)? else { continue };
         let results = run(on, natives, pool, step, known)
-            .map_err(|error| traced.node_of(at).name(&traced.resolved.graph, error))?;
-        for (&v, &number) in step.outputs.iter().zip(&results) {
-            if let Some(place) = numbers.get_mut(v as usize) {
-                *place = Some(number);
-            }
+            .map_err(|error| traced.node_of(id).name(&traced.resolved.graph, error))?;
+        for (&value, &constant) in step.outputs.iter().zip(&results) {
+            found.set(value, Some(constant))?;
         }
     }
-    Ok(compact(pool, recorded, outputs, numbers))
+    Ok(compact(pool, recorded, &found)?)
 }
 
-/// Marks the values that a step or the caller reads.
-fn read_values(recorded: &Trace, outputs: &[ValueNo]) -> Vec<bool> {
-    let mut read = vec![false; recorded.values.len()];
-    let mut mark = |v: ValueNo| {
-        if let Some(place) = read.get_mut(v as usize) {
-            *place = true;
+/// Returns the constants that a step reads; `None` if it reads anything else.
+fn known(
+    found: &Table<TraceValue, Option<PoolConstant>>,
+    step: &Step,
+) -> Result<Option<SmallVec<[Option<PoolConstant>; 3]>>, Error> {
+    let mut known = SmallVec::new();
+    for input in &step.inputs {
+        let constant = input.map(|value| found.get(value).copied()).transpose()?;
+        if constant == Some(None) {
+            return Ok(None);
         }
-    };
-    outputs.iter().copied().for_each(&mut mark);
-    recorded.steps.iter().flat_map(|s| s.inputs.iter().flatten().copied()).for_each(&mut mark);
-    read
+        known.push(constant.flatten());
+    }
+    Ok(Some(known))
 }
 
 /// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
-pub(super) fn worth_folding(recorded: &Trace, step: &Step) -> bool {
+///
+/// # Errors
+///
+/// [`Error::Internal`] if the step refers to a value that does not exist.
+pub(super) fn worth_folding(recorded: &Trace, step: &Step) -> Result<bool, Error> {
     if matches!(step.operation, Operation::Host(body) if body.random) {
-        return false;
+        return Ok(false);
     }
-    let bytes = |v: &ValueNo| {
-        recorded.values.get(*v as usize).map_or(0, |value| {
-            let elements = bb_ir::element_count(&value.shape).unwrap_or(usize::MAX);
-            value.dtype.bytes_for(elements).unwrap_or(elements)
-        })
+    let bytes = |all: Result<usize, Error>, value: TraceValue| {
+        let info = recorded.values.get(value)?;
+        let elements = bb_ir::element_count(&info.shape).unwrap_or(usize::MAX);
+        Ok(all?.saturating_add(info.dtype.bytes_for(elements).unwrap_or(elements)))
     };
-    let made: usize = step.outputs.iter().map(bytes).fold(0, usize::saturating_add);
-    let read: usize = step.inputs.iter().flatten().map(bytes).fold(0, usize::saturating_add);
-    made <= read.saturating_mul(2).max(GROWN)
+    let made = step.outputs.iter().copied().fold(Ok(0), bytes)?;
+    let read = step.reads().fold(Ok(0), bytes)?;
+    Ok(made <= read.saturating_mul(2).max(GROWN))
 }
 
 fn weight<B: Backend + ?Sized>(
     on: &B,
     pool: &mut Pool<B::Tensor>,
-    index: u32,
+    id: WeightId,
     traced: &SegmentTrace,
-) -> Result<u32, B::Error> {
-    let Some(data) = traced.weights().get(index) else {
-        return crate::ext::fail::<B, _>(crate::Error::UnknownIndex {
-            family: "weights",
-            index: index as u16,
-        });
-    };
+) -> Result<PoolConstant, B::Error> {
+    let data = traced.weights().get(id)?;
     // Where the bytes lie in the model, whether they have to move for their alignment or not.
     let key = (data.dtype(), data.shape().into(), data.unaligned_bytes().as_ptr().addr(), data.byte_len());
     if let Some(&number) = pool.weights.get(&key) {
         return Ok(number);
     }
     data.prepare().map_err(crate::Error::from)?;
-    let number = pool.add(on.constant(data)?);
+    let number = pool.tensors.push(on.constant(data)?);
     pool.weights.insert(key, number);
     Ok(number)
 }
@@ -172,13 +166,13 @@ fn literal<B: Backend + ?Sized>(
     on: &B,
     pool: &mut Pool<B::Tensor>,
     data: &TensorData,
-) -> Result<u32, B::Error> {
+) -> Result<PoolConstant, B::Error> {
     data.prepare().map_err(crate::Error::from)?;
     let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
     if let Some(&number) = pool.literals.get(&key) {
         return Ok(number);
     }
-    let number = pool.add(on.constant(data)?);
+    let number = pool.tensors.push(on.constant(data)?);
     pool.literals.insert(key, number);
     Ok(number)
 }
@@ -189,8 +183,8 @@ fn run<B: Backend + ?Sized, N: Natives<B>>(
     natives: &N,
     pool: &mut Pool<B::Tensor>,
     step: &Step,
-    known: SmallVec<[Option<u32>; 3]>,
-) -> Result<SmallVec<[u32; 1]>, B::Error> {
+    known: SmallVec<[Option<PoolConstant>; 3]>,
+) -> Result<SmallVec<[PoolConstant; 1]>, B::Error> {
     let key = (step.operation, known);
     if let Some((_, results)) =
         pool.folds.get(&key).and_then(|folds| folds.iter().find(|(p, _)| *p == step.params))
@@ -198,13 +192,15 @@ fn run<B: Backend + ?Sized, N: Natives<B>>(
         return Ok(results.clone());
     }
     let results = {
-        let operands: SmallVec<[Option<&B::Tensor>; 4]> =
-            key.1.iter().map(|number| number.and_then(|n| pool.tensors.get(n as usize))).collect();
+        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::new();
+        for constant in &key.1 {
+            operands.push(constant.map(|constant| pool.tensors.get(constant)).transpose()?);
+        }
         call(on, natives, callee(step), &operands, &step.params)?
     };
-    let numbers: SmallVec<[u32; 1]> = results.into_iter().map(|t| pool.add(t)).collect();
-    pool.folds.entry(key).or_default().push((step.params.clone(), numbers.clone()));
-    Ok(numbers)
+    let constants: SmallVec<[PoolConstant; 1]> = results.into_iter().map(|t| pool.tensors.push(t)).collect();
+    pool.folds.entry(key).or_default().push((step.params.clone(), constants.clone()));
+    Ok(constants)
 }
 
 /// The operations beyond the primitives that a plan may call.
@@ -289,35 +285,28 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
 fn compact<T: Clone>(
     pool: &Pool<T>,
     recorded: &Trace,
-    outputs: &[ValueNo],
-    numbers: Vec<Option<u32>>,
-) -> PlanConstants<T> {
-    let mut kept: HashMap<u32, u32> = HashMap::new();
-    let mut tensors = Vec::new();
-    let runs =
-        |step: &&Step| step.outputs.iter().any(|v| numbers.get(*v as usize).copied().flatten().is_none());
-    let mut used = vec![false; numbers.len()];
-    let read = recorded.steps.iter().filter(runs).flat_map(|s| s.inputs.iter().flatten()).chain(outputs);
-    for &v in read {
-        if let Some(place) = used.get_mut(v as usize) {
-            *place = true;
+    found: &Table<TraceValue, Option<PoolConstant>>,
+) -> Result<PlanConstants<T>, Error> {
+    // A step all of whose results are constant does not run.
+    let is_open = |value: &TraceValue| found.get(*value).is_ok_and(Option::is_none);
+    let steps = recorded.steps.iter().rev();
+    let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied().filter(is_open), step.reads()));
+    let (values, outputs) = (recorded.values.len(), recorded.outputs.iter().copied());
+    let liveness = Liveness::backwards(values, recorded.steps.len(), outputs, steps)?;
+    let mut kept: HashMap<PoolConstant, PlanConstant> = HashMap::new();
+    let mut tensors = Table::default();
+    let mut of_value = Table::with(values, || None);
+    for (value, constant) in found.iter() {
+        let Some(constant) = *constant else { continue };
+        if !liveness.is_read(value)? {
+            continue;
         }
+        let number = match kept.get(&constant) {
+            Some(number) => *number,
+            None => tensors.push(pool.tensors.get(constant)?.clone()),
+        };
+        kept.insert(constant, number);
+        of_value.set(value, Some(number))?;
     }
-    let of_value = numbers
-        .iter()
-        .zip(&used)
-        .map(|(number, used)| {
-            let number = (*number)?;
-            if !used {
-                // The value is constant, so the step that made it must not run; nobody reads it.
-                return Some(u32::MAX);
-            }
-            let tensor = pool.tensors.get(number as usize)?;
-            Some(*kept.entry(number).or_insert_with(|| {
-                tensors.push(tensor.clone());
-                (tensors.len() - 1) as u32
-            }))
-        })
-        .collect();
-    PlanConstants { of_value, tensors }
+    Ok(PlanConstants { of_value, tensors })
 }

@@ -5,7 +5,7 @@ use super::segment::{Start, missing};
 use super::unroll::Tracing;
 use crate::Error;
 use crate::onnx::{HostFunction, OnnxValue};
-use crate::trace::{TracedTensor, ValueNo};
+use crate::trace::{TraceValue, TracedTensor};
 use bb_ir::TensorData;
 use bb_ir::graph::ValueId;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ pub(crate) enum Place {
 
 /// Why a segment ends before a node.
 pub(super) enum Cut {
-    /// Some operand must be known.
-    Read(ValueNo),
+    /// Some operand must be known: this value, unless the trace only explores.
+    Read(Option<TraceValue>),
     /// The node runs between segments.
     Host(HostFunction),
     Repeat(Repeat),
@@ -79,7 +79,7 @@ pub(super) enum Cut {
 /// The outputs of a segment, tensor by tensor.
 #[derive(Default)]
 pub(super) struct Outputs {
-    pub(super) tensors: Vec<ValueNo>,
+    pub(super) tensors: Vec<TraceValue>,
     pub(super) items: Vec<OnnxValue<()>>,
     /// Whether one of them is no tensor.
     pub(super) structured: bool,
@@ -88,7 +88,7 @@ pub(super) struct Outputs {
 impl Outputs {
     pub(super) fn push(&mut self, item: &OnnxValue<TracedTensor>) {
         self.structured |= !matches!(item, OnnxValue::Tensor(_));
-        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.no())));
+        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.value())));
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Out
     let resolved = &tracing.resolved;
     let mut start = Start { node: at, ..Start::default() };
     for (value, item) in tracing.values() {
-        if !resolved.is_read_from(value, at) || resolved.weight(value).is_some() {
+        if !resolved.is_read_from(value, at)? || resolved.weight(value)?.is_some() {
             continue;
         }
         match item.tensor().and_then(TracedTensor::known) {
@@ -108,12 +108,9 @@ pub(super) fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Out
             }
         }
     }
-    let wanted = match *cut {
-        Cut::Read(no) => Some(no),
-        Cut::Host(_) | Cut::Repeat(_) => None,
-    };
-    if let Some(no) = wanted {
-        return Ok(End::Read { wanted: outputs.tensors.iter().position(|x| *x == no), start });
+    if let Cut::Read(value) = *cut {
+        let position = |value| outputs.tensors.iter().position(|x| *x == value);
+        return Ok(End::Read { wanted: value.and_then(position), start });
     }
     let graph = &resolved.graph;
     let Some(node) = graph.nodes.get(at) else { return Ok(End::Done) };
@@ -124,20 +121,29 @@ pub(super) fn end(tracing: &Tracing<'_>, at: usize, cut: &Cut, outputs: &mut Out
         if let Some((_, data)) = start.known.iter().find(|(v, _)| *v == value) {
             return Ok(Place::Known(data.clone()));
         }
-        let weight = resolved.weight(value).and_then(|i| graph.constants.get(i as usize));
+        let weight = resolved.constant(value)?;
         weight.map(|(_, data)| Place::Known(data.clone())).ok_or_else(|| missing(graph, value))
     };
     let operands =
         node.inputs.iter().map(|v| v.map_or(Ok(Place::Absent), place)).collect::<Result<_, Error>>()?;
-    let read_later = |v: &ValueId| resolved.is_read_from(*v, at + 1);
-    let kept: Vec<usize> =
-        (0..start.live.len()).filter(|&i| start.live.get(i).is_some_and(read_later)).collect();
     let mut after = Start { node: at + 1, live: Vec::new(), known: Vec::new() };
-    after.live.extend(start.live.iter().filter(|v| read_later(v)));
-    after.known.extend(start.known.iter().filter(|(v, _)| read_later(v)).cloned());
+    let mut kept = Vec::new();
+    for (position, &value) in start.live.iter().enumerate() {
+        if resolved.is_read_from(value, at + 1)? {
+            kept.push(position);
+            after.live.push(value);
+        }
+    }
+    for (value, data) in &start.known {
+        if resolved.is_read_from(*value, at + 1)? {
+            after.known.push((*value, data.clone()));
+        }
+    }
     let mut results = Vec::new();
     for (position, output) in node.outputs.iter().enumerate() {
-        if let Some(value) = output.filter(read_later) {
+        if let Some(value) = *output
+            && resolved.is_read_from(value, at + 1)?
+        {
             results.push(position);
             after.live.push(value);
         }

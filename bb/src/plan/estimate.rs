@@ -3,14 +3,14 @@
 use super::Module;
 use super::constants::worth_folding;
 use super::end::End;
-use super::lir::Plan;
+use super::lir::{Constants, Plan, PlanConstant};
 use super::origin::NodeName;
 use super::partition::step_cost;
 use super::profile::ProfiledNode;
 use crate::Error;
 use crate::cost::Cost;
 use crate::ext::OpSet;
-use crate::trace::{Source, Trace, ValueNo};
+use crate::trace::{Table, TableIndex, Trace};
 use bb_ir::op::Family;
 use std::collections::HashMap;
 
@@ -57,15 +57,13 @@ impl Module {
     ) -> Result<Estimate, Error> {
         let traced = self.trace(shapes, natives)?;
         let recorded = &traced.recorded;
-        let plan = Plan::new(recorded, &traced.outputs, &known(recorded));
+        let plan = Plan::new(recorded, &known(recorded)?)?;
         let graph = &traced.resolved.graph;
         let mut nodes: Vec<NodeCost> = Vec::new();
         for instruction in &plan.instructions {
-            let Some(step) = recorded.steps.get(instruction.step as usize) else { continue };
-            let Some(NodeName { path, op, domain }) = traced.origins.name_of(instruction.step, graph) else {
-                continue;
-            };
-            let cost = step_cost(recorded, step);
+            let [name, _] = traced.origins.names_of([&instruction.origins], graph)?;
+            let Some(NodeName { path, op, domain }) = name else { continue };
+            let cost = step_cost(recorded, recorded.steps.get(instruction.step)?)?;
             let node = ProfiledNode { path, op, domain };
             match nodes.last_mut().filter(|last| last.node == node) {
                 Some(last) => {
@@ -86,19 +84,20 @@ impl Module {
 }
 
 /// Tells which values are known before the plan runs, as [`fold`](super::constants::fold) computes them.
-fn known(recorded: &Trace) -> Vec<Option<u32>> {
-    let constant = |source| matches!(source, Source::Weight(_) | Source::Constant(_)).then_some(0);
-    let mut known: Vec<Option<u32>> = recorded.values.iter().map(|value| constant(value.source)).collect();
-    for step in &recorded.steps {
-        let of = |no: &ValueNo| known.get(*no as usize).copied().flatten();
-        let all = !step.inputs.is_empty() && step.inputs.iter().flatten().all(|no| of(no).is_some());
-        if all && worth_folding(recorded, step) {
-            for no in &step.outputs {
-                if let Some(place) = known.get_mut(*no as usize) {
-                    *place = Some(0);
-                }
+fn known(recorded: &Trace) -> Result<Constants, Error> {
+    let constant = Some(PlanConstant::at(0));
+    let of = |info: &crate::trace::TraceValueInfo| info.source.is_constant().then_some(PlanConstant::at(0));
+    let mut known: Constants = recorded.values.entries().map(of).collect::<Table<_, _>>();
+    for step in recorded.steps.entries() {
+        let mut all = !step.inputs.is_empty();
+        for value in step.reads() {
+            all &= known.get(value)?.is_some();
+        }
+        if all && worth_folding(recorded, step)? {
+            for value in &step.outputs {
+                known.set(*value, constant)?;
             }
         }
     }
-    known
+    Ok(known)
 }

@@ -5,7 +5,7 @@
 
 use super::origin::Origins;
 use super::segment::SegmentTrace;
-use crate::trace::ValueNo;
+use crate::trace::{StepId, StepOrigins, TraceValue, WeightId};
 use crate::{BoxError, Error};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, ValueId};
@@ -28,14 +28,13 @@ pub(crate) struct Failure<E> {
 }
 
 impl Where {
-    /// Finds the nodes that a run of steps comes from.
-    pub(crate) fn of(origins: &Origins, steps: std::ops::Range<usize>) -> Where {
-        let node = |step: usize| origins.node_of(step as u32);
-        let (Some(first), Some(last)) = (node(steps.start), node(steps.end.saturating_sub(1))) else {
-            return Where::Graph;
-        };
-        let traced = |(_, node): &&(u32, u32)| (first..=last).contains(&(*node as usize));
-        match origins.nodes.iter().filter(traced).count() {
+    /// Finds the nodes that steps come from. An origin that does not exist names no node, because this reports another
+    /// error.
+    pub(crate) fn of<'a>(origins: &Origins, steps: impl IntoIterator<Item = &'a StepOrigins>) -> Where {
+        let mut nodes = steps.into_iter().flatten().filter_map(|origin| origins.node_of(*origin).ok());
+        let Some(first) = nodes.next() else { return Where::Graph };
+        let (first, last) = nodes.fold((first, first), |(from, to), node| (from.min(node), to.max(node)));
+        match origins.nodes().filter(|node| (first..=last).contains(node)).count() {
             0 | 1 => Where::Node(first),
             count => Where::Nodes { first, last, count },
         }
@@ -83,25 +82,44 @@ pub(crate) fn initializer(
 }
 
 impl SegmentTrace {
+    /// Iterates over the steps, each with the node of the graph that it comes from.
+    pub(crate) fn steps_by_node(&self) -> impl Iterator<Item = (StepId, usize)> {
+        self.recorded.steps.iter().filter_map(|(id, step)| {
+            let origin = step.origins.first()?;
+            Some((id, self.origins.node_of(*origin).ok()?))
+        })
+    }
+
     /// Finds the node that a step of the trace is part of.
-    pub(crate) fn node_of(&self, step: usize) -> Where {
-        self.origins.node_of(step as u32).map_or(Where::Graph, Where::Node)
+    pub(crate) fn node_of(&self, step: StepId) -> Where {
+        self.recorded.steps.get(step).map_or(Where::Graph, |step| Where::of(&self.origins, [&step.origins]))
     }
 
     /// Finds the first node that reads a value of the trace.
-    pub(crate) fn reader_of(&self, value: ValueNo) -> Where {
-        let reads = |step: &crate::trace::Step| step.inputs.contains(&Some(value));
-        self.recorded.steps.iter().position(reads).map_or(Where::Graph, |step| self.node_of(step))
+    pub(crate) fn reader_of(&self, value: TraceValue) -> Where {
+        let mut steps = self.recorded.steps.entries();
+        let reader = steps.find(|step| step.inputs.contains(&Some(value)));
+        reader.map_or(Where::Graph, |step| Where::of(&self.origins, [&step.origins]))
     }
 
     /// Says that a constant of the trace could not be put on the backend, and which node reads it.
-    pub(crate) fn constant<E>(&self, value: ValueNo, weight: Option<u32>, dtype: DataType, error: E) -> E
+    pub(crate) fn constant<E>(
+        &self,
+        value: TraceValue,
+        weight: Option<WeightId>,
+        dtype: DataType,
+        error: E,
+    ) -> E
     where
         E: std::error::Error + From<Error> + Send + Sync + 'static,
     {
         let graph = &self.resolved.graph;
         let source = error.into();
-        let error = match weight.and_then(|index| graph.constants.get(index as usize)) {
+        let named = match weight {
+            Some(WeightId::Graph(position)) => graph.constants.get(position),
+            Some(WeightId::Body(_)) | None => None,
+        };
+        let error = match named {
             Some((value, _)) => Error::Initializer { name: graph.name_of(*value).to_owned(), dtype, source },
             None => Error::Constant { dtype, source },
         };

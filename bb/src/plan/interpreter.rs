@@ -2,10 +2,11 @@
 
 use super::constants::{Natives, PlanConstants, call};
 use super::failure::{Failure, Where};
-use super::lir::{Instruction, Operand, Plan};
+use super::lir::{Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
 use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
+use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error};
 use bb_ir::graph::Graph;
 use smallvec::SmallVec;
@@ -14,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 /// A plan with its constants on a backend.
 pub(crate) struct Prepared<T> {
     plan: Plan,
-    constants: Vec<T>,
+    constants: Table<PlanConstant, T>,
     /// The nodes that the instructions come from.
     origins: Origins,
     /// What a profile tells of the instructions, from the first run on that has one.
@@ -23,14 +24,17 @@ pub(crate) struct Prepared<T> {
 
 impl<T: crate::Tensor> Prepared<T> {
     /// Plans a trace whose constants have been folded.
-    pub(crate) fn new(trace: &SegmentTrace, constants: PlanConstants<T>) -> Prepared<T> {
-        let plan = Plan::new(&trace.recorded, &trace.outputs, &constants.of_value);
-        Prepared {
-            plan,
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the trace refers to what does not exist.
+    pub(crate) fn new(trace: &SegmentTrace, constants: PlanConstants<T>) -> Result<Prepared<T>, Error> {
+        Ok(Prepared {
+            plan: Plan::new(&trace.recorded, &constants.of_value)?,
             constants: constants.tensors,
             origins: trace.origins.clone(),
             sites: OnceLock::new(),
-        }
+        })
     }
 
     /// Runs the plan, which was made of this graph.
@@ -44,71 +48,91 @@ impl<T: crate::Tensor> Prepared<T> {
         graph: &Graph,
         watch: &mut W,
     ) -> Result<Vec<T>, Failure<B::Error>> {
-        let mut slots: Vec<Option<T>> = Vec::with_capacity(self.plan.slots);
-        slots.resize_with(self.plan.slots, || None);
+        let mut slots: Table<SlotId, Option<T>> = Table::with(self.plan.slots, || None);
         let first = watch.plan(|| self.sites(graph));
+        let first = first.map_err(|error| Failure { at: Where::Graph, error: error.into() })?;
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
-            let mut operands: SmallVec<[Option<&T>; 4]> = SmallVec::new();
-            for &operand in &instruction.inputs {
-                operands.push(self.operand(&slots, inputs, operand));
-            }
-            let since = watch.mark();
-            let results = call(on, natives, instruction.callee, &operands, &instruction.params)
-                .map_err(|error| Failure { at: self.node_of(instruction), error })?;
-            watch.instruction(since, first + at, operands.iter().copied(), results.iter());
-            drop(operands);
-            for &slot in &instruction.frees {
-                if let Some(place) = slots.get_mut(slot as usize) {
-                    *place = None;
-                }
-            }
-            let got = results.len();
-            let mut results = results.into_iter();
-            for slot in &instruction.outputs {
-                let Some(result) = results.next() else {
-                    let op = instruction.operation.name().to_owned();
-                    let error = Error::Results { op, expected: instruction.outputs.len(), got };
-                    return Err(Failure { at: self.node_of(instruction), error: error.into() });
-                };
-                if let Some(place) = slot.and_then(|s| slots.get_mut(s as usize)) {
-                    *place = Some(result);
-                }
+            let ran = self.execute(on, natives, inputs, instruction, &mut slots, first + at, watch);
+            ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
+        }
+        let mut outputs = Vec::with_capacity(self.plan.outputs.len());
+        for &operand in &self.plan.outputs {
+            let output = self.operand(&slots, inputs, operand);
+            let output = output.and_then(|x| x.ok_or_else(|| Error::excluded("a plan's output to be given")));
+            outputs.push(output.map_err(|error| Failure { at: Where::Graph, error: error.into() })?.clone());
+        }
+        Ok(outputs)
+    }
+
+    /// Runs one instruction.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the body of the loop in `run`, apart for its `?`")]
+    fn execute<B: Backend<Tensor = T> + ?Sized, N: Natives<B>, W: Watch>(
+        &self,
+        on: &B,
+        natives: &N,
+        inputs: &[&T],
+        instruction: &Instruction,
+        slots: &mut Table<SlotId, Option<T>>,
+        site: usize,
+        watch: &mut W,
+    ) -> Result<(), B::Error> {
+        let mut operands: SmallVec<[Option<&T>; 4]> = SmallVec::new();
+        for &operand in &instruction.inputs {
+            operands.push(self.operand(slots, inputs, operand)?);
+        }
+        let since = watch.mark();
+        let results = call(on, natives, instruction.callee, &operands, &instruction.params)?;
+        watch.instruction(since, site, operands.iter().copied(), results.iter());
+        drop(operands);
+        for &slot in &instruction.frees {
+            slots.set(slot, None)?;
+        }
+        let got = results.len();
+        let mut results = results.into_iter();
+        for slot in &instruction.outputs {
+            let Some(result) = results.next() else {
+                let op = instruction.operation.name().to_owned();
+                return Err(Error::Results { op, expected: instruction.outputs.len(), got }.into());
+            };
+            if let Some(slot) = slot {
+                slots.set(*slot, Some(result))?;
             }
         }
-        self.plan
-            .outputs
-            .iter()
-            .map(|&operand| {
-                self.operand(&slots, inputs, operand).cloned().ok_or_else(|| Failure {
-                    at: Where::Graph,
-                    error: Error::Operand { op: "output", index: 0, expected: "a tensor" }.into(),
-                })
-            })
-            .collect()
+        Ok(())
     }
 
     #[inline]
-    fn operand<'a>(&'a self, slots: &'a [Option<T>], inputs: &[&'a T], operand: Operand) -> Option<&'a T> {
-        match operand {
-            Operand::Slot(i) => slots.get(i as usize).and_then(Option::as_ref),
-            Operand::Input(i) => inputs.get(i as usize).copied(),
-            Operand::Constant(i) => self.constants.get(i as usize),
+    fn operand<'a>(
+        &'a self,
+        slots: &'a Table<SlotId, Option<T>>,
+        inputs: &[&'a T],
+        operand: Operand,
+    ) -> Result<Option<&'a T>, Error> {
+        Ok(match operand {
+            Operand::Slot(slot) => Some(held(slots.get(slot)?.as_ref(), slot)?),
+            Operand::Input(index) => Some(held(inputs.get(index.position()).copied(), index)?),
+            Operand::Constant(constant) => Some(self.constants.get(constant)?),
             Operand::Absent => None,
-        }
+        })
     }
 
     fn node_of(&self, instruction: &Instruction) -> Where {
-        self.origins.node_of(instruction.step).map_or(Where::Graph, Where::Node)
+        Where::of(&self.origins, [&instruction.origins])
     }
 
     /// Says what each instruction is.
-    fn sites(&self, graph: &Graph) -> Arc<Sites> {
-        let site = |instruction: &Instruction| Site {
-            node: self.origins.name_of(instruction.step, graph),
-            last: None,
-            called: Called::Operation(instruction.operation, instruction.params.clone()),
-        };
-        let sites = || Arc::new(Sites(self.plan.instructions.iter().map(site).collect()));
-        self.sites.get_or_init(sites).clone()
+    fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
+        if let Some(sites) = self.sites.get() {
+            return Ok(sites.clone());
+        }
+        let mut sites = Vec::with_capacity(self.plan.instructions.len());
+        for instruction in &self.plan.instructions {
+            sites.push(Site {
+                nodes: self.origins.names_of([&instruction.origins], graph)?,
+                called: Called::Operation(instruction.operation, instruction.params.clone()),
+            });
+        }
+        Ok(self.sites.get_or_init(|| Arc::new(Sites(sites))).clone())
     }
 }

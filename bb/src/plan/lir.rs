@@ -3,20 +3,31 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
 //! left out.
 
+use crate::Error;
 use crate::ext::HostKernel;
-use crate::trace::{Operation, Source, Step, Trace, ValueNo};
+use crate::trace::{
+    InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, Trace, TraceValue,
+    ValueSource, held, indices,
+};
 use bb_ir::op::{Family, Param, Primitive};
 use smallvec::SmallVec;
+
+indices! {
+    /// A slot of a plan.
+    SlotId = "slot of the plan";
+    /// A constant of a plan.
+    PlanConstant = "constant of the plan";
+}
 
 /// Where an instruction finds an operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operand {
     /// A slot that an earlier instruction filled.
-    Slot(u32),
+    Slot(SlotId),
     /// An input of the plan.
-    Input(u32),
+    Input(InputIndex),
     /// A constant of the plan.
-    Constant(u32),
+    Constant(PlanConstant),
     /// Left out.
     Absent,
 }
@@ -40,11 +51,13 @@ pub(crate) struct Instruction {
     pub(crate) params: Box<[Param<'static>]>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` where nobody reads one.
-    pub(crate) outputs: SmallVec<[Option<u32>; 1]>,
+    pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
     /// The slots that hold nothing of use once the operands have been read.
-    pub(crate) frees: SmallVec<[u32; 2]>,
+    pub(crate) frees: SmallVec<[SlotId; 2]>,
+    /// The nodes that this comes from.
+    pub(crate) origins: StepOrigins,
     /// The step of the trace that this was.
-    pub(crate) step: u32,
+    pub(crate) step: StepId,
 }
 
 /// A plan: instructions over slots.
@@ -56,72 +69,49 @@ pub(crate) struct Plan {
 }
 
 /// Says of each value of a trace whether it is known before the plan runs, as which constant.
-pub(crate) type Constants = Vec<Option<u32>>;
+pub(crate) type Constants = Table<TraceValue, Option<PlanConstant>>;
 
 impl Plan {
     /// Assigns slots and last uses. `constants` names the values that the caller has folded; the steps that made
     /// them are left out.
-    pub(crate) fn new(recorded: &Trace, outputs: &[ValueNo], constants: &Constants) -> Plan {
-        let values = recorded.values.len();
-        let constant = |v: ValueNo| constants.get(v as usize).copied().flatten();
-        // Backwards: which steps matter, and the last step that reads each value.
-        let mut last: Vec<u32> = vec![NEVER; values];
-        let mut keep = vec![false; recorded.steps.len()];
-        for &output in outputs {
-            mark(&mut last, output, ALWAYS);
-        }
-        for (at, step) in recorded.steps.iter().enumerate().rev() {
-            let wanted = step.outputs.iter().any(|&v| at_of(&last, v) != NEVER && constant(v).is_none());
-            if !wanted {
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the trace refers to what does not exist.
+    pub(crate) fn new(recorded: &Trace, constants: &Constants) -> Result<Plan, Error> {
+        let is_open = |v: &TraceValue| constants.get(*v).is_ok_and(Option::is_none);
+        let steps = recorded.steps.iter().rev();
+        let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied().filter(is_open), step.reads()));
+        let (values, outputs) = (recorded.values.len(), recorded.outputs.iter().copied());
+        let liveness = Liveness::backwards(values, recorded.steps.len(), outputs, steps)?;
+        let mut slots = Slots { slot_of: Table::with(values, || None), free: Vec::new(), made: 0 };
+        let mut instructions = Vec::with_capacity(recorded.steps.len());
+        for (at, step) in recorded.steps.iter() {
+            if !liveness.is_live(at)? {
                 continue;
             }
-            if let Some(k) = keep.get_mut(at) {
-                *k = true;
+            let mut inputs: SmallVec<[Operand; 3]> = SmallVec::new();
+            for input in &step.inputs {
+                inputs.push(match input {
+                    Some(value) => slots.operand(recorded, constants, *value)?,
+                    None => Operand::Absent,
+                });
             }
-            for &input in step.inputs.iter().flatten() {
-                if at_of(&last, input) == NEVER {
-                    mark(&mut last, input, at as u32);
+            let mut frees: SmallVec<[SlotId; 2]> = SmallVec::new();
+            for (value, operand) in step.inputs.iter().zip(&inputs) {
+                if let (Some(value), Operand::Slot(slot)) = (value, operand)
+                    && liveness.last(*value)? == LastRead::At(at)
+                    && !frees.contains(slot)
+                {
+                    frees.push(*slot);
                 }
             }
-        }
-        // Forwards: a slot for each result, reused after its last reader.
-        let mut slot_of: Vec<u32> = vec![NEVER; values];
-        let mut free: Vec<u32> = Vec::new();
-        let mut slots = 0u32;
-        let operand = |slot_of: &[u32], v: ValueNo| match constant(v) {
-            Some(c) => Operand::Constant(c),
-            None => match recorded.values.get(v as usize).map(|value| value.source) {
-                Some(Source::Input(i)) => Operand::Input(i),
-                _ => Operand::Slot(at_of(slot_of, v)),
-            },
-        };
-        let mut instructions = Vec::with_capacity(recorded.steps.len());
-        for (at, step) in recorded.steps.iter().enumerate().filter(|(at, _)| keep.get(*at) == Some(&true)) {
-            let inputs =
-                step.inputs.iter().map(|v| v.map_or(Operand::Absent, |v| operand(&slot_of, v))).collect();
-            let mut frees: SmallVec<[u32; 2]> = SmallVec::new();
-            for &v in step.inputs.iter().flatten() {
-                let slot = at_of(&slot_of, v);
-                if at_of(&last, v) == at as u32 && slot != NEVER && !frees.contains(&slot) {
-                    frees.push(slot);
-                }
+            slots.free.extend(frees.iter().rev());
+            let mut outputs: SmallVec<[Option<SlotId>; 1]> = SmallVec::new();
+            for value in &step.outputs {
+                let read = liveness.is_read(*value)?;
+                outputs.push(if read { Some(slots.fill(*value)?) } else { None });
             }
-            free.extend(frees.iter().rev());
-            let outputs = step
-                .outputs
-                .iter()
-                .map(|&v| {
-                    if at_of(&last, v) == NEVER {
-                        return None;
-                    }
-                    let slot = free.pop().unwrap_or_else(|| {
-                        slots += 1;
-                        slots - 1
-                    });
-                    mark(&mut slot_of, v, slot);
-                    Some(slot)
-                })
-                .collect();
             instructions.push(Instruction {
                 callee: callee(step),
                 operation: step.operation,
@@ -129,26 +119,47 @@ impl Plan {
                 inputs,
                 outputs,
                 frees,
-                step: at as u32,
+                origins: step.origins.clone(),
+                step: at,
             });
         }
-        let outputs = outputs.iter().map(|&v| operand(&slot_of, v)).collect();
-        Plan { instructions, slots: slots as usize, outputs }
+        let mut outputs = Vec::with_capacity(recorded.outputs.len());
+        for value in &recorded.outputs {
+            outputs.push(slots.operand(recorded, constants, *value)?);
+        }
+        Ok(Plan { instructions, slots: slots.made, outputs })
     }
 }
 
-/// No step reads the value, or it has no slot.
-const NEVER: u32 = u32::MAX;
-/// The plan returns the value.
-const ALWAYS: u32 = u32::MAX - 1;
-
-fn at_of(table: &[u32], value: ValueNo) -> u32 {
-    table.get(value as usize).copied().unwrap_or(NEVER)
+/// The slots of a plan under construction.
+struct Slots {
+    slot_of: Table<TraceValue, Option<SlotId>>,
+    /// The slots that can be used again.
+    free: Vec<SlotId>,
+    /// How many slots there are.
+    made: usize,
 }
 
-fn mark(table: &mut [u32], value: ValueNo, to: u32) {
-    if let Some(place) = table.get_mut(value as usize) {
-        *place = to;
+impl Slots {
+    /// Gives a value a slot.
+    fn fill(&mut self, value: TraceValue) -> Result<SlotId, Error> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.made += 1;
+            crate::trace::TableIndex::at(self.made - 1)
+        });
+        self.slot_of.set(value, Some(slot))?;
+        Ok(slot)
+    }
+
+    /// Finds where a value is.
+    fn operand(&self, recorded: &Trace, constants: &Constants, value: TraceValue) -> Result<Operand, Error> {
+        if let Some(constant) = constants.get(value)? {
+            return Ok(Operand::Constant(*constant));
+        }
+        match recorded.values.get(value)?.source {
+            ValueSource::Input(index) => Ok(Operand::Input(index)),
+            _ => Ok(Operand::Slot(held(*self.slot_of.get(value)?, value)?)),
+        }
     }
 }
 

@@ -32,7 +32,6 @@ pub(crate) use end::End;
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
-pub(crate) use lir::Plan;
 pub use module::{CompileOptions, Module};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub(crate) use program::compile;

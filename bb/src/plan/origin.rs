@@ -1,28 +1,33 @@
 //! Which node of the model each step of a trace comes from.
 
 use super::resolve::Resolved;
+use crate::Error;
+use crate::trace::{OriginId, StepOrigins, Table};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
-/// The nodes that the steps of a trace come from.
+/// The nodes that the steps of a trace come from, in the order in which they were traced.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Origins {
-    /// For each node traced, the number of steps before it.
-    pub(crate) nodes: Vec<(u32, u32)>,
-    /// The same for the nodes of subgraphs that were traced in their node's place.
-    pub(crate) inner: Vec<InnerNode>,
+    table: Table<OriginId, Origin>,
 }
 
-/// From a step on, a node of a subgraph; or again the node that holds the subgraph.
+/// A node that was traced.
 #[derive(Debug, Clone)]
-pub(crate) struct InnerNode {
-    pub(crate) step: u32,
-    /// How many subgraphs are around the node.
-    pub(crate) depth: u32,
-    /// The attribute that is the subgraph.
-    pub(crate) attribute: &'static str,
-    pub(crate) resolved: Arc<Resolved>,
-    pub(crate) node: u32,
+pub(crate) enum Origin {
+    /// A node of the traced graph.
+    Node(usize),
+    /// A node of a subgraph that was traced in the place of the node which holds it.
+    Inner {
+        /// The node that holds the subgraph.
+        holder: OriginId,
+        /// The attribute that is the subgraph.
+        attribute: &'static str,
+        /// The subgraph.
+        resolved: Arc<Resolved>,
+        /// The node of the subgraph.
+        node: usize,
+    },
 }
 
 /// A node of the model, as people read it.
@@ -44,38 +49,85 @@ impl NodeName {
 }
 
 impl Origins {
-    /// Returns the node of the graph that a step comes from.
-    pub(crate) fn node_of(&self, step: u32) -> Option<usize> {
-        self.top(step).map(|(_, node)| node as usize)
+    /// Adds a node that is about to be traced.
+    pub(crate) fn push(&mut self, origin: Origin) -> OriginId {
+        self.table.push(origin)
     }
 
-    fn top(&self, step: u32) -> Option<(u32, u32)> {
-        let after = self.nodes.partition_point(|(first, _)| *first <= step);
-        after.checked_sub(1).and_then(|i| self.nodes.get(i)).copied()
+    /// Returns how many nodes there are, to [`forget`](Self::forget) those that follow.
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
     }
 
-    /// Names the node that a step comes from, the innermost where subgraphs were traced in place.
-    pub(crate) fn name_of(&self, step: u32, graph: &Graph) -> Option<NodeName> {
-        let (first, top) = self.top(step)?;
-        let mut name = NodeName::of(graph, top as usize)?;
-        let after = self.inner.partition_point(|inner| inner.step <= step);
-        let noted = self.inner.get(..after).unwrap_or_default();
-        let mut depth = noted.last().filter(|last| last.step >= first).map_or(0, |last| last.depth);
-        let mut around: Vec<&InnerNode> = Vec::new();
-        for inner in noted.iter().rev() {
-            if depth == 0 {
-                break;
-            }
-            if inner.depth == depth {
-                around.push(inner);
-                depth -= 1;
+    /// Forgets the nodes from a number on, whose steps were forgotten too.
+    pub(crate) fn forget(&mut self, from: usize) {
+        self.table.truncate(from);
+    }
+
+    /// Iterates over the nodes of the traced graph itself.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = usize> {
+        self.table.entries().filter_map(|origin| match origin {
+            Origin::Node(node) => Some(*node),
+            Origin::Inner { .. } => None,
+        })
+    }
+
+    /// Returns the node of the traced graph that an origin is, or that holds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is no such origin.
+    pub(crate) fn node_of(&self, mut origin: OriginId) -> Result<usize, Error> {
+        loop {
+            match self.table.get(origin)? {
+                Origin::Node(node) => return Ok(*node),
+                Origin::Inner { holder, .. } => origin = *holder,
             }
         }
-        for inner in around.into_iter().rev() {
-            let within = NodeName::of(&inner.resolved.graph, inner.node as usize)?;
-            let path = format!("{}/{}/{}", name.path, inner.attribute, within.path);
+    }
+
+    /// Names the node that an origin is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is no such origin, or if the graph is not the traced one.
+    pub(crate) fn name_of(&self, origin: OriginId, graph: &Graph) -> Result<NodeName, Error> {
+        let nowhere = || Error::excluded("an origin in the traced graph");
+        let mut inner = Vec::new();
+        let mut at = origin;
+        let outermost = loop {
+            match self.table.get(at)? {
+                Origin::Node(node) => break *node,
+                Origin::Inner { holder, attribute, resolved, node } => {
+                    inner.push((attribute, resolved, *node));
+                    at = *holder;
+                }
+            }
+        };
+        let mut name = NodeName::of(graph, outermost).ok_or_else(nowhere)?;
+        for (attribute, resolved, node) in inner.into_iter().rev() {
+            let within = NodeName::of(&resolved.graph, node).ok_or_else(nowhere)?;
+            let path = format!("{}/{attribute}/{}", name.path, within.path);
             name = NodeName { path, ..within };
         }
-        Some(name)
+        Ok(name)
+    }
+
+    /// Names the first and the last node that steps come from; the last only if it is another.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`name_of`](Self::name_of).
+    pub(crate) fn names_of<'a>(
+        &self,
+        steps: impl IntoIterator<Item = &'a StepOrigins>,
+        graph: &Graph,
+    ) -> Result<[Option<NodeName>; 2], Error> {
+        let mut origins = steps.into_iter().flatten().copied();
+        let Some(first) = origins.next() else { return Ok([None, None]) };
+        let first = self.name_of(first, graph)?;
+        let last = origins.last().map(|origin| self.name_of(origin, graph)).transpose()?;
+        let last = last.filter(|last| *last != first);
+        Ok([Some(first), last])
     }
 }

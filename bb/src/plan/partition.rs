@@ -1,13 +1,16 @@
 //! A segment for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
 use super::failure::{Failure, Where, in_node};
-use super::origin::{NodeName, Origins};
+use super::origin::Origins;
 use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::HostKernel;
-use crate::trace::{Operation, Source, Step, Trace, ValueNo, to_graph};
+use crate::trace::{
+    InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
+    ValueSource, held, to_graph,
+};
 use crate::{Backend, BackendAttrs, Error, GraphIdentity};
 use bb_ir::graph::Graph;
 use bb_ir::op::Param;
@@ -19,10 +22,10 @@ use std::sync::{Arc, OnceLock};
 pub(super) struct PartitionedGraph<T> {
     parts: Vec<Part>,
     /// The constants that the host reads, or that are outputs, and who reads them.
-    constants: Vec<(ValueNo, TensorData, Where)>,
+    constants: Vec<(TraceValue, TensorData, Where)>,
     /// For each input, its value.
-    inputs: Vec<ValueNo>,
-    outputs: Vec<ValueNo>,
+    inputs: Vec<TraceValue>,
+    outputs: Vec<TraceValue>,
     values: usize,
     /// The nodes that the parts come from.
     origins: Origins,
@@ -39,18 +42,19 @@ enum Part {
     Host {
         body: &'static HostKernel,
         params: Box<[Param<'static>]>,
-        inputs: Vec<Option<ValueNo>>,
-        outputs: Vec<ValueNo>,
-        step: u32,
+        inputs: Vec<Option<TraceValue>>,
+        outputs: Vec<TraceValue>,
+        origins: StepOrigins,
     },
 }
 
 struct GraphPart {
     graph: GraphProto,
     identity: GraphIdentity,
-    inputs: Vec<(String, ValueNo)>,
-    outputs: Vec<(String, ValueNo)>,
-    steps: std::ops::Range<usize>,
+    inputs: Vec<(String, TraceValue)>,
+    outputs: Vec<(String, TraceValue)>,
+    /// The nodes that the steps come from.
+    origins: Vec<StepOrigins>,
     /// What a run costs with inputs of the types and extents of the trace.
     cost: Cost,
     types: Vec<(DataType, Shape)>,
@@ -68,54 +72,64 @@ impl<T> PartitionedGraph<T> {
             parts: Vec::new(),
             constants: Vec::new(),
             inputs: Vec::new(),
-            outputs: traced.outputs.clone(),
+            outputs: recorded.outputs.clone(),
             values: recorded.values.len(),
             origins: traced.origins.clone(),
             sites: OnceLock::new(),
             tensors: std::marker::PhantomData,
         };
-        for (no, value) in recorded.values.iter().enumerate() {
-            if let Source::Input(_) = value.source {
-                whole.inputs.push(no as ValueNo);
+        for (value, info) in recorded.values.iter() {
+            if let ValueSource::Input(_) = info.source {
+                whole.inputs.push(value);
             }
         }
-        let hosts: Vec<usize> = (0..recorded.steps.len())
-            .filter(|&at| recorded.steps.get(at).is_some_and(|s| matches!(s.operation, Operation::Host(_))))
-            .collect();
-        let mut from = 0;
-        for end in hosts.into_iter().chain([recorded.steps.len()]) {
-            if let Some(part) = GraphPart::new(traced, open, from..end)? {
-                whole.parts.push(Part::Graph(Box::new(part)));
-            }
-            if let Some(step) = recorded.steps.get(end)
-                && let Operation::Host(body) = step.operation
-            {
-                whole.parts.push(Part::Host {
-                    body,
-                    params: step.params.clone(),
-                    inputs: step.inputs.to_vec(),
-                    outputs: step.outputs.to_vec(),
-                    step: end as u32,
-                });
-            }
-            from = end + 1;
+        let liveness = Liveness::of(recorded)?;
+        let mut own = Vec::new();
+        for (id, step) in recorded.steps.iter() {
+            let Operation::Host(body) = step.operation else {
+                own.push((id, step));
+                continue;
+            };
+            whole.push_graph(traced, open, &liveness, &own, id)?;
+            own.clear();
+            whole.parts.push(Part::Host {
+                body,
+                params: step.params.clone(),
+                inputs: step.inputs.to_vec(),
+                outputs: step.outputs.to_vec(),
+                origins: step.origins.clone(),
+            });
         }
+        whole.push_graph(traced, open, &liveness, &own, StepId::at(recorded.steps.len()))?;
         let read_by_host = whole.parts.iter().flat_map(|part| match part {
             Part::Host { inputs, .. } => inputs.as_slice(),
             Part::Graph(_) => &[],
         });
-        for no in read_by_host.flatten().chain(&whole.outputs) {
-            let data = match recorded.values.get(*no as usize).map(|v| v.source) {
-                Some(Source::Weight(i)) => traced.weights().get(i),
-                Some(Source::Constant(i)) => recorded.constants.get(i as usize),
-                _ => None,
+        for &value in read_by_host.flatten().chain(&whole.outputs) {
+            let data = match recorded.values.get(value)?.source {
+                ValueSource::Weight(id) => traced.weights().get(id)?,
+                ValueSource::Constant(index) => recorded.constants.get(index)?,
+                ValueSource::Input(_) | ValueSource::Step => continue,
             };
-            if let Some(data) = data {
-                data.prepare()?;
-                whole.constants.push((*no, data.clone(), traced.reader_of(*no)));
-            }
+            data.prepare()?;
+            whole.constants.push((value, data.clone(), traced.reader_of(value)));
         }
         Ok(whole)
+    }
+
+    /// Adds a run of steps, which ends before the step `end`, as a graph, if anybody reads what they make.
+    fn push_graph(
+        &mut self,
+        traced: &SegmentTrace,
+        open: &[bool],
+        liveness: &Liveness<TraceValue, StepId>,
+        own: &[(StepId, &Step)],
+        end: StepId,
+    ) -> Result<(), Error> {
+        if let Some(part) = GraphPart::new(traced, open, liveness, own, end)? {
+            self.parts.push(Part::Graph(Box::new(part)));
+        }
+        Ok(())
     }
 
     /// Runs the parts in order; they were made of this graph.
@@ -129,58 +143,72 @@ impl<T> PartitionedGraph<T> {
     where
         T: crate::Tensor,
     {
-        let first = watch.plan(|| self.sites(graph));
+        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
+        let first = watch.plan(|| self.sites(graph)).map_err(internal)?;
         let caller = Caller::current();
-        let mut slots: Vec<Option<T>> = vec![None; self.values];
-        for (no, &x) in self.inputs.iter().zip(live) {
-            set(&mut slots, *no, x.clone());
+        let mut slots: Slots<T> = Table::with(self.values, || None);
+        for (value, &x) in self.inputs.iter().zip(live) {
+            slots.set(*value, Some(x.clone())).map_err(internal)?;
         }
-        for (no, data, at) in &self.constants {
+        for (value, data, at) in &self.constants {
             let failed = |error: B::Error| {
                 let error = Error::Constant { dtype: data.dtype(), source: error.into() };
                 Failure { at: *at, error: error.into() }
             };
-            set(&mut slots, *no, on.constant(data).map_err(failed)?);
+            let tensor = on.constant(data).map_err(failed)?;
+            slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {
             let ran = part.run(on, &mut slots, &caller, first + at, watch);
             ran.map_err(|error| Failure { at: part.at(&self.origins), error })?;
         }
-        let outputs = self.outputs.iter().map(|no| Ok(get(&slots, *no)?.clone()));
-        let outputs: Result<Vec<T>, Error> = outputs.collect();
-        outputs.map_err(|error| Failure { at: Where::Graph, error: error.into() })
+        let outputs = self.outputs.iter().map(|value| Ok(filled(&slots, *value)?.clone()));
+        outputs.collect::<Result<_, Error>>().map_err(internal)
     }
 
     /// Says what each part is.
-    fn sites(&self, graph: &Graph) -> Arc<Sites> {
-        let site = |part: &Part| match part {
-            Part::Graph(part) => {
-                let [node, last] = part.names(&self.origins, graph);
-                Site { node, last, called: Called::Graph { inputs: part.types.clone(), cost: part.cost } }
-            }
-            Part::Host { body, params, step, .. } => Site {
-                node: self.origins.name_of(*step, graph),
-                last: None,
-                called: Called::Operation(Operation::Host(body), params.clone()),
-            },
-        };
-        self.sites.get_or_init(|| Arc::new(Sites(self.parts.iter().map(site).collect()))).clone()
+    fn sites(&self, graph: &Graph) -> Result<Arc<Sites>, Error> {
+        if let Some(sites) = self.sites.get() {
+            return Ok(sites.clone());
+        }
+        let mut sites = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let called = match part {
+                Part::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
+                Part::Host { body, params, .. } => Called::Operation(Operation::Host(body), params.clone()),
+            };
+            sites.push(Site { nodes: self.origins.names_of(part.origins(), graph)?, called });
+        }
+        Ok(self.sites.get_or_init(|| Arc::new(Sites(sites))).clone())
     }
 }
 
+/// The values of a trace, as far as they have been computed.
+type Slots<T> = Table<TraceValue, Option<T>>;
+
+/// Returns a value that has been computed.
+fn filled<T>(slots: &Slots<T>, value: TraceValue) -> Result<&T, Error> {
+    held(slots.get(value)?.as_ref(), value)
+}
+
 impl Part {
+    /// Returns the nodes that each step of the part comes from.
+    fn origins(&self) -> &[StepOrigins] {
+        match self {
+            Part::Graph(part) => &part.origins,
+            Part::Host { origins, .. } => std::slice::from_ref(origins),
+        }
+    }
+
     /// Finds the nodes that the part comes from.
     fn at(&self, origins: &Origins) -> Where {
-        match self {
-            Part::Graph(part) => Where::of(origins, part.steps.clone()),
-            Part::Host { step, .. } => origins.node_of(*step).map_or(Where::Graph, Where::Node),
-        }
+        Where::of(origins, self.origins())
     }
 
     fn run<B: Backend + ?Sized, W: Watch>(
         &self,
         on: &B,
-        slots: &mut [Option<B::Tensor>],
+        slots: &mut Slots<B::Tensor>,
         caller: &Option<Arc<Caller>>,
         site: usize,
         watch: &mut W,
@@ -189,30 +217,32 @@ impl Part {
         match self {
             Part::Graph(part) => {
                 let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
-                for (name, no) in &part.inputs {
-                    inputs.insert(name.clone(), get(slots, *no)?.clone());
+                for (name, value) in &part.inputs {
+                    inputs.insert(name.clone(), filled(slots, *value)?.clone());
                 }
                 let mut attrs = BackendAttrs::default().with_identity(part.identity);
                 if let Some(caller) = caller {
                     attrs = attrs.with_node(&caller.attributes, &caller.metadata);
                 }
                 let mut results = on.execute(&part.graph, inputs, attrs)?;
-                for (name, no) in &part.outputs {
+                for (name, value) in &part.outputs {
                     let result = results.remove(name);
                     let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
-                    set(slots, *no, result);
+                    slots.set(*value, Some(result))?;
                 }
-                let operands = part.inputs.iter().map(|(_, no)| get(slots, *no).ok());
-                let results = part.outputs.iter().filter_map(|(_, no)| get(slots, *no).ok());
+                let operands = part.inputs.iter().map(|(_, value)| filled(slots, *value).ok());
+                let results = part.outputs.iter().filter_map(|(_, value)| filled(slots, *value).ok());
                 watch.instruction(since, site, operands, results);
             }
             Part::Host { body, params, inputs, outputs, .. } => {
-                let operands: Vec<Option<&B::Tensor>> =
-                    inputs.iter().map(|v| v.map(|v| get(slots, v)).transpose()).collect::<Result<_, _>>()?;
+                let operands: Vec<Option<&B::Tensor>> = inputs
+                    .iter()
+                    .map(|v| v.map(|v| filled(slots, v)).transpose())
+                    .collect::<Result<_, _>>()?;
                 let results = crate::ext::host::run(on, body, &operands, params)?;
                 watch.instruction(since, site, operands.iter().copied(), results.iter());
-                for (&no, result) in outputs.iter().zip(results) {
-                    set(slots, no, result);
+                for (&value, result) in outputs.iter().zip(results) {
+                    slots.set(value, Some(result))?;
                 }
             }
         }
@@ -220,101 +250,94 @@ impl Part {
     }
 }
 
-fn set<T>(slots: &mut [Option<T>], no: ValueNo, to: T) {
-    if let Some(place) = slots.get_mut(no as usize) {
-        *place = Some(to);
-    }
-}
-
-fn get<T>(slots: &[Option<T>], no: ValueNo) -> Result<&T, Error> {
-    let made = slots.get(no as usize).and_then(Option::as_ref);
-    made.ok_or_else(|| Error::MissingOutput { name: format!("%{no}") })
-}
-
 impl GraphPart {
-    /// Writes a run of steps as a graph; `None` if nobody reads what they make.
+    /// Writes a run of steps, which ends before the step `end`, as a graph; `None` if nobody reads what they make.
     fn new(
         traced: &SegmentTrace,
         open: &[bool],
-        steps: std::ops::Range<usize>,
+        liveness: &Liveness<TraceValue, StepId>,
+        own: &[(StepId, &Step)],
+        end: StepId,
     ) -> Result<Option<GraphPart>, Error> {
         let recorded = &traced.recorded;
-        let own = recorded.steps.get(steps.clone()).unwrap_or_default();
-        let mut made = vec![false; recorded.values.len()];
-        let mark = |table: &mut Vec<bool>, no: ValueNo| {
-            if let Some(place) = table.get_mut(no as usize) {
-                *place = true;
+        let mut made: Table<TraceValue, bool> = Table::with(recorded.values.len(), || false);
+        let mut read = made.clone();
+        let mut results: Vec<TraceValue> = Vec::new();
+        for (_, step) in own {
+            for &value in &step.outputs {
+                made.set(value, true)?;
+                if liveness.is_read_from(value, end)? {
+                    results.push(value);
+                }
             }
-        };
-        own.iter().flat_map(|s| &s.outputs).for_each(|no| mark(&mut made, *no));
-        let is = |table: &[bool], no: &ValueNo| table.get(*no as usize) == Some(&true);
-        let later = recorded.steps.get(steps.end..).unwrap_or_default();
-        let read_later = later.iter().flat_map(|s| s.inputs.iter().flatten()).chain(&traced.outputs);
-        let mut results: Vec<ValueNo> = read_later.filter(|no| is(&made, no)).copied().collect();
+            for value in step.reads() {
+                read.set(value, true)?;
+            }
+        }
         results.sort_unstable();
-        results.dedup();
         if results.is_empty() {
             return Ok(None);
         }
         // What other parts make is an input of this one.
         let mut part = Trace {
-            steps: own.to_vec(),
+            steps: own.iter().map(|(_, step)| Step::clone(step)).collect(),
             values: recorded.values.clone(),
             constants: recorded.constants.clone(),
+            outputs: results.clone(),
         };
-        let mut read = vec![false; recorded.values.len()];
-        own.iter().flat_map(|s| s.inputs.iter().flatten()).for_each(|no| mark(&mut read, *no));
         let mut inputs = Vec::new();
-        for (no, value) in part.values.iter_mut().enumerate() {
-            let no = no as ValueNo;
-            if !matches!(value.source, Source::Input(_) | Source::Step) || is(&made, &no) {
+        for (value, info) in part.values.iter_mut() {
+            if info.source.is_constant() || *made.get(value)? {
                 continue;
             }
-            value.source = Source::Input(u32::MAX);
-            if is(&read, &no) {
-                value.source = Source::Input(inputs.len() as u32);
-                inputs.push((format!("input_{}", inputs.len()), no));
+            info.source = ValueSource::Input(InputIndex::at(usize::MAX));
+            if *read.get(value)? {
+                info.source = ValueSource::Input(InputIndex::at(inputs.len()));
+                inputs.push((format!("input_{}", inputs.len()), value));
             }
         }
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
-        let weight = |i: u32| traced.weights().get(i).cloned();
-        let graph = to_graph(&part, &names, &output_names, &results, &weight);
+        let weight = |id| traced.weights().get(id).ok().cloned();
+        let graph = to_graph(&part, &names, &output_names, &weight);
         let mut graph = graph.map_err(|error| {
             let wrong =
-                |step: &Step| matches!(error, Error::NotPrimitive { op } if op == step.operation.name());
-            match own.iter().position(wrong).map(|step| traced.node_of(steps.start + step)) {
+                |step: &&Step| matches!(error, Error::NotPrimitive { op } if op == step.operation.name());
+            let step = own.iter().map(|(_, step)| *step).find(wrong);
+            match step.map(|step| Where::of(&traced.origins, [&step.origins])) {
                 Some(Where::Node(node)) => in_node(&traced.resolved.graph, node, error),
                 _ => error,
             }
         })?;
         // The graph declares the extents that it was traced with only where they hold whenever the plan does.
-        let varies = |no: ValueNo| match recorded.values.get(no as usize).map(|value| value.source) {
-            Some(Source::Input(position)) => open.get(position as usize) != Some(&false),
-            _ => open.contains(&true),
-        };
-        let declared = inputs.iter().map(|(_, no)| *no).zip(&mut graph.input);
-        for (_, info) in
-            declared.chain(results.iter().copied().zip(&mut graph.output)).filter(|(no, _)| varies(*no))
-        {
-            forget_extents(info);
+        let made = inputs.iter().map(|(_, value)| value).zip(&mut graph.input);
+        for (&value, info) in made.chain(results.iter().zip(&mut graph.output)) {
+            let varies = match recorded.values.get(value)?.source {
+                ValueSource::Input(index) => open.get(index.position()) != Some(&false),
+                _ => open.contains(&true),
+            };
+            if varies {
+                forget_extents(info);
+            }
         }
-        let outputs = output_names.into_iter().zip(results).collect();
-        let typed = |(_, no): &(String, ValueNo)| {
-            recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.clone()))
-        };
-        let types = inputs.iter().filter_map(typed).collect();
-        let cost = cost_of(recorded, own);
-        let identity = GraphIdentity::fresh();
-        Ok(Some(GraphPart { graph, identity, inputs, outputs, steps, cost, types }))
-    }
-
-    /// Names the first node that the graph comes from, and the last if there are several.
-    fn names(&self, origins: &Origins, graph: &Graph) -> [Option<NodeName>; 2] {
-        let mut names = self.steps.clone().filter_map(|step| origins.name_of(step as u32, graph));
-        let Some(first) = names.next() else { return [None, None] };
-        let last = names.next_back().filter(|last| *last != first);
-        [Some(first), last]
+        let mut types = Vec::with_capacity(inputs.len());
+        for (_, value) in &inputs {
+            let info = recorded.values.get(*value)?;
+            types.push((info.dtype, info.shape.clone()));
+        }
+        let mut cost = Cost::ZERO;
+        for (_, step) in own {
+            cost = cost.and(step_cost(recorded, step)?);
+        }
+        Ok(Some(GraphPart {
+            graph,
+            identity: GraphIdentity::fresh(),
+            inputs,
+            outputs: output_names.into_iter().zip(results).collect(),
+            origins: own.iter().map(|(_, step)| step.origins.clone()).collect(),
+            cost,
+            types,
+        }))
     }
 }
 
@@ -326,21 +349,20 @@ fn forget_extents(info: &mut ValueInfoProto) {
     }
 }
 
-/// Sums what steps cost with the extents of the trace.
-fn cost_of(recorded: &Trace, steps: &[Step]) -> Cost {
-    steps.iter().fold(Cost::ZERO, |all, step| all.and(step_cost(recorded, step)))
-}
-
 /// Returns what a step costs with the extents of the trace.
-pub(super) fn step_cost(recorded: &Trace, step: &Step) -> Cost {
-    let typed = |no: &ValueNo| -> Option<TensorType<'_>> {
-        recorded.values.get(*no as usize).map(|value| (value.dtype, value.shape.as_slice()))
+///
+/// # Errors
+///
+/// [`Error::Internal`] if the step refers to a value that does not exist.
+pub(super) fn step_cost(recorded: &Trace, step: &Step) -> Result<Cost, Error> {
+    let typed = |value: TraceValue| -> Result<TensorType<'_>, Error> {
+        recorded.values.get(value).map(|info| (info.dtype, info.shape.as_slice()))
     };
     let inputs: Vec<Option<TensorType<'_>>> =
-        step.inputs.iter().map(|input| input.as_ref().and_then(typed)).collect();
-    let outputs: Vec<TensorType<'_>> = step.outputs.iter().filter_map(typed).collect();
-    match step.operation {
+        step.inputs.iter().map(|input| input.map(typed).transpose()).collect::<Result<_, _>>()?;
+    let outputs: Vec<TensorType<'_>> = step.outputs.iter().map(|v| typed(*v)).collect::<Result<_, _>>()?;
+    Ok(match step.operation {
         Operation::Row(op) => cost::of(op, &step.params, &inputs, &outputs),
         Operation::Host(_) => cost::of_host(&inputs, &outputs),
-    }
+    })
 }

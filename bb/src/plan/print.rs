@@ -2,11 +2,11 @@
 
 use super::Module;
 use super::end::End;
-use super::lir::{Operand, Plan};
+use super::lir::{Constants, Operand, Plan, PlanConstant};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use crate::ext::OpSet;
-use crate::trace::{Operation, Source};
+use crate::trace::{Operation, Table, TableIndex, TraceValue, ValueSource};
 use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
@@ -37,26 +37,22 @@ impl Module {
     ) -> Result<String, Error> {
         let traced = self.trace(shapes, natives)?;
         let mut text = String::new();
-        for step in &traced.recorded.steps {
-            let value = |no: u32| {
-                let Some(value) = traced.recorded.values.get(no as usize) else { return String::new() };
-                match value.source {
-                    Source::Step => format!("%{no}"),
-                    Source::Input(i) => format!("input{i}"),
-                    Source::Weight(i) => format!("weight{i}"),
-                    Source::Constant(i) => format!("constant{i}"),
-                }
-            };
-            let outputs: Vec<String> = step
-                .outputs
-                .iter()
-                .map(|no| match traced.recorded.values.get(*no as usize) {
-                    Some(v) => format!("%{no}: {}{:?}", v.dtype, v.shape.as_slice()),
-                    None => format!("%{no}"),
+        for step in traced.recorded.steps.entries() {
+            let value = |value: TraceValue| -> Result<String, Error> {
+                Ok(match traced.recorded.values.get(value)?.source {
+                    ValueSource::Step => format!("%{value}"),
+                    ValueSource::Input(index) => format!("input{index}"),
+                    ValueSource::Weight(id) => format!("weight{id}"),
+                    ValueSource::Constant(index) => format!("constant{index}"),
                 })
-                .collect();
-            let inputs: Vec<String> =
-                step.inputs.iter().map(|v| v.map_or_else(|| "-".to_owned(), value)).collect();
+            };
+            let mut outputs = Vec::with_capacity(step.outputs.len());
+            for output in &step.outputs {
+                let info = traced.recorded.values.get(*output)?;
+                outputs.push(format!("%{output}: {}{:?}", info.dtype, info.shape.as_slice()));
+            }
+            let inputs = step.inputs.iter().map(|v| v.map_or_else(|| Ok("-".to_owned()), value));
+            let inputs: Vec<String> = inputs.collect::<Result<_, _>>()?;
             line(
                 &mut text,
                 &outputs.join(", "),
@@ -83,18 +79,18 @@ impl Module {
     ) -> Result<String, Error> {
         let traced = self.trace(shapes, natives)?;
         let mut constants = 0;
-        let of_value = traced
+        let of_value: Constants = traced
             .recorded
             .values
-            .iter()
+            .entries()
             .map(|v| {
-                matches!(v.source, Source::Weight(_) | Source::Constant(_)).then(|| {
+                v.source.is_constant().then(|| {
                     constants += 1;
-                    constants - 1
+                    PlanConstant::at(constants - 1)
                 })
             })
-            .collect();
-        let plan = Plan::new(&traced.recorded, &traced.outputs, &of_value);
+            .collect::<Table<_, _>>();
+        let plan = Plan::new(&traced.recorded, &of_value)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),
             Operand::Input(i) => format!("input{i}"),

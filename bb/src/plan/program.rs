@@ -345,7 +345,7 @@ impl<T: Tensor, N> Program<T, N> {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
                 let constants = fold(on, &self.natives, &mut pool, traced)?;
-                Ok(Code::Plan(Prepared::new(traced, constants)))
+                Ok(Code::Plan(Prepared::new(traced, constants)?))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();

@@ -3,7 +3,8 @@
 use crate::Error;
 use crate::coverage::{Missing, MissingList};
 use crate::onnx::{Body, Function, HostFunction, ItemFunction};
-use crate::trace::Tracer;
+use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
+use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use std::sync::Arc;
 
@@ -72,6 +73,11 @@ pub(crate) fn is_control_flow(node: &Node) -> bool {
     control_flow(node).is_some()
 }
 
+indices! {
+    /// A node of a graph.
+    NodeIndex = "node of the graph";
+}
+
 /// A graph with what planning looks up once: its nodes' functions and which of them matter.
 #[derive(Debug)]
 pub(crate) struct Resolved {
@@ -79,9 +85,9 @@ pub(crate) struct Resolved {
     /// What each node does.
     pub(crate) code: Vec<Code>,
     /// For each value, its position in `graph.constants`.
-    weights: Vec<Option<u32>>,
-    /// For each value, the last node that reads it; `usize::MAX` for an output of the graph.
-    last_reader: Vec<Option<usize>>,
+    weights: Table<ValueId, Option<usize>>,
+    /// Which nodes matter, and which of them reads each value last.
+    liveness: Liveness<ValueId, NodeIndex>,
     /// The subgraphs of nodes.
     inner: Vec<Inner>,
 }
@@ -106,7 +112,7 @@ impl Resolved {
     pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
         let mut missing = Vec::new();
         let outputs = graph.outputs.clone();
-        let resolved = Resolved::part(graph, &outputs, &|_| true, &mut missing);
+        let resolved = Resolved::part(graph, &outputs, &|_| true, &mut missing)?;
         if missing.is_empty() {
             return Ok(resolved);
         }
@@ -116,28 +122,24 @@ impl Resolved {
 
     /// Finds the function of each node of a part of a graph, of which `outputs` are read. Nodes that nothing runs are
     /// [`Code::Missing`], and go to `missing` with the node of the graph that they are, or in which they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the graph was not checked.
     pub(crate) fn part(
         graph: Arc<Graph>,
         outputs: &[ValueId],
         is_part: &dyn Fn(usize) -> bool,
         missing: &mut Vec<(usize, Missing)>,
-    ) -> Resolved {
-        let mut last_reader: Vec<Option<usize>> = vec![None; graph.values.len()];
-        for &output in outputs {
-            set(&mut last_reader, output, Some(usize::MAX));
-        }
-        let mut code = vec![Code::Unused; graph.nodes.len()];
-        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&mut code).rev() {
-            let read = node.outputs.iter().flatten().any(|v| get(&last_reader, *v).is_some());
-            if !read || !is_part(at) {
-                continue;
-            }
-            *code = Code::of(node).unwrap_or(Code::Missing);
-            for input in node.reads() {
-                if get(&last_reader, input).is_none() {
-                    set(&mut last_reader, input, Some(at));
-                }
-            }
+    ) -> Result<Resolved, Error> {
+        let nodes = graph.nodes.iter().enumerate().rev().filter(|(at, _)| is_part(*at));
+        let nodes = nodes.map(|(at, n)| (NodeIndex::at(at), n.outputs.iter().flatten().copied(), n.reads()));
+        let (values, count) = (graph.values.len(), graph.nodes.len());
+        let liveness = Liveness::backwards(values, count, outputs.iter().copied(), nodes)?;
+        let mut code = Vec::with_capacity(count);
+        for (at, node) in graph.nodes.iter().enumerate() {
+            let live = liveness.is_live(NodeIndex::at(at))?;
+            code.push(if live { Code::of(node).unwrap_or(Code::Missing) } else { Code::Unused });
         }
         let mut inner = Vec::new();
         for ((at, node), code) in graph.nodes.iter().enumerate().zip(&code) {
@@ -149,26 +151,46 @@ impl Resolved {
             for (name, attribute) in node.attributes.iter() {
                 if let Attribute::Graph(body) = attribute {
                     let mut within = Vec::new();
-                    inner.push(Inner::new(at, name, body, &mut within));
+                    inner.push(Inner::new(at, name, body, &mut within)?);
                     missing.extend(within.into_iter().map(|(_, missing)| (at, missing)));
                 }
             }
         }
-        let mut weights = vec![None; graph.values.len()];
-        for (index, (value, _)) in graph.constants.iter().enumerate() {
-            set(&mut weights, *value, Some(index as u32));
+        let mut weights = Table::with(values, || None);
+        for (position, (value, _)) in graph.constants.iter().enumerate() {
+            weights.set(*value, Some(position))?;
         }
-        Resolved { graph, code, weights, last_reader, inner }
+        Ok(Resolved { graph, code, weights, liveness, inner })
     }
 
     /// Returns the position in `graph.constants` of a value that is constant.
-    pub(crate) fn weight(&self, value: ValueId) -> Option<u32> {
-        get(&self.weights, value)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub(crate) fn weight(&self, value: ValueId) -> Result<Option<usize>, Error> {
+        self.weights.get(value).copied()
+    }
+
+    /// Returns a constant with its position in `graph.constants`; `None` for a value that is not constant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub(crate) fn constant(&self, value: ValueId) -> Result<Option<(usize, &TensorData)>, Error> {
+        let Some(position) = self.weight(value)? else { return Ok(None) };
+        let found =
+            self.graph.constants.get(position).ok_or_else(|| Error::excluded("a constant of the graph"));
+        Ok(Some((position, &found?.1)))
     }
 
     /// Tells whether a node at `from` or after it, or the caller, reads a value.
-    pub(crate) fn is_read_from(&self, value: ValueId, from: usize) -> bool {
-        get(&self.last_reader, value).is_some_and(|last| last >= from)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub(crate) fn is_read_from(&self, value: ValueId, from: usize) -> Result<bool, Error> {
+        self.liveness.is_read_from(value, NodeIndex::at(from))
     }
 
     /// Iterates over the subgraphs of control flow.
@@ -193,23 +215,18 @@ impl Resolved {
 }
 
 impl Inner {
-    fn new(node: usize, attribute: &str, body: &Graph, missing: &mut Vec<(usize, Missing)>) -> Inner {
+    fn new(
+        node: usize,
+        attribute: &str,
+        body: &Graph,
+        missing: &mut Vec<(usize, Missing)>,
+    ) -> Result<Inner, Error> {
         let mut graph = body.clone();
         let captures = std::mem::take(&mut graph.captures);
         graph.inputs.extend(captures.iter().map(|(_, inner)| *inner));
         let outputs = graph.outputs.clone();
-        let resolved = Arc::new(Resolved::part(Arc::new(graph), &outputs, &|_| true, missing));
+        let resolved = Arc::new(Resolved::part(Arc::new(graph), &outputs, &|_| true, missing)?);
         let captures = captures.into_iter().map(|(outer, _)| outer).collect();
-        Inner { node, attribute: attribute.to_owned(), resolved, captures }
-    }
-}
-
-fn get<T: Copy>(table: &[Option<T>], value: ValueId) -> Option<T> {
-    table.get(value.index()).copied().flatten()
-}
-
-fn set<T>(table: &mut [Option<T>], value: ValueId, to: Option<T>) {
-    if let Some(place) = table.get_mut(value.index()) {
-        *place = to;
+        Ok(Inner { node, attribute: attribute.to_owned(), resolved, captures })
     }
 }

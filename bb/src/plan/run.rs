@@ -276,13 +276,10 @@ impl<T: Tensor, N> Program<T, N> {
         self.declared.check_items(inputs)?;
         let mut items = Vec::with_capacity(self.inputs.len());
         for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
-            let default = || {
-                let index = self.resolved.weight(*value)? as usize;
-                self.resolved.graph.constants.get(index).map(|(_, data)| data)
-            };
+            let default = self.resolved.constant(*value)?;
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
                 items.push(item.map(&mut |x: &&T| (*x).clone()));
-            } else if let Some(data) = default() {
+            } else if let Some((_, data)) = default {
                 let since = watch.mark();
                 let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
                 items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));

@@ -8,14 +8,14 @@
 
 use super::end::{Cut, End, Outputs, end};
 use super::failure::in_node;
-use super::origin::Origins;
+use super::origin::{Origin, Origins};
 use super::resolve::{Code, Resolved};
 use super::splice::splice;
-use super::unroll::{Inlined, Ran, Tracing};
+use super::unroll::{BodiesInPlace, Ran, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::onnx::OnnxValue;
-use crate::trace::{Trace, Tracer, ValueNo};
+use crate::trace::{InputIndex, TableIndex, Trace, Tracer, WeightId};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
@@ -51,9 +51,7 @@ pub(crate) struct SegmentInput {
 #[derive(Debug)]
 pub(crate) struct SegmentTrace {
     pub(crate) recorded: Trace,
-    /// The tensors to return.
-    pub(crate) outputs: Vec<ValueNo>,
-    /// What the outputs make up.
+    /// What the outputs of the trace make up.
     pub(crate) structure: Structure,
     /// The tensors that came in, as bits by position (63 for all from there on), on whose extents the trace depends.
     pub(crate) consulted: u64,
@@ -67,7 +65,7 @@ pub(crate) struct SegmentTrace {
     pub(crate) end: End,
     /// Of a trace that explores: why it stopped before a node.
     pub(crate) stop: Option<Stop>,
-    /// Of a trace that explores to the end: the values that [`outputs`](Self::outputs) are.
+    /// Of a trace that explores to the end: the values that its outputs are.
     pub(crate) returned: Vec<ValueId>,
 }
 
@@ -89,9 +87,6 @@ impl SegmentTrace {
     }
 }
 
-/// The number of the first weight of a body; those before are the graph's.
-pub(super) const INNER_WEIGHT: u32 = 1 << 31;
-
 /// The weights that a trace may read.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Weights<'a> {
@@ -100,12 +95,17 @@ pub(crate) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Returns a weight by number.
-    pub(crate) fn get(self, index: u32) -> Option<&'a TensorData> {
-        match index.checked_sub(INNER_WEIGHT) {
-            None => self.graph.get(index as usize).map(|(_, data)| data),
-            Some(index) => self.inner.get(index as usize),
-        }
+    /// Returns a weight.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it does not exist.
+    pub(crate) fn get(self, id: WeightId) -> Result<&'a TensorData, Error> {
+        let found = match id {
+            WeightId::Graph(position) => self.graph.get(position).map(|(_, data)| data),
+            WeightId::Body(position) => self.inner.get(position),
+        };
+        found.ok_or_else(|| Error::excluded("the weights of a trace to be there"))
     }
 }
 
@@ -146,30 +146,35 @@ pub(crate) fn trace(
     settings: &Settings,
 ) -> Result<Outcome, Error> {
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
-    let inner: RefCell<Inlined> = RefCell::default();
+    let inner: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner);
     tracing.splices = !settings.explores;
     let mut arrived = Vec::with_capacity(inputs_known.len());
     for (index, from) in inputs_known.iter().enumerate() {
-        arrived.push(tracer.input(index as u32, from.dtype, &from.shape, from.varies, from.known.clone()));
+        arrived.push(tracer.input(
+            InputIndex::at(index),
+            from.dtype,
+            &from.shape,
+            from.varies,
+            from.known.clone(),
+        ));
     }
     let mut tensors = arrived.iter().cloned();
     match structure {
         None => {
             for &value in &start.live {
-                tracing.set(value, tensors.next().map(OnnxValue::Tensor));
+                tracing.set(value, tensors.next().map(OnnxValue::Tensor))?;
             }
         }
         Some(items) => {
             for (&value, item) in start.live.iter().zip(items.iter()) {
-                tracing.set(value, filled(item, &mut tensors));
+                tracing.set(value, filled(item, &mut tensors))?;
             }
         }
     }
     for (value, data) in &start.known {
-        tracing.set(*value, Some(OnnxValue::Tensor(crate::Backend::constant(&tracer, data)?)));
+        tracing.set(*value, Some(OnnxValue::Tensor(crate::Backend::constant(&tracer, data)?)))?;
     }
-    let mut nodes = Vec::with_capacity(resolved.graph.nodes.len().saturating_sub(start.node));
     let mut cut = None;
     let mut stop = None;
     let mut at = start.node;
@@ -178,8 +183,8 @@ pub(crate) fn trace(
             at += 1;
             continue;
         }
-        let before = tracer.steps();
-        nodes.push((before as u32, at as u32));
+        let (before, traced) = (tracer.steps(), inner.borrow().origins.len());
+        tracer.set_origin(Some(inner.borrow_mut().origins.push(Origin::Node(at))));
         match tracing.node(at, code) {
             Ok(Ran::Results) => {
                 tracer.take_wanted();
@@ -198,7 +203,7 @@ pub(crate) fn trace(
                 let branch = graph.nodes.get(at).and_then(|n| n.attributes.graph(name).ok().flatten());
                 let Some(branch) = branch else { return Err(missing_branch(graph, at, name)) };
                 let spliced = splice(graph, at, branch);
-                nodes.pop();
+                inner.borrow_mut().origins.forget(traced);
                 tracing.replace(Resolved::new(Arc::new(spliced))?);
                 continue;
             }
@@ -207,7 +212,7 @@ pub(crate) fn trace(
             Err(error) => {
                 let graph = &tracing.resolved.graph;
                 let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
-                if let Some(position) = arrived.iter().position(|x| x.no() == wanted) {
+                if let Some(position) = arrived.iter().position(|x| x.value() == wanted) {
                     let resolved = tracing.resolved.clone();
                     return Ok(Outcome::Needs(Wanted { position, resolved, node: at }));
                 }
@@ -215,26 +220,26 @@ pub(crate) fn trace(
                 if !node.is_some_and(|n| n.reads().any(|v| tracing.holds(v, wanted))) {
                     return Err(in_node(graph, at, error));
                 }
-                cut = Some(Cut::Read(wanted));
+                cut = Some(Cut::Read(Some(wanted)));
             }
         }
         tracer.forget(before);
-        nodes.pop();
+        inner.borrow_mut().origins.forget(traced);
         break;
     }
     let consulted = tracer.consulted();
     let mut outputs = Outputs::default();
     let mut returned = Vec::new();
     if stop.is_some() {
-        cut = Some(Cut::Read(ValueNo::MAX));
+        cut = Some(Cut::Read(None));
     }
     let end = match cut {
         None if settings.explores => {
-            for (value, item) in
-                tracing.values().filter(|(v, _)| tracing.resolved.is_read_from(*v, usize::MAX))
-            {
-                returned.push(value);
-                outputs.push(item);
+            for (value, item) in tracing.values() {
+                if tracing.resolved.is_read_from(value, usize::MAX)? {
+                    returned.push(value);
+                    outputs.push(item);
+                }
             }
             End::Done
         }
@@ -250,13 +255,12 @@ pub(crate) fn trace(
     let structure = outputs.structured.then(|| outputs.items.into());
     let inner = inner.into_inner();
     Ok(Outcome::Done(Box::new(SegmentTrace {
-        recorded: tracer.finish(),
-        outputs: outputs.tensors,
+        recorded: tracer.finish(outputs.tensors),
         structure,
         consulted,
         resolved,
         inner_weights: inner.weights,
-        origins: Origins { nodes, inner: inner.nodes },
+        origins: inner.origins,
         end,
         stop,
         returned,

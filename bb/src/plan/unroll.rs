@@ -4,13 +4,13 @@
 //! What cannot be traced in place is left to run between segments.
 
 use super::failure::in_node;
-use super::origin::InnerNode;
+use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
-use super::segment::{INNER_WEIGHT, missing};
+use super::segment::missing;
 use crate::Error;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
-use crate::trace::{TracedTensor, Tracer, ValueNo};
+use crate::trace::{OriginId, Table, TraceValue, TracedTensor, Tracer, WeightId};
 use bb_ir::TensorData;
 use bb_ir::graph::{Node, ValueId};
 use smallvec::SmallVec;
@@ -27,24 +27,22 @@ const STEPS: usize = 1 << 15;
 pub(super) struct Tracing<'t> {
     tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    env: Vec<Option<OnnxValue<TracedTensor>>>,
+    env: Table<ValueId, Option<OnnxValue<TracedTensor>>>,
     /// What all subgraphs in their nodes' places leave to the segment.
-    inner: &'t RefCell<Inlined>,
-    /// How many nodes there are in whose place this is traced.
-    depth: u32,
-    /// The attribute of the innermost of them that is this graph.
-    attribute: &'static str,
+    inner: &'t RefCell<BodiesInPlace>,
+    /// The node in whose place this is traced, and its attribute that is this graph.
+    holder: Option<(OriginId, &'static str)>,
     /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
     pub(super) splices: bool,
 }
 
-/// What subgraphs that are traced in their nodes' places leave to the segment.
+/// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
 #[derive(Default)]
-pub(super) struct Inlined {
-    /// Their weights, numbered from [`INNER_WEIGHT`] on.
+pub(super) struct BodiesInPlace {
+    /// The weights of the subgraphs.
     pub(super) weights: Vec<TensorData>,
-    /// The nodes that steps come from.
-    pub(super) nodes: Vec<InnerNode>,
+    /// The nodes that steps come from, those of the graph included.
+    pub(super) origins: Origins,
 }
 
 /// What became of a node.
@@ -63,68 +61,55 @@ impl<'t> Tracing<'t> {
     pub(super) fn new(
         tracer: &'t Tracer,
         resolved: Arc<Resolved>,
-        inner: &'t RefCell<Inlined>,
+        inner: &'t RefCell<BodiesInPlace>,
     ) -> Tracing<'t> {
-        let env = vec![None; resolved.graph.values.len()];
-        Tracing { tracer, resolved, env, inner, depth: 0, attribute: "", splices: true }
-    }
-
-    /// Notes that the next steps come from a node.
-    fn note(&self, at: usize) {
-        self.inner.borrow_mut().nodes.push(InnerNode {
-            step: self.tracer.steps() as u32,
-            depth: self.depth,
-            attribute: self.attribute,
-            resolved: self.resolved.clone(),
-            node: at as u32,
-        });
+        let env = Table::with(resolved.graph.values.len(), || None);
+        Tracing { tracer, resolved, env, inner, holder: None, splices: true }
     }
 
     /// Goes on with another graph, in which values have the same numbers.
     pub(super) fn replace(&mut self, resolved: Resolved) {
-        self.env.resize(resolved.graph.values.len(), None);
+        while self.env.len() < resolved.graph.values.len() {
+            self.env.push(None);
+        }
         self.resolved = Arc::new(resolved);
     }
 
-    pub(super) fn set(&mut self, value: ValueId, item: Option<OnnxValue<TracedTensor>>) {
-        if let Some(place) = self.env.get_mut(value.index()) {
-            *place = item;
-        }
+    pub(super) fn set(&mut self, value: ValueId, item: Option<OnnxValue<TracedTensor>>) -> Result<(), Error> {
+        self.env.set(value, item)
     }
 
     /// Iterates over the values traced so far.
     pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &OnnxValue<TracedTensor>)> {
-        self.env.iter().enumerate().filter_map(|(i, item)| Some((ValueId(i as u32), item.as_ref()?)))
+        self.env.iter().filter_map(|(value, item)| Some((value, item.as_ref()?)))
     }
 
     /// Tells whether a value is, or is made up of, this value of the trace.
-    pub(super) fn holds(&self, value: ValueId, no: ValueNo) -> bool {
+    pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
-        if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
-            item.visit(&mut |x: &TracedTensor| found |= x.no() == no);
+        if let Ok(Some(item)) = self.env.get(value) {
+            item.visit(&mut |x: &TracedTensor| found |= x.value() == wanted);
         }
         found
     }
 
     /// Returns a value, adding it to the trace where it is a weight not yet used.
     pub(super) fn value(&mut self, value: ValueId) -> Result<OnnxValue<TracedTensor>, Error> {
-        if let Some(item) = self.env.get(value.index()).and_then(Option::as_ref) {
+        if let Some(item) = self.env.get(value)? {
             return Ok(item.clone());
         }
-        let graph = &self.resolved.graph;
-        let index = self.resolved.weight(value);
-        let Some((index, data)) = index.and_then(|i| Some((i, &graph.constants.get(i as usize)?.1))) else {
-            return Err(missing(graph, value));
+        let Some((position, data)) = self.resolved.constant(value)? else {
+            return Err(missing(&self.resolved.graph, value));
         };
-        let traced = if self.depth > 0 {
+        let traced = if self.holder.is_some() {
             let weights = &mut self.inner.borrow_mut().weights;
             weights.push(data.clone());
-            self.tracer.weight(INNER_WEIGHT | (weights.len() - 1) as u32, data)
+            self.tracer.weight(WeightId::Body(weights.len() - 1), data)
         } else {
-            self.tracer.weight(index, data)
+            self.tracer.weight(WeightId::Graph(position), data)
         };
         let item = OnnxValue::Tensor(traced);
-        self.set(value, Some(item.clone()));
+        self.set(value, Some(item.clone()))?;
         Ok(item)
     }
 
@@ -172,10 +157,10 @@ impl<'t> Tracing<'t> {
             }
             Code::If => {
                 let name = self.branch(&operands)?;
-                if self.depth == 0 && self.splices {
+                if self.holder.is_none() && self.splices {
                     return Ok(Ran::Branch(name));
                 }
-                match self.inline(at, name, resolved.inner(at, name)?, Vec::new())? {
+                match self.inline(name, resolved.inner(at, name)?, Vec::new())? {
                     Some(results) => results.into_iter().map(Some).collect(),
                     None => return Ok(Ran::Branch(name)),
                 }
@@ -203,7 +188,7 @@ impl<'t> Tracing<'t> {
                 if result.is_none() {
                     return Err(Error::Results { op: node.op_type.clone(), expected: position + 1, got });
                 }
-                self.set(*value, result);
+                self.set(*value, result)?;
             }
         }
         Ok(())
@@ -237,7 +222,7 @@ impl<'t> Tracing<'t> {
         let inner = resolved.inner(at, "body")?;
         let body = &inner.resolved.graph;
         let before = self.tracer.steps();
-        let noted = self.inner.borrow().nodes.len();
+        let noted = self.inner.borrow().origins.len();
         let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
             let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
@@ -246,7 +231,7 @@ impl<'t> Tracing<'t> {
             }
             while let Some(given) = repetition.next(self.tracer)? {
                 let index = repetition.index();
-                let results = self.inline(at, "body", inner, given);
+                let results = self.inline("body", inner, given);
                 let results = results.map_err(|e| Error::Iteration { index, source: e.into() })?;
                 let Some(results) = results else { return Ok(None) };
                 repetition.absorb(self.tracer, results)?;
@@ -261,7 +246,7 @@ impl<'t> Tracing<'t> {
             Err(error) if self.tracer.take_wanted().is_none() => Err(error),
             Ok(None) | Err(_) => {
                 self.tracer.forget(before);
-                self.inner.borrow_mut().nodes.truncate(noted);
+                self.inner.borrow_mut().origins.forget(noted);
                 Ok(None)
             }
         }
@@ -270,7 +255,6 @@ impl<'t> Tracing<'t> {
     /// Traces a subgraph in its node's place; `None` if something in it must run between segments.
     fn inline(
         &mut self,
-        node: usize,
         attribute: &'static str,
         inner: &Inner,
         given: Vec<OnnxValue<TracedTensor>>,
@@ -280,7 +264,10 @@ impl<'t> Tracing<'t> {
             captured.push(self.value(value)?);
         }
         let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner);
-        (tracing.depth, tracing.attribute) = (self.depth + 1, attribute);
+        let Some(holder) = self.tracer.origin() else {
+            return Err(Error::excluded("a node to be traced before its subgraph"));
+        };
+        tracing.holder = Some((holder, attribute));
         let inputs = &inner.resolved.graph.inputs;
         let own = inputs.len().saturating_sub(captured.len());
         let given = given.into_iter().take(own);
@@ -288,11 +275,13 @@ impl<'t> Tracing<'t> {
             return Err(Error::Results { op: "body".to_owned(), expected: own, got: given.len() });
         }
         for (&value, item) in inputs.iter().zip(given.chain(captured)) {
-            tracing.set(value, Some(item));
+            tracing.set(value, Some(item))?;
         }
-        for (at, &code) in inner.resolved.code.iter().enumerate() {
-            tracing.note(at);
-            match tracing.node(at, code) {
+        for (node, &code) in inner.resolved.code.iter().enumerate() {
+            let resolved = inner.resolved.clone();
+            let origin = Origin::Inner { holder, attribute, resolved, node };
+            self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
+            match tracing.node(node, code) {
                 Ok(Ran::Results) => {
                     self.tracer.take_wanted();
                 }
@@ -301,11 +290,11 @@ impl<'t> Tracing<'t> {
                     if self.tracer.take_wanted().is_some() {
                         return Ok(None);
                     }
-                    return Err(in_node(&inner.resolved.graph, at, error));
+                    return Err(in_node(&inner.resolved.graph, node, error));
                 }
             }
         }
-        self.note(node);
+        self.tracer.set_origin(Some(holder));
         let outputs = inner.resolved.graph.outputs.iter();
         outputs.map(|value| tracing.value(*value)).collect::<Result<_, _>>().map(Some)
     }

@@ -3,9 +3,9 @@
 use super::origin::NodeName;
 use super::profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 use super::resolve::Resolved;
-use crate::Tensor;
 use crate::cost::{self, Cost, TensorType};
 use crate::trace::Operation;
+use crate::{Error, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape};
 use std::collections::HashMap;
@@ -21,7 +21,11 @@ pub(crate) trait Watch {
     fn mark(&self) -> Self::Mark;
 
     /// A plan begins. Returns the number of its first instruction.
-    fn plan(&mut self, sites: impl FnOnce() -> Arc<Sites>) -> usize;
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] from `sites`.
+    fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error>;
 
     /// An instruction ran.
     fn instruction<'t, T: Tensor + 't>(
@@ -55,8 +59,8 @@ impl Watch for Silent {
     fn mark(&self) {}
 
     #[inline(always)]
-    fn plan(&mut self, _sites: impl FnOnce() -> Arc<Sites>) -> usize {
-        0
+    fn plan(&mut self, _sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error> {
+        Ok(0)
     }
 
     #[inline(always)]
@@ -89,9 +93,8 @@ pub(crate) struct Sites(pub(crate) Vec<Site>);
 /// An instruction of a plan.
 #[derive(Debug)]
 pub(crate) struct Site {
-    pub(crate) node: Option<NodeName>,
-    /// The last node, if it comes from several.
-    pub(crate) last: Option<NodeName>,
+    /// The first node that it comes from, and the last if there are several.
+    pub(crate) nodes: [Option<NodeName>; 2],
     pub(crate) called: Called,
 }
 
@@ -270,17 +273,16 @@ impl Watch for Profile {
         Instant::now()
     }
 
-    fn plan(&mut self, sites: impl FnOnce() -> Arc<Sites>) -> usize {
+    fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error> {
         let begun = Instant::now();
-        let sites = sites();
+        let sites = sites()?;
         let address = Arc::as_ptr(&sites).addr();
         let first = match self.recorder.plans.get(&address) {
             Some((_, first)) => *first,
             None => {
                 let first = self.rows.len();
                 for (at, site) in sites.0.iter().enumerate() {
-                    let nodes = [site.node.clone(), site.last.clone()];
-                    let row = self.push(site.called.activity(), nodes, site.called.name());
+                    let row = self.push(site.called.activity(), site.nodes.clone(), site.called.name());
                     if let Some(place) = self.recorder.sites.get_mut(row) {
                         *place = Some((sites.clone(), at, Cost::UNKNOWN));
                     }
@@ -290,7 +292,7 @@ impl Watch for Profile {
             }
         };
         self.own += begun.elapsed();
-        first
+        Ok(first)
     }
 
     fn instruction<'t, T: Tensor + 't>(

@@ -3,8 +3,10 @@
 
 use super::form::{Call, Operand, check_type};
 use super::keep;
+use super::liveness::Liveness;
 use super::proto::{attribute, known, node, value_info};
-use super::steps::{Operation, Source, Step, Trace, ValueNo};
+use super::steps::{Operation, Step, Trace, TraceValue, ValueSource, WeightId};
+use super::table::{Table, TableIndex};
 use crate::Error;
 use bb_ir::op::{Family, Param, Primitive, RoundMode};
 use bb_ir::opset::NEWEST;
@@ -43,11 +45,10 @@ pub(crate) fn to_graph(
     recorded: &Trace,
     inputs: &[String],
     outputs: &[String],
-    results: &[ValueNo],
-    weight: &dyn Fn(u32) -> Option<TensorData>,
+    weight: &dyn Fn(WeightId) -> Option<TensorData>,
 ) -> Result<GraphProto, Error> {
     let weight = |i| weight(i).map(|data| (None, data));
-    write(recorded, inputs, outputs, results, &weight, Target::Backend)
+    write(recorded, inputs, outputs, &weight, Target::Backend)
 }
 
 /// Writes a trace as a graph.
@@ -60,83 +61,54 @@ pub(super) fn write(
     recorded: &Trace,
     inputs: &[String],
     outputs: &[String],
-    results: &[ValueNo],
-    weight: &dyn Fn(u32) -> Option<Weight>,
+    weight: &dyn Fn(WeightId) -> Option<Weight>,
     target: Target,
 ) -> Result<GraphProto, Error> {
     let mut writer = Writer::new(target, recorded.values.len());
     writer.graph.name = Some("traced".to_owned());
     writer.taken.extend(inputs.iter().chain(outputs).cloned());
-    let live = live_steps(recorded, results);
-    let mut used = vec![false; recorded.values.len()];
-    let steps = || recorded.steps.iter().zip(&live).filter(|(_, live)| **live).map(|(step, _)| step);
-    for &v in steps().flat_map(|s| s.inputs.iter().flatten()).chain(results) {
-        if let Some(place) = used.get_mut(v as usize) {
-            *place = true;
-        }
-    }
-    for (no, value) in recorded.values.iter().enumerate() {
+    let liveness = Liveness::of(recorded)?;
+    for (no, value) in recorded.values.iter() {
         match value.source {
-            Source::Input(i) => {
-                let Some(name) = inputs.get(i as usize) else { continue };
+            ValueSource::Input(index) => {
+                let Some(name) = inputs.get(index.position()) else { continue };
                 writer.graph.input.push(value_info(name, value.dtype, Some(known(&value.shape))));
-                writer.name(no as ValueNo, name.clone());
+                writer.name(no, name.clone())?;
             }
-            Source::Constant(i) if used.get(no) == Some(&true) => {
-                if let Some(data) = recorded.constants.get(i as usize) {
-                    writer.initializer(no as ValueNo, data, format!("constant_{i}"));
-                }
+            ValueSource::Constant(index) if liveness.is_read(no)? => {
+                let data = recorded.constants.get(index)?;
+                writer.initializer(no, data, format!("constant_{index}"))?;
             }
-            Source::Weight(i) if used.get(no) == Some(&true) => {
-                if let Some((name, data)) = weight(i) {
-                    data.prepare()?;
-                    writer.initializer(no as ValueNo, &data, name.unwrap_or_else(|| format!("weight_{i}")));
-                }
+            ValueSource::Weight(id) if liveness.is_read(no)? => {
+                let missing = || Error::excluded("the weights of a trace to be there");
+                let (name, data) = weight(id).ok_or_else(missing)?;
+                data.prepare()?;
+                writer.initializer(no, &data, name.unwrap_or_else(|| format!("weight_{id}")))?;
             }
-            Source::Constant(_) | Source::Weight(_) | Source::Step => {}
+            ValueSource::Constant(_) | ValueSource::Weight(_) | ValueSource::Step => {}
         }
     }
     // A result of a step takes its output's name; what is an input, a constant or named already is copied.
     let mut copied = Vec::new();
-    for (name, &no) in outputs.iter().zip(results) {
-        let step = recorded.values.get(no as usize).is_some_and(|v| v.source == Source::Step);
-        if step && writer.names.get(no as usize).is_some_and(Option::is_none) {
-            writer.name(no, name.clone());
+    for (name, &no) in outputs.iter().zip(&recorded.outputs) {
+        let value = recorded.values.get(no)?;
+        if value.source == ValueSource::Step && writer.names.get(no)?.is_none() {
+            writer.name(no, name.clone())?;
         } else {
             copied.push((name, no));
         }
-        if let Some(value) = recorded.values.get(no as usize) {
-            writer.graph.output.push(value_info(name, value.dtype, Some(known(&value.shape))));
-        }
+        writer.graph.output.push(value_info(name, value.dtype, Some(known(&value.shape))));
     }
-    for step in steps() {
-        writer.step(step, recorded)?;
+    for (id, step) in recorded.steps.iter() {
+        if liveness.is_live(id)? {
+            writer.step(step, recorded)?;
+        }
     }
     for (name, no) in copied {
-        let from = writer.name_of(no);
-        let dtype = recorded.values.get(no as usize).map(|value| value.dtype);
-        writer.copy(from, name.clone(), dtype)?;
+        let from = writer.name_of(no)?;
+        writer.copy(from, name.clone(), recorded.values.get(no)?.dtype)?;
     }
     Ok(writer.graph)
-}
-
-/// Marks the steps that the results need.
-pub(super) fn live_steps(recorded: &Trace, results: &[ValueNo]) -> Vec<bool> {
-    let mut needed = vec![false; recorded.values.len()];
-    let need = |needed: &mut Vec<bool>, v: ValueNo| {
-        if let Some(place) = needed.get_mut(v as usize) {
-            *place = true;
-        }
-    };
-    results.iter().for_each(|&v| need(&mut needed, v));
-    let mut live = vec![false; recorded.steps.len()];
-    for (step, live) in recorded.steps.iter().zip(&mut live).rev() {
-        if step.outputs.iter().any(|&v| needed.get(v as usize) == Some(&true)) {
-            *live = true;
-            step.inputs.iter().flatten().for_each(|&v| need(&mut needed, v));
-        }
-    }
-    live
 }
 
 /// The parameters of a primitive, as a node has them.
@@ -150,7 +122,7 @@ struct PrimitiveForm {
 pub(super) struct Writer {
     target: Target,
     /// The names given so far, by value.
-    names: Vec<Option<String>>,
+    names: Table<TraceValue, Option<String>>,
     /// The names that no other value may have.
     taken: HashSet<String>,
     pub(super) graph: GraphProto,
@@ -158,23 +130,26 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(target: Target, values: usize) -> Writer {
-        Writer { target, names: vec![None; values], taken: HashSet::new(), graph: GraphProto::default() }
+        Writer {
+            target,
+            names: Table::with(values, || None),
+            taken: HashSet::new(),
+            graph: GraphProto::default(),
+        }
     }
 
-    fn name(&mut self, no: ValueNo, name: String) {
-        if let Some(place) = self.names.get_mut(no as usize) {
-            *place = Some(name);
-        }
+    fn name(&mut self, no: TraceValue, name: String) -> Result<(), Error> {
+        self.names.set(no, Some(name))
     }
 
     /// Returns the value's name, and gives it one if it has none.
-    fn name_of(&mut self, no: ValueNo) -> String {
-        if let Some(name) = self.names.get(no as usize).cloned().flatten() {
-            return name;
+    fn name_of(&mut self, no: TraceValue) -> Result<String, Error> {
+        if let Some(name) = self.names.get(no)? {
+            return Ok(name.clone());
         }
         let name = self.fresh(format!("value_{no}"));
-        self.name(no, name.clone());
-        name
+        self.name(no, name.clone())?;
+        Ok(name)
     }
 
     /// Returns a name that no value has yet, `wish` if it is one.
@@ -191,10 +166,10 @@ impl Writer {
         self.fresh(format!("bytes_{}", self.graph.node.len()))
     }
 
-    fn initializer(&mut self, no: ValueNo, data: &TensorData, wish: String) {
+    fn initializer(&mut self, no: TraceValue, data: &TensorData, wish: String) -> Result<(), Error> {
         let name = self.fresh(wish);
         self.graph.initializer.push(data.to_proto(&name));
-        self.name(no, name);
+        self.name(no, name)
     }
 
     /// Adds a parameter that ONNX has as an input.
@@ -225,10 +200,8 @@ impl Writer {
     }
 
     /// Adds a node that gives a value another name.
-    fn copy(&mut self, from: String, to: String, dtype: Option<DataType>) -> Result<(), Error> {
-        if let Some(dtype) = dtype {
-            self.check("Identity", dtype)?;
-        }
+    fn copy(&mut self, from: String, to: String, dtype: DataType) -> Result<(), Error> {
+        self.check("Identity", dtype)?;
         self.push("Identity", vec![from], vec![to], Vec::new());
         Ok(())
     }
@@ -244,13 +217,17 @@ impl Writer {
     fn step(&mut self, step: &Step, recorded: &Trace) -> Result<(), Error> {
         let not_primitive = || Error::NotPrimitive { op: step.operation.name() };
         let Operation::Row(spec) = step.operation else { return Err(not_primitive()) };
-        let dtype = |no: &ValueNo| recorded.values.get(*no as usize).map(|v| v.dtype);
-        let given: Vec<String> =
-            step.inputs.iter().map(|v| v.map_or_else(String::new, |v| self.name_of(v))).collect();
-        let outputs: Vec<String> = step.outputs.iter().map(|v| self.name_of(*v)).collect();
+        let mut given: Vec<String> = Vec::with_capacity(step.inputs.len());
+        let mut operands: SmallVec<[Option<(DataType, usize)>; 4]> = SmallVec::new();
+        for input in &step.inputs {
+            let value = input.map(|no| recorded.values.get(no)).transpose()?;
+            operands.push(value.map(|v| (v.dtype, v.shape.len())));
+            given.push(input.map_or(Ok(String::new()), |no| self.name_of(no))?);
+        }
+        let outputs = step.outputs.iter().map(|v| self.name_of(*v)).collect::<Result<Vec<String>, _>>()?;
         if let (Family::Primitive, Some(op)) = (spec.family, Primitive::from_index(spec.index)) {
             let dtypes: SmallVec<[Option<DataType>; 4]> =
-                step.inputs.iter().map(|no| no.as_ref().and_then(dtype)).collect();
+                operands.iter().map(|operand| operand.map(|(dtype, _)| dtype)).collect();
             if self.moves_as_bytes(op, &dtypes) {
                 return self.as_bytes(op, &step.params, given, outputs);
             }
@@ -258,11 +235,6 @@ impl Writer {
             return self.primitive(op, step, given, outputs, recorded);
         }
         let Target::Opset(opset) = self.target else { return Err(not_primitive()) };
-        let operands: SmallVec<[_; 4]> = step
-            .inputs
-            .iter()
-            .map(|no| no.and_then(|no| recorded.values.get(no as usize)).map(|v| (v.dtype, v.shape.len())))
-            .collect();
         let call = Call { opset, operands: &operands, params: &step.params };
         let form = keep::form(spec, &call).ok_or_else(not_primitive)?;
         let mut inputs = Vec::with_capacity(form.inputs.len());
@@ -354,7 +326,7 @@ impl Writer {
         outputs: Vec<String>,
         recorded: &Trace,
     ) -> Result<(), Error> {
-        let output = step.outputs.first().and_then(|no| recorded.values.get(*no as usize));
+        let output = step.outputs.first().map(|no| recorded.values.get(*no)).transpose()?;
         if let (Primitive::Reshape, Target::Opset(..14), Some(output)) = (op, self.target, output)
             && output.shape.contains(&0)
         {

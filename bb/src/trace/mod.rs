@@ -8,6 +8,7 @@ mod export;
 mod form;
 mod inlined;
 mod keep;
+mod liveness;
 mod model;
 mod one_node;
 mod options;
@@ -15,15 +16,21 @@ mod proto;
 mod replay;
 mod save;
 mod steps;
+mod table;
 mod tracer;
 
 pub(crate) use export::to_graph;
 pub use inlined::inlined;
 pub use keep::Keep;
 pub(crate) use keep::Kept;
+pub(crate) use liveness::{LastRead, Liveness};
 pub use model::{ModelTrace, trace};
 pub(crate) use one_node::one_node_graph;
 pub use options::{ExportOptions, check_ir_version};
 pub use save::save;
-pub(crate) use steps::{Operation, Source, Step, Trace, Value, ValueNo};
+pub(crate) use steps::{
+    InputIndex, Operation, OriginId, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo,
+    ValueSource, WeightId,
+};
+pub(crate) use table::{Table, TableIndex, held, indices};
 pub use tracer::{TracedTensor, Tracer};

@@ -5,7 +5,8 @@ use super::keep::Policy;
 use super::proto::{known, value_info};
 use super::replay::{Replayed, replay};
 use super::save::{encode, save};
-use super::steps::{Source, Trace, ValueNo};
+use super::steps::{InputIndex, Trace, ValueSource, WeightId};
+use super::table::TableIndex;
 use super::{ExportOptions, Keep, TracedTensor, Tracer};
 use crate::plan::{Complete, complete};
 use crate::{Error, Module};
@@ -45,9 +46,9 @@ pub fn trace(
     inputs: &[(&str, DataType, &[usize])],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
 ) -> Result<GraphProto, Error> {
-    let (recorded, results, _) = run(Tracer::default(), inputs, function)?;
+    let (recorded, _) = run(Tracer::default(), inputs, function)?;
     let names: Vec<String> = inputs.iter().map(|(name, ..)| (*name).to_owned()).collect();
-    to_graph(&recorded, &names, &numbered(results.len()), &results, &|_| None)
+    to_graph(&recorded, &names, &numbered(recorded.outputs.len()), &|_| None)
 }
 
 /// Runs a function on graph values.
@@ -55,15 +56,15 @@ fn run(
     tracer: Tracer,
     inputs: &[(&str, DataType, &[usize])],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
-) -> Result<(Trace, Vec<ValueNo>, u64), Error> {
+) -> Result<(Trace, u64), Error> {
     let traced: Vec<TracedTensor> = inputs
         .iter()
         .enumerate()
-        .map(|(i, (_, dtype, shape))| tracer.input(i as u32, *dtype, shape, true, None))
+        .map(|(i, (_, dtype, shape))| tracer.input(InputIndex::at(i), *dtype, shape, true, None))
         .collect();
-    let results = function(&tracer, &traced)?.iter().map(TracedTensor::no).collect();
+    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::value).collect();
     let consulted = tracer.consulted();
-    Ok((tracer.finish(), results, consulted))
+    Ok((tracer.finish(outputs), consulted))
 }
 
 /// The names of outputs that have none.
@@ -115,13 +116,12 @@ fn numbered(count: usize) -> Vec<String> {
 #[derive(Debug)]
 pub struct ModelTrace {
     pub(super) recorded: Trace,
-    pub(super) results: Vec<ValueNo>,
     /// The inputs with their declared extents, as far as they are fixed.
     pub(super) inputs: Vec<(String, Vec<Dim>)>,
     /// The names of the outputs.
     pub(super) outputs: Vec<String>,
     /// The weights, by number.
-    pub(super) weights: BTreeMap<u32, (String, TensorData)>,
+    pub(super) weights: BTreeMap<WeightId, (String, TensorData)>,
     /// The inputs, as bits, on whose extents the trace depends; those from 63 on share a bit.
     pub(super) consulted: u64,
 }
@@ -140,12 +140,11 @@ impl ModelTrace {
         function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
     ) -> Result<ModelTrace, Error> {
         let tracer = Tracer::new(crate::ext::every_operation(), bb_ir::Limits::default().value_bytes);
-        let (recorded, results, consulted) = run(tracer, inputs, function)?;
+        let (recorded, consulted) = run(tracer, inputs, function)?;
         Ok(ModelTrace {
-            recorded,
             inputs: inputs.iter().map(|(name, _, shape)| ((*name).to_owned(), known(shape))).collect(),
-            outputs: numbered(results.len()),
-            results,
+            outputs: numbered(recorded.outputs.len()),
+            recorded,
             weights: BTreeMap::new(),
             consulted,
         })
@@ -167,20 +166,18 @@ impl ModelTrace {
     pub fn of_module(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<ModelTrace, Error> {
         let Complete { traced, inputs, outputs } = complete(module, shapes)?;
         let constants = &traced.resolved.graph.constants;
-        let weight = |source: &Source| {
-            let Source::Weight(i) = *source else { return None };
-            let data = traced.weights().get(i)?.clone();
-            let name = constants.get(i as usize).map(|(value, _)| traced.resolved.graph.name_of(*value));
-            Some((i, (name.map_or_else(|| format!("weight_{i}"), str::to_owned), data)))
-        };
-        Ok(ModelTrace {
-            weights: traced.recorded.values.iter().filter_map(|value| weight(&value.source)).collect(),
-            consulted: traced.consulted,
-            results: traced.outputs,
-            recorded: traced.recorded,
-            inputs,
-            outputs,
-        })
+        let mut weights = BTreeMap::new();
+        for value in traced.recorded.values.entries() {
+            let ValueSource::Weight(id) = value.source else { continue };
+            let named = match id {
+                WeightId::Graph(position) => constants.get(position),
+                WeightId::Body(_) => None,
+            };
+            let name = named.map(|(value, _)| traced.resolved.graph.name_of(*value).to_owned());
+            let name = name.unwrap_or_else(|| format!("weight_{id}"));
+            weights.insert(id, (name, traced.weights().get(id)?.clone()));
+        }
+        Ok(ModelTrace { weights, consulted: traced.consulted, recorded: traced.recorded, inputs, outputs })
     }
 
     /// Writes the trace as a model, which is checked as one that comes from outside.
@@ -197,23 +194,22 @@ impl ModelTrace {
         // What cannot be written is refused before anything is traced again.
         options.check(std::iter::empty())?;
         let outputs = options.outputs.as_ref().unwrap_or(&self.outputs);
-        if outputs.len() != self.results.len() {
-            let (expected, got) = (outputs.len(), self.results.len());
+        if outputs.len() != self.recorded.outputs.len() {
+            let (expected, got) = (outputs.len(), self.recorded.outputs.len());
             return Err(Error::Results { op: "trace".to_owned(), expected, got });
         }
         let weight = |i| -> Option<Weight> {
             self.weights.get(&i).map(|(name, data)| (Some(name.clone()), data.clone()))
         };
         let policy = Policy { opset: options.opset, keep: options.keep.clone() };
-        let Replayed { recorded, results, consulted } =
-            replay(&self.recorded, &self.results, &weight, policy)?;
+        let Replayed { recorded, consulted } = replay(&self.recorded, &weight, policy)?;
         let names: Vec<String> = self.inputs.iter().map(|(name, _)| name.clone()).collect();
-        let mut graph = write(&recorded, &names, outputs, &results, &weight, Target::Opset(options.opset))?;
+        let mut graph = write(&recorded, &names, outputs, &weight, Target::Opset(options.opset))?;
         graph.name = Some(options.graph_name.clone());
         let open = self.declare(&mut graph, options, self.consulted | consulted)?;
         let (name, version) = &options.producer;
         let mut model = ModelProto {
-            ir_version: Some(options.check(recorded.values.iter().map(|v| v.dtype))?),
+            ir_version: Some(options.check(recorded.values.entries().map(|v| v.dtype))?),
             opset_import: vec![OperatorSetIdProto {
                 domain: Some(String::new()),
                 version: Some(options.opset),
@@ -304,10 +300,10 @@ impl ModelTrace {
     pub fn graph(&self) -> Result<GraphProto, Error> {
         let weight = |i| self.weights.get(&i).map(|(name, data)| (Some(name.clone()), data.clone()));
         let policy = Policy { opset: NEWEST, keep: Keep::Nothing };
-        let Replayed { recorded, results, .. } = replay(&self.recorded, &self.results, &weight, policy)?;
+        let Replayed { recorded, .. } = replay(&self.recorded, &weight, policy)?;
         let names: Vec<String> = self.inputs.iter().map(|(name, _)| name.clone()).collect();
         let weight = |i| self.weights.get(&i).map(|(_, data)| data.clone());
-        to_graph(&recorded, &names, &self.outputs, &results, &weight)
+        to_graph(&recorded, &names, &self.outputs, &weight)
     }
 }
 

@@ -1,30 +1,67 @@
-//! What a tracer recorded: steps over numbered values.
+//! What a tracer recorded: steps over typed indices.
 
+use super::table::{Table, indices};
 use crate::ext::HostKernel;
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 
-/// The number of a value of a trace.
-pub(crate) type ValueNo = u32;
+indices! {
+    /// A value of a [`Trace`].
+    TraceValue = "value of the trace";
+    /// A step of a [`Trace`], by its position.
+    StepId = "step of the trace";
+    /// An input of a trace, or of the plan made of it.
+    InputIndex = "input";
+    /// A constant that a trace brings along.
+    ConstantIndex = "constant of the trace";
+    /// The node that a step comes from. Whoever drives the tracer gives these out; they stay with the steps that passes
+    /// move.
+    OriginId = "origin";
+}
+
+/// A weight that whoever made the trace holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum WeightId {
+    /// A constant of the traced graph, by its position.
+    Graph(usize),
+    /// A constant of a body that was unrolled, by its position among those.
+    Body(usize),
+}
+
+impl std::fmt::Display for WeightId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WeightId::Graph(position) => write!(f, "{position}"),
+            WeightId::Body(position) => write!(f, "body_{position}"),
+        }
+    }
+}
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    /// The input of this position.
-    Input(u32),
-    /// A weight that the caller holds, by the caller's number.
-    Weight(u32),
-    /// A constant, by its position in [`Trace::constants`].
-    Constant(u32),
-    /// A result of a step.
+pub(crate) enum ValueSource {
+    /// The caller.
+    Input(InputIndex),
+    /// The maker of the trace.
+    Weight(WeightId),
+    /// [`Trace::constants`].
+    Constant(ConstantIndex),
+    /// A step.
     Step,
+}
+
+impl ValueSource {
+    /// Tells whether the value is known before anything runs.
+    pub(crate) fn is_constant(self) -> bool {
+        matches!(self, ValueSource::Weight(_) | ValueSource::Constant(_))
+    }
 }
 
 /// A value of a trace.
 #[derive(Debug, Clone)]
-pub(crate) struct Value {
-    pub(crate) source: Source,
+pub(crate) struct TraceValueInfo {
+    pub(crate) source: ValueSource,
     pub(crate) dtype: DataType,
     pub(crate) shape: Shape,
 }
@@ -48,19 +85,33 @@ impl Operation {
     }
 }
 
+/// The nodes that a step comes from, in order: one for what was traced, several for what was made of several steps, none
+/// where nobody said.
+pub(crate) type StepOrigins = SmallVec<[OriginId; 1]>;
+
 /// One operation of a trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
-    pub(crate) inputs: SmallVec<[Option<ValueNo>; 3]>,
-    pub(crate) outputs: SmallVec<[ValueNo; 1]>,
+    pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
+    pub(crate) outputs: SmallVec<[TraceValue; 1]>,
+    pub(crate) origins: StepOrigins,
 }
 
-/// The steps of a trace, in an order that can run.
+impl Step {
+    /// Iterates over the values that the step reads.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = TraceValue> {
+        self.inputs.iter().flatten().copied()
+    }
+}
+
+/// The steps of a trace, in an order that can run, and what they return.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) values: Vec<Value>,
-    pub(crate) constants: Vec<TensorData>,
+    pub(crate) steps: Table<StepId, Step>,
+    pub(crate) values: Table<TraceValue, TraceValueInfo>,
+    pub(crate) constants: Table<ConstantIndex, TensorData>,
+    /// The values to return, in order.
+    pub(crate) outputs: Vec<TraceValue>,
 }

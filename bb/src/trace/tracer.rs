@@ -2,7 +2,11 @@
 
 use super::eval;
 use super::keep::{Kept, Policy};
-use super::steps::{Operation, Source, Step, Trace, Value, ValueNo};
+use super::steps::{
+    ConstantIndex, InputIndex, Operation, OriginId, Step, StepOrigins, Trace, TraceValue, TraceValueInfo,
+    ValueSource, WeightId,
+};
+use super::table::TableIndex;
 use crate::ext::{HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -17,7 +21,7 @@ pub struct TracedTensor(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    no: ValueNo,
+    value: TraceValue,
     dtype: DataType,
     shape: Shape,
     known: Option<TensorData>,
@@ -28,9 +32,9 @@ struct Inner {
 }
 
 impl TracedTensor {
-    /// Returns the value's number in the trace.
-    pub(crate) fn no(&self) -> ValueNo {
-        self.0.no
+    /// Returns the value of the trace that this stands for.
+    pub(crate) fn value(&self) -> TraceValue {
+        self.0.value
     }
 
     /// Returns the elements, where they are constant.
@@ -62,8 +66,10 @@ impl Tensor for TracedTensor {
 #[derive(Debug, Default)]
 struct State {
     recorded: Trace,
+    /// The node that the next steps come from.
+    origin: Option<OriginId>,
     /// The value whose elements were asked for and are not constant.
-    wanted: Option<ValueNo>,
+    wanted: Option<TraceValue>,
 }
 
 /// A backend that records the operations called on it.
@@ -130,20 +136,20 @@ impl Tracer {
     /// Adds an input. `varies` says whether other runs may bring other extents.
     pub(crate) fn input(
         &self,
-        index: u32,
+        index: InputIndex,
         dtype: DataType,
         shape: &[usize],
         varies: bool,
         known: Option<TensorData>,
     ) -> TracedTensor {
-        let follows = if varies { 1u64 << index.min(63) } else { 0 };
-        self.add(Source::Input(index), dtype, Shape::from_slice(shape), known, follows)
+        let follows = if varies { 1u64 << index.position().min(63) } else { 0 };
+        self.add(ValueSource::Input(index), dtype, Shape::from_slice(shape), known, follows)
     }
 
-    /// Adds a weight that the caller holds under `index`.
-    pub(crate) fn weight(&self, index: u32, value: &TensorData) -> TracedTensor {
+    /// Adds a weight that the caller holds.
+    pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
         self.add(
-            Source::Weight(index),
+            ValueSource::Weight(id),
             value.dtype(),
             Shape::from_slice(value.shape()),
             Some(value.clone()),
@@ -153,7 +159,7 @@ impl Tracer {
 
     fn add(
         &self,
-        source: Source,
+        source: ValueSource,
         dtype: DataType,
         shape: Shape,
         known: Option<TensorData>,
@@ -165,22 +171,27 @@ impl Tracer {
     fn push(
         &self,
         recorded: &mut Trace,
-        source: Source,
+        source: ValueSource,
         dtype: DataType,
         shape: Shape,
         known: Option<TensorData>,
         follows: u64,
     ) -> TracedTensor {
-        let no = recorded.values.len() as ValueNo;
-        recorded.values.push(Value { source, dtype, shape: shape.clone() });
-        TracedTensor(Arc::new(Inner { no, dtype, shape, known, follows, consulted: self.consulted.clone() }))
+        let value = recorded.values.push(TraceValueInfo { source, dtype, shape: shape.clone() });
+        TracedTensor(Arc::new(Inner {
+            value,
+            dtype,
+            shape,
+            known,
+            follows,
+            consulted: self.consulted.clone(),
+        }))
     }
 
     fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
-        let index = recorded.constants.len() as u32;
-        recorded.constants.push(value.clone());
+        let index: ConstantIndex = recorded.constants.push(value.clone());
         let (dtype, shape) = (value.dtype(), Shape::from_slice(value.shape()));
-        self.push(recorded, Source::Constant(index), dtype, shape, Some(value), 0)
+        self.push(recorded, ValueSource::Constant(index), dtype, shape, Some(value), 0)
     }
 
     /// Tells whether an operation of a family is recorded as it is.
@@ -234,8 +245,8 @@ impl Tracer {
         if !body.is_empty() && body.iter().all(|x| x.known().is_some()) {
             return body;
         }
-        let since = recorded.steps.get(mark.steps..).unwrap_or_default();
-        if kept == Kept::ForHost && !since.iter().any(|step| matches!(step.operation, Operation::Host(_))) {
+        let mut since = recorded.steps.entries().skip(mark.steps);
+        if kept == Kept::ForHost && !since.any(|step| matches!(step.operation, Operation::Host(_))) {
             return body;
         }
         recorded.steps.truncate(mark.steps);
@@ -246,15 +257,23 @@ impl Tracer {
         let results: Outputs<TracedTensor> = body
             .into_iter()
             .map(|x| {
-                self.push(recorded, Source::Step, x.0.dtype, x.0.shape.clone(), None, x.0.follows | follows)
+                self.push(
+                    recorded,
+                    ValueSource::Step,
+                    x.0.dtype,
+                    x.0.shape.clone(),
+                    None,
+                    x.0.follows | follows,
+                )
             })
             .collect();
-        recorded.steps.push(step(Operation::Row(spec), inputs, params, &results));
+        let made = step(Operation::Row(spec), inputs, params, &results, state.origin);
+        state.recorded.steps.push(made);
         results
     }
 
     /// Takes the value whose elements were asked for in vain.
-    pub(crate) fn take_wanted(&self) -> Option<ValueNo> {
+    pub(crate) fn take_wanted(&self) -> Option<TraceValue> {
         self.lock().wanted.take()
     }
 
@@ -273,9 +292,20 @@ impl Tracer {
         self.lock().recorded.steps.truncate(from);
     }
 
-    /// Takes what was recorded.
-    pub(crate) fn finish(self) -> Trace {
-        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded
+    /// Returns the node that the next steps come from.
+    pub(crate) fn origin(&self) -> Option<OriginId> {
+        self.lock().origin
+    }
+
+    /// Sets the node that the next steps come from.
+    pub(crate) fn set_origin(&self, origin: Option<OriginId>) {
+        self.lock().origin = origin;
+    }
+
+    /// Returns the trace of what was recorded, which returns these values.
+    pub(crate) fn finish(self, outputs: Vec<TraceValue>) -> Trace {
+        let recorded = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded;
+        Trace { outputs, ..recorded }
     }
 
     /// Infers, evaluates or records one primitive.
@@ -307,10 +337,13 @@ impl Tracer {
         let mut state = self.lock();
         let outputs: Outputs<TracedTensor> = results
             .into_iter()
-            .map(|(dtype, shape)| self.push(&mut state.recorded, Source::Step, dtype, shape, None, follows))
+            .map(|(dtype, shape)| {
+                self.push(&mut state.recorded, ValueSource::Step, dtype, shape, None, follows)
+            })
             .collect();
         let inputs: SmallVec<[Option<&TracedTensor>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
-        state.recorded.steps.push(step(Operation::Row(op.spec()), &inputs, params, &outputs));
+        let made = step(Operation::Row(op.spec()), &inputs, params, &outputs, state.origin);
+        state.recorded.steps.push(made);
         Ok(outputs)
     }
 
@@ -359,10 +392,11 @@ impl Tracer {
         let outputs: Outputs<TracedTensor> = results
             .iter()
             .map(|(dtype, shape)| {
-                self.push(&mut state.recorded, Source::Step, *dtype, shape.clone(), None, follows)
+                self.push(&mut state.recorded, ValueSource::Step, *dtype, shape.clone(), None, follows)
             })
             .collect();
-        state.recorded.steps.push(step(Operation::Host(body), inputs, params, &outputs));
+        let made = step(Operation::Host(body), inputs, params, &outputs, state.origin);
+        state.recorded.steps.push(made);
         Ok(outputs)
     }
 
@@ -395,12 +429,14 @@ fn step(
     inputs: &[Option<&TracedTensor>],
     params: &[Param<'_>],
     outputs: &[TracedTensor],
+    origin: Option<OriginId>,
 ) -> Step {
     Step {
         operation,
         params: params.iter().map(|p| p.clone().into_owned()).collect(),
-        inputs: inputs.iter().map(|x| x.map(TracedTensor::no)).collect(),
-        outputs: outputs.iter().map(TracedTensor::no).collect(),
+        inputs: inputs.iter().map(|x| x.map(TracedTensor::value)).collect(),
+        outputs: outputs.iter().map(TracedTensor::value).collect(),
+        origins: origin.into_iter().collect::<StepOrigins>(),
     }
 }
 
@@ -427,8 +463,8 @@ macro_rules! record {
                 if let Some(known) = x.known() {
                     return Ok(known.clone());
                 }
-                self.lock().wanted = Some(x.no());
-                Err(Error::NotConstant { op: "to_host".to_owned(), value: format!("%{}", x.no()) })
+                self.lock().wanted = Some(x.value());
+                Err(Error::NotConstant { op: "to_host".to_owned(), value: format!("%{}", x.value()) })
             }
         }
     };

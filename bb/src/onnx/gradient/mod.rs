@@ -10,7 +10,7 @@ mod shapes;
 use super::call::{Call, OpOutputs, OpResult};
 use super::inline::inline;
 use crate::ext::Ops;
-use crate::trace::{Operation, Source, Trace, Tracer, ValueNo};
+use crate::trace::{InputIndex, Operation, Table, TableIndex, Trace, TraceValue, Tracer, ValueSource, held};
 use crate::{Error, Tensor};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
 use bb_ir::op::{Family, Primitive};
@@ -128,12 +128,15 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     };
     let inputs = call.all()?;
     let tracer = Tracer::default();
-    let traced: Vec<_> =
-        inputs.iter().zip(0..).map(|(x, at)| tracer.input(at, x.dtype(), x.shape(), false, None)).collect();
+    let traced: Vec<_> = inputs
+        .iter()
+        .enumerate()
+        .map(|(at, x)| tracer.input(InputIndex::at(at), x.dtype(), x.shape(), false, None))
+        .collect();
     let outputs = inline(&tracer, graph, &traced, &|problem| call.wrong("y", problem))?;
     let Some(y) = outputs.first() else { return Err(call.wrong("y", "is missing").into()) };
-    let y = y.no();
-    let mut tape = Tape { on, call, recorded: tracer.finish(), values: Vec::new() };
+    let y = y.value();
+    let mut tape = Tape { on, call, recorded: tracer.finish(vec![y]), values: Table::default() };
     tape.run(&inputs)?;
     let xs = call.attributes().texts("xs").map_err(Error::from)?.unwrap_or_default().len();
     let gradients = tape.backwards(y, xs)?;
@@ -152,75 +155,80 @@ struct Tape<'a, B: Ops + ?Sized> {
     on: &'a B,
     call: &'a Call<'a, B::Tensor>,
     recorded: Trace,
-    values: Vec<Option<B::Tensor>>,
+    values: Table<TraceValue, Option<B::Tensor>>,
 }
 
 impl<B: Ops + ?Sized> Tape<'_, B> {
-    fn value(&self, no: ValueNo) -> Option<&B::Tensor> {
-        self.values.get(no as usize).and_then(Option::as_ref)
+    fn value(&self, value: TraceValue) -> Result<&B::Tensor, Error> {
+        held(self.values.get(value)?.as_ref(), value)
     }
 
     /// Runs the steps at `inputs`.
     fn run(&mut self, inputs: &[&B::Tensor]) -> Result<(), B::Error> {
         let on = self.on;
-        for value in &self.recorded.values {
-            self.values.push(match value.source {
-                Source::Input(at) => inputs.get(at as usize).map(|x| (*x).clone()),
-                Source::Constant(at) => {
-                    self.recorded.constants.get(at as usize).map(|x| on.constant(x)).transpose()?
-                }
-                Source::Weight(_) | Source::Step => None,
+        for info in self.recorded.values.entries() {
+            self.values.push(match info.source {
+                ValueSource::Input(index) => inputs.get(index.position()).map(|x| (*x).clone()),
+                ValueSource::Constant(index) => Some(on.constant(self.recorded.constants.get(index)?)?),
+                ValueSource::Weight(_) | ValueSource::Step => None,
             });
         }
-        for step in &self.recorded.steps {
+        for step in self.recorded.steps.entries() {
             let Operation::Row(spec) = step.operation else {
                 let problem = format!("needs `{}`, which has no derivative", step.operation.name());
                 return Err(self.call.wrong("y", problem).into());
             };
-            let operands: Vec<_> = step.inputs.iter().map(|no| no.and_then(|no| self.value(no))).collect();
+            let mut operands: Vec<Option<&B::Tensor>> = Vec::with_capacity(step.inputs.len());
+            for input in &step.inputs {
+                operands.push(input.map(|value| self.value(value)).transpose()?);
+            }
             let results = crate::ext::call(on, spec, &operands, &step.params)?;
-            for (no, result) in step.outputs.iter().zip(results) {
-                if let Some(slot) = self.values.get_mut(*no as usize) {
-                    *slot = Some(result);
-                }
+            for (value, result) in step.outputs.iter().zip(results) {
+                self.values.set(*value, Some(result))?;
             }
         }
         Ok(())
     }
 
-    /// Returns the gradients of the sum of `y` by the first `count` inputs; `None` where it does not depend on one.
-    fn backwards(&self, y: ValueNo, count: usize) -> Result<Vec<Option<B::Tensor>>, B::Error> {
-        let on = self.on;
-        let mut depends: Vec<bool> = self
-            .recorded
-            .values
-            .iter()
-            .map(|v| matches!(v.source, Source::Input(at) if (at as usize) < count) && v.dtype.is_float())
-            .collect();
-        let is = |depends: &[bool], no: ValueNo| depends.get(no as usize).copied().unwrap_or(false);
-        for step in &self.recorded.steps {
-            let any = step.inputs.iter().flatten().any(|no| is(&depends, *no));
-            for no in step.outputs.iter().filter(|_| any) {
-                let float = self.recorded.values.get(*no as usize).is_some_and(|v| v.dtype.is_float());
-                if let Some(slot) = depends.get_mut(*no as usize) {
-                    *slot = float;
-                }
+    /// Finds which values depend on the first `count` inputs, and have derivatives by them.
+    fn depends(&self, count: usize) -> Result<Table<TraceValue, bool>, Error> {
+        let recorded = &self.recorded;
+        let of = |source| matches!(source, ValueSource::Input(index) if index.position() < count);
+        let mut depends: Table<TraceValue, bool> =
+            recorded.values.entries().map(|info| of(info.source) && info.dtype.is_float()).collect();
+        for step in recorded.steps.entries() {
+            let mut any = false;
+            for value in step.reads() {
+                any |= *depends.get(value)?;
+            }
+            for value in step.outputs.iter().filter(|_| any) {
+                depends.set(*value, recorded.values.get(*value)?.dtype.is_float())?;
             }
         }
-        let mut gradients: Vec<Option<B::Tensor>> = vec![None; self.values.len()];
-        if let (Some(value), Some(slot)) = (self.value(y), gradients.get_mut(y as usize)) {
-            *slot = Some(on.ones(value.shape(), value.dtype())?);
-        }
-        for step in self.recorded.steps.iter().rev() {
-            let of_results: Vec<_> =
-                step.outputs.iter().map(|no| gradients.get(*no as usize).cloned().flatten()).collect();
-            if of_results.iter().all(Option::is_none)
-                || !step.inputs.iter().flatten().any(|no| is(&depends, *no))
-            {
+        Ok(depends)
+    }
+
+    /// Returns the gradients of the sum of `y` by the first `count` inputs; `None` where it does not depend on one.
+    fn backwards(&self, y: TraceValue, count: usize) -> Result<Vec<Option<B::Tensor>>, B::Error> {
+        let on = self.on;
+        let depends = self.depends(count)?;
+        let mut gradients: Table<TraceValue, Option<B::Tensor>> = Table::with(self.values.len(), || None);
+        let value = self.value(y)?;
+        gradients.set(y, Some(on.ones(value.shape(), value.dtype())?))?;
+        for step in self.recorded.steps.entries().rev() {
+            let mut of_results: Vec<Option<B::Tensor>> = Vec::with_capacity(step.outputs.len());
+            for output in &step.outputs {
+                of_results.push(gradients.get(*output)?.clone());
+            }
+            let mut any = false;
+            for value in step.reads() {
+                any |= *depends.get(value)?;
+            }
+            if !any || of_results.iter().all(Option::is_none) {
                 continue;
             }
-            let operands: Vec<_> = step.inputs.iter().flatten().filter_map(|no| self.value(*no)).collect();
-            let results: Vec<_> = step.outputs.iter().filter_map(|no| self.value(*no)).collect();
+            let operands = step.reads().map(|value| self.value(value)).collect::<Result<Vec<_>, _>>()?;
+            let results = step.outputs.iter().map(|v| self.value(*v)).collect::<Result<Vec<_>, _>>()?;
             let primitive = match step.operation {
                 Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
                 _ => None,
@@ -230,23 +238,25 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
                 return Err(self.call.wrong("y", problem).into());
             };
             let of_operands = rules::rule(on, primitive, &operands, &results, &step.params, &of_results)?;
-            for (no, gradient) in step.inputs.iter().flatten().zip(of_operands) {
-                let (Some(slot), Some(gradient)) = (gradients.get_mut(*no as usize), gradient) else {
+            for (value, gradient) in step.reads().zip(of_operands) {
+                let Some(gradient) = gradient.filter(|_| matches!(depends.get(value), Ok(true))) else {
                     continue;
                 };
-                if is(&depends, *no) {
-                    *slot = Some(match slot.take() {
-                        Some(sum) => on.add(&sum, &gradient)?,
-                        None => gradient,
-                    });
-                }
+                let slot = gradients.get_mut(value)?;
+                *slot = Some(match slot.take() {
+                    Some(sum) => on.add(&sum, &gradient)?,
+                    None => gradient,
+                });
             }
         }
-        let input = |at: usize| {
-            let found = |v: &crate::trace::Value| matches!(v.source, Source::Input(i) if i as usize == at);
-            let no = self.recorded.values.iter().position(found)?;
-            gradients.get(no).cloned().flatten()
-        };
-        Ok((0..count).map(input).collect())
+        let mut found: Vec<Option<B::Tensor>> = vec![None; count];
+        for (value, info) in self.recorded.values.iter() {
+            if let ValueSource::Input(index) = info.source
+                && let Some(place) = found.get_mut(index.position())
+            {
+                *place = gradients.get(value)?.clone();
+            }
+        }
+        Ok(found)
     }
 }
