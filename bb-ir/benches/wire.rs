@@ -1,6 +1,7 @@
-//! Frames of 1 Mi `f32` against copying as many bytes: `cargo bench -p bb-ir --bench wire`.
+//! Compares the time for frames of 1 Mi `f32` with the time for copying the same bytes:
+//! `cargo bench -p bb-ir --bench wire`.
 //!
-//! The measurements take turns in one run, so that their ratios hold whatever else the machine does.
+//! The measurements alternate within one run, so that their ratios hold whatever else the machine does.
 #![allow(missing_docs, reason = "a program")]
 
 use bb_ir::wire::{Checksum, decode, encode, encode_into};

@@ -1,6 +1,6 @@
-//! Checks models and says what is wrong with them: `cargo run --example check -- FOLDER|MODEL…`
+//! Checks models and reports what is wrong with them: `cargo run --example check -- FOLDER|MODEL…`
 //!
-//! Folders are searched for `.onnx` files at any depth. Exit status 1 if a model was refused.
+//! Folders are searched recursively for `.onnx` files. The exit status is 1 if a model was refused.
 
 use bb_ir::Limits;
 use bb_ir::check::{CheckOptions, check, load_model};

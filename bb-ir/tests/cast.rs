@@ -1,8 +1,7 @@
-//! Casts agree with NumPy, ml_dtypes and ONNX's tables.
+//! Tests that casts agree with NumPy, ml_dtypes and ONNX's tables.
 //!
-//! `data/cast/*.tsv` hold what `onnx.reference.ops.op_cast.cast_to` (onnx 1.23, NumPy 2.4,
-//! ml_dtypes 0.6) makes of the elements beside it, as hexadecimal little-endian bytes, one byte or
-//! more per element.
+//! `data/cast/*.tsv` contain elements and the result of `onnx.reference.ops.op_cast.cast_to` for them (onnx
+//! 1.23, NumPy 2.4, ml_dtypes 0.6), as hexadecimal little-endian bytes, one or more per element.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::convert::{Rounding, cast, cast_into, decode_table, encode_small_float, unpacked_size};
@@ -58,7 +57,7 @@ fn every_pair_of_number_types_converts_as_the_reference_does() {
             panic!("{line}")
         };
         let (from, to, src, want) = (dtype(from), dtype(to), bytes(src), bytes(want));
-        // ml_dtypes has no sign above the bits of an element.
+        // ml_dtypes does not extend the sign beyond the bits of an element.
         let src = if from.is_sub_byte() {
             TensorData::pack(from, &[src.len()], &src).unwrap().unpacked().unwrap().into_owned()
         } else {
@@ -67,7 +66,7 @@ fn every_pair_of_number_types_converts_as_the_reference_does() {
         let mut got = vec![0xAA; src.len() / unpacked_size(from) * unpacked_size(to)];
         cast_into(from, &src, to, Rounding::default(), &mut got).unwrap();
         let per = unpacked_size(to);
-        // The reference leaves bits above a packed element's own unspecified.
+        // The reference does not specify the bits above those of a packed element.
         let low = |b: &[u8]| b.iter().map(|v| v & ((1u16 << to.bits().min(8)) - 1) as u8).collect::<Vec<_>>();
         for (i, (g, w)) in got.chunks(per).zip(want.chunks(per)).enumerate() {
             let s = src.chunks(unpacked_size(from)).nth(i);
@@ -114,7 +113,7 @@ fn texts(x: &TensorData) -> Vec<String> {
     strings.iter_str().map(str::to_owned).collect()
 }
 
-/// The strings are `str` of NumPy's `float64` and, below 1e16, of its `float32` before 2.3.
+/// The strings are `str` of NumPy's `float64`; below 1e16, also of its `float32` before NumPy 2.3.
 #[test]
 fn numbers_are_written_with_the_fewest_digits() {
     let x = [0.9767611026763916, 0.1, 1e6, 1e-4, 9.9e-5, 1e16, 1e100, -0.0, f64::INFINITY, f64::NAN];
@@ -162,7 +161,8 @@ fn strings_are_read_as_numbers() {
     assert!(matches!(to(DataType::C64, &["1"]), Err(Error::Unsupported { .. })));
 }
 
-/// The table at [`bb_ir::convert`]: what fits no register is the least value of the one used.
+/// The table at [`bb_ir::convert`]: a value that does not fit the intermediate type becomes that type's least
+/// value.
 #[test]
 fn floats_out_of_range_of_an_integer_type_are_defined() {
     let x = TensorData::new(&[5], &[300.7f32, 5e9, -1e19, f32::NAN, f32::INFINITY]).unwrap();

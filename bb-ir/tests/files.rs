@@ -1,4 +1,4 @@
-//! What a path leads to decides whether it is read, and what is no model is called by its name.
+//! Tests which paths are read, and that files which are not models are recognized.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,7 +12,7 @@ use bb_ir::{Error, FileAccess, Limits, TensorData};
 use prost::Message;
 use std::path::{Path, PathBuf};
 
-/// A folder for one test, which is removed at its end.
+/// A folder for a test; it is removed at the end of the test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -40,7 +40,7 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-/// A tensor of floats in a file.
+/// Declares a tensor of floats that is stored in a file.
 fn external(name: &str, dims: &[i64], entries: &[(&str, &str)]) -> TensorProto {
     let entry =
         |&(k, v): &(&str, &str)| StringStringEntryProto { key: Some(k.into()), value: Some(v.into()) };
@@ -80,7 +80,7 @@ fn weight(path: &Path, limits: &Limits) -> Result<Vec<f32>, Error> {
     Ok(data.as_slice::<f32>()?.to_vec())
 }
 
-/// The last cause of an error, which the others only place.
+/// Returns the innermost cause of an error; the others only say where it occurred.
 fn cause(error: Error) -> Error {
     match error {
         Error::InTensor { source, .. }
@@ -92,7 +92,7 @@ fn cause(error: Error) -> Error {
 }
 
 #[test]
-fn other_formats_are_called_by_their_names() {
+fn other_formats_are_recognized() {
     let tar = [vec![b'a'; 257], b"ustar\x0000".to_vec(), vec![0; 300]].concat();
     let zip = |name: &str| [b"PK\x03\x04".as_slice(), &[0; 26], name.as_bytes()].concat();
     let cases: &[(&[u8], Format)] = &[
@@ -142,7 +142,7 @@ fn other_formats_are_called_by_their_names() {
 }
 
 #[test]
-fn a_model_of_any_producer_is_none_of_them() {
+fn models_of_any_producer_are_not_taken_for_other_formats() {
     for producer in ["TFL3", "GGUF", "PK\x03\x04", "serve", "../x", "{", "<html>"] {
         let mut w = returns(TensorProto {
             data_location: None,
@@ -158,7 +158,7 @@ fn a_model_of_any_producer_is_none_of_them() {
 }
 
 #[test]
-fn what_is_no_file_is_refused_by_what_it_is() {
+fn folders_pipes_and_devices_are_refused_by_their_kind() {
     let folder = Folder::new("kinds");
     let limits = Limits::default();
     let file = folder.write("onnx/model.onnx", &returns(external("w", &[0], &[])).encode_to_vec());
@@ -196,11 +196,11 @@ fn what_is_no_file_is_refused_by_what_it_is() {
 
 #[cfg(unix)]
 #[test]
-fn data_may_lie_where_the_models_path_leads() {
+fn data_may_be_beside_the_file_that_the_models_path_leads_to() {
     use std::os::unix::fs::symlink;
     let folder = Folder::new("links");
     let limits = Limits::default();
-    // As in a cache of Hugging Face: the model and its data are links to files with other names.
+    // The model and its data are links to files with other names, as in a cache of Hugging Face.
     let content = returns(external("w", &[2], &[("location", "model.onnx.data")])).encode_to_vec();
     folder.write("blobs/aaa", &content);
     folder.write("blobs/bbb", &bytes(&[1.5, 2.5]));
@@ -209,16 +209,16 @@ fn data_may_lie_where_the_models_path_leads() {
     symlink("../../../blobs/aaa", &snapshot).unwrap();
     symlink("../../../blobs/bbb", folder.0.join("snapshots/abc/onnx/model.onnx.data")).unwrap();
     assert_eq!(weight(&snapshot, &limits).unwrap(), [1.5, 2.5]);
-    // The data beside the file that a link leads to, with nothing beside the link.
+    // The data is beside the file that the link leads to, and nothing is beside the link.
     folder.write("store/model.onnx", &content);
     folder.write("store/model.onnx.data", &bytes(&[3.5, 4.5]));
     symlink("store/model.onnx", folder.0.join("link.onnx")).unwrap();
     assert_eq!(weight(&folder.0.join("link.onnx"), &limits).unwrap(), [3.5, 4.5]);
-    // A folder on the way is a link.
+    // A folder on the path is a link.
     symlink("store", folder.0.join("folder")).unwrap();
     assert_eq!(weight(&folder.0.join("folder/model.onnx"), &limits).unwrap(), [3.5, 4.5]);
 
-    // A plain model may not follow a link out of its folder, unless the limits say so.
+    // A model that is not a link may not use a link that leads out of its folder, unless the limits allow it.
     folder.write("secret/bytes", &bytes(&[9.0, 9.0]));
     symlink("../secret/bytes", folder.0.join("store/leak")).unwrap();
     symlink("../secret", folder.0.join("store/leaks")).unwrap();
@@ -235,12 +235,12 @@ fn data_may_lie_where_the_models_path_leads() {
         let wider = Limits { external_folders: vec![folder.0.join("secret")], ..Limits::default() };
         assert_eq!(weight(&path, &wider).unwrap(), [9.0, 9.0]);
     }
-    // A folder whose name begins alike is another folder.
+    // A folder whose name has the same beginning is a different folder.
     folder.write("store2/w", &bytes(&[9.0, 9.0]));
     let model = returns(external("w", &[2], &[("location", "../store2/w")]));
     let path = folder.write("store/leaking.onnx", &model.encode_to_vec());
     assert!(matches!(cause(weight(&path, &limits).unwrap_err()), Error::ExternalPath { .. }));
-    // An absolute location is one like any other: it must lead to what is allowed.
+    // An absolute location is treated like others: it must lead into an allowed folder.
     for (location, allowed) in [("store/model.onnx.data", true), ("secret/bytes", false)] {
         let absolute = folder.0.join(location);
         let entries = [("location", absolute.to_str().unwrap())];
@@ -265,7 +265,7 @@ fn a_path_need_not_be_text() {
 }
 
 #[test]
-fn mapped_and_read_files_hold_the_same() {
+fn mapped_and_read_files_have_the_same_content() {
     let folder = Folder::new("access");
     folder.write("w.bin", &bytes(&[0.0, 1.0, 2.0, 3.0]));
     let entries = [("location", "w.bin"), ("offset", "4"), ("length", "8")];
@@ -274,7 +274,7 @@ fn mapped_and_read_files_hold_the_same() {
         let limits = Limits { file_access, ..Limits::default() };
         assert_eq!(weight(&path, &limits).unwrap(), [1.0, 2.0], "{file_access:?}");
     }
-    // Odd offsets, of elements that cannot be used where they lie.
+    // Elements at odd offsets are not aligned, so they must be copied.
     let odd: Vec<u8> = [vec![7], bytes(&[5.0, 6.0])].concat();
     folder.write("odd.bin", &odd);
     let entries = [("location", "odd.bin"), ("offset", "1")];
@@ -305,7 +305,7 @@ fn ranges_that_are_not_in_the_file_are_refused() {
         let error = cause(weight(&path, &Limits::default()).unwrap_err());
         assert!(matches!(error, Error::ExternalRange { .. }), "{entries:?}: {error}");
     }
-    // Ranges that overlap are one memory with two views.
+    // Overlapping ranges are two views of the same memory.
     let [a, b] = ["0", "4"].map(|offset| external("w", &[2], &[at, ("offset", offset)]));
     let b = TensorProto { name: Some("v".into()), ..b };
     let graph =
@@ -323,7 +323,7 @@ fn a_digest_is_compared_before_the_elements_are_used() {
     let with = |digest| returns(external("w", &[1], &[("location", "w.bin"), ("checksum", digest)]));
     for file_access in [FileAccess::Map, FileAccess::Read] {
         let limits = Limits { file_access, ..Limits::default() };
-        // Source: `sha1sum` of `abcd`.
+        // Source: the output of `sha1sum` for `abcd`.
         let right = "81fe8bfe87576c3ecb22426f8e57847382917acf";
         let path = folder.write("model.onnx", &with(right).encode_to_vec());
         assert!(weight(&path, &limits).is_ok());
@@ -334,7 +334,7 @@ fn a_digest_is_compared_before_the_elements_are_used() {
 }
 
 #[test]
-fn elements_are_found_outside_wherever_a_tensor_may_be() {
+fn external_data_works_wherever_a_tensor_may_be() {
     let folder = Folder::new("places");
     folder.write("w.bin", &bytes(&[1.0, 2.0]));
     folder.write("i.bin", &[1i64.to_le_bytes(), 3i64.to_le_bytes()].concat());

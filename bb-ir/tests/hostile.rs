@@ -1,4 +1,5 @@
-//! Malformed and malicious models are refused before anything runs, quickly and in little memory.
+//! Tests that malformed and malicious models are refused before anything runs, quickly and with little
+//! memory.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -20,7 +21,7 @@ fn outcome(file: &str, external_data: Option<&Path>) -> Result<(), Error> {
     check(&model, &options).map(drop)
 }
 
-/// The chain of an error's causes, one line.
+/// Writes an error and its causes on one line.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -40,7 +41,7 @@ fn every_file_is_refused() {
         let file = line.split('\t').next().unwrap();
         let start = Instant::now();
         let result = outcome(file, Some(&folder()));
-        // Whether anything runs an operator is asked when a model is compiled, not here.
+        // Whether a backend runs the operator is only asked when the model is compiled.
         assert_eq!(result.is_ok(), file == "14_unknown_op.onnx", "{file}: {result:?}");
         assert!(start.elapsed() < Duration::from_secs(10), "{file} took {:?}", start.elapsed());
         count += 1;
@@ -83,7 +84,7 @@ fn a_model_longer_than_the_limit_is_not_decoded() {
     assert!(matches!(result, Err(Error::Limit { limit: 10, got: 11, .. })));
 }
 
-/// Every prefix, and every byte of every file changed, is refused or read.
+/// Every truncation, and every file with one changed byte, must be refused or read.
 #[test]
 fn truncated_and_flipped_models_do_not_panic() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|e| e.unwrap().path()).collect();

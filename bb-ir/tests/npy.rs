@@ -1,6 +1,6 @@
-//! `.npy` files: what NumPy wrote is read, what is written is what NumPy writes.
+//! Tests that `.npy` files of NumPy can be read, and that written files equal NumPy's.
 //!
-//! `data/npy/*.npy` were written by `data/npy/make.py` with NumPy 2.4.
+//! `data/npy/make.py` wrote `data/npy/*.npy` with NumPy 2.4.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::{DataType, Error, TensorData, f16};

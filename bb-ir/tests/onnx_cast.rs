@@ -1,4 +1,4 @@
-//! ONNX's own test cases of `Cast`, from `data/cast/onnx`.
+//! Runs ONNX's own test cases of `Cast`, from `data/cast/onnx`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::convert::{Rounding, cast, decode_table};
@@ -8,7 +8,7 @@ use bb_ir::{DataType, TensorData};
 use prost::Message;
 use std::path::Path;
 
-/// Runs the case in `folder` and compares bits, but any NaN with any.
+/// Runs the case in `folder` and compares bits; all NaNs are equal.
 fn run(folder: &Path) {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let tensor = |name| TensorData::from_proto(&TensorProto::decode(&*read(name)).unwrap()).unwrap();
@@ -37,7 +37,7 @@ fn run(folder: &Path) {
 }
 
 #[test]
-fn cases_of_onnx_come_out_as_onnx_says() {
+fn cases_of_onnx_pass() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cast/onnx");
     let mut cases = 0;
     for entry in std::fs::read_dir(root).unwrap() {

@@ -1,7 +1,7 @@
-//! The committed protobuf types are those that the committed schema gives.
+//! Tests that the committed protobuf types are those generated from the committed schema.
 //!
-//! To follow a new schema, replace `schema/onnx.proto`, run this test, and copy the file that it
-//! names over `src/proto/onnx.rs`.
+//! To use a new schema, replace `schema/onnx.proto`, run this test, and copy the file that it names to
+//! `src/proto/onnx.rs`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Tensors in models: every encoding is read, and every malformed one is an error that says why.
+//! Tests that tensors in models are read in every encoding, and that malformed tensors are errors with a
+//! reason.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb_ir::file::FileKind;
@@ -16,7 +17,7 @@ fn of(dtype: DataType, dims: &[i64]) -> TensorProto {
     }
 }
 
-/// Why the tensor was refused.
+/// Returns why a tensor was refused.
 fn refusal(proto: &TensorProto) -> Error {
     match TensorData::from_proto(proto) {
         Err(Error::InTensor { name, source }) if name == proto.name() => *source,
@@ -244,7 +245,7 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     ));
     match read(&[("location", "sub/Data.BIN")], &[2]) {
         Err(Error::ExternalMissing { similar: Some(name), .. }) => assert_eq!(&*name, "data.bin"),
-        // Some systems do not tell the case of letters.
+        // Some file systems do not distinguish upper and lower case.
         other => assert_eq!(other.unwrap(), [0.0, 1.5]),
     }
     let long = "x".repeat(1 << 20);

@@ -1,6 +1,6 @@
-//! Frames: the golden ones are read and written to the byte, damaged ones are refused.
+//! Tests that golden frames are read and written byte by byte, and that damaged frames are refused.
 //!
-//! `data/wire/*.frame` were written by `data/wire/make.py` from the description of the format.
+//! `data/wire/make.py` wrote `data/wire/*.frame` from the description of the format.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb_ir::wire::{self, Checksum, decode, encode, encode_into};
@@ -78,9 +78,9 @@ fn every_truncation_and_every_extension_is_refused() {
 }
 
 #[test]
-fn every_flipped_bit_is_noticed() {
+fn every_flipped_bit_is_detected() {
     for (frame, _, checksum) in golden() {
-        // Without a checksum of the elements, the front alone is protected.
+        // Without a checksum of the elements, only the bytes before them are protected.
         let end = if checksum == Checksum::All { frame.len() } else { frame.len() - 8 };
         for bit in 0..end * 8 {
             let mut damaged = frame.to_vec();
@@ -91,7 +91,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn errors_name_the_wrong_part() {
     let (frame, ..) = golden()[0].clone();
     let with = |at: usize, byte: u8| {
         let mut bytes = frame.to_vec();
@@ -109,7 +109,7 @@ fn what_is_wrong_is_said() {
     assert!(matches!(other, Err(Error::FrameType { .. })));
 }
 
-/// A header with a right checksum may still lie about everything else.
+/// A header with a correct checksum may still be wrong in every field.
 #[test]
 fn forged_headers_are_refused() {
     let forge = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -124,7 +124,8 @@ fn forged_headers_are_refused() {
         frame[16..20].copy_from_slice(&sum.to_le_bytes());
         decode(frame.into()).unwrap_err()
     };
-    // The header: type hash at 24, element type at 32, rank at 36, extents at 44 and 52, length at 60.
+    // The header has the type hash at 24, the element type at 32, the rank at 36, the extents at 44 and 52,
+    // and the length at 60.
     assert!(matches!(forge(&|f| f[24] ^= 1), Error::FrameType { .. }));
     assert!(matches!(forge(&|f| f[32] = 99), Error::UnknownDataType { number: 99 }));
     assert!(matches!(forge(&|f| f[32] = 2), Error::FrameType { .. }));
@@ -137,7 +138,7 @@ fn forged_headers_are_refused() {
     assert!(matches!(forge(&|f| f[70] = 1), Error::FramePadding));
 }
 
-/// A stream that gives at most three bytes at a time and is interrupted between.
+/// A stream that returns at most three bytes at a time, with interruptions.
 struct Slow<'a>(&'a [u8], bool);
 
 impl std::io::Read for Slow<'_> {
@@ -168,7 +169,7 @@ fn golden_frames_follow_each_other_on_a_stream() {
         let frame = wire::read_frame(&mut frames, bytes.len()).unwrap().unwrap();
         assert_eq!((frame.type_hash, &*frame.bytes), (wire::type_hash(tensor.dtype()), bytes));
     }
-    // The stream ends between frames.
+    // The stream ends between two frames.
     assert!(wire::read(&mut tensors, 64).unwrap().is_none());
     assert!(wire::read_frame(&mut frames, 64).unwrap().is_none());
 }
@@ -203,7 +204,7 @@ fn a_stream_that_ends_within_a_frame_says_where() {
 }
 
 #[test]
-fn a_frame_beyond_the_limit_is_refused_before_its_elements_are_asked_for() {
+fn a_frame_beyond_the_limit_is_refused_before_its_elements_are_read() {
     /// A stream that must not be read to its end.
     struct Endless<'a>(&'a [u8], usize);
     impl std::io::Read for Endless<'_> {

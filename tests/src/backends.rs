@@ -1,4 +1,4 @@
-//! Every backend that the end-to-end tests run on, by name.
+//! The backends of the end-to-end tests, by name.
 
 use crate::device::Device;
 use bb::{BackendRuntime, Runtime};
@@ -7,14 +7,15 @@ use bb_reference::Reference;
 use bb_whole_graph::WholeGraph;
 use std::sync::Arc;
 
-/// The names that [`start`] knows.
+/// The names that [`start`] accepts.
 pub const NAMES: [&str; 4] = ["cpu", "reference", "whole-graph", "device"];
 
-/// Starts the backend of this name; each call starts another instance.
+/// Starts the backend called `name`; each call starts a new instance.
 ///
 /// # Errors
 ///
-/// [`bb::Error::UnknownBackend`] if it is none of [`NAMES`], [`bb::Error::Unavailable`] if it cannot start.
+/// [`bb::Error::UnknownBackend`] if the name is not in [`NAMES`]; [`bb::Error::Unavailable`] if the backend
+/// cannot start.
 pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
     match name {
         "cpu" => Runtime::<Cpu>::open(),

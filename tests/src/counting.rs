@@ -1,4 +1,4 @@
-//! A backend that counts the tensors alive and the operations run; the reference backend computes.
+//! A backend that counts live tensors and operations; the reference backend computes.
 
 use bb::{Backend, DataType, Outputs, Primitive, TensorData, ir::op::Param};
 use bb_reference::Reference;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Inner = <Reference as Backend>::Tensor;
 
-/// What a backend has counted.
+/// The counters of a backend.
 #[derive(Debug, Default)]
 pub struct Counts {
     alive: AtomicUsize,
@@ -21,7 +21,7 @@ impl Counts {
         self.alive.load(Ordering::SeqCst)
     }
 
-    /// Returns the most tensors that were alive at once.
+    /// Returns the greatest number of tensors that were alive at the same time.
     pub fn most_alive(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
@@ -32,7 +32,7 @@ impl Counts {
     }
 }
 
-/// A tensor that is counted while any clone of it lives.
+/// A tensor that counts as alive as long as any clone of it exists.
 #[derive(Clone)]
 pub struct Counted(Arc<Token>);
 
@@ -62,7 +62,7 @@ impl bb::Tensor for Counted {
 pub struct Counting(Arc<Counts>);
 
 impl Counting {
-    /// Returns what is counted.
+    /// Returns the counters.
     pub fn counts(&self) -> Arc<Counts> {
         self.0.clone()
     }

@@ -1,7 +1,8 @@
-//! A backend whose tensors are out of reach: handles to the memory of a worker thread.
+//! A backend whose tensors are handles to the memory of a worker thread, out of reach of the caller.
 //!
-//! As with a device, nothing of a tensor can be read but its type and extents until it is copied to the
-//! host, the backend has neither `Default` nor serde, and a whole graph is answered later. The worker
+//! As with a device, only the type and the shape of a tensor can be read without copying it to the host, the
+//! backend has neither `Default` nor serde, and it answers whole graphs later. The worker computes with the
+//! reference backend.
 //! computes by the reference backend.
 
 use bb::{
@@ -31,7 +32,7 @@ struct Allocation {
 impl Drop for Allocation {
     fn drop(&mut self) {
         let id = self.id;
-        // A worker that is gone took its memory with it.
+        // If the worker has ended, its memory is gone too.
         let _gone = self.queue.send(Box::new(move |_, memory| {
             memory.remove(&id);
         }));
@@ -48,10 +49,10 @@ impl bb::Tensor for Handle {
     }
 }
 
-/// Why the device failed.
+/// The error of the device.
 #[derive(Debug)]
 pub enum DeviceError {
-    /// The worker no longer answers.
+    /// The worker has ended.
     Lost,
     /// A tensor is not in the worker's memory.
     Foreign(u64),
@@ -115,7 +116,7 @@ impl Device {
         *next - count
     }
 
-    /// Runs a job on the worker and waits for it.
+    /// Runs a job on the worker and waits for its result.
     fn wait<R: Send + 'static>(
         &self,
         job: impl FnOnce(&Reference, &mut Memory) -> Result<R, DeviceError> + Send + 'static,
@@ -152,10 +153,10 @@ impl Device {
     }
 }
 
-/// The most results that one job leaves in memory.
+/// The greatest number of results of one job.
 const RESULTS: u64 = 1 << 20;
 
-/// A tensor that a job left in memory.
+/// A tensor that a job stored in the memory.
 type Made = (u64, DataType, Shape);
 
 fn load(memory: &Memory, id: Option<u64>) -> Result<Option<Inner>, DeviceError> {
@@ -189,7 +190,7 @@ impl Backend for Device {
         })
     }
 
-    /// Hands the graph to the worker and returns at once.
+    /// Sends the graph to the worker and returns at once.
     fn dispatch(
         &self,
         graph: Arc<GraphProto>,
@@ -218,7 +219,8 @@ impl Backend for Device {
             };
             completer.complete(run(memory));
         });
-        // A worker that is gone drops the job, and with it the completer: the caller is told.
+        // If the worker has ended, the job and its completer are dropped, which reports an error to the
+        // caller.
         let _gone = self.queue.send(job);
         response
     }

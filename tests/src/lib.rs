@@ -1,5 +1,5 @@
-//! What the end-to-end tests share: the backends they run on, one of which behaves as a device does, one that
-//! counts, one that is tampered with, and models made on the spot.
+//! Shared parts of the end-to-end tests: the backends that they run on (one behaves like a device, one
+//! counts, one is modified by tests), and functions that build models.
 
 pub mod backends;
 pub mod counting;

@@ -1,4 +1,4 @@
-//! Models made on the spot, as serialized bytes.
+//! Builds models as serialized bytes.
 
 use bb::DataType;
 use bb::ir::proto::{
@@ -20,7 +20,7 @@ pub fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     }
 }
 
-/// Makes a node of the domain `test`, for which models made here import version 1.
+/// Makes a node of the domain `test`, of which the models made here import version 1.
 pub fn custom(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto { domain: Some("test".to_owned()), ..node(op, inputs, outputs) }
 }
@@ -69,7 +69,7 @@ pub fn named(name: &str, mut node: NodeProto) -> NodeProto {
     node
 }
 
-/// Changes the element types of a serialized model's inputs and outputs.
+/// Sets the element types of a serialized model's inputs and outputs.
 pub fn typed(model: Vec<u8>, types: &[(&str, DataType)]) -> Vec<u8> {
     let mut model = ModelProto::decode(&*model).expect("a model");
     let graph = model.graph.as_mut().expect("a graph");
@@ -84,7 +84,7 @@ pub fn typed(model: Vec<u8>, types: &[(&str, DataType)]) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// Adds to a serialized model the function `name` of the domain `test`, whose nodes may be of any domain.
+/// Adds the function `name` of the domain `test` to a serialized model. Its nodes may be of any domain.
 pub fn with_function(
     model: Vec<u8>,
     name: &str,
@@ -106,8 +106,8 @@ pub fn with_function(
     model.encode_to_vec()
 }
 
-/// Serializes a model of f32 tensors at opset 23; inputs and outputs come with their extents, where a negative one is
-/// not known.
+/// Serializes a model of f32 tensors at opset 23. Inputs and outputs are given with their extents; a negative
+/// extent is unknown.
 pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str, &[i64])]) -> Vec<u8> {
     let info = |(name, extents): &(&str, &[i64])| {
         let dim = |extent: &i64| Dimension {
@@ -132,7 +132,7 @@ pub fn model(inputs: &[(&str, &[i64])], nodes: Vec<NodeProto>, outputs: &[(&str,
     serialized(graph)
 }
 
-/// Declares a value: its element type by ONNX's number, and extents as numbers, names or `?`.
+/// Declares a value by ONNX's number of its element type, and by extents that are numbers, names or `?`.
 pub fn value(name: &str, dtype: i32, extents: &[&str]) -> ValueInfoProto {
     let dim = |extent: &&str| Dimension {
         value: match (extent.parse(), *extent) {
@@ -155,7 +155,7 @@ pub fn of_type(name: &str, ty: Value) -> ValueInfoProto {
     }
 }
 
-/// A value of which only the name is told.
+/// Declares a value with only a name.
 pub fn untyped(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.to_owned()), ..Default::default() }
 }

@@ -1,9 +1,10 @@
-//! A backend of which a test takes a part away, or makes a part wrong; the reference backend computes the rest.
+//! A backend that a test restricts or modifies; the reference backend computes the rest.
 
 use bb::{Backend, DataType, Outputs, Primitive, Tensor as _, TensorData, ir::op::Param};
 use bb_reference::{Error, Reference, Tensor};
 
-/// What a call gives in place of what the reference computes; `None` leaves it to the reference.
+/// Returns the result of a call instead of the reference backend; `None` if the reference backend should
+/// compute it.
 pub type Hook = fn(Primitive, &[Option<&Tensor>], &[Param<'_>]) -> Option<Result<Outputs<Tensor>, Error>>;
 
 /// The backend.
@@ -24,7 +25,8 @@ impl Tampered {
     }
 }
 
-/// Refuses a call if an operand or a parameter has an element type that is not among these, as the contract asks.
+/// Refuses a call, as the contract requires, if an operand or a parameter has an element type that is not in
+/// `types`.
 pub fn refuse_others(
     types: &[DataType],
     op: Primitive,

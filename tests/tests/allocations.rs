@@ -1,6 +1,7 @@
-//! What calls allocate, counted by the allocator itself.
+//! Counts the allocations of calls, with a counting allocator.
 //!
-//! One test alone, so that no other thread allocates meanwhile; counts are the test thread's own.
+//! This file has a single test, so that no other thread allocates at the same time; only the test's thread is
+//! counted.
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
@@ -16,12 +17,12 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every method hands its arguments to `System`, which keeps the contract; counting allocates nothing,
-// since the counter is a constant-initialised thread-local without a destructor.
+// SAFETY: every method passes its arguments to `System`, which fulfils the contract. Counting does not
+// allocate, because the counter is a constant-initialised thread-local without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller's promise about `layout` holds for `System`, too.
         unsafe { System.alloc(layout) }
     }
 
@@ -34,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the allocations of the last of several calls, when pools are warm.
+/// Returns the number of allocations of the last of several calls, because earlier calls fill pools.
 fn allocations<R>(mut call: impl FnMut() -> R) -> usize {
     for _ in 0..16 {
         black_box(call());

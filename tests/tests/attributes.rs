@@ -1,4 +1,4 @@
-//! What a node or a caller gives along with a graph reaches the backend, however the backend is run.
+//! Tests that attributes and metadata of a node or a caller reach the backend, however the backend is run.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::op::Param;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 type Named = HashMap<String, Tensor>;
 
-/// What a backend was given: where, the operators of the graph, and the metadata.
+/// What a backend received: in which method, the operators of the graph, and the metadata.
 #[derive(Default)]
 struct Log(Mutex<Vec<(&'static str, String, String)>>);
 
@@ -42,14 +42,14 @@ fn kernel(op: Primitive, inputs: &[Option<&Tensor>], params: &[Param<'_>]) -> Re
     bb::call(&Reference, op, inputs, params)
 }
 
-/// Runs whole graphs of primitives.
+/// A backend that runs whole graphs of primitives.
 #[derive(Default, bb::Backend)]
 struct WholeGraphs(Log);
 
 impl WholeGraphs {
     fn run(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
         self.0.note("run", graph, attrs.attributes, attrs.metadata);
-        // The attributes go on as they are: the reference backend keeps no plans for this one.
+        // The attributes are passed on unchanged; the reference backend finds no plans for itself in them.
         Reference.execute(graph, inputs, attrs)
     }
 }
@@ -65,7 +65,7 @@ impl Backend for WholeGraphs {
     }
 }
 
-/// Has kernels, and an `execute` of its own.
+/// A backend with kernels and its own `execute`.
 #[derive(Default, bb::Backend)]
 struct Executes(Log);
 
@@ -96,7 +96,7 @@ impl Backend for Executes {
     }
 }
 
-/// Has kernels, and a `compile` of its own, which refuses graphs whose metadata ask for that.
+/// A backend with kernels and its own `compile`, which refuses graphs if their metadata demands it.
 #[derive(Default, bb::Backend)]
 struct Compiles(Log);
 
@@ -111,7 +111,7 @@ impl Compiles {
     }
 }
 
-/// A graph that the reference backend runs for another.
+/// A graph that the reference backend runs for another backend.
 struct Compiled(Box<dyn Executable<Reference>>);
 
 impl Executable<Compiles> for Compiled {
@@ -147,7 +147,7 @@ impl Backend for Compiles {
     }
 }
 
-/// Has kernels for all but `exp`, which it runs as a graph.
+/// A backend with kernels for all operations except `exp`, which it runs as a graph.
 #[derive(Default, bb::Backend)]
 struct Both(Log);
 
@@ -158,7 +158,7 @@ impl Both {
     }
 }
 
-/// Writes the methods that `Both` has kernels for.
+/// Writes the methods for which `Both` has kernels.
 macro_rules! kernels {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
@@ -187,14 +187,14 @@ macro_rules! kernels {
 
 bb::ir::for_each_primitive!(kernels);
 
-/// `z = softmax(exp(x))`, of which `Softmax` is no primitive.
+/// `z = softmax(exp(x))`; `Softmax` is not a primitive.
 fn softmax() -> Vec<u8> {
     let nodes = vec![node("Exp", &["x"], &["e"]), node("Softmax", &["e"], &["z"])];
     model(&[("x", &[3])], nodes, &[("z", &[3])])
 }
 
-/// Runs the model on a backend by a node that gives metadata and an attribute, twice. `ready` is called between: to know
-/// what runs, a node tries operations, for which nobody calls.
+/// Runs the model twice on a backend, through a node with metadata and an attribute. `ready` is called in
+/// between, because before that the node tries operations, for which there is no caller.
 fn run_twice(backend: &BackendHandle, ready: impl Fn()) {
     let attribute = AttributeProto { name: Some("priority".to_owned()), i: Some(1), ..Default::default() };
     let built = Deployment::builder()
@@ -225,7 +225,7 @@ fn a_backend_for_whole_graphs_gets_them_with_graphs_of_primitives() {
     let backend = BackendHandle::new(Runtime::new(WholeGraphs::default()));
     run_twice(&backend, || drop(backend.typed::<WholeGraphs>().unwrap().0.take()));
     let log = backend.typed::<WholeGraphs>().unwrap().0.take();
-    // Making the input is a graph of one node, for which nobody calls.
+    // The input is made by a graph of one node that has no caller.
     let (made, ran): (Vec<_>, Vec<_>) = log.into_iter().partition(|(_, ops, _)| ops == "Constant");
     assert!(made.iter().any(|(.., given)| given.is_empty()), "{made:?}");
     assert!(ran.len() >= 2 && ran.iter().all(|(.., given)| given == GIVEN), "{ran:?}");
@@ -254,7 +254,7 @@ fn an_operation_that_is_forwarded_gets_them_with_its_graph_of_one_node() {
     run_twice(&backend, || drop(backend.typed::<Both>().unwrap().0.take()));
     let log = backend.typed::<Both>().unwrap().0.take();
     assert!(log.len() >= 2 && log.iter().all(|(_, ops, given)| ops == "Exp" && given == GIVEN), "{log:?}");
-    // What is called beside any graph has no caller.
+    // An operation outside of any graph has no caller.
     let x = backend.tensor(&[1], &[0f32]).unwrap();
     backend.exp(&x).unwrap();
     assert_eq!(backend.typed::<Both>().unwrap().0.take(), [("run", "Exp".to_owned(), String::new())]);
@@ -274,7 +274,7 @@ fn a_caller_gives_them_in_the_options_of_a_compilation() {
     assert!(!log.is_empty() && log.iter().all(|(.., given)| given == "queue=slow"), "{log:?}");
 }
 
-/// Hands the model over to a backend, as a node does, with metadata.
+/// Dispatches the model to a backend with metadata, as a node does.
 fn dispatch(
     backend: &BackendHandle,
     identity: Option<bb::GraphIdentity>,
@@ -298,7 +298,7 @@ fn dispatch(
 }
 
 #[test]
-fn one_graph_with_other_metadata_is_compiled_anew() {
+fn a_graph_with_other_metadata_is_compiled_again() {
     let backend = BackendHandle::new(Runtime::new(Compiles::default()));
     let identity = Some(bb::GraphIdentity::fresh());
     for queue in ["fast", "slow", "fast"] {
@@ -320,7 +320,7 @@ fn a_graph_without_identity_is_lowered_too() {
 }
 
 #[test]
-fn why_a_graph_does_not_compile_is_not_lost() {
+fn the_reason_why_a_graph_does_not_compile_is_kept() {
     let backend = BackendHandle::new(Runtime::new(Compiles::default()));
     for identity in [None, Some(bb::GraphIdentity::fresh())] {
         let error = dispatch(&backend, identity, "impossible", || ()).unwrap_err();
@@ -332,11 +332,11 @@ fn why_a_graph_does_not_compile_is_not_lost() {
         }
         assert!(words.iter().any(|w| w.contains("`impossible` is no primitive")), "{words:?}");
     }
-    // The backend stays usable.
+    // The backend can still be used.
     check(&dispatch(&backend, None, "fast", || ()).unwrap());
 }
 
-/// Counts how often it is asked for an answer.
+/// Counts how often `dispatch` is called.
 #[derive(Default, bb::Backend)]
 struct Dispatches(Mutex<usize>);
 

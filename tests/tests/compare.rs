@@ -1,4 +1,4 @@
-//! The first node whose values differ on two backends is found, inside subgraphs too.
+//! Tests that the first node that differs between two backends is found, also inside subgraphs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx::Tolerance;
@@ -32,7 +32,7 @@ fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
 
 #[test]
 fn a_wrong_operation_is_the_first_that_differs() {
-    // Logarithms where it should compute exponentials.
+    // The backend computes logarithms instead of exponentials.
     let wrong = Tampered(|op, inputs, _| match (op, inputs) {
         (Primitive::Exp, [Some(x)]) => Some(Reference.log(x).map(|y| [y].into_iter().collect())),
         _ => None,
@@ -51,7 +51,7 @@ fn right_backends_agree_on_every_value() {
     }
 }
 
-/// Three iterations of `state = exp(|state|) - x`, where `x` is of the graph around it.
+/// Three iterations of `state = exp(|state|) - x`, where `x` belongs to the surrounding graph.
 fn looping(state: &str, result: &str) -> NodeProto {
     let body = vec![
         node("Identity", &["go"], &["on"]),
@@ -63,8 +63,8 @@ fn looping(state: &str, result: &str) -> NodeProto {
     with_graph(holder, "body", &["i", "go", "s"], body, &["on", "next"])
 }
 
-/// Compares a model of `x`, which is [0.1, -0.2], on the reference and on one whose exponential of numbers above 1 is the
-/// number itself.
+/// Compares a model of `x = [0.1, -0.2]` on the reference backend and on a backend whose exponential of a
+/// number above 1 is the number itself.
 fn compared_with_wrong_exponential(nodes: Vec<NodeProto>) -> Vec<NodeComparison> {
     let mut all = vec![with_int(node("Constant", &[], &["trips"]), "value_int", 3)];
     all.extend(nodes);
@@ -89,26 +89,26 @@ fn first_difference(results: &[NodeComparison]) -> (&str, &[usize], String) {
     (&first.node, &first.iterations, first.difference.as_ref().unwrap().to_string())
 }
 
-/// Round 0 takes |-x|, which is below 1. Round 1 takes exp(0.1) - 0.1 and exp(0.2) + 0.2.
-const IN_ROUND_1: [f64; 2] = [1.005_170_9, 1.421_402_8];
+/// Iteration 0 uses |-x|, which is below 1. Iteration 1 uses exp(0.1) - 0.1 and exp(0.2) + 0.2.
+const IN_ITERATION_1: [f64; 2] = [1.005_170_9, 1.421_402_8];
 
 fn assert_element_0(difference: &str) {
     let rest = difference.strip_prefix("element 0: expected ").unwrap();
     let (expected, rest) = rest.split_once(", got ").unwrap();
     let got = rest.split_once(';').unwrap().0;
     let near = |text: &str, number: f64| (text.parse::<f64>().unwrap() - number).abs() < 1e-4;
-    assert!(near(expected, IN_ROUND_1[0].exp()) && near(got, IN_ROUND_1[0]), "{difference}");
+    assert!(near(expected, IN_ITERATION_1[0].exp()) && near(got, IN_ITERATION_1[0]), "{difference}");
 }
 
 #[test]
-fn an_error_inside_a_body_is_found_in_its_round() {
+fn an_error_inside_a_body_is_found_in_its_iteration() {
     let results = compared_with_wrong_exponential(vec![node("Neg", &["x"], &["a"]), looping("a", "y")]);
     let (node, iterations, difference) = first_difference(&results);
     assert_eq!((node, iterations), ("loop_1/body/exp_3", &[1][..]));
     assert_element_0(&difference);
-    // Before it: the constant, Neg, four nodes of iteration 0, two of iteration 1.
+    // It is preceded by the constant, Neg, four nodes of iteration 0 and two of iteration 1.
     assert_eq!(results.iter().position(|r| r.difference.is_some()), Some(8));
-    // The loop itself comes after its three iterations.
+    // The loop itself follows its three iterations.
     assert_eq!(results.len(), 2 + 3 * 4 + 1);
     assert_eq!(results.last().map(|r| (r.node.as_str(), r.iterations.len())), Some(("loop_1", 0)));
 }

@@ -1,4 +1,5 @@
-//! What a backend serves is what it runs: an element type that one primitive lacks shows in the operators that need it.
+//! Tests that coverage reports what a backend can run: a type that one primitive lacks shows in the operators
+//! that use it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::coverage::{Coverage, How, Matrix, Refused, RefusedBy, Row, Why};
@@ -21,10 +22,10 @@ const NO_EXP: Hook = |op, inputs, _| {
     lacking.then(|| Err(bb_reference::Error::from(Error::from(refused))))
 };
 
-/// What the sums of `Col2Im` and the products of the tried gradient make of strings, complex numbers and truth has no
-/// meaning, though ONNX lists the types.
+/// ONNX lists types for which some operators have no meaning: `Col2Im` sums strings, complex numbers and
+/// truth values, and the tried gradient multiplies them.
 #[test]
-fn a_backend_of_all_primitives_serves_every_type_that_has_a_meaning() {
+fn a_backend_with_all_primitives_supports_every_meaningful_type() {
     let refused: Vec<(&str, Vec<DataType>)> = matrix(|_, _, _| None)
         .rows
         .into_iter()
@@ -50,18 +51,18 @@ fn a_type_that_one_primitive_lacks_shows_in_the_operators_that_are_lowered_to_it
             lost.insert(before.name);
         }
     }
-    // Every other formula with an exponential widens half types to f32 first, as `Sigmoid` and `LogSoftmax` do.
+    // All other bodies with an exponential widen half types to f32 first, as `Sigmoid` and `LogSoftmax` do.
     assert_eq!(lost.into_iter().collect::<Vec<_>>(), ["Attention", "Exp", "ReduceLogSumExp", "Softmax"]);
 }
 
-/// A backend with three element types.
+/// A backend that supports three element types.
 const THREE: Hook =
     |op, inputs, params| refuse_others(&[DataType::F32, DataType::I64, DataType::Bool], op, inputs, params);
 
-/// A backend with one element type.
+/// A backend that supports one element type.
 const ONE: Hook = |op, inputs, params| refuse_others(&[DataType::F32], op, inputs, params);
 
-/// A backend that has integers of 32 bits only.
+/// A backend whose only integer type is `i32`.
 const SHORT: Hook =
     |op, inputs, params| refuse_others(&[DataType::F32, DataType::I32, DataType::Bool], op, inputs, params);
 
@@ -85,12 +86,12 @@ fn refusals_say_who_refuses_and_why() {
         "`constant` of f64: backend `tampered` failed in `constant`: `constant` does not take element type f64"
     );
     assert_eq!(refused(&one, "Exp", DataType::F32), None);
-    // Its indices are i64, which the backend lacks; nothing is known of f32.
+    // The indices of the tried call are i64, which the backend lacks, so nothing is known about f32.
     assert_eq!(by("Gather", DataType::F32).by, RefusedBy::Probe { needs: DataType::I64 });
     assert_eq!(by("Where", DataType::F32).by, RefusedBy::Probe { needs: DataType::Bool });
-    // The positions that it gives are i64, whatever the operand.
+    // The result is i64 for every operand.
     assert!(matches!(by("ArgMax", DataType::F32).by, RefusedBy::Backend { .. }));
-    // Where indices may be of either type, one of the two is enough.
+    // If indices may be of either type, one of them suffices.
     for hook in [THREE, SHORT] {
         assert_eq!(refused(&matrix(hook), "Gather", DataType::F32), None);
     }
@@ -109,7 +110,7 @@ fn coverage(bytes: Vec<u8>, hook: Hook) -> Coverage {
 }
 
 #[test]
-fn coverage_has_element_types_in_mind() {
+fn coverage_considers_element_types() {
     let nodes = vec![
         node("Softmax", &["x"], &["a"]),
         with_int(node("Cast", &["a"], &["z"]), "to", DataType::F32.to_onnx().into()),
@@ -128,9 +129,9 @@ fn coverage_has_element_types_in_mind() {
     );
 }
 
-/// What a node needs beyond its types may be known only when inputs arrive; then coverage says so.
+/// If what a node needs is only known when inputs are given, coverage reports this.
 #[test]
-fn what_cannot_be_checked_is_said() {
+fn unchecked_nodes_are_reported() {
     let nodes = vec![
         node("NonZero", &["x"], &["at"]),
         node("Expand", &["y", "shape"], &["z"]),
@@ -150,7 +151,7 @@ fn what_cannot_be_checked_is_said() {
 }
 
 #[test]
-fn options_refuse_what_runs_on_the_host_and_what_is_lowered() {
+fn options_can_refuse_host_kernels_and_lowered_nodes() {
     let on: Arc<dyn BackendRuntime> = Runtime::named("tampered", Tampered(|_, _, _| None));
     let branch = || vec![node("NonZero", &["x"], &["n"])];
     let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], branch(), &["n"]);

@@ -1,4 +1,4 @@
-//! Nodes: models cut between backends and components, coverage, answers that come later.
+//! Tests deployments: models split between backends and components, coverage, and deferred answers.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::How;
@@ -26,7 +26,7 @@ fn floats(value: &Value) -> Vec<f32> {
     value.to_host(1 << 20).unwrap().as_slice().unwrap().to_vec()
 }
 
-/// `z = exp(-(x + x)) * x`: the middle on another backend than the ends.
+/// `z = exp(-(x + x)) * x`: another backend runs the middle than the ends.
 fn three_parts() -> Vec<u8> {
     let nodes = vec![
         node("Add", &["x", "x"], &["a"]),
@@ -53,7 +53,7 @@ fn two_backends() -> Deployment {
         .unwrap()
 }
 
-/// Drives a future by parking the thread between wakes.
+/// Drives a future by parking the thread until it is woken.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -116,7 +116,7 @@ fn run_async_is_driven_by_any_executor() {
 }
 
 #[test]
-fn what_came_later_works_in_the_next_operation() {
+fn a_deferred_result_works_in_the_next_operation() {
     let gpu = device();
     let node = Deployment::builder().model("m", three_parts()).backend(gpu.clone()).ready().unwrap();
     let z = node.run([("x", gpu.tensor(&[2], &[0.5f32, 1.0]).unwrap())]).unwrap().remove("z").unwrap();
@@ -187,7 +187,7 @@ fn missing_and_unknown_inputs_are_named() {
     assert!(matches!(ready.run(both), Err(Error::UnknownInput { name, .. }) if name == "y"));
 }
 
-/// `z = [-x, x]`, put together in a sequence; one operator is bound to the device.
+/// `z = [-x, x]`, joined through a sequence; one operator is bound to the device.
 fn through_a_sequence(bound: &str) -> DeploymentBuilder {
     let nodes = vec![
         node("Neg", &["x"], &["a"]),

@@ -1,11 +1,12 @@
-//! Models as exporters and quantisers write them, on every backend; `tests/data/exported/NOTICE` says how they were made.
+//! Runs models of exporters and quantisers on every backend; `tests/data/exported/NOTICE` states how they
+//! were made.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::onnx;
 use bb_tests::backends;
 use std::path::PathBuf;
 
-/// Runs every case whose name has `part` on every backend.
+/// Runs every case whose name contains `part` on every backend.
 fn pass(part: &str, at_least: usize) {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/exported");
     let mut cases = onnx::find(&folder).unwrap();
@@ -29,7 +30,7 @@ fn estimators_predict_what_their_libraries_do_and_quantised_models_what_onnx_run
 }
 
 #[test]
-fn texts_are_taken_apart_as_their_vectorizers_do() {
+fn texts_are_tokenized_as_their_vectorizers_do() {
     pass("text_", 4);
 }
 

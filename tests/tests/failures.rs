@@ -1,4 +1,4 @@
-//! What fails while a model is compiled or runs says in which node, and of which element type.
+//! Tests that errors of compiling and running name the node and the element type.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::Limits;
@@ -10,7 +10,7 @@ use bb_tests::model::{node, serialized, untyped, value};
 use bb_tests::tampered::{Tampered, refuse_others};
 use std::sync::Arc;
 
-/// A backend of `f32` alone, and of indices where operators need them.
+/// A backend for `f32`, and for the index types that operators need.
 fn of_floats() -> Arc<dyn BackendRuntime> {
     use DataType::{Bool, F32, I64};
     Runtime::named(
@@ -19,7 +19,7 @@ fn of_floats() -> Arc<dyn BackendRuntime> {
     )
 }
 
-/// The messages from the outermost to the cause, of compiling and running a model.
+/// Returns the messages of compiling or running a model, from the outermost error to its cause.
 fn failure(on: &Arc<dyn BackendRuntime>, graph: GraphProto, inputs: &[TensorData]) -> Vec<String> {
     let module = Module::from_bytes(serialized(graph).into(), &Limits::default(), None).unwrap();
     let ran = on.clone().compile(module, &CompileOptions::default()).and_then(|graph| {
@@ -73,7 +73,7 @@ fn a_default_is_named_with_a_node_that_reads_it() {
 }
 
 #[test]
-fn a_constant_of_the_lowering_is_told_with_its_node() {
+fn a_constant_of_the_lowering_is_reported_with_its_node() {
     let cast = bb_tests::model::with_int(node("Cast", &["x"], &["i"]), "to", 6);
     let chain = failure(&of_floats(), graph(vec![cast], &["i"]), &[f32s(&[2])]);
     assert_eq!(
@@ -82,7 +82,7 @@ fn a_constant_of_the_lowering_is_told_with_its_node() {
     );
 }
 
-/// A loop that runs its body three times; the body does `op` on what is carried.
+/// A loop that runs its body three times; the body applies `op` to the carried value.
 fn looped(op: &str, on_data: bool) -> GraphProto {
     let body = GraphProto {
         name: Some("body".to_owned()),
@@ -98,7 +98,7 @@ fn looped(op: &str, on_data: bool) -> GraphProto {
         g: Some(body),
         ..AttributeProto::default()
     });
-    // A number of iterations that is an element of the input is known only while the graph runs.
+    // The number of iterations is an element of the input, so it is only known at run time.
     let mut g = graph(vec![call], &["y"]);
     if on_data {
         let cast = bb_tests::model::with_int(node("Cast", &["most"], &["iterations"]), "to", 7);
@@ -111,7 +111,7 @@ fn looped(op: &str, on_data: bool) -> GraphProto {
 }
 
 #[test]
-fn what_fails_in_a_body_says_the_loop_and_the_iteration() {
+fn an_error_in_a_body_names_the_loop_and_the_iteration() {
     let failing = Runtime::named(
         "no exp",
         Tampered(|op, _, _| {
@@ -131,7 +131,7 @@ fn what_fails_in_a_body_says_the_loop_and_the_iteration() {
             "`exp` does not take element type f32",
         ]
     );
-    // Unrolled, the loop is the node.
+    // If the loop is unrolled, the error names only the loop.
     let chain = failure(&on, looped("Exp", false), &[f32s(&[1])]);
     assert_eq!(
         chain.get(1..).unwrap(),
@@ -140,8 +140,8 @@ fn what_fails_in_a_body_says_the_loop_and_the_iteration() {
 }
 
 #[test]
-fn what_fails_as_one_graph_says_which_nodes() {
-    // The division is by an element that only running knows.
+fn an_error_of_a_whole_graph_names_its_nodes() {
+    // The divisor is an element that is only known at run time.
     let mut g = graph(
         vec![node("Neg", &["k"], &["a"]), node("Div", &["a", "k"], &["b"]), node("Abs", &["b"], &["y"])],
         &["y"],
@@ -154,8 +154,8 @@ fn what_fails_as_one_graph_says_which_nodes() {
 }
 
 #[test]
-fn what_cannot_be_read_back_says_for_which_node() {
-    /// Copies no `f32` to the host.
+fn an_error_of_reading_back_names_the_node() {
+    /// A backend that cannot copy `f32` to the host.
     struct Mute;
     type Tensor = <Reference as bb::Backend>::Tensor;
     impl Mute {
@@ -180,7 +180,7 @@ fn what_cannot_be_read_back_says_for_which_node() {
         }
     }
     let on: Arc<dyn BackendRuntime> = Runtime::named("mute", Mute);
-    // A function on host tensors.
+    // A host kernel.
     let chain = failure(&on, graph(vec![node("NonZero", &["x"], &["y"])], &["y"]), &[f32s(&[2])]);
     let expected = [
         "node `NonZero_y` (NonZero) failed",

@@ -1,5 +1,5 @@
-//! A backend with four element types keeps what it claims: all that needs others is refused, and ONNX's cases that need
-//! others are skipped, not passed.
+//! Tests that a backend with four element types passes: calls with other types are refused, and ONNX's cases
+//! that need other types are skipped, not passed.
 
 use bb::DataType;
 use bb_tests::tampered::{Tampered, refuse_others};

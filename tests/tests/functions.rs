@@ -1,5 +1,5 @@
-//! Bodies made of primitives: how exact elementary functions are, what they make of NaN and infinities, and that
-//! tracing a function records primitives only.
+//! Tests bodies made of primitives: the accuracy of elementary functions, NaN and infinities, and that
+//! tracing only records primitives.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{Create, Extended, Llm, Nn, Ops, Scalar};
@@ -7,7 +7,7 @@ use bb::trace::{TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use bb_reference::Reference;
 
-/// Calls a function of one operand by name.
+/// Calls the function of one operand called `name`.
 fn call<B: Ops>(on: &B, name: &str, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     match name {
         "expm1" => on.expm1(x),
@@ -37,13 +37,14 @@ fn on_reference(name: &str, x: &TensorData) -> TensorData {
     on.to_host(&call(&on, name, &x).unwrap()).unwrap()
 }
 
-/// The distance between two neighbours at `y`, for numbers of `digits` bits and the exponents of `least`.
+/// Returns the distance of neighbouring floats at `y`, for floats with `digits` bits and exponents from
+/// `least` on.
 fn ulp(y: f64, digits: i32, least: i32) -> f64 {
     let exponent = if y == 0.0 { least } else { (y.abs().log2().floor() as i32).max(least) };
     2f64.powi(exponent - digits + 1)
 }
 
-/// The table's values have more digits than `f64`; mpmath is the reference.
+/// The table was computed with mpmath, with more digits than `f64`.
 #[test]
 fn elementary_functions_are_exact_to_a_few_units_in_the_last_place() {
     let table = include_str!("../data/functions/elementary.tsv");
@@ -69,7 +70,7 @@ fn elementary_functions_are_exact_to_a_few_units_in_the_last_place() {
 
 /// C99, annex F.
 #[test]
-fn nan_and_infinities_are_as_ieee_754_has_them() {
+fn nan_and_infinities_follow_ieee_754() {
     let inf = f64::INFINITY;
     let nan = f64::NAN;
     let limits = [
@@ -115,7 +116,7 @@ fn rounding_is_that_of_numpy() {
     assert!(read(on.ceil(&t))[2].is_sign_negative());
 }
 
-/// NumPy: `mod` has the sign of the divisor, `fmod` that of the dividend.
+/// NumPy: the result of `mod` has the sign of the divisor, the result of `fmod` that of the dividend.
 #[test]
 fn remainders_take_the_sign_that_is_asked_for() {
     let on = Extended::new(&Reference, &[]);
@@ -127,7 +128,7 @@ fn remainders_take_the_sign_that_is_asked_for() {
     assert_eq!(read(true), [0, 1, 5, 0, -1, 3]);
 }
 
-/// Traces a function of one `f32` operand and returns the operators it records.
+/// Traces a function of one `f32` operand and returns the recorded operators.
 fn recorded(
     shape: &[usize],
     function: impl FnOnce(&Tracer, &TracedTensor) -> Result<TracedTensor, Error>,
@@ -153,13 +154,13 @@ fn tracing_records_primitives_only() {
     }
 }
 
-/// What a model's constants fold to leaves no step behind.
+/// Operations on constants are folded and leave no step.
 #[test]
-fn constants_cost_no_steps() {
+fn constants_are_folded() {
     assert_eq!(recorded(&[4], |on, x| on.relu(x)), ["Less", "Where"]);
 }
 
-/// NumPy's `broadcast_to`, over extents that more than one gather makes.
+/// NumPy's `broadcast_to`, along extents so large that several gathers are needed.
 #[test]
 fn expand_repeats_along_large_extents() {
     let on = Extended::new(&Reference, &[]);

@@ -1,4 +1,4 @@
-//! What comes into a graph is compared with what the graph declares, on every path and before anything runs.
+//! Tests that inputs are compared with the graph's declarations, on every path and before anything runs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::Limits;
@@ -25,7 +25,7 @@ fn file(name: &str) -> Vec<u8> {
     std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data").join(name)).unwrap()
 }
 
-/// A graph that gives the first input back, as its only node does.
+/// A graph whose only node returns the first input.
 fn identity(inputs: Vec<ValueInfoProto>) -> GraphProto {
     let first = inputs[0].name().to_owned();
     GraphProto {
@@ -45,7 +45,7 @@ fn f32s(shape: &[usize]) -> TensorData {
     zeros(DataType::F32, shape)
 }
 
-/// Runs a model on a backend by name, through its compiled graph.
+/// Runs a model on a backend, through its compiled graph.
 fn run(
     on: &Arc<dyn BackendRuntime>,
     bytes: &[u8],
@@ -88,8 +88,8 @@ fn element_types_ranks_and_numbers_are_compared() {
 }
 
 #[test]
-fn a_run_compares_again_though_a_plan_is_at_hand() {
-    // The plan for [3, 2] asks for no extents, so that it would take [4, 7].
+fn a_run_with_a_cached_plan_compares_its_inputs() {
+    // The plan for [3, 2] does not depend on extents, so it would accept [4, 7].
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
         let bytes = serialized(identity(vec![value("x", 1, &["?", "2"])]));
@@ -130,7 +130,7 @@ fn symbol(axis: usize, symbol: &str, expected: usize, got: usize, bound: (&str, 
 }
 
 #[test]
-fn names_that_say_nothing_bind_nothing() {
+fn placeholder_names_are_not_symbolic_dimensions() {
     let bytes = serialized(identity(vec![value("x", 1, &["None", "None"]), value("y", 1, &["None"])]));
     let on = backends::start("reference").unwrap();
     assert!(run(&on, &bytes, &[Some(f32s(&[2, 3])), Some(f32s(&[4]))]).is_ok());
@@ -149,7 +149,7 @@ fn no_shape_is_any_shape_and_an_empty_one_is_rank_0() {
 }
 
 #[test]
-fn what_overrides_a_default_fits_its_input_and_other_inputs_fit_the_default() {
+fn overridden_and_kept_defaults_bind_symbolic_dimensions() {
     let mut graph = identity(vec![value("x", 1, &["n"]), value("w", 1, &["n"])]);
     graph.initializer.push(f32s(&[3]).to_proto("w"));
     let bytes = serialized(graph);
@@ -158,7 +158,7 @@ fn what_overrides_a_default_fits_its_input_and_other_inputs_fit_the_default() {
     assert!(run(&on, &bytes, &[Some(f32s(&[5])), Some(f32s(&[5]))]).is_ok());
     let wrong = mismatch(run(&on, &bytes, &[Some(f32s(&[5])), Some(f32s(&[3]))]));
     assert_eq!((wrong.name.as_str(), wrong.problem), ("w", symbol(0, "n", 5, 3, ("x", 0))));
-    // A default comes first where its input does.
+    // A default may also precede the other use of its symbolic dimension.
     let mut graph = identity(vec![value("w", 1, &["n"]), value("x", 1, &["n"])]);
     graph.initializer.push(f32s(&[3]).to_proto("w"));
     let wrong = mismatch(run(&on, &serialized(graph), &[None, Some(f32s(&[5]))]));
@@ -177,7 +177,7 @@ fn boxed(value: type_proto::Value) -> Option<Box<TypeProto>> {
     Some(Box::new(TypeProto { value: Some(value), ..TypeProto::default() }))
 }
 
-/// Runs a model of one input with an item.
+/// Runs a model that has one input.
 fn run_item(bytes: &[u8], item: OnnxValue<TensorData>) -> Result<(), Error> {
     let on = backends::start("reference").unwrap();
     let graph = on.clone().compile(module(bytes.to_vec()), &CompileOptions::default())?;
@@ -196,7 +196,7 @@ fn elements_of_sequences_and_optionals_are_compared() {
     let list = |shapes: &[&[usize]]| {
         OnnxValue::Sequence(shapes.iter().map(|s| OnnxValue::Tensor(f32s(s))).collect())
     };
-    // One type is declared for all elements, which need not have one length.
+    // All elements have the same declared type, but may have different lengths.
     assert!(run_item(&bytes, list(&[&[1, 2], &[3, 2]])).is_ok() && run_item(&bytes, list(&[])).is_ok());
     let wrong = mismatch(run_item(&bytes, list(&[&[1, 2], &[3, 4]])));
     let problem = Box::new(InputProblem::Extent { axis: 1, expected: 2, got: 4 });
@@ -216,7 +216,7 @@ fn elements_of_sequences_and_optionals_are_compared() {
     assert_eq!(wrong.problem, symbol(1, "n", 2, 3, ("o", 0)));
 }
 
-/// A graph of one input `x` of two elements, and what is wrong with three.
+/// A graph with one input `x` of two elements, and the problem that three elements cause.
 fn pair() -> (GraphProto, InputProblem) {
     (identity(vec![value("x", 1, &["2"])]), InputProblem::Extent { axis: 0, expected: 2, got: 3 })
 }
@@ -260,7 +260,7 @@ fn graphs_that_are_dispatched_and_nodes_compare() {
     }
 }
 
-/// A backend that answers graphs itself, and compiles to an executable of its own that looks at nothing.
+/// A backend that runs graphs itself; its own executable does not check inputs.
 struct Own;
 
 type Tensor = <Reference as Backend>::Tensor;
@@ -330,13 +330,13 @@ impl Executable<Own> for Blind {
 }
 
 #[test]
-fn executables_of_a_backends_own_are_compared_for() {
+fn inputs_of_a_backends_own_executable_are_compared() {
     let (graph, expected) = pair();
     let bytes = serialized(graph);
     let on: Arc<dyn BackendRuntime> = Runtime::named("own", Own);
     assert!(run(&on, &bytes, &[Some(f32s(&[2]))]).is_ok());
     assert_eq!(mismatch(run(&on, &bytes, &[Some(f32s(&[3]))])).problem, expected);
-    // Without a runtime it is the author's to ask.
+    // Without a runtime, the author must check the inputs.
     let spec = InputSpec::new(module(bytes).graph());
     let x = Reference.constant(&f32s(&[3])).unwrap();
     assert_eq!(mismatch(spec.check(&[Some(&x)])).problem, expected);

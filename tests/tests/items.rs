@@ -1,13 +1,13 @@
-//! Cases whose inputs and results are no tensors: the files are read, and the values go in and come out of a graph.
+//! Runs cases whose inputs and outputs are not tensors, from reading their files to comparing the outputs.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::onnx::{find, run};
 use bb_tests::backends;
 use std::path::Path;
 
-/// Written with ONNX's own writers, by `tests/data/items/make.py`.
+/// `tests/data/items/make.py` wrote the cases with ONNX's own functions.
 #[test]
-fn sequences_maps_and_optionals_are_read_go_in_and_come_out_on_every_backend() {
+fn sequences_maps_and_optionals_pass_on_every_backend() {
     let cases = find(&Path::new(env!("CARGO_MANIFEST_DIR")).join("data/items")).unwrap();
     assert!(cases.len() >= 10, "{}", cases.len());
     for backend in ["cpu", "reference", "whole-graph", "device"] {

@@ -1,4 +1,4 @@
-//! The page about limits lists the limits that there are.
+//! Tests that the page about limits lists all limits.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::Limits;

@@ -1,4 +1,4 @@
-//! Attributes that a model has wrong are told by their names, not as shapes that some operation could not combine.
+//! Tests that errors name the wrong attribute of a node, and do not just report shapes that do not fit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::Limits;
@@ -17,7 +17,7 @@ fn with_ints(mut node: NodeProto, name: &str, ints: &[i64]) -> NodeProto {
     node
 }
 
-/// What is wrong with a node on `x`, of extents 1, 4, 8 and 8, and `w`, of extents `w`.
+/// Returns the error of a node that reads `x` of shape [1, 4, 8, 8], and `w` of shape `w`.
 fn cause(node: NodeProto, w: &[usize]) -> String {
     let on = backends::start("reference").unwrap();
     let zeros = |shape: &[usize]| TensorData::zeros(DataType::F32, shape, 1 << 20).unwrap();

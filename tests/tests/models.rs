@@ -1,4 +1,4 @@
-//! Real models, whole, on every backend.
+//! Runs whole, real models on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::Module;
@@ -9,7 +9,7 @@ use bb_tests::backends;
 use prost::Message;
 use std::path::PathBuf;
 
-/// Runs the model in `tests/data/models` on every backend and compares with ONNX Runtime's outputs.
+/// Runs a model from `tests/data/models` on every backend and compares the outputs with ONNX Runtime's.
 fn passes_everywhere(model: &str) {
     let case = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models").join(model);
     for name in backends::NAMES {
@@ -65,7 +65,7 @@ fn models_that_declare_wrong_shapes() {
 }
 
 #[test]
-fn wrong_declarations_are_told() {
+fn wrong_declarations_are_reported() {
     let told = |file: &str| {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
         let module = Module::load(&path, &bb::ir::Limits::default()).unwrap();
@@ -87,7 +87,7 @@ fn wrong_declarations_are_told() {
     assert_eq!(told("models/skl_random_forest/model.onnx"), [""; 0]);
 }
 
-/// The model without what it says of values other than inputs, whose unknown extents get names.
+/// Returns the model without its declarations other than those of inputs, in which unknown extents get names.
 fn open(model: &str) -> Module {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models").join(model).join("model.onnx");
     let mut model = ModelProto::decode(&*std::fs::read(path).unwrap()).unwrap();
@@ -107,7 +107,8 @@ fn open(model: &str) -> Module {
     Module::from_bytes(model.encode_to_vec().into(), &bb::ir::Limits::default(), None).unwrap()
 }
 
-/// How many values nodes make, and how many of them have a type with all extents known or computed from named ones.
+/// Returns the number of values that nodes make, and how many of them have a type whose extents are all known
+/// or dim expressions.
 fn inferred(graph: &Graph) -> (usize, usize) {
     let full = |ty: &ValueType| match ty {
         ValueType::Tensor { shape: Some(dims), .. } => dims.iter().all(|dim| *dim != Dim::Unknown),
@@ -120,8 +121,8 @@ fn inferred(graph: &Graph) -> (usize, usize) {
 
 #[test]
 fn extents_inside_models_are_inferred_before_inputs_arrive() {
-    // Two values of each layer of the decoder are as long as the mask and as the cache, which must be the same and are not
-    // known to be. What the voice detector's branches give differs in rank.
+    // In each layer of the decoder, two values have the length of both the mask and the cache, which must be
+    // equal but are not known to be. The branches of the voice detector return different ranks.
     let known = [
         ("attacut_sc", (23, 23)),
         ("basic_pitch", (248, 248)),

@@ -1,4 +1,5 @@
-//! Backends opened by name: with options, as a device found when the program runs, and what is refused.
+//! Tests opening backends by name, with options and with devices that are found at run time, and what is
+//! refused.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
@@ -8,7 +9,7 @@ use bb::{
 use bb_reference::{Reference, Tensor};
 use std::num::NonZeroUsize;
 
-/// Every device of a machine, as a driver lists them: in any order.
+/// A backend that lists every device of a machine, in any order, as a driver does.
 #[derive(bb::Backend)]
 #[bb(name = "gpu", open = Gpu::open, options(device, memory), devices = Gpu::list)]
 struct Gpu {
@@ -40,7 +41,7 @@ impl Gpu {
     }
 }
 
-/// Implements the contract by the reference backend.
+/// Implements the contract with the reference backend.
 macro_rules! computes {
     ($($backend:ident)*) => {
         $(
@@ -71,7 +72,7 @@ macro_rules! computes {
 
 computes! { Gpu Twins Spaced Lost Panics }
 
-/// A driver that lists two devices under one name.
+/// A backend whose driver lists two devices with the same name.
 #[derive(bb::Backend)]
 #[bb(open = Twins::open, options(device), devices = Twins::list)]
 struct Twins;
@@ -86,7 +87,7 @@ impl Twins {
     }
 }
 
-/// A driver whose device has a name that nobody can write.
+/// A backend whose driver lists a device with a name that users cannot write.
 #[derive(bb::Backend)]
 #[bb(open = Spaced::open, options(device), devices = Spaced::list)]
 struct Spaced;
@@ -101,7 +102,7 @@ impl Spaced {
     }
 }
 
-/// A driver that panics when it is asked.
+/// A backend whose driver panics while it lists the devices.
 #[derive(bb::Backend)]
 #[bb(open = Lost::open, options(device), devices = Lost::list)]
 struct Lost;
@@ -116,7 +117,7 @@ impl Lost {
     }
 }
 
-/// A constructor that panics.
+/// A backend whose constructor panics.
 #[derive(bb::Backend)]
 #[bb(new = Panics::new)]
 struct Panics;
@@ -136,18 +137,18 @@ fn gpus() -> Registry {
 }
 
 #[test]
-fn a_device_is_an_instance_of_its_own_under_its_own_name() {
+fn each_device_has_its_own_instance_and_name() {
     let registry = gpus();
     let (any, one) = (registry.backend("gpu").unwrap(), registry.backend("gpu:1").unwrap());
     assert_eq!((any.name(), one.name()), ("gpu", "gpu:1"));
     assert_ne!(any.owner(), one.owner());
     let on = one.typed::<Gpu>().unwrap();
     assert_eq!(on.options.device.as_deref(), Some("1"));
-    // All ways to ask for it lead to the same instance.
+    // All ways to select the device lead to the same instance.
     let same = registry.backend_with("gpu", &OpenOptions::default().with_device("1")).unwrap();
     assert_eq!(same.owner(), one.owner());
     assert_eq!(registry.backend("gpu:1").unwrap().owner(), one.owner());
-    // What was saved for one device runs on another.
+    // A plan saved for one device runs on the others.
     assert_eq!(any.runtime().abi_fingerprint(), one.runtime().abi_fingerprint());
     let backends = Backends::new([any, one.clone()]);
     assert_eq!(backends.named("gpu:1").unwrap().owner(), one.owner());
@@ -164,7 +165,7 @@ fn an_option_reaches_the_constructor_and_instances_are_shared_by_options() {
 }
 
 #[test]
-fn an_option_that_the_backend_does_not_take_is_refused_before_it_is_opened() {
+fn an_unsupported_option_is_refused_before_the_backend_is_opened() {
     let registry = gpus();
     let error = registry.backend_with("gpu", &threads(2)).unwrap_err();
     assert!(matches!(error, Error::OpenOption { backend: "gpu", option: OpenOption::Threads, .. }));
@@ -182,7 +183,7 @@ fn an_option_that_the_backend_does_not_take_is_refused_before_it_is_opened() {
 }
 
 #[test]
-fn an_unknown_device_is_refused_with_those_that_are_there() {
+fn an_unknown_device_is_refused_with_a_list_of_devices() {
     let registry = gpus();
     let error = registry.backend("gpu:7").unwrap_err();
     assert_eq!(error.to_string(), r#"backend `gpu` has no device `7`; its devices are ["0", "1", "busy"]"#);
@@ -194,7 +195,7 @@ fn an_unknown_device_is_refused_with_those_that_are_there() {
 }
 
 #[test]
-fn devices_are_listed_by_name_and_what_is_wrong_with_them_is_said() {
+fn devices_are_listed_by_name_or_with_an_error() {
     let listed = gpus().backends().unwrap();
     let gpu = listed.iter().find(|l| l.name == "gpu").unwrap();
     assert_eq!(gpu.options, Gpu::OPTIONS);
@@ -208,7 +209,7 @@ fn devices_are_listed_by_name_and_what_is_wrong_with_them_is_said() {
     let wrong = Registry::builder().declared::<Twins>().declared::<Spaced>().declared::<Lost>().build();
     let listed = wrong.backends().unwrap();
     let errors: Vec<_> = listed.iter().map(|l| l.devices.as_ref().unwrap_err()).collect();
-    // The backends themselves are available: nobody asked for a device.
+    // The backends themselves are available, because no device was requested.
     assert!(listed.iter().all(|l| l.backend.is_ok()));
     assert!(matches!(errors.first(), Some(Error::Unavailable { backend: "lost", .. })));
     assert!(matches!(errors.get(1), Some(Error::DeviceName { backend: "spaced", .. })));
@@ -217,7 +218,7 @@ fn devices_are_listed_by_name_and_what_is_wrong_with_them_is_said() {
 }
 
 #[test]
-fn a_constructor_that_panics_leaves_a_backend_that_is_not_available() {
+fn a_backend_whose_constructor_panics_is_unavailable() {
     let registry = Registry::builder().declared::<Panics>().declared::<Reference>().build();
     for _ in 0..2 {
         let Err(Error::Unavailable { backend: "panics", source }) = registry.backend("panics") else {
@@ -229,7 +230,7 @@ fn a_constructor_that_panics_leaves_a_backend_that_is_not_available() {
 }
 
 #[test]
-fn two_versions_of_one_backend_are_told_apart() {
+fn two_versions_of_one_backend_are_distinguished() {
     let old = bb::Registration { version: "0.0.9", ..bb::Registration::of::<Reference>() };
     let registry = Registry::builder().declared::<Reference>().registration(old).build();
     let error = registry.backend("reference").unwrap_err().to_string();
@@ -250,7 +251,7 @@ fn the_cpu_backend_computes_on_as_many_threads_as_it_is_opened_with() {
 }
 
 #[test]
-fn a_backend_that_is_linked_but_not_bound_says_how_to_bind_it() {
+fn the_error_for_an_unbound_backend_says_how_to_bind_it() {
     let backends = Backends::new([BackendHandle::new(Runtime::new(Reference))]);
     let error = backends.named("cpu").unwrap_err();
     assert_eq!(

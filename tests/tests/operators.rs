@@ -1,4 +1,4 @@
-//! `bb/docs/operators.md` lists what the code says of each operator.
+//! Tests that `bb/docs/operators.md` lists the operators as the code classifies them.
 
 use bb::ir::opset;
 use bb::onnx::{Class, operators};
@@ -12,7 +12,7 @@ Numbers are the opsets that brought a version. A backend may have an operation o
 `bb coverage --backend NAME` tells.
 ";
 
-/// The sections: a heading, why the operators of the class are in it, and the class.
+/// The sections: a heading, why operators belong to the class, and the class.
 const SECTIONS: [(&str, &str, Class); 4] = [
     (
         "Primitives",
@@ -75,7 +75,7 @@ fn written() -> String {
 }
 
 #[test]
-fn the_document_lists_what_the_code_says() {
+fn the_page_lists_the_operators_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../bb/docs/operators.md");
     if std::env::var_os("BB_WRITE").is_some() {
         std::fs::write(path, written()).expect("the folder can be written");

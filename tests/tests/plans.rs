@@ -1,5 +1,5 @@
-//! What compiled graphs promise: few tensors alive, one plan where nothing asks for extents, segments where a value
-//! decides how to go on.
+//! Tests compiled graphs: few tensors are alive at the same time, one plan serves all extents if no operation
+//! depends on them, and a new segment begins where the next step depends on a value.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::Limits;
@@ -50,7 +50,7 @@ fn a_long_chain_keeps_three_tensors_alive() {
         let before = counts.operations();
         let outputs = run(&on, &*graph, &[(&[4], &[1.0, -2.0, 3.0, 0.5])]);
         assert_eq!(outputs[0].1, [1.0, -2.0, 3.0, 0.5]);
-        // The chain, and the input that was made of a constant.
+        // The chain, and the constant that made the input.
         assert_eq!(counts.operations() - before, LENGTH + 1);
     }
     assert!(counts.most_alive() <= 3, "{} tensors were alive at once", counts.most_alive());
@@ -64,7 +64,7 @@ fn the_parts_of_a_split_arrive_in_order() {
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
         let parts = run(&on, &*compile(&on, bytes.clone()), &[(&[5], &[0.0, 1.0, 2.0, 3.0, 4.0])]);
-        // ONNX: all parts have the same extent but the last, which may be smaller.
+        // ONNX: all parts have the same extent, except that the last part may be smaller.
         assert_eq!(
             parts,
             [(vec![1], vec![4.0]), (vec![2], vec![0.0, 1.0]), (vec![2], vec![2.0, 3.0])],
@@ -73,7 +73,7 @@ fn the_parts_of_a_split_arrive_in_order() {
     }
 }
 
-/// Runs whole graphs, and notes under which identity each came.
+/// A backend that runs whole graphs and records the identity of each.
 #[derive(Default)]
 struct Noting(Arc<Mutex<Vec<Option<GraphIdentity>>>>);
 
@@ -84,7 +84,7 @@ impl Noting {
         inputs: HashMap<String, bb_reference::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
-        // Constants come as graphs of one node, without an identity.
+        // Constants are made by graphs of one node that have no identity.
         if graph.node.iter().any(|n| n.op_type() != "Constant") {
             self.0.lock().unwrap().push(attrs.identity);
         }
@@ -103,7 +103,7 @@ impl Backend for Noting {
     }
 }
 
-/// Runs a model on inputs of one, two and three elements; returns how many different graphs that took.
+/// Runs a model on inputs of one, two and three elements; returns the number of different graphs.
 fn graphs_for_three_extents(nodes: Vec<bb::ir::proto::NodeProto>) -> usize {
     let noting = Noting::default();
     let noted = noting.0.clone();
@@ -120,7 +120,7 @@ fn graphs_for_three_extents(nodes: Vec<bb::ir::proto::NodeProto>) -> usize {
 }
 
 #[test]
-fn one_plan_serves_all_extents_when_nothing_asks_for_them() {
+fn one_plan_serves_all_extents_if_no_operation_depends_on_them() {
     assert_eq!(
         graphs_for_three_extents(vec![node("Exp", &["x"], &["e"]), node("Add", &["e", "x"], &["y"])]),
         1
@@ -128,15 +128,15 @@ fn one_plan_serves_all_extents_when_nothing_asks_for_them() {
 }
 
 #[test]
-fn a_plan_serves_one_extent_when_something_asks_for_it() {
-    // How large a part is follows from the extent.
+fn a_plan_serves_one_extent_if_an_operation_depends_on_it() {
+    // The size of a part depends on the extent.
     let split = with_int(node("Split", &["x"], &["s"]), "num_outputs", 1);
     assert_eq!(graphs_for_three_extents(vec![split, node("Neg", &["s"], &["y"])]), 3);
 }
 
 #[test]
-fn a_computed_shape_is_known_to_the_next_stage() {
-    // The extents are elements of an input, so that only running the first nodes gives them.
+fn a_computed_shape_is_known_to_the_next_segment() {
+    // The extents are elements of an input, so they are only known after the first nodes ran.
     let nodes = vec![
         node("Add", &["s", "s"], &["twice"]),
         with_int(node("Cast", &["twice"], &["shape"]), "to", 7),
@@ -189,7 +189,7 @@ fn a_loop_without_end_is_an_error() {
     }
 }
 
-/// Notes what the graphs that come declare of their inputs.
+/// A backend that records the declared inputs of its graphs.
 #[derive(Default)]
 struct Declared(Arc<Mutex<Vec<String>>>);
 
@@ -218,7 +218,7 @@ impl Backend for Declared {
 }
 
 #[test]
-fn a_graph_declares_the_extents_for_which_it_holds() {
+fn a_graph_declares_the_extents_for_which_it_is_valid() {
     let declared = |extent: i64| {
         let backend = Declared::default();
         let noted = backend.0.clone();

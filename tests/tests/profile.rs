@@ -1,4 +1,5 @@
-//! A profile names the node of every instruction, counts calls, and its rows explain the time that a run took.
+//! Tests that a profile names the node of every instruction, counts calls, and accounts for the time of a
+//! run.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::Limits;
@@ -22,7 +23,7 @@ fn compile(name: &str, model: Vec<u8>) -> (Backend, Arc<dyn ErasedExecutable>) {
     (on, graph)
 }
 
-/// Makes inputs that are -1, 0, 1, 2, ….
+/// Makes inputs with the elements -1, 0, 1, 2, ….
 fn inputs(on: &Backend, shapes: &[&[usize]]) -> Vec<Option<OnnxValue<Value>>> {
     let make = |shape: &&[usize]| {
         let elements: Vec<f32> = (0..shape.iter().product()).map(|i: usize| i as f32 - 1.0).collect();
@@ -35,7 +36,7 @@ fn elements(on: &Backend, outputs: &[OnnxValue<Value>]) -> Vec<TensorData> {
     outputs.iter().map(|x| on.to_host(x.tensor().unwrap()).unwrap()).collect()
 }
 
-/// Profiles two runs; the results are those of a plain run.
+/// Profiles two runs and compares their results with a plain run.
 fn profile(on: &Backend, graph: &dyn ErasedExecutable, shapes: &[&[usize]]) -> Profile {
     let inputs = inputs(on, shapes);
     let mut profile = Profile::with_spans(1000);
@@ -54,13 +55,13 @@ fn path(row: &ProfileRow) -> &str {
     row.node.as_ref().map_or("", |node| &node.path)
 }
 
-/// Lists activity, node, operation and calls of the rows, all but planning.
+/// Lists activity, node, operation and calls of the rows, except planning.
 fn listed(profile: &Profile) -> Vec<(Activity, &str, &str, u64)> {
     let rows = profile.rows().iter().filter(|row| row.activity != Activity::Planning);
     rows.map(|row| (row.activity, path(row), row.operation, row.calls)).collect()
 }
 
-/// `y = |x w + x w|`, with names that nodes have, and one that has none.
+/// `y = |x w + x w|`; one node has no name.
 fn product() -> Vec<u8> {
     let nodes = vec![
         named("product", node("MatMul", &["x", "w"], &["p"])),
@@ -80,7 +81,7 @@ fn each_instruction_has_its_node_its_calls_and_its_cost() {
             [(operation, "product", "matmul", 2), (operation, "twice", "add", 2), (operation, "y", "abs", 2)];
         assert_eq!(listed(&profile), expected, "{name}");
         let row = profile.rows().iter().find(|row| row.operation == "matmul").unwrap();
-        // Two runs of 2 * 2 * 3 * 5.
+        // Two runs with 2 * 2 * 3 * 5 operations each.
         assert_eq!(row.cost.flops, Some(120), "{name}");
         assert_eq!(row.cost.bytes(), Some(2 * 4 * (6 + 15 + 10)), "{name}");
         assert_eq!(row.outputs[0].1.as_slice(), [2, 5], "{name}");
@@ -124,7 +125,7 @@ fn a_graph_that_runs_whole_is_one_row() {
     assert_eq!(listed(&profile), [(Activity::Graph, "product", "graph", 2)]);
     let row = profile.rows().iter().find(|row| row.activity == Activity::Graph).unwrap();
     assert_eq!(row.last_node.as_ref().unwrap().path, "y");
-    // 2mnk, ten sums and ten absolute values, twice.
+    // 2mnk, ten sums and ten absolute values in each of two runs.
     assert_eq!(row.cost.flops, Some(2 * (60 + 10 + 10)));
 }
 
@@ -143,7 +144,7 @@ fn each_call_costs_by_its_own_extents() {
     }
 }
 
-/// `state = exp(|state|) - x`, as often as `trips` says.
+/// `state = exp(|state|) - x`, repeated `trips` times.
 fn looping() -> NodeProto {
     let body = vec![
         node("Identity", &["go"], &["on"]),
@@ -156,8 +157,8 @@ fn looping() -> NodeProto {
 }
 
 #[test]
-fn rounds_of_a_loop_are_counted_under_their_node() {
-    // The greatest of -1, 0, 1, 2: two iterations.
+fn iterations_of_a_loop_are_counted_under_its_node() {
+    // The maximum of -1, 0, 1, 2 is 2, so the loop has two iterations.
     let trips = vec![
         named("most", node("ReduceMax", &["x"], &["most"])),
         named("trips", with_int(node("Cast", &["most"], &["kept"]), "to", 7)),
@@ -179,7 +180,8 @@ fn rounds_of_a_loop_are_counted_under_their_node() {
             }
             _ => assert_eq!(of("exp"), Some((Activity::Operation, "loop_1/body/exp_3", "exp", 4))),
         }
-        // Begins, asks for an iteration thrice and takes what two gave, ends: seven in each run.
+        // Each run calls the loop seven times: to begin, to ask for an iteration three times, to take two
+        // results, and to end.
         assert_eq!(of("loop"), Some((Activity::Loop, "loop_1", "loop", 14)), "{name}: {rows:?}");
         let iterations = profile.spans().iter().filter_map(|span| match &span.scope {
             Scope::Iteration { node, iteration } => Some((node.as_str(), *iteration)),
@@ -217,7 +219,7 @@ fn a_host_node_and_its_copies_are_rows() {
         let profile = profile(&on, &*graph, &[&[4]]);
         let rows = listed(&profile);
         assert!(rows.contains(&(Activity::Host, "places", "host", 2)), "{name}: {rows:?}");
-        // The operand to the host and the result back, in two runs.
+        // In each of two runs, the operand is copied to the host and the result back.
         assert!(rows.contains(&(Activity::Transfer, "places", "transfer", 4)), "{name}: {rows:?}");
         assert!(rows.iter().any(|row| row.1 == "after"), "{name}: {rows:?}");
     }
@@ -238,7 +240,8 @@ fn a_step_on_the_host_is_a_row_of_its_plan() {
         let profile = profile(&on, &*graph, &[&[4]]);
         let row = profile.rows().iter().find(|row| row.activity == Activity::Host).unwrap();
         assert_eq!((path(row), row.operation, row.calls), ("top", "top_k", 2), "{name}");
-        // Four floats in, two floats and two numbers of 64 bits out; how many comparisons depends on the elements.
+        // Reads four floats and writes two floats and two 64-bit integers; the number of comparisons depends
+        // on the elements.
         assert_eq!((row.cost.flops, row.cost.bytes()), (None, Some(2 * (16 + 8 + 16))), "{name}");
     }
 }
@@ -259,7 +262,7 @@ fn spans_lie_inside_their_run_up_to_a_limit() {
     }
     let mut few = Profile::with_spans(2);
     graph.run_profiled(&inputs(&on, &[&[2, 3], &[3, 5]]), &mut few).unwrap();
-    // Three operations, their plan and the run.
+    // Three operations, their plan and the run make five spans.
     assert_eq!((few.spans().len(), few.dropped_spans()), (2, 3));
 }
 

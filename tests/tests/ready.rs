@@ -1,4 +1,5 @@
-//! What `ready()` finds before anything runs: nodes that cannot run, with element types in mind, and what has no effect.
+//! Tests what `ready()` reports before anything runs: nodes that cannot run, with their element types, and
+//! settings without effect.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::Why;
@@ -18,14 +19,14 @@ fn tampered(name: &'static str, hook: Hook) -> BackendHandle {
     BackendHandle::new(Runtime::named(name, Tampered(hook)))
 }
 
-/// A backend with three element types.
+/// A backend that supports three element types.
 fn three() -> BackendHandle {
     tampered("three", |op, inputs, params| {
         refuse_others(&[DataType::F32, DataType::I64, DataType::Bool], op, inputs, params)
     })
 }
 
-/// A backend with one element type.
+/// A backend that supports one element type.
 fn one() -> BackendHandle {
     tampered("one", |op, inputs, params| refuse_others(&[DataType::F32], op, inputs, params))
 }
@@ -47,7 +48,7 @@ fn on(model: Vec<u8>, backend: BackendHandle) -> DeploymentBuilder {
     Deployment::builder().model("m", model).backend(backend)
 }
 
-/// The nodes that cannot run, with the operations and element types that the backend refuses.
+/// Returns the nodes that cannot run, with the operations and element types that the backend refuses.
 fn refused(builder: DeploymentBuilder) -> Vec<(String, Vec<String>)> {
     let node = |problem: Problem| match problem {
         Problem::Node(uncovered) => match uncovered.missing.why {
@@ -61,7 +62,7 @@ fn refused(builder: DeploymentBuilder) -> Vec<(String, Vec<String>)> {
     problems(builder).into_iter().map(node).collect()
 }
 
-/// A cast of `x` to a type and back.
+/// Casts `x` to a type and back.
 fn cast_and_back(dtype: DataType, extent: i64) -> Vec<u8> {
     let nodes = vec![
         with_int(node("Cast", &["x"], &["a"]), "to", dtype.to_onnx().into()),
@@ -70,7 +71,7 @@ fn cast_and_back(dtype: DataType, extent: i64) -> Vec<u8> {
     model(&[("x", &[extent])], nodes, &[("z", &[extent])])
 }
 
-/// Runs a model that is ready, on zeros.
+/// Checks that a model is ready, and runs it on zeros.
 fn runs(model: Vec<u8>, backend: BackendHandle, shape: &[usize]) {
     let ready = on(model, backend.clone()).ready().unwrap();
     let x = backend.tensor(shape, &vec![0f32; shape.iter().product()]).unwrap();
@@ -100,7 +101,7 @@ fn a_cast_to_a_type_that_the_backend_lacks_is_not_ready() {
 }
 
 #[test]
-fn the_types_of_what_a_node_is_lowered_to_count() {
+fn types_of_lowered_operations_are_checked() {
     let arg_max = || {
         let nodes = vec![with_int(node("ArgMax", &["x"], &["z"]), "axis", 0)];
         typed(model(&[("x", &[-1, 3])], nodes, &[("z", &[-1, 3])]), &[("z", DataType::I64)])
@@ -112,7 +113,7 @@ fn the_types_of_what_a_node_is_lowered_to_count() {
     assert!(name == "ArgMax_z" && what.contains(&"`constant` of i64".to_owned()), "{what:?}");
 }
 
-/// Extents are computed while tracing, never on the backend.
+/// Extents are computed during tracing, not on the backend.
 #[test]
 fn arithmetic_of_extents_needs_no_integers_of_the_backend() {
     let nodes = vec![
@@ -132,9 +133,10 @@ fn arithmetic_of_extents_needs_no_integers_of_the_backend() {
     assert_eq!(z["z"].to_host(64).unwrap().as_slice::<f32>().unwrap(), [2.0; 3]);
 }
 
-/// What `NonZero` gives is made on the host, and brought to the backend; what follows is looked at all the same.
+/// The host computes `NonZero` and copies its result to the backend. The nodes after it are checked
+/// nevertheless.
 #[test]
-fn nodes_behind_one_that_depends_on_data_are_looked_at() {
+fn nodes_after_a_data_dependent_one_are_checked() {
     let nodes = vec![
         node("NonZero", &["x"], &["at"]),
         with_int(node("Cast", &["at"], &["a"]), "to", DataType::F16.to_onnx().into()),
@@ -147,7 +149,7 @@ fn nodes_behind_one_that_depends_on_data_are_looked_at() {
     assert_eq!(names(refused(on(bytes(), one()))), ["NonZero_at", "Cast_a", "Cast_z"]);
 }
 
-/// `z` is `x` cast to f16 and back if the sum of `x` is positive, else `x`.
+/// If the sum of `x` is positive, `z` is `x` cast to f16 and back, else `z` is `x`.
 fn branches() -> Vec<u8> {
     let then = vec![
         with_int(node("Cast", &["x"], &["a"]), "to", DataType::F16.to_onnx().into()),
@@ -164,7 +166,7 @@ fn branches() -> Vec<u8> {
 }
 
 #[test]
-fn element_types_inside_branches_count() {
+fn element_types_inside_branches_are_checked() {
     let found = refused(on(branches(), three()));
     let names: Vec<&str> = found.iter().map(|(node, _)| node.as_str()).collect();
     assert_eq!(names, ["Cast_a", "Cast_b"]);
@@ -172,8 +174,8 @@ fn element_types_inside_branches_count() {
 }
 
 #[test]
-fn an_operation_of_the_backends_own_is_asked_too() {
-    // The types of a model's inputs count as well, whoever makes them.
+fn types_of_native_operations_are_checked() {
+    // The types of the inputs are checked too, whoever makes them.
     let bytes = typed(
         model(&[("x", &[2])], vec![node("Neg", &["x"], &["z"])], &[("z", &[2])]),
         &[("x", DataType::F64), ("z", DataType::F64)],
@@ -182,7 +184,7 @@ fn an_operation_of_the_backends_own_is_asked_too() {
 }
 
 #[test]
-fn every_missing_operator_of_every_model_is_listed_with_the_cure() {
+fn every_missing_operator_of_every_model_is_listed_with_advice() {
     let first =
         vec![custom("Foo", &["x"], &["a"]), node("Neg", &["a"], &["b"]), node("Rellu", &["b"], &["z"])];
     let first = model(&[("x", &[2])], first, &[("z", &[2])]);
@@ -206,7 +208,7 @@ fn every_missing_operator_of_every_model_is_listed_with_the_cure() {
     );
 }
 
-/// Twice the operand.
+/// Doubles the operand.
 fn twice(ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxError> {
     let [Some(x)] = inputs else { return Err("expected one operand".into()) };
     Ok(vec![ctx.backends.add(x, x)?])
@@ -218,7 +220,7 @@ fn z(ready: &Deployment, backend: &BackendHandle) -> Vec<f32> {
 }
 
 #[test]
-fn a_component_may_stand_in_onnx_own_domain() {
+fn a_component_may_be_bound_in_onnx_own_domain() {
     let bytes = model(
         &[("x", &[2])],
         vec![node("Twice", &["x"], &["a"]), node("Neg", &["a"], &["z"])],
@@ -229,7 +231,7 @@ fn a_component_may_stand_in_onnx_own_domain() {
         let ready = on(bytes.clone(), backend.clone()).component(domain, "Twice", twice).ready().unwrap();
         assert_eq!(z(&ready, &backend), [-2.0, -4.0]);
     }
-    // In place of what ONNX has, and of what it has in later opsets only.
+    // The component replaces an operator of ONNX, or one that ONNX only has in later opsets.
     let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["z"])], &[("z", &[2])]);
     let backend = reference();
     let ready = on(bytes, backend.clone()).component("", "Neg", twice).ready().unwrap();
@@ -259,7 +261,7 @@ fn a_component_runs_in_the_functions_of_a_model_and_not_in_subgraphs() {
         ];
         model(&[("x", &[2])], condition.into_iter().chain([choice]).collect(), &[("z", &[2])])
     };
-    // `Neg` would run without a word, on the backend.
+    // Without the component, `Neg` would silently run on the backend.
     for op in ["Twice", "Neg"] {
         let [text] = texts(on(branch(op), reference()).component("", op, twice)).try_into().unwrap();
         assert_eq!(
@@ -277,7 +279,7 @@ fn negated() -> Vec<u8> {
 }
 
 #[test]
-fn what_has_no_effect_is_an_error_that_names_the_nearest() {
+fn settings_without_effect_are_errors_that_name_a_similar_name() {
     let built = on(negated(), reference())
         .backend(three())
         .component("test", "Neg", twice)
@@ -291,7 +293,7 @@ fn what_has_no_effect_is_an_error_that_names_the_nearest() {
         .bind_op("Abs", "gpu")
         .metadata("three", "queue", "fast")
         .metadata("tree", "queue", "fast");
-    // Which backends are linked is another's matter.
+    // The list of linked backends depends on the test program, so it is cut off.
     let named = |text: &String| match text.split_once("; linked: ").or(text.split_once("; none is linked")) {
         Some((named, _)) => named.to_owned(),
         None => text.clone(),
@@ -339,7 +341,7 @@ fn what_components_make_and_read_is_among_the_crossings() {
 }
 
 #[test]
-fn a_backend_is_asked_once_and_no_counter_knows_of_it() {
+fn a_backend_is_asked_once_and_its_counters_do_not_change() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let backend = tampered("counts", |_, _, _| {
@@ -354,9 +356,9 @@ fn a_backend_is_asked_once_and_no_counter_knows_of_it() {
     assert_eq!((backend.runtime().status().calls, backend.runtime().status().failures), (0, 0));
 }
 
-/// The same at plain compilation, with every operator that nothing runs, inside subgraphs too.
+/// Plain compilation also reports every operator that nothing runs, including those inside subgraphs.
 #[test]
-fn compiling_lists_every_missing_operator_with_the_cure() {
+fn compiling_lists_every_missing_operator_with_advice() {
     let hostile = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data/hostile/14_unknown_op.onnx");
     let compiled = |module: Result<bb::Module, Error>| {
         let error = reference()

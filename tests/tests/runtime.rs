@@ -1,4 +1,4 @@
-//! Running backends: routing, mixing, panics, values from the wire, the registry.
+//! Tests running backends: routing, mixing, panics, received values, the registry.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::{
@@ -76,7 +76,7 @@ fn a_typed_backend_and_its_values_convert() {
 }
 
 #[test]
-fn a_value_from_the_wire_works_in_the_next_operation() {
+fn a_received_value_works_in_the_next_operation() {
     let data = TensorData::new(&[2], &[1f32, 2.0]).unwrap();
     for handle in [reference(), device()] {
         let frame = bb::ir::wire::encode(&data).unwrap();
@@ -113,7 +113,7 @@ fn a_kernel_error_keeps_its_source() {
     assert_eq!(handle.runtime().status().failures, 1);
 }
 
-/// A backend whose `dispatch` loses the completer, and whose `exp` panics.
+/// A backend that drops the completer in `dispatch`, and panics in `exp`.
 struct Faulty;
 
 impl Faulty {
@@ -189,7 +189,7 @@ fn after_shutdown_calls_are_refused() {
 }
 
 #[test]
-fn a_value_outlives_its_backend_as_an_error() {
+fn using_a_value_of_a_dropped_backend_is_an_error() {
     let x = reference().tensor(&[1], &[1f32]).unwrap();
     assert!(matches!(x.to_host(64), Err(Error::Gone { .. })));
 }
@@ -249,7 +249,7 @@ fn a_registry_opens_a_backend_once() {
 }
 
 #[test]
-fn fingerprints_tell_backends_apart() {
+fn fingerprints_distinguish_backends() {
     let (a, b, c) = (reference(), reference(), device());
     assert_eq!(a.runtime().abi_fingerprint(), b.runtime().abi_fingerprint());
     assert_ne!(a.runtime().abi_fingerprint(), c.runtime().abi_fingerprint());

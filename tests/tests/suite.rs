@@ -1,4 +1,4 @@
-//! What `bb::conformance!` says of ONNX's cases on backends that are not right.
+//! Tests what `bb::conformance!` reports about backends that are wrong.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::Subject;
@@ -8,7 +8,7 @@ use bb_reference::Reference;
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
 use std::time::Duration;
 
-/// Runs the cases whose path has the text.
+/// Runs the cases whose path contains the text.
 fn ran(hook: Hook, text: &str, change: impl FnOnce(Suite) -> Suite) -> Report {
     let mut suite = Suite::new(Runtime::named("tampered", Tampered(hook)));
     suite.only = vec![text.to_owned()];
@@ -28,7 +28,7 @@ fn a_wrong_operation_fails_its_cases_with_what_was_expected_and_what_came() {
     let report = ran(hook, "node/test_exp", |suite| suite);
     let failures = report.failures();
     let example = failures.iter().find(|f| f.starts_with("node/test_exp_example ")).unwrap();
-    // ONNX's example is exp([-1, 0, 1]).
+    // ONNX's example computes exp([-1, 0, 1]).
     assert_eq!(
         example,
         "node/test_exp_example (Exp 13): output 0: element 0: expected 0.3678794205188751, got -1; 3 elements differ"
@@ -72,12 +72,12 @@ fn a_call_that_never_returns_fails_its_case_alone() {
 #[test]
 fn cases_that_need_other_types_are_skipped_with_the_type() {
     const FLOATS: &[DataType] = &[DataType::F32, DataType::I64, DataType::Bool];
-    // It computes f16 all the same; what it does not claim counts for nothing.
+    // The backend computes f16 nevertheless, but types that it does not declare are not tested.
     let again: Hook = |_, _, _| None;
     let report = ran(again, "node/test_cast_", |suite| suite.with_types(FLOATS, || Tampered(again)));
     assert_eq!(*outcome(&report, "node/test_cast_FLOAT_to_FLOAT16"), Outcome::Skipped("f16".to_owned()));
     assert!(report.failures().is_empty());
-    // Where the lowering needs a type that is not in the model, the same.
+    // A case is also skipped if only its lowering needs another type.
     let hook: Hook = |op, inputs, params| refuse_others(FLOATS, op, inputs, params);
     let report = ran(hook, "node/test_erf", |suite| suite.with_types(FLOATS, || Tampered(hook)));
     assert_eq!(*outcome(&report, "node/test_erf"), Outcome::Passed);
@@ -91,7 +91,7 @@ fn some(op: Primitive, inputs: &[Option<&bb_reference::Tensor>], params: &[bb::i
 
 type Given = Option<Result<bb::Outputs<bb_reference::Tensor>, bb_reference::Error>>;
 
-/// Runs what must panic, and returns what it says.
+/// Runs a function that must panic, and returns the message.
 fn panics(run: impl FnOnce()) -> String {
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
     panic.downcast_ref::<String>().cloned().unwrap()
@@ -104,11 +104,11 @@ fn a_suite_without_types_on_a_partial_backend_says_which_to_declare() {
     suite.only = vec!["node/test_cast_FLOAT_to_FLOAT16".to_owned()];
     let text = panics(|| suite.check());
     assert!(text.ends_with(declare), "{text}");
-    // The tests of primitives say so too.
+    // The tests of primitives print the hint, too.
     let on = Tampered(some);
     let text = panics(|| bb::conformance::cases::add(&Subject::new(&on, DataType::ALL)));
     assert!(text.ends_with(declare), "{text}");
-    // Who declares the types, or has all of them, is told nothing.
+    // There is no hint if the types are declared, or if the backend supports all types.
     assert_eq!(
         Suite::new(Runtime::named("tampered", Tampered(some))).with_types(SOME, || Tampered(some)).hint(),
         None
@@ -120,7 +120,7 @@ fn a_suite_without_types_on_a_partial_backend_says_which_to_declare() {
 #[test]
 fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected() {
     let hook: Hook = |op, inputs, params| match (op, inputs, params) {
-        // Sums of whole numbers, off by the first operand's rank.
+        // Sums of integers, wrong by the rank of the first operand.
         (Primitive::ReduceSum, [Some(x)], _) if x.dtype() == DataType::F32 => {
             let sum = bb::call(&Reference, op, inputs, params).unwrap().remove(0);
             let one = Reference.constant(&TensorData::scalar(1f32)).unwrap();
@@ -137,15 +137,15 @@ fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected
     assert!(call.contains("element 0 is ") && call.contains(", expected "), "{text}");
     assert!(text.contains("\n  got      f32[") && text.contains("\n  expected f32["), "{text}");
     assert!(text.len() < 2000, "{text}");
-    // A panic of calls as data says the same.
+    // A failed call that is given as data prints the same.
     let hook: Hook = |op, _, _| (op == Primitive::Concat).then(|| Err(bb::Error::Abandoned.into()));
     let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook), DataType::ALL)));
     assert!(text.starts_with("concat(f32[1] {1.0}, f32[1] {1.0}; axis = -1) failed: "), "{text}");
 }
 
-/// A refusal must say what is refused; any error will not do.
+/// A refusal must name what is refused; other errors do not count.
 #[test]
-fn a_refusal_that_names_no_type_is_no_refusal() {
+fn an_error_that_names_no_type_is_not_a_refusal() {
     let vague: Hook = |op, inputs, params| {
         let refused = some(op, inputs, params)?;
         let casts = op == Primitive::Cast && inputs.iter().flatten().all(|x| SOME.contains(&x.dtype()));
@@ -155,7 +155,7 @@ fn a_refusal_that_names_no_type_is_no_refusal() {
     check(some);
     let text = panics(|| check(vague));
     assert!(text.starts_with("the error of `cast` names neither operation nor element type"), "{text}");
-    // `bf16` is not `f16`.
+    // The word `bf16` does not contain the word `f16`.
     let other: Hook = |op, inputs, params| {
         let refused = some(op, inputs, params)?;
         let half = params.iter().any(|param| matches!(param, bb::ir::op::Param::Type(DataType::F16)));
@@ -164,7 +164,7 @@ fn a_refusal_that_names_no_type_is_no_refusal() {
     };
     let text = panics(|| check(other));
     assert!(text.starts_with("the error of `cast` names no element type"), "{text}");
-    // What the backend converts without a word is not refused.
+    // If the backend converts silently, it does not refuse.
     let lax: Hook = |op, inputs, params| match op {
         Primitive::Cast => None,
         _ => some(op, inputs, params),

@@ -1,4 +1,5 @@
-//! Vectors that independent programs computed (`tests/vectors/make`), one file per family, on every backend.
+//! Runs test vectors, which independent programs computed (`tests/vectors/make`), one file per family, on
+//! every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::onnx::{Tolerance, compare_items};
@@ -15,17 +16,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many vectors a family has at least.
+/// The least number of vectors of a family.
 const LEAST: usize = 20;
 
-/// Marks the initializers that hold what outputs should be.
+/// The prefix of initializers that contain expected outputs.
 const EXPECTED: &str = "expected:";
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors")
 }
 
-/// The names of the files in a folder with an extension, without it.
+/// Returns the names of the files in a folder that have an extension, without the extension.
 fn stems(folder: &Path, extension: &str) -> BTreeSet<String> {
     let paths = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path());
     let with = paths.filter(|p| p.extension().is_some_and(|e| e == extension));
@@ -42,16 +43,16 @@ fn read(family: &str) -> Vec<ModelProto> {
     vectors
 }
 
-/// Tensors by path: the name of a value, and where the tensor is in it.
+/// Tensors by path: the name of a value, followed by the place in the value.
 type Leaves = HashMap<String, TensorData>;
 
-/// A vector: a model, what goes in, and what should come out.
+/// A vector: a model, its inputs and its expected outputs.
 struct Vector {
     module: Result<Module, bb::Error>,
     inputs: Leaves,
     expected: Leaves,
     tolerance: Tolerance,
-    /// Whether the model must be refused.
+    /// Whether the model must fail.
     fails: bool,
 }
 
@@ -121,20 +122,20 @@ impl Vector {
     }
 }
 
-/// What a run gave under a name, declared as `ty`.
+/// An output with its name and declared type.
 struct Output {
     name: String,
     ty: ValueType,
     got: OnnxValue<TensorData>,
 }
 
-/// Tells whether a path is a value's, or leads into it.
+/// Tells whether a path is that of the value `name`, or of a part of it.
 fn is_part(path: &str, name: &str) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Puts a value together from its tensors: `PATH/0`, `PATH/1`, … of a sequence, `PATH/keys` and `PATH/values` of a map. An
-/// optional is what it holds.
+/// Builds a value from its tensors: `PATH/0`, `PATH/1`, … of a sequence, `PATH/keys` and `PATH/values` of a
+/// map. An optional has the path of its content.
 fn item(leaves: &Leaves, path: &str, ty: &ValueType) -> Option<OnnxValue<TensorData>> {
     match ty {
         ValueType::Tensor { .. } | ValueType::Unknown => leaves.get(path).cloned().map(OnnxValue::Tensor),
@@ -157,7 +158,7 @@ fn item(leaves: &Leaves, path: &str, ty: &ValueType) -> Option<OnnxValue<TensorD
     }
 }
 
-/// Writes an error and what caused it.
+/// Writes an error and its causes.
 fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
@@ -165,7 +166,7 @@ fn chain(error: &dyn Error) -> String {
     }
 }
 
-/// Replays every family, or those whose names the variable `BB_VECTORS` has, each model as `changed`.
+/// Runs every family, or those that the variable `BB_VECTORS` names, with each model modified by `changed`.
 fn all_agree_on(backend: &str, changed: fn(ModelProto) -> ModelProto) {
     let on = backends::start(backend).unwrap();
     let chosen = std::env::var("BB_VECTORS").unwrap_or_default();
@@ -204,7 +205,8 @@ fn all_agree_on_device() {
     all_agree_on("device", |model| model);
 }
 
-/// Makes constants of the model of all inputs that are tensors, unless it must be refused, which may be for its inputs.
+/// Turns all inputs that are tensors into constants, unless the model must fail, because it may fail on its
+/// inputs.
 fn fixed(mut model: ModelProto) -> ModelProto {
     let fails = model.metadata_props.iter().any(|entry| entry.key() == "fails");
     if let Some(graph) = model.graph.as_mut().filter(|_| !fails) {
@@ -216,9 +218,9 @@ fn fixed(mut model: ModelProto) -> ModelProto {
     model
 }
 
-/// What a plan folds, or computes on the host while it is made, is what a run computes.
+/// Values that a plan folds or computes on the host must equal those of a run.
 #[test]
-fn constants_give_what_inputs_give() {
+fn constants_and_inputs_give_the_same_results() {
     all_agree_on("reference", fixed);
 }
 
@@ -236,7 +238,7 @@ fn every_generator_has_a_file_of_vectors_with_distinct_names() {
     }
 }
 
-/// The innermost element type of a value's type; a map's is that of its values.
+/// Returns the innermost element type of a type; for a map, that of its values.
 fn element(ty: &TypeProto) -> Option<DataType> {
     match ty.value.as_ref()? {
         Kind::TensorType(tensor) => DataType::from_onnx(tensor.elem_type()),
@@ -247,7 +249,8 @@ fn element(ty: &TypeProto) -> Option<DataType> {
     }
 }
 
-/// The generator sees to it that each type of each operand has a vector; this asks `bb`'s own list of versions.
+/// The generator ensures a vector for each type of each operand; this test checks it against `bb`'s own list
+/// of versions.
 #[test]
 fn every_version_of_every_operator_has_a_vector_on_each_element_type() {
     let mut seen: BTreeSet<(String, i64, DataType)> = BTreeSet::new();
@@ -276,7 +279,7 @@ fn every_version_of_every_operator_has_a_vector_on_each_element_type() {
     assert_eq!(missing, listed);
 }
 
-/// Tells whether a name is as a pattern says, in which `*` stands for anything.
+/// Tells whether a name matches a pattern, in which `*` stands for any text.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
@@ -286,9 +289,10 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Each choice is a row of a table, whose last column names what holds it; a name without family is of the last one.
+/// Each choice is a row of a table, whose last column names its vectors. A name without a family belongs to
+/// the family of the name before it.
 #[test]
-fn each_choice_in_the_document_on_semantics_is_held_by_vectors_that_there_are() {
+fn each_choice_in_the_document_on_semantics_has_vectors() {
     let text = std::fs::read_to_string(folder().join("../../bb/docs/semantics.md")).unwrap();
     let mut names = HashMap::new();
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! Small models, in few words.
+//! Builds small models in a few words.
 
 use bb_ir::check::{CheckOptions, CheckedModel, check};
 use bb_ir::graph::{Graph, ValueType};
@@ -15,7 +15,7 @@ pub(crate) fn names(list: &[&str]) -> Vec<String> {
     list.iter().map(|s| (*s).to_owned()).collect()
 }
 
-/// A node without attributes, called as its first result.
+/// Makes a node without attributes, named after its first result.
 pub(crate) fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto {
         name: outputs.first().map(|o| format!("make_{o}")),
@@ -68,7 +68,7 @@ pub(crate) fn subgraph(name: &str, g: GraphProto) -> AttributeProto {
     AttributeProto { name: Some(name.to_owned()), r#type: kind, g: Some(g), ..Default::default() }
 }
 
-/// An attribute that is the function's attribute `outer`.
+/// Makes an attribute that refers to the function's attribute `outer`.
 pub(crate) fn reference(name: &str, outer: &str, kind: Kind) -> AttributeProto {
     AttributeProto {
         name: Some(name.to_owned()),
@@ -78,7 +78,7 @@ pub(crate) fn reference(name: &str, outer: &str, kind: Kind) -> AttributeProto {
     }
 }
 
-/// Extents: a number, a name, or `?`.
+/// Declares a value. An extent is a number, a name, or `?`.
 pub(crate) fn value(name: &str, dtype: i32, dims: &[&str]) -> ValueInfoProto {
     let dim = |d: &&str| Dimension {
         value: match (d.parse(), *d) {
@@ -97,12 +97,12 @@ pub(crate) fn value(name: &str, dtype: i32, dims: &[&str]) -> ValueInfoProto {
     }
 }
 
-/// A value of which only the name is told.
+/// Declares a value with only a name.
 pub(crate) fn untyped(name: &str) -> ValueInfoProto {
     ValueInfoProto { name: Some(name.to_owned()), ..Default::default() }
 }
 
-/// A graph with `f32` inputs of extent `n` and outputs without types.
+/// Makes a graph with `f32` inputs of shape `[n]` and outputs without types.
 pub(crate) fn graph(inputs: &[&str], nodes: Vec<NodeProto>, outputs: &[&str]) -> GraphProto {
     GraphProto {
         name: Some("g".to_owned()),
@@ -131,7 +131,7 @@ pub(crate) fn model(graph: GraphProto) -> ModelProto {
     }
 }
 
-/// A function of domain `f` over opset 18.
+/// Makes a function of domain `f` in opset 18.
 pub(crate) fn function(
     name: &str,
     inputs: &[&str],
@@ -149,7 +149,7 @@ pub(crate) fn function(
     }
 }
 
-/// A call of a function of domain `f`.
+/// Makes a call of a function of domain `f`.
 pub(crate) fn call(name: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
     NodeProto { domain: Some("f".to_owned()), ..node(name, inputs, outputs) }
 }
@@ -158,12 +158,12 @@ pub(crate) fn run(model: &ModelProto) -> Result<CheckedModel, Error> {
     check(model, &CheckOptions::default())
 }
 
-/// Checks a graph as a model of its own.
+/// Checks a graph in a model that contains nothing else.
 pub(crate) fn checked(graph: GraphProto) -> Result<Graph, Error> {
     run(&model(graph)).map(|m| m.graph)
 }
 
-/// The innermost cause.
+/// Returns the innermost cause.
 pub(crate) fn cause(error: Error) -> Error {
     match error {
         Error::Node { source, .. } | Error::Value { source, .. } | Error::InTensor { source, .. } => {
@@ -173,7 +173,7 @@ pub(crate) fn cause(error: Error) -> Error {
     }
 }
 
-/// The type of a value by name, as text: `f32[2, n, ?]`.
+/// Returns the type of the value called `name`, as text: `f32[2, n, ?]`.
 pub(crate) fn ty(graph: &Graph, name: &str) -> String {
     let found = graph.values.iter().find(|v| v.name == name).map(|v| &v.ty);
     match found {

@@ -1,4 +1,5 @@
-//! What models claim of their values and is not so. Expected: ONNX's definitions of the operators, by hand.
+//! Tests claims of models about their values that are false. The expected values follow from ONNX's
+//! definitions.
 
 use crate::build::*;
 use bb_ir::graph::{Attribute, Graph, Warning};
@@ -17,7 +18,7 @@ fn told(graph: &Graph) -> Vec<String> {
     graph.warnings().iter().map(Warning::to_string).collect()
 }
 
-/// A node of a domain about which nothing is known.
+/// Makes a node of an unknown domain.
 fn foreign(inputs: &[&str], outputs: &[&str]) -> bb_ir::proto::NodeProto {
     bb_ir::proto::NodeProto { domain: Some("com.example".to_owned()), ..node("Opaque", inputs, outputs) }
 }
@@ -28,7 +29,7 @@ fn with_foreign(graph: bb_ir::proto::GraphProto) -> Graph {
 }
 
 #[test]
-fn a_wrong_shape_is_told_and_not_used() {
+fn a_wrong_shape_is_reported_and_not_used() {
     let nodes = vec![node("Concat", &["x", "x"], &["y"]).with(int("axis", 0)), node("Neg", &["y"], &["z"])];
     let mut g = graph(&[], nodes, &[]);
     g.input = vec![value("x", 1, &["2", "n"])];
@@ -47,7 +48,7 @@ fn a_wrong_shape_is_told_and_not_used() {
 }
 
 #[test]
-fn what_nothing_proves_is_not_trusted() {
+fn unproved_claims_are_not_trusted() {
     let nodes = vec![
         foreign(&["x"], &["y"]),
         node("Neg", &["y"], &["z"]),
@@ -60,13 +61,13 @@ fn what_nothing_proves_is_not_trusted() {
     let g = with_foreign(g);
     assert_eq!((known(&g, "y"), known(&g, "z")), ("f32".to_owned(), "f32".to_owned()));
     assert_eq!((known(&g, "found"), known(&g, "twice")), ("i64[1, ?]".to_owned(), "i64[1, ?]".to_owned()));
-    // A name is kept for the caller to read, a number is not.
+    // A claimed name is kept for display, but a claimed number is not.
     assert_eq!((named(&g, "z"), named(&g, "twice")), ("f32".to_owned(), "i64[1, m]".to_owned()));
     assert_eq!(told(&g), [""; 0]);
 }
 
 #[test]
-fn claims_that_exclude_each_other_are_told() {
+fn contradictory_claims_are_reported() {
     let mut g = graph(&["x"], vec![foreign(&["x"], &["y"])], &[]);
     g.value_info = vec![value("y", 1, &["3"])];
     g.output = vec![value("y", 1, &["4"])];
@@ -75,7 +76,7 @@ fn claims_that_exclude_each_other_are_told() {
 }
 
 #[test]
-fn claims_of_inputs_and_constants_are_told() {
+fn claims_about_inputs_and_constants_are_reported() {
     let mut g = graph(&[], vec![node("Add", &["x", "w"], &["y"])], &["y"]);
     g.input = vec![value("x", 1, &["2"])];
     g.value_info = vec![value("x", 1, &["3"]), value("w", 1, &["4"])];
@@ -98,8 +99,8 @@ fn a_default_does_not_fix_the_extents_of_its_input() {
 }
 
 #[test]
-fn a_body_does_not_know_what_its_loop_carries() {
-    // The state grows by 1 with each round, whatever the body declares of it.
+fn declared_shapes_of_loop_carried_values_are_not_trusted() {
+    // The state grows by 1 in each iteration, whatever the body declares.
     let mut inner = graph(&[], vec![], &["go", "next"]);
     inner.input = vec![value("i", 7, &[]), value("go", 9, &[]), value("state", 1, &["1"])];
     inner.node = vec![node("Concat", &["state", "one"], &["next"]).with(int("axis", 0))];
@@ -115,7 +116,7 @@ fn a_body_does_not_know_what_its_loop_carries() {
 }
 
 #[test]
-fn what_a_subgraph_claims_wrongly_is_told() {
+fn wrong_claims_in_subgraphs_are_reported() {
     let mut then = graph(&[], vec![node("Neg", &["x"], &["t"])], &[]);
     then.output = vec![value("t", 1, &["5"])];
     let other = graph(&[], vec![node("Abs", &["x"], &["e"])], &["e"]);
@@ -129,7 +130,7 @@ fn what_a_subgraph_claims_wrongly_is_told() {
 }
 
 #[test]
-fn what_a_function_claims_of_its_operands_is_no_declaration_of_inputs() {
+fn claims_of_functions_about_operands_do_not_declare_inputs() {
     let mut f = function("F", &["a"], vec![node("Neg", &["a"], &["r"])], &["r"]);
     f.value_info = vec![value("a", 1, &["7"]), value("r", 1, &["7"])];
     let g = graph(&["x"], vec![call("F", &["x"], &["y"])], &["y"]);
@@ -139,7 +140,7 @@ fn what_a_function_claims_of_its_operands_is_no_declaration_of_inputs() {
 }
 
 #[test]
-fn parts_of_a_graph_declare_of_their_inputs_what_is_known() {
+fn parts_of_a_graph_declare_the_known_types_of_their_inputs() {
     let mut g = graph(&["x"], vec![foreign(&["x"], &["y"]), node("Neg", &["y"], &["z"])], &[]);
     g.value_info = vec![value("y", 1, &["3"])];
     g.output = vec![value("z", 1, &["3"])];

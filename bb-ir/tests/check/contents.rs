@@ -1,4 +1,4 @@
-//! Shapes that a graph computes are followed through the operators that compute them. Expected: by hand.
+//! Tests shapes that a graph computes from other shapes. The expected values were derived by hand.
 
 use crate::build::*;
 use bb_ir::TensorData;
@@ -8,7 +8,7 @@ fn i64s(v: &[i64]) -> TensorData {
     TensorData::new(&[v.len()], v).unwrap()
 }
 
-/// Checks nodes over an input `x` of these extents; `Shape(x)` is the value `s`.
+/// Checks nodes that read an input `x` of these extents; the value `s` is `Shape(x)`.
 fn followed(
     dims: &[&str],
     mut nodes: Vec<NodeProto>,
@@ -24,7 +24,7 @@ fn followed(
     checked(g).unwrap()
 }
 
-/// The way a decoder makes its mask: as long as what is cached and what is new.
+/// A decoder's mask is as long as the cache and the new tokens together.
 #[test]
 fn sums_of_extents_are_extents() {
     let nodes = vec![
@@ -71,9 +71,9 @@ fn ranges_and_slices_are_as_long_as_their_bounds_say() {
     assert_eq!(ty(&g, "rest"), "f32[1, past, max(0, new - 1)]");
 }
 
-/// The way exporters write "expand, and keep what is -1".
+/// Exporters write "expand, but keep the extents given as -1" in this way.
 #[test]
-fn what_is_no_extent_is_told_from_what_is() {
+fn minus_one_is_not_taken_for_an_extent() {
     let nodes = vec![
         node("Concat", &["s", "minus"], &["wanted"]).with(int("axis", 0)),
         node("Equal", &["wanted", "minus"], &["is"]),
@@ -86,9 +86,9 @@ fn what_is_no_extent_is_told_from_what_is() {
     assert_eq!(ty(&g, "y"), "f32[n, m, 7]");
 }
 
-/// The way exporters write paddings, last dimension first.
+/// Exporters write paddings, the last dimension first, in this way.
 #[test]
-fn lists_are_turned_and_reversed() {
+fn lists_are_transposed_and_reversed() {
     let nodes = vec![
         node("Reshape", &["pairs", "by_two"], &["p"]),
         node("Slice", &["p", "last", "least", "axes", "last"], &["q"]),
@@ -97,7 +97,7 @@ fn lists_are_turned_and_reversed() {
         node("Cast", &["flat"], &["pads"]).with(int("to", 7)),
         node("Pad", &["x", "pads"], &["y"]),
     ];
-    // (before, after) of the last dimension, then of the first.
+    // The pairs are (before, after) of the last dimension, then of the first.
     let constants = [
         ("pairs", i64s(&[1, 2, 3, 4])),
         ("by_two", i64s(&[-1, 2])),
@@ -124,13 +124,13 @@ fn quotients_and_products_of_extents_are_exact() {
 }
 
 #[test]
-fn a_name_for_what_follows_from_the_inputs_gives_way() {
+fn an_inferred_expression_replaces_a_claimed_name() {
     let mut g = graph(&[], vec![node("Concat", &["x", "z"], &["y"]).with(int("axis", 0))], &[]);
     g.input = vec![value("x", 1, &["n"]), value("z", 1, &["m"])];
     g.output = vec![value("y", 1, &["total"])];
     let found = checked(g.clone()).unwrap();
     assert_eq!(ty(&found, "y"), "f32[m + n]");
-    // So does one that inputs have: the claim is false unless `m` is 0.
+    // A name of an input also gives way, because the claim is false unless `m` is 0.
     g.output = vec![value("y", 1, &["n"])];
     assert_eq!(ty(&checked(g).unwrap(), "y"), "f32[m + n]");
 }

@@ -1,4 +1,4 @@
-//! The model's own functions, put in place of their calls.
+//! Tests that the functions of a model are inlined.
 
 use crate::build::*;
 use bb_ir::Error;
@@ -27,7 +27,7 @@ fn nodes_of_a_function_carry_its_own_opset_and_unique_names() {
 }
 
 #[test]
-fn attributes_are_given_defaulted_or_left_out() {
+fn attributes_are_given_defaulted_or_omitted() {
     let body = vec![
         node("Concat", &["a", "a"], &["t"]).with(reference("axis", "where", Kind::Int)),
         node("ReduceSum", &["t"], &["r"]).with(reference("keepdims", "keep", Kind::Int)),
@@ -67,7 +67,7 @@ fn a_function_that_returns_its_operand_becomes_identity() {
 }
 
 #[test]
-fn operands_that_the_caller_leaves_out_are_left_out_inside() {
+fn operands_that_the_caller_omits_are_absent_inside() {
     let f = function("F", &["a", "low"], vec![node("Clip", &["a", "low"], &["r"])], &["r"]);
     let g = with(vec![f], graph(&["x"], vec![call("F", &["x"], &["y"])], &["y"])).unwrap().graph;
     assert_eq!(g.nodes[0].inputs.len(), 1);
@@ -81,7 +81,7 @@ fn names_do_not_leak_into_functions() {
 }
 
 #[test]
-fn overloads_are_told_apart() {
+fn overloads_are_distinguished() {
     let mut other = function("F", &["a"], vec![node("Abs", &["a"], &["r"])], &["r"]);
     other.overload = Some("abs".to_owned());
     let first = function("F", &["a"], vec![node("Neg", &["a"], &["r"])], &["r"]);
@@ -103,7 +103,7 @@ fn recursion_is_refused() {
     assert!(matches!(cause(error), Error::Recursion { function } if function == "f::F"));
 }
 
-/// Forty functions that call the next twice would be 2^40 nodes.
+/// Without a limit, forty functions that each call the next one twice would become 2^40 nodes.
 #[test]
 fn doubling_functions_end_at_the_limit() {
     let mut functions = vec![function("F0", &["a"], vec![node("Neg", &["a"], &["r"])], &["r"])];

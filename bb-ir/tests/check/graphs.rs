@@ -1,4 +1,4 @@
-//! Names, order, types, attributes and opsets of one graph.
+//! Tests the names, order, types, attributes and opsets of a graph.
 
 use crate::build::*;
 use bb_ir::check::{CheckOptions, check};
@@ -67,7 +67,7 @@ fn outputs_need_a_provider() {
 }
 
 #[test]
-fn operands_may_be_left_out_where_the_operator_says_so() {
+fn only_optional_operands_may_be_absent() {
     let clip = node("Clip", &["x", "", ""], &["y"]);
     let graph_ok = checked(graph(&["x"], vec![clip], &["y"])).unwrap();
     assert_eq!(graph_ok.nodes[0].inputs.len(), 1);
@@ -157,7 +157,7 @@ fn all_invalid_nodes_are_listed_inside_subgraphs_and_functions_too() {
         node("Concat", &["a", "b"], &["d"]),
         choice.with(subgraph("else_branch", branch())),
         node("Mul", &["d", "nothing"], &["e"]),
-        // What follows is looked at with what is known of the others' results.
+        // The following nodes are checked with the known types of the results of the others.
         node("Sqrt", &["n"], &["f"]),
         node("Abs", &["d"], &["y"]),
     ];
@@ -179,7 +179,7 @@ fn all_invalid_nodes_are_listed_inside_subgraphs_and_functions_too() {
             "node `make_f` (`Sqrt`) is not valid: `sqrt` does not take element type i64",
         ]
     );
-    // Many are counted.
+    // If there are many, only some are listed.
     let many = (0..60).map(|i| node("Add", &["x"], &[&format!("y{i}")])).collect();
     let error = checked(graph(&["x"], many, &["y0"])).unwrap_err();
     assert!(error.to_string().starts_with("60 mistakes: \n  node `make_y0`"), "{error}");
@@ -187,15 +187,15 @@ fn all_invalid_nodes_are_listed_inside_subgraphs_and_functions_too() {
 }
 
 #[test]
-fn an_operator_that_onnx_does_not_have_is_a_users_own() {
-    // `Upsample` went with opset 10, `Scan` came with 8.
+fn an_operator_unknown_to_onnx_belongs_to_the_user() {
+    // ONNX removed `Upsample` in opset 10 and introduced `Scan` in opset 8.
     for (op, opsets) in [("Nonsense", 18), ("Upsample", 18), ("Scan", 7), ("Gelu", 18)] {
         let mut g = graph(&["x"], vec![node(op, &["x", "x", "x"], &["y"]).with(int("any", 1))], &["y"]);
         g.output = vec![value("y", 7, &["n"])];
         let model = ModelProto { opset_import: vec![opset("", opsets)], ..model(g) };
         let graph = run(&model).unwrap().graph;
         assert_eq!(graph.nodes[0].op_type, op);
-        // The declared shape is a claim that nothing proves.
+        // Nothing proves the declared shape, so it is only a claim.
         let y = graph.values.iter().find(|v| v.name == "y").unwrap();
         assert_eq!(y.ty.to_string(), "i64");
     }

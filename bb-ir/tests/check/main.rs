@@ -1,4 +1,4 @@
-//! What `check` accepts, what it makes of it, and what it refuses.
+//! Tests what `check` accepts, what it returns, and what it refuses.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

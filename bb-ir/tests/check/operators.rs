@@ -1,4 +1,5 @@
-//! Types of single operators' results where extents have names. Expected: the schemas' definitions, by hand.
+//! Tests inferred result types of single operators with symbolic dimensions. The expected values follow from
+//! the schemas.
 
 use crate::build::*;
 use Operand::{Floats, Ints, Left, Open, Typed};
@@ -8,23 +9,24 @@ use bb_ir::proto::AttributeProto;
 /// An operand of a node.
 #[derive(Clone, Copy)]
 enum Operand {
-    /// An `f32` input of these extents.
+    /// An `f32` input of this shape.
     Open(&'static str),
     /// An input of another type.
     Typed(i32, &'static str),
     /// A constant.
     Ints(&'static [i64]),
     Floats(&'static [f32]),
-    /// One that is left out.
+    /// An absent operand.
     Left,
 }
 
-/// Splits `n 3 h` into extents.
+/// Splits `n 3 h` into a list of extents.
 fn dims(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
 
-/// The types of a node's results; the operator's name may be preceded by its domain, and followed by an opset.
+/// Returns the types of a node's results. The operator's name may be preceded by its domain, and followed by
+/// an opset.
 fn results<const N: usize>(op: &str, operands: &[Operand], attributes: Vec<AttributeProto>) -> [String; N] {
     let (op, version) = op.split_once('@').map_or((op, None), |(op, v)| (op, v.parse::<i64>().ok()));
     let (domain, name) = op.rsplit_once('/').unwrap_or(("", op));
@@ -74,7 +76,7 @@ fn windows_count_in_named_extents() {
 }
 
 #[test]
-fn pooling_that_rounds_up_leaves_out_windows_in_the_padding() {
+fn pooling_that_rounds_up_omits_windows_that_start_in_the_padding() {
     let pool = |pads: &[i64], stride: i64| {
         let attributes = vec![
             ints("kernel_shape", &[2]),
@@ -84,9 +86,9 @@ fn pooling_that_rounds_up_leaves_out_windows_in_the_padding() {
         ];
         result("MaxPool", &[Open("1 1 5")], attributes)
     };
-    // Windows at 0, 2 and 4.
+    // The windows start at 0, 2 and 4.
     assert_eq!(pool(&[0, 0], 2), "f32[1, 1, 3]");
-    // A window at 6 would begin in the padding.
+    // A window at 6 would start in the padding.
     assert_eq!(pool(&[0, 1], 3), "f32[1, 1, 2]");
     assert_eq!(pool(&[0, 3], 5), "f32[1, 1, 1]");
     let named =
@@ -113,7 +115,7 @@ fn resizing_scales_or_sets_extents() {
     let scales = |s| result("Resize", &[Open("n 3 h 5"), Left, Floats(s)], vec![]);
     assert_eq!(scales(&[1.0, 1.0, 2.0, 1.5]), "f32[n, 3, 2*h, 7]");
     assert_eq!(scales(&[1.0, 1.0, 0.5, 0.6]), "f32[n, 3, floor(h/2), 3]");
-    // A third is no fraction that single precision holds.
+    // Single precision cannot represent a third exactly.
     assert_eq!(scales(&[1.0, 1.0, 1.0 / 3.0, 1.0]), "f32[n, 3, ?, 5]");
     let sizes = |s, attributes| result("Resize", &[Open("n 3 h 5"), Left, Left, Ints(s)], attributes);
     assert_eq!(sizes(&[1, 3, 8, 9], vec![]), "f32[1, 3, 8, 9]");
@@ -170,7 +172,7 @@ fn attention_of_onnx_runtime_has_a_cache_of_both() {
 }
 
 #[test]
-fn what_optimisers_and_quantisers_write_has_types() {
+fn operators_of_optimisers_and_quantisers_have_types() {
     let ours = |op: &str, operands: &[Operand], attributes| {
         result(&format!("com.microsoft/{op}"), operands, attributes)
     };
@@ -209,7 +211,7 @@ fn what_optimisers_and_quantisers_write_has_types() {
 }
 
 #[test]
-fn transforms_have_as_many_bins_as_they_are_long() {
+fn fourier_transforms_have_one_bin_per_sample() {
     let dft = |operands: &[Operand], attributes| result("DFT", operands, attributes);
     assert_eq!(dft(&[Open("b n 1")], vec![]), "f32[b, n, 2]");
     assert_eq!(dft(&[Open("b n 1")], vec![int("onesided", 1)]), "f32[b, floor(n/2) + 1, 2]");
@@ -238,7 +240,7 @@ fn products_follow_their_equations() {
     let einsum =
         |equation: &str, operands: &[Operand]| result("Einsum", operands, vec![text("equation", equation)]);
     assert_eq!(einsum("bij,bjk->bik", &[Open("b i j"), Open("b j k")]), "f32[b, i, k]");
-    // Without an arrow: letters that are there once, in the alphabet's order.
+    // Without an arrow, the result has the letters that occur once, in alphabetical order.
     assert_eq!(einsum("ij,jk", &[Open("a b"), Open("b c")]), "f32[a, c]");
     assert_eq!(einsum("...ij,...jk->...ik", &[Open("b 1 i j"), Open("4 j k")]), "f32[b, 4, i, k]");
     assert_eq!(einsum("ii->i", &[Open("n n")]), "f32[n]");
@@ -246,7 +248,7 @@ fn products_follow_their_equations() {
 }
 
 #[test]
-fn models_of_features_have_rows_and_targets() {
+fn machine_learning_operators_return_rows_and_targets() {
     let ml = |op: &str| format!("ai.onnx.ml/{op}@3");
     let regressor = result(&ml("LinearRegressor"), &[Open("n 4")], vec![int("targets", 2)]);
     assert_eq!(regressor, "f32[n, 2]");
@@ -268,7 +270,7 @@ fn models_of_features_have_rows_and_targets() {
 }
 
 #[test]
-fn what_data_decide_is_not_known() {
+fn extents_that_depend_on_data_are_unknown() {
     let nothing = || vec![];
     assert_eq!(result("NonMaxSuppression", &[Open("n m 4"), Open("n c m")], nothing()), "i64[?, 3]");
     let unique = results::<4>("Unique", &[Open("n 3")], nothing());
@@ -279,7 +281,7 @@ fn what_data_decide_is_not_known() {
 }
 
 #[test]
-fn optimizers_return_what_they_move_and_keep() {
+fn optimizers_return_parameters_and_state() {
     let operands =
         [Open(""), Typed(7, ""), Open("n"), Open("3 m"), Open("n"), Open("3 m"), Open("n"), Open("3 m")];
     let moved = results::<4>("ai.onnx.preview.training/Adagrad", &operands, vec![]);

@@ -1,10 +1,11 @@
-//! Types of what subgraphs give: branches, loops and scans. Expected: the operators' definitions, by hand.
+//! Tests inferred types of the results of subgraphs: branches, loops and scans. The expected values follow
+//! from the definitions.
 
 use crate::build::*;
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 
-/// A body whose inputs are told by name and extents; those called `i` and `c` are the round and the condition.
+/// Makes a body with inputs given by name and extents; `i` is the iteration and `c` the condition.
 fn body(inputs: &[(&str, &[&str])], nodes: Vec<bb_ir::proto::NodeProto>, outputs: &[&str]) -> GraphProto {
     let mut g = graph(&[], nodes, outputs);
     g.input = inputs
@@ -19,7 +20,7 @@ fn body(inputs: &[(&str, &[&str])], nodes: Vec<bb_ir::proto::NodeProto>, outputs
     g
 }
 
-/// Checks one `Loop` over a state `a` of extent `n`.
+/// Checks a `Loop` with a state `a` of shape `[n]`.
 fn looped(
     nodes: Vec<bb_ir::proto::NodeProto>,
     outputs: &[&str],
@@ -36,7 +37,7 @@ fn looped(
 }
 
 #[test]
-fn what_rounds_do_not_change_is_known_after_them() {
+fn extents_that_iterations_keep_are_known_after_the_loop() {
     let nodes = || vec![node("Identity", &["c"], &["go"]), node("Add", &["state", "one"], &["next"])];
     let g = looped(nodes(), &["go", "next", "next"], Some(5));
     assert_eq!(ty(&g, "last"), "f32[n]");
@@ -46,7 +47,7 @@ fn what_rounds_do_not_change_is_known_after_them() {
 }
 
 #[test]
-fn what_rounds_change_is_not_known_after_them() {
+fn extents_that_iterations_change_are_unknown_after_the_loop() {
     let nodes = vec![
         node("Identity", &["c"], &["go"]),
         node("Concat", &["state", "one"], &["next"]).with(int("axis", 0)),
@@ -57,7 +58,7 @@ fn what_rounds_change_is_not_known_after_them() {
 }
 
 #[test]
-fn a_condition_that_is_computed_leaves_the_rounds_open() {
+fn with_a_computed_condition_the_iterations_are_unknown() {
     let nodes = vec![
         node("Add", &["state", "one"], &["next"]),
         node("ReduceSum", &["next"], &["sum"]).with(int("keepdims", 0)),
@@ -68,7 +69,7 @@ fn a_condition_that_is_computed_leaves_the_rounds_open() {
 }
 
 #[test]
-fn scans_take_as_many_steps_as_what_they_scan() {
+fn scans_have_one_iteration_per_scanned_entry() {
     let nodes = vec![node("Add", &["state", "x"], &["next"]), node("Mul", &["next", "next"], &["square"])];
     let inner = body(&[("state", &[]), ("x", &[])], nodes, &["next", "square"]);
     let call = node("Scan", &["a", "xs"], &["last", "all"])
@@ -98,9 +99,9 @@ fn a_known_condition_takes_one_branch() {
     assert_eq!(ty(&checked(open).unwrap(), "y"), "Some(Unknown)");
 }
 
-/// Each level looks at the one below several times, so that the work must be bounded.
+/// Each level examines the level below several times, so the work must be bounded.
 #[test]
-fn loops_in_loops_are_not_looked_at_without_end() {
+fn the_work_for_nested_loops_is_bounded() {
     let mut inner = vec![
         node("Identity", &["c"], &["go"]),
         node("Concat", &["state", "state"], &["next"]).with(int("axis", 0)),

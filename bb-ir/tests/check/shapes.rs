@@ -1,4 +1,4 @@
-//! Types that follow from a graph before inputs arrive. Expected: ONNX's rules, by hand.
+//! Tests types that are inferred before inputs are given. The expected values follow from ONNX's rules.
 
 use crate::build::*;
 use bb_ir::proto::GraphProto;
@@ -21,7 +21,7 @@ fn i64s(v: &[i64]) -> TensorData {
 }
 
 #[test]
-fn names_of_extents_survive() {
+fn symbolic_dimensions_survive() {
     let w = TensorData::new(&[3, 4], &[0f32; 12]).unwrap();
     let nodes = vec![
         node("MatMul", &["x", "w"], &["m"]),
@@ -38,7 +38,7 @@ fn names_of_extents_survive() {
     assert_eq!(ty(&g, "k"), "i64[batch, 4]");
 }
 
-/// The way exporters write "flatten all but the first dimension".
+/// Exporters write "flatten all but the first dimension" in this way.
 #[test]
 fn shapes_computed_from_shapes_are_followed() {
     let nodes = vec![
@@ -57,7 +57,7 @@ fn shapes_computed_from_shapes_are_followed() {
 }
 
 #[test]
-fn slices_and_splits_count_what_is_known() {
+fn slices_and_splits_compute_known_extents() {
     let nodes = vec![
         node("Slice", &["x", "from", "to", "axes"], &["s"]),
         node("Split", &["x"], &["p", "q"]).with(int("axis", 1)).with(int("num_outputs", 2)),
@@ -75,7 +75,7 @@ fn slices_and_splits_count_what_is_known() {
 }
 
 #[test]
-fn what_cannot_fit_is_refused_whatever_arrives() {
+fn shapes_that_can_never_fit_are_refused() {
     let add = vec![node("Add", &["x", "w"], &["y"])];
     let w = TensorData::new(&[3], &[0f32; 3]).unwrap();
     let error = checked(initializer(with(input(&["n", "4"]), add, "y"), "w", &w)).unwrap_err();
@@ -85,7 +85,7 @@ fn what_cannot_fit_is_refused_whatever_arrives() {
     assert!(matches!(cause(error), Error::Index { index: -5, extent: 4, .. }));
 }
 
-/// An initializer that is also an input may be overridden, so its contents say nothing.
+/// A caller may override an initializer that is also an input, so its elements are not used.
 #[test]
 fn overridable_contents_are_not_relied_on() {
     let mut g = with(input(&["4"]), vec![node("Reshape", &["x", "to"], &["y"])], "y");

@@ -1,4 +1,4 @@
-//! Control flow: captures, shadowing, and what operators require of their subgraphs.
+//! Tests control flow: captures, shadowing, and the requirements of operators on their subgraphs.
 
 use crate::build::*;
 use bb_ir::Error;
@@ -37,7 +37,7 @@ fn outer_values_become_captures_of_every_graph_between() {
     let graph = checked(with_condition(vec![outer])).unwrap();
     let middle = subgraph_of(&graph, 0, "then_branch");
     let inner = subgraph_of(middle, 0, "then_branch");
-    // `c` and `x`, each once per graph.
+    // `c` and `x`, once per graph.
     assert_eq!(middle.captures.len(), 2);
     assert_eq!(inner.captures.len(), 1);
     let (outer, own) = inner.captures[0];
@@ -82,7 +82,7 @@ fn both_branches_are_required_and_agree_in_number() {
 }
 
 #[test]
-fn loop_bodies_take_and_give_what_is_carried() {
+fn loop_bodies_take_and_return_the_carried_values() {
     let body = |inputs: &[&str], outputs: &[&str]| {
         let mut g = graph(&[], vec![node("Neg", &["v"], &["w"])], outputs);
         g.input = inputs.iter().map(|i| untyped(i)).collect();

@@ -1,6 +1,6 @@
-//! ONNX's own test cases, packed into this crate: folders with a `model.onnx` and its data, as ONNX lays them out.
+//! ONNX's own test cases, packed into this crate: folders with a `model.onnx` and its data, in ONNX's layout.
 //!
-//! Nothing here knows `bb`, or runs a case. `NOTICE` says whose the cases are.
+//! This crate does not know `bb` and runs no case. `NOTICE` states the origin of the cases.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read};
@@ -9,19 +9,21 @@ use std::sync::{Mutex, PoisonError};
 
 static ARCHIVE: &[u8] = include_bytes!("../onnx-dev.tar.zst");
 
-/// Returns the folder with the unpacked cases: below it `node`, `history`, `simple`, `light` and others.
+/// Returns the folder with the unpacked cases, which has the subfolders `node`, `history`, `simple`, `light`
+/// and others.
 ///
-/// The first call unpacks them, beside the program that runs (a test, in the build folder), where later programs find
-/// them; where that folder is not known, among the temporary files.
+/// The first call unpacks the cases beside the running program (for a test, into the build folder), where
+/// later programs find them. If the folder of the program is unknown, they are unpacked into the temporary
+/// folder.
 ///
-/// Units: about 100 MB on the disk.
+/// Units: the cases take about 100 MB on disk.
 ///
 /// # Errors
 ///
 /// If the folder cannot be written.
 pub fn folder() -> io::Result<PathBuf> {
     static UNPACKED: Mutex<Option<PathBuf>> = Mutex::new(None);
-    // Whoever comes second waits for the first.
+    // A second caller waits until the first one has finished.
     let mut unpacked = UNPACKED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(folder) = &*unpacked {
         return Ok(folder.clone());
@@ -31,14 +33,14 @@ pub fn folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Lists the cases that do not count, by their path below the folder, each with the reason why its expected output
-/// cannot be right, or not everywhere.
+/// Lists the excluded cases by their paths below the folder, with the reason: their expected outputs are
+/// wrong, or are not right everywhere.
 pub fn excluded() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = include_str!("../exclude.txt").lines().filter_map(|line| line.split_once('#'));
     lines.map(|(case, reason)| (case.trim(), reason.trim())).filter(|(case, _)| !case.is_empty())
 }
 
-/// The folder of the program that runs; where tests are, the one above `deps`.
+/// Returns the folder of the running program; for a test, the folder above `deps`.
 fn beside() -> PathBuf {
     let program = std::env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);
@@ -46,13 +48,13 @@ fn beside() -> PathBuf {
     folder.map_or_else(std::env::temp_dir, Path::to_owned)
 }
 
-/// Unpacks below a folder, unless another program has.
+/// Unpacks the cases into a subfolder, unless another program has done so.
 fn unpack(below: &Path) -> io::Result<PathBuf> {
     let folder = below.join(format!("bb-onnx-cases-{}", ARCHIVE.len()));
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Under a name of its own first, so that nobody finds half of the cases.
+    // The cases are unpacked under a temporary name first, so that nobody finds a part of them.
     let partial = below.join(format!("bb-onnx-cases-{}-{}", ARCHIVE.len(), std::process::id()));
     let mut plain = Vec::new();
     let mut packed = ARCHIVE;
@@ -62,7 +64,7 @@ fn unpack(below: &Path) -> io::Result<PathBuf> {
     tar::Archive::new(&*plain).unpack(&partial)?;
     match std::fs::rename(&partial, &folder) {
         Ok(()) => Ok(folder),
-        // Another program was faster.
+        // Another program has finished first.
         Err(_) if folder.is_dir() => std::fs::remove_dir_all(&partial).map(|()| folder),
         Err(error) => Err(error),
     }

@@ -1,4 +1,5 @@
-//! A backend that is one function. It talks on standard output and crashes, as one under construction does.
+//! A backend that consists of one function. Like a backend under development, it prints to standard output
+//! and crashes.
 #![forbid(unsafe_code)]
 
 use bb::{Backend, BackendAttrs, GraphProto};

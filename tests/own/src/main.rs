@@ -1,4 +1,4 @@
-//! All of `bb`'s commands for a backend of one's own.
+//! All commands of `bb` for an author's own backend.
 
 use bb_own as _;
 

@@ -1,4 +1,4 @@
-//! An author's own binary has every command, for the author's backend.
+//! Tests that an author's own program has every command and runs the author's backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::TensorData;
@@ -15,14 +15,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Writes a case that negates two numbers into a folder of its own, and returns that.
+/// Writes a case that negates two numbers into a new folder, and returns the folder.
 fn negation(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     case(&folder.join("negation"), "Neg", [-1.0, -2.0]);
     folder
 }
 
-/// Writes a case of one operator on 1 and 2.
+/// Writes a case of one operator on the operands 1 and 2.
 fn case(folder: &Path, op: &str, expected: [f32; 2]) {
     let data = folder.join("test_data_set_0");
     std::fs::create_dir_all(&data).unwrap();
@@ -57,7 +57,7 @@ fn models_run_and_are_inspected_compared_and_measured() {
     }
 }
 
-/// The workers of `conformance` are this program again, not `bb`.
+/// The workers of `conformance` are processes of this program, not of `bb`.
 #[test]
 fn conformance_runs_cases_on_the_backend() {
     let folder = negation("own-conformance");
@@ -65,9 +65,9 @@ fn conformance_runs_cases_on_the_backend() {
     assert_eq!(text(&ended.stdout), "1 passed, 0 failed, 0 skipped\n", "{}", text(&ended.stderr));
 }
 
-/// What a kernel prints is not taken for an answer.
+/// Output that a kernel prints must not be taken for an answer.
 #[test]
-fn a_backend_that_prints_does_not_spoil_conformance() {
+fn a_backend_may_print_during_conformance() {
     let folder = negation("own-talks");
     let ended = Command::new(env!("CARGO_BIN_EXE_own"))
         .args(["conformance", folder.to_str().unwrap(), "--backend", "own"])

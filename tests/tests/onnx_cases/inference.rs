@@ -1,5 +1,5 @@
-//! What inference says of a model before it runs is what comes out: over every case of the archive whose outputs are
-//! tensors, whatever is told of the inputs. And it is at least what ONNX's own inference says.
+//! Tests inference on every case of the archive whose outputs are tensors: the inferred types agree with the
+//! outputs, whatever is known of the inputs, and say at least what ONNX's own inference says.
 
 use super::cases;
 use bb::Module;
@@ -15,24 +15,25 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is told of a case's inputs.
+/// What inference is told about the inputs of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
-    /// What the model declares.
+    /// Their declared types.
     Declared,
-    /// A name for each extent.
+    /// Shapes with a different name for each extent.
     Names,
-    /// A name for extents that are the same number.
+    /// Shapes with a name per extent, the same for equal extents.
     NamesByExtent,
-    /// What the model declares, and the contents of small ones but the first.
+    /// Their declared types, and the elements of small inputs except the first.
     Contents,
 }
 
-/// How many outputs have all extents inferred, at least.
+/// The least number of outputs whose extents are all inferred.
 const INFERRED: [(Told, usize); 4] =
     [(Told::Declared, 2746), (Told::Names, 2336), (Told::NamesByExtent, 2658), (Told::Contents, 3077)];
 
-/// The model, of which nothing is told but its inputs, and those as `told` says; and what each name stands for.
+/// Returns the model with no declarations except those of its inputs, which are as `told` says, and the
+/// values of the names.
 fn model(
     case: &Path,
     told: Told,
@@ -44,7 +45,7 @@ fn model(
     let Some(graph) = &mut model.graph else { return Ok((model, names)) };
     graph.value_info.clear();
     graph.output.iter_mut().for_each(|output| output.r#type = None);
-    // What a caller may override is no constant.
+    // A caller may override such an initializer, so it would not be a constant.
     let constants: HashSet<String> = graph.initializer.iter().map(|t| t.name().to_owned()).collect();
     graph.input.retain(|input| !constants.contains(input.name()));
     model.ir_version = Some(10);
@@ -76,7 +77,7 @@ fn name(
     }
 }
 
-/// Makes constants of inputs that are few numbers, as parameters usually are.
+/// Turns small inputs into constants, as parameters usually are.
 fn fix(graph: &mut GraphProto, given: &[TensorData]) {
     let mut first = true;
     let mut given = given.iter();
@@ -92,16 +93,16 @@ fn fix(graph: &mut GraphProto, given: &[TensorData]) {
     });
 }
 
-/// The extent that a dimension stands for; `None` if nothing is known of it.
+/// Returns the extent of a dimension; `None` if it is unknown.
 fn extent(dim: &Dim, names: &HashMap<String, usize>) -> Option<i64> {
     dim.formula()?.value(&|name| names.get(name).and_then(|n| i64::try_from(*n).ok()))
 }
 
-/// Compares an inferred type with what came out; tells whether every extent was inferred.
+/// Compares an inferred type with an output; tells whether every extent was inferred.
 fn agrees(ty: &ValueType, got: &TensorData, names: &HashMap<String, usize>) -> Result<bool, String> {
     let ValueType::Tensor { dtype, shape } = ty else { return Ok(false) };
     let wrong = || format!("inferred {ty:?}, but {}{:?} came", got.dtype(), got.shape());
-    // Releases of ONNX up to 1.14 wrote bfloat16 as the bits.
+    // Releases of ONNX up to 1.14 wrote bfloat16 as `u16`.
     let bits = *dtype == DataType::BF16 && got.dtype() == DataType::U16;
     if *dtype != got.dtype() && !bits {
         return Err(wrong());
@@ -126,10 +127,10 @@ fn inferred(model: &ModelProto, case: &Path) -> Result<Module, String> {
     module.map_err(|e| super::chain(&e))
 }
 
-/// Counts the outputs of a case that are inferred.
+/// Counts the outputs of a case whose extents are inferred.
 fn count(case: &Path, told: Told) -> Result<usize, String> {
     let data = case.join("test_data_set_0");
-    // What is no tensor has no extents.
+    // Values that are not tensors have no extents.
     let (Ok(given), Ok(expected)) = (onnx::read_tensors(&data, "input"), onnx::read_tensors(&data, "output"))
     else {
         return Ok(0);
@@ -146,7 +147,7 @@ fn count(case: &Path, told: Told) -> Result<usize, String> {
 }
 
 #[test]
-fn inferred_extents_are_those_that_come() {
+fn inferred_extents_equal_those_of_the_outputs() {
     let (mut wrong, mut counts) = (Vec::new(), [0; 4]);
     for (name, case) in cases("") {
         for ((told, _), sum) in INFERRED.into_iter().zip(&mut counts) {
@@ -161,15 +162,15 @@ fn inferred_extents_are_those_that_come() {
     assert!(enough, "{counts:?} outputs inferred; {INFERRED:?} were before");
 }
 
-/// What ONNX says of a value, and what is inferred here.
+/// Compares ONNX's inference with ours.
 struct Beside<'a> {
     names: &'a HashMap<String, usize>,
-    /// The names that inputs have; ONNX makes others for what it does not know.
+    /// The names in the inputs' shapes; ONNX makes up other names for unknown extents.
     own: HashSet<&'a str>,
 }
 
 impl Beside<'_> {
-    /// Says what is missing or contradicted of what ONNX says.
+    /// Returns an error if our type lacks or contradicts something that ONNX inferred.
     fn compare(&self, theirs: &ValueInfoProto, ours: &ValueType) -> Result<(), String> {
         let Some(Kind::TensorType(ty)) = theirs.r#type.as_ref().and_then(|t| t.value.as_ref()) else {
             return Ok(());
@@ -202,7 +203,8 @@ impl Beside<'_> {
     }
 }
 
-/// What ONNX's inference says and is wrong, by case and what is told of its inputs, with the reason.
+/// Types that ONNX infers wrongly or without proof, by case and by what is told about the inputs, with the
+/// reason.
 const ONNX_ALONE: &[(&str, Told, &str)] = &[
     (
         "test_attention_",
@@ -220,11 +222,11 @@ const ONNX_ALONE: &[(&str, Told, &str)] = &[
     ("test_loop11", Told::Contents, BODIES),
 ];
 
-/// Why ONNX says more of what control flow gives.
+/// Why ONNX infers more about the results of control flow.
 const BODIES: &str = "ONNX takes what a body declares for the truth; here it is a claim, which may be wrong";
 
 #[test]
-fn what_onnx_infers_is_inferred() {
+fn inference_is_as_strong_as_that_of_onnx() {
     let python = std::env::var("BB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let there = Command::new(&python).args(["-c", "import onnx"]).output();
     if !there.is_ok_and(|o| o.status.success()) {
@@ -232,7 +234,7 @@ fn what_onnx_infers_is_inferred() {
         return;
     }
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("inferred");
-    // What an earlier run left must not stand for what this one writes.
+    // Files of an earlier run must not be mistaken for files of this one.
     let _absent = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let mut written = Vec::new();

@@ -1,5 +1,6 @@
-//! Operators made of primitives, lowered: the traced graph has primitives alone, gives what the function gives eagerly,
-//! and is valid to ONNX's own checker. So are the models that it is exported as, in old opsets and new ones.
+//! Tests the lowering of operators made of primitives: the traced graph only has primitives, computes what
+//! the function computes eagerly, and is valid for ONNX's checker. The same holds for its exports to old and
+//! new opsets.
 
 use super::{cases, chain};
 use bb::conformance::onnx::{Tolerance, compare, read_inputs};
@@ -17,25 +18,25 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// How many cases are one node of an operator that is made of primitives, at least.
+/// The least number of cases with a single node of an operator that is made of primitives.
 const CASES: usize = 2000;
 
-/// The opsets in which cases are exported, one after another.
+/// The opsets to which cases are exported, in turn.
 const OPSETS: [i64; 5] = [13, 17, 18, 21, NEWEST];
 
-/// How many models are exported, at least; the others have element types that their opset lacks.
+/// The least number of exported models; the others have element types that their opset lacks.
 const EXPORTED: usize = 3000;
 
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
-/// The operands of the only node of a case.
+/// The only node of a case and its operands.
 struct Single {
     node: Node,
     operands: Vec<Option<TensorData>>,
 }
 
 impl Single {
-    /// Reads a case; `None` if it is more than one node, or its values are not all tensors.
+    /// Reads a case; `None` if it has several nodes or values that are not tensors.
     fn read(case: &Path) -> Fallible<Option<Single>> {
         let module = Module::load(&case.join("model.onnx"), &bb::ir::Limits::default())?;
         let graph = module.graph();
@@ -76,7 +77,7 @@ impl Single {
         Ok(results.iter().flatten().map(|y| on.to_host(y)).collect::<Result<_, _>>()?)
     }
 
-    /// Traces the operator's function; operands whose elements it reads are constants of the graph.
+    /// Traces the operator's function. Operands whose elements it reads become constants of the graph.
     fn traced(&self) -> Fallible<(GraphProto, ModelTrace, Vec<TensorData>)> {
         let mut known = BTreeSet::new();
         loop {
@@ -105,7 +106,7 @@ impl Single {
                     return Ok((graph, trace, free.into_iter().map(|(.., x)| x.clone()).collect()));
                 }
                 Err(bb::Error::NotConstant { value, .. }) => {
-                    // Values are numbered as they appear, the inputs first.
+                    // Values are numbered in the order of their appearance, inputs first.
                     let number: usize = value.trim_start_matches('%').parse()?;
                     let (operand, ..) = free.get(number).ok_or("an operand that is read")?;
                     known.insert(*operand);
@@ -115,7 +116,8 @@ impl Single {
         }
     }
 
-    /// Compares the traced graph, and the models it is exported as in an opset, with the eager results; returns them.
+    /// Compares the traced graph and its exports to an opset with the eager results; returns graph and
+    /// exports.
     fn check(&self, opset: i64) -> Fallible<(GraphProto, Vec<ModelProto>)> {
         let (graph, trace, inputs) = self.traced()?;
         if let Some(other) = graph.node.iter().find(|n| Primitive::from_name(n.op_type()).is_none()) {
@@ -168,7 +170,7 @@ fn write(graph: GraphProto, to: &Path) {
     std::fs::write(to, model.encode_to_vec()).unwrap();
 }
 
-/// Runs ONNX's checker on every file of a folder, where Python has the package `onnx`.
+/// Runs ONNX's checker on every file of a folder, if Python has the package `onnx`.
 fn check_by_onnx(folder: &Path) {
     let python = std::env::var("BB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let there = Command::new(&python).args(["-c", "import onnx"]).output();
@@ -186,12 +188,13 @@ fn check_by_onnx(folder: &Path) {
 #[test]
 fn traced_operators_are_primitives_that_agree_and_are_valid() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("lowered");
-    // What an earlier run left must not stand for what this one writes.
+    // Files of an earlier run must not be mistaken for files of this one.
     let _absent = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     let (mut checked, mut exported, mut failed) = (0, 0, Vec::new());
     for (name, case) in cases("") {
-        // Cases whose files another version of ONNX garbled are for the runner to tell.
+        // Some cases have files that another version of ONNX wrote wrongly; the conformance suite reports
+        // them.
         let Ok(Some(single)) = Single::read(&case) else { continue };
         let node = &single.node;
         let found = lookup::<Tracer>(&node.domain, &node.op_type, node.opset);

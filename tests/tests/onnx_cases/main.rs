@@ -1,4 +1,5 @@
-//! ONNX's own test cases, for claims beside the outputs that `bb::conformance!` compares on every backend.
+//! Tests on ONNX's own test cases, in addition to the outputs, which `bb::conformance!` compares on every
+//! backend.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod inference;
@@ -13,14 +14,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many cases the archive has beside those that `exclude.txt` names; `bb::conformance!` runs all of them, on every
-/// backend, in the tests of each.
+/// The number of cases in the archive without those in `exclude.txt`. `bb::conformance!` runs all of them, in
+/// the tests of each backend.
 const CASES: usize = 2769;
 
-/// The cases of the archive's `node` folder whose graphs are made of primitives; counted by another program.
+/// The number of cases in the archive's `node` folder whose graphs consist of primitives, as counted by
+/// another program.
 const PRIMITIVE_CASES: usize = 292;
 
-/// Returns the cases that count below a folder of the archive, with their names.
+/// Returns the cases below a folder of the archive that are not excluded, with their names.
 pub(crate) fn cases(below: &str) -> Vec<(String, PathBuf)> {
     let root = bb_onnx_cases::folder().unwrap();
     let found = onnx::find(&root.join(below)).unwrap().into_iter();
@@ -29,7 +31,7 @@ pub(crate) fn cases(below: &str) -> Vec<(String, PathBuf)> {
     named.filter(|(name, _)| !bb_onnx_cases::excluded().any(|(excluded, _)| excluded == name)).collect()
 }
 
-/// Writes an error and what caused it.
+/// Writes an error and its causes.
 pub(crate) fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
@@ -37,8 +39,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     }
 }
 
-/// Hands the case's graph to the backend's `dispatch` and waits for the answer; tells whether the graph is one of
-/// primitives, from tensors to tensors.
+/// Dispatches the case's graph to the backend and waits for the answer. Tells whether the graph consists of
+/// primitives and only has tensors as inputs and outputs.
 fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<bool, Box<dyn Error>> {
     let contents = Contents::read(case)?;
     let primitive = |o: &CaseOperator| o.domain.is_empty() && Primitive::from_name(&o.name).is_some();
@@ -63,7 +65,7 @@ fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<bool, Box<dyn
 }
 
 #[test]
-fn every_case_counts_but_those_that_cannot_be_right() {
+fn every_case_counts_except_wrong_ones() {
     assert_eq!(cases("").len(), CASES);
 }
 

@@ -1,4 +1,5 @@
-//! Models in files: whole or not at all, with large initializers beside them where that is asked for.
+//! Tests that models are written to files completely or not at all, and that large initializers go to a file
+//! beside them on request.
 
 use super::{run_module, traced};
 use bb::ir::graph::Dim;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Makes an empty folder.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("tracing").join(name);
-    // What an earlier run left must not stand for what this one writes.
+    // Files of an earlier run must not be mistaken for files of this one.
     let _absent = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).unwrap();
     folder
@@ -43,7 +44,7 @@ fn weighted() -> ModelTrace {
 fn a_saved_model_is_one_file_unless_asked_otherwise() {
     let folder = folder("saved");
     let x = TensorData::new(&[1, 2], &[1f32, -1.0]).unwrap();
-    // Columns are `i` and `3000 + i`: twice the first and once the second.
+    // The columns are `i` and `3000 + i`: twice the first plus the second.
     let expected: Vec<f32> = (0..3000).map(|i| (2 * i + 3000 + i) as f32).collect();
     let check = |path: &Path| {
         let module = Module::load(path, &bb::ir::Limits::default()).unwrap();
@@ -63,7 +64,7 @@ fn a_saved_model_is_one_file_unless_asked_otherwise() {
     assert!(std::fs::metadata(&two).unwrap().len() < 1000);
     check(&two);
     assert_eq!(names(&folder), ["one.onnx", "two.onnx", "two.onnx.data"]);
-    // What is there is replaced.
+    // Existing files are replaced.
     weighted().save(&two, &ExportOptions::default().external_above(1)).unwrap();
     check(&two);
 }
@@ -76,7 +77,7 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
         weighted().save(&absent, &ExportOptions::default()),
         Err(Error::Write { path, .. }) if path == absent
     ));
-    // The model's place is taken by a folder, which is found after both files were written.
+    // A folder has the name of the model, which is only noticed after both files were written.
     let taken = folder.join("taken.onnx");
     std::fs::create_dir(&taken).unwrap();
     assert!(weighted().save(&taken, &ExportOptions::default()).is_err());
@@ -95,7 +96,8 @@ fn a_graph_for_backends_is_what_it_was() {
     assert_eq!(operators(&trace.graph().unwrap()), operators(&traced()));
 }
 
-/// Exports every model of `tests/data/models` as a case below the folder; returns how many, and which cannot be lowered.
+/// Exports every model in `tests/data/models` as a case below the folder. Returns their number and the models
+/// that cannot be lowered.
 pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
     let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data/models");
     let (mut written, mut refused) = (0, Vec::new());
@@ -143,7 +145,8 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
 fn models_are_exported_and_run_as_before() {
     let folder = folder("models");
     let (written, refused) = export_models(&folder);
-    // The branch of the first depends on a value that only a run gives; the second has a sequence of maps as output.
+    // A branch of the first model depends on a value that is only known at run time; an output of the second
+    // is a sequence of maps.
     assert_eq!(refused, ["silero_vad_op16", "skl_ovo"]);
     assert!(written > 30);
     let on = bb_tests::backends::start("cpu").unwrap();
@@ -160,7 +163,7 @@ fn bytes_are_those_of_the_message() {
     assert_eq!(read, weighted().model(&ExportOptions::default()).unwrap());
 }
 
-/// A model of one node, with the inputs `x` of these extents and `d`, whose default is 2.
+/// A model with one node and the inputs `x` of these extents and `d`, whose default is 2.
 fn module(x: &[i64], node: bb::ir::proto::NodeProto) -> Module {
     use bb_tests::model::model;
     let bytes = model(&[("x", x), ("d", &[1])], vec![node], &[("y", x)]);
@@ -182,7 +185,7 @@ fn a_default_becomes_a_constant_and_open_extents_stay_open() {
     let x = TensorData::new(&[2, 3], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let doubled = TensorData::new(&[2, 3], &[2f32, 4.0, 6.0, 8.0, 10.0, 12.0]).unwrap();
     assert_eq!(super::run(&model, std::slice::from_ref(&x), "cpu"), std::slice::from_ref(&doubled));
-    // As authored, the default may be overridden.
+    // If the model is not lowered, a caller may override the default.
     let graph = inlined(&module).unwrap().graph.unwrap();
     assert_eq!((graph.input.len(), graph.initializer.len()), (2, 1));
 }

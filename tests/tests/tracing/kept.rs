@@ -1,4 +1,5 @@
-//! Operations of families stay ONNX's own operators where that is asked, and mean what they are lowered to.
+//! Tests that operations of families can be exported as ONNX's own operators, with the same results as when
+//! they are lowered.
 
 use super::{operators, run};
 use bb::conformance::onnx::{Tolerance, compare};
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 
 type Function = fn(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>;
 
-/// An operator of ONNX's, and a function that calls the operation it is kept from.
+/// An operator of ONNX, and a function that calls the operation which is exported as this operator.
 pub(crate) struct Sample {
     pub(crate) op: &'static str,
     pub(crate) inputs: Vec<TensorData>,
@@ -25,25 +26,25 @@ impl Sample {
         ModelTrace::new(&inputs, self.function).unwrap()
     }
 
-    /// The opset in which the operator is kept: the usual one, or the first that has it.
+    /// Returns the opset of the export: the default one, or the first that has the operator.
     pub(crate) fn opset(&self) -> i64 {
         (21..=28).find(|opset| since("", self.op, *opset).is_some()).unwrap()
     }
 
-    /// Two runs differ.
+    /// Tells whether two runs differ.
     pub(crate) fn random(&self) -> bool {
         self.op.starts_with("Random")
     }
 }
 
-/// Numbers between -1 and 1 that repeat late.
+/// Numbers between -1 and 1 with a long period.
 fn f(shape: &[usize]) -> TensorData {
     let count: usize = shape.iter().product();
     let numbers: Vec<f32> = (0..count).map(|i| ((i * 7919 + 1234) % 2001) as f32 / 1000.0 - 1.0).collect();
     TensorData::new(shape, &numbers).unwrap()
 }
 
-/// The same, moved.
+/// The same numbers plus `by`.
 fn moved(shape: &[usize], by: f32) -> TensorData {
     let numbers: Vec<f32> = f(shape).as_slice::<f32>().unwrap().iter().map(|x| x + by).collect();
     TensorData::new(shape, &numbers).unwrap()
@@ -62,7 +63,7 @@ fn u(numbers: &[u8]) -> TensorData {
     TensorData::new(&[numbers.len()], numbers).unwrap()
 }
 
-/// `"Relu"(operands) = |on, x| call;`: a sample, whose call has one result.
+/// `"Relu"(operands) = |on, x| call;` is a sample whose call has one result.
 macro_rules! samples {
     ($( $op:literal ( $($input:expr),* ) = |$on:ident, $x:ident| $call:expr; )*) => {
         vec![$( Sample {
@@ -73,7 +74,7 @@ macro_rules! samples {
     };
 }
 
-/// A sample for each operator that can be kept.
+/// Returns a sample for each operator that can be kept.
 pub(crate) fn samples() -> Vec<Sample> {
     let odd = || TensorData::new(&[4], &[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1.5]).unwrap();
     let (p, q) = (|| b(&[false, true, false, true]), || b(&[false, false, true, true]));
@@ -178,7 +179,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples
 }
 
-/// What one model gives on the backend, and another within a tolerance.
+/// Checks that two models return the same within a tolerance.
 fn agree(sample: &Sample, got: &[TensorData], expected: &[TensorData], tolerance: Tolerance) {
     assert_eq!(got.len(), expected.len(), "{}", sample.op);
     for (got, expected) in got.iter().zip(expected) {
@@ -193,9 +194,9 @@ fn every_operator_that_can_be_kept_has_a_sample() {
 }
 
 #[test]
-fn an_operator_kept_is_what_it_is_lowered_to() {
+fn a_kept_operator_equals_its_lowering() {
     let exact = Tolerance { relative: 0.0, absolute: 0.0 };
-    // The CPU's own kernels round elsewhere.
+    // The native kernels of the CPU backend round differently.
     let near = Tolerance { relative: 1e-5, absolute: 1e-6 };
     let mut only_kept = BTreeSet::new();
     for sample in samples() {
@@ -220,7 +221,7 @@ fn an_operator_kept_is_what_it_is_lowered_to() {
             agree(&sample, &run(model, &sample.inputs, "cpu"), &expected, near);
         }
     }
-    // What no primitives can express is kept unasked.
+    // Operations that primitives cannot express are always kept.
     let host = [
         "BitCast",
         "BitwiseAnd",
@@ -240,7 +241,7 @@ fn an_operator_kept_is_what_it_is_lowered_to() {
 }
 
 #[test]
-fn what_an_operator_cannot_say_is_lowered() {
+fn operations_that_an_operator_cannot_express_are_lowered() {
     let lowered = |shape: &[usize], dtype, opset, function: Function| {
         let trace = ModelTrace::new(&[("x", dtype, shape)], function).unwrap();
         let model = trace.model(&ExportOptions::default().opset(opset).keep(Keep::All)).unwrap();
@@ -248,13 +249,13 @@ fn what_an_operator_cannot_say_is_lowered() {
     };
     let has = |operators: &[String], op: &str| operators.iter().any(|o| o == op);
     let image: &[usize] = &[1, 1, 6, 6];
-    // An opset before the operator's first.
+    // The opset is older than the operator.
     assert!(!has(&lowered(&[3], DataType::F32, 19, |on, x| Ok(vec![on.gelu(&x[0], false)?])), "Gelu"));
-    // What a body is made of is kept where it is not.
+    // Operations inside the body are kept if the operation itself cannot be.
     let attention: Function = |on, x| Ok(vec![on.attention(&x[0], &x[0], &x[0], None, None, 0.0, None)?]);
     let operators = lowered(&[1, 2, 3, 4], DataType::F32, 21, attention);
     assert!(has(&operators, "Softmax") && !has(&operators, "Attention"), "{operators:?}");
-    // Dilations of an average came with opset 19, the windows of `ceil` with 22.
+    // Opset 19 introduced dilations of averages, and opset 22 the windows of `ceil`.
     let dilated: Function =
         |on, x| Ok(vec![on.average_pool(&x[0], &[2, 2], &[1, 1], &[0; 4], &[2, 2], false, false)?]);
     assert!(!has(&lowered(image, DataType::F32, 18, dilated), "AveragePool"));
@@ -262,25 +263,25 @@ fn what_an_operator_cannot_say_is_lowered() {
     let ceil: Function = |on, x| Ok(vec![on.max_pool(&x[0], &[3, 3], &[2, 2], &[0; 4], &[1, 1], true)?]);
     assert!(!has(&lowered(image, DataType::F32, 21, ceil), "MaxPool"));
     assert!(has(&lowered(image, DataType::F32, 22, ceil), "MaxPool"));
-    // An attribute has 32 bits.
+    // An attribute has 32 bits, so an `f64` parameter does not fit.
     let slope: Function = |on, x| Ok(vec![on.leaky_relu(&x[0], 0.1)?]);
     assert!(!has(&lowered(&[3], DataType::F64, 21, slope), "LeakyRelu"));
     assert!(has(&lowered(&[3], DataType::F32, 21, slope), "LeakyRelu"));
-    // ONNX computes the moments of 64-bit floats in 32 bits.
+    // ONNX computes the mean and variance of 64-bit floats in 32 bits.
     let normal: Function = |on, x| Ok(vec![on.layer_normalization(&x[0], &x[0], None, -1, 0.5)?]);
     assert!(!has(&lowered(&[3], DataType::F64, 21, normal), "LayerNormalization"));
-    // Element types that the operator took later.
+    // The operator supports some element types only in later opsets.
     let relu: Function = |on, x| Ok(vec![on.relu(&x[0])?]);
     assert!(!has(&lowered(&[3], DataType::I32, 13, relu), "Relu"));
     assert!(has(&lowered(&[3], DataType::I32, 14, relu), "Relu"));
-    // The sign of a remainder of floats is the dividend's to ONNX.
+    // In ONNX, the remainder of floats has the sign of the dividend.
     let modulo: Function = |on, x| Ok(vec![on.modulo(&x[0], &x[0], false)?]);
     let operators = lowered(&[3], DataType::F32, 21, modulo);
     assert!(has(&operators, "Mod") && has(&operators, "Where"), "{operators:?}");
 }
 
 #[test]
-fn an_operator_that_nothing_is_written_as_is_refused() {
+fn an_operator_that_no_export_uses_is_refused() {
     let sample = samples().into_iter().find(|s| s.op == "Relu").unwrap();
     let refused = sample.trace().model(&ExportOptions::default().keep(Keep::operators(["Sofmax"])));
     assert!(

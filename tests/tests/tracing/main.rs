@@ -1,4 +1,4 @@
-//! Functions written against the contract become ONNX graphs, which run anywhere.
+//! Tests that functions written against the contract become ONNX graphs that run anywhere.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod files;
@@ -12,7 +12,7 @@ use bb::{CompileOptions, DataType, GraphProto, Module, TensorData};
 use bb_tests::backends;
 use prost::Message;
 
-/// A layer: `softmax(relu(x w))`, beside the parts of `x`.
+/// A layer `softmax(relu(x w))`, and the parts of `x`.
 fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
     let y = on.softmax(&on.relu(&on.matmul(x, w)?)?, -1)?;
     let mut results = vec![y];
@@ -20,7 +20,7 @@ fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B:
     Ok(results)
 }
 
-/// Runs a model, read as one that comes from outside, on the backend of this name.
+/// Runs a serialized model on the backend called `backend`, read like a model from outside.
 fn run(model: &ModelProto, inputs: &[TensorData], backend: &str) -> Vec<TensorData> {
     let limits = bb::ir::Limits::default();
     let module = Module::from_bytes(model.encode_to_vec().into(), &limits, None).unwrap();
@@ -35,7 +35,7 @@ fn run_module(module: Module, inputs: &[TensorData], backend: &str) -> Vec<Tenso
     run.run(&refs).unwrap().iter().map(|o| on.to_host(o).unwrap()).collect()
 }
 
-/// The operators of a model's graph, in order.
+/// Returns the operators of a model's graph, in order.
 fn operators(model: &ModelProto) -> Vec<&str> {
     model.graph.iter().flat_map(|graph| &graph.node).map(|node| node.op_type()).collect()
 }
@@ -64,7 +64,8 @@ fn an_exported_graph_runs_on_every_backend() {
     let graph = traced();
     let x = TensorData::new(&[2, 2], &[1f32, 0.0, 0.0, -1.0]).unwrap();
     let w = TensorData::new(&[2, 3], &[0f32, 2f32.ln(), 3f32.ln(), 1.0, 2.0, 3.0]).unwrap();
-    // Row 0 is the first row of `w`, whose exponentials are 1, 2, 3; row 1 is negative, hence all zero.
+    // Row 0 of `x w` is the first row of `w`, whose exponentials are 1, 2, 3. Row 1 is negative, so `relu`
+    // makes it zero.
     let third = 1.0 / 3.0;
     let expected = [1.0 / 6.0, third, 0.5, third, third, third];
     for name in backends::NAMES {

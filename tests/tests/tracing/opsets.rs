@@ -1,4 +1,5 @@
-//! Models of every opset that is written hold what each primitive means, or the reason why the opset cannot.
+//! Tests that exports to every opset keep the meaning of each primitive, or report why the opset cannot
+//! express it.
 
 use super::{operators, run};
 use bb::ir::opset::NEWEST;
@@ -11,7 +12,7 @@ fn f(shape: &[usize]) -> TensorData {
     TensorData::new(shape, &numbers).unwrap()
 }
 
-/// Every primitive that is a step, with parameters that are written in different places by different opsets.
+/// Calls every primitive that becomes a step, with parameters that opsets write in different places.
 fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Error> {
     let [a, b, i] = x else { return Ok(Vec::new()) };
     let positive = on.add(&on.mul(a, a)?, &on.constant(&TensorData::scalar(1f32))?)?;
@@ -55,7 +56,7 @@ fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Erro
         bits.clone(),
         on.r#where(&bits, a, b)?,
         on.gather(a, i, 1)?,
-        // What is no step's own result.
+        // Results that no step makes.
         a.clone(),
         on.constant(&f(&[2]))?,
     ];
@@ -65,12 +66,12 @@ fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Erro
 }
 
 #[test]
-fn every_opset_says_what_the_primitives_mean() {
+fn exports_to_every_opset_keep_the_meaning() {
     let given = [f(&[2, 3]), f(&[1, 3]), TensorData::new(&[2], &[-1i64, 0]).unwrap()];
     let inputs: [(&str, DataType, &[usize]); 3] =
         [("a", DataType::F32, &[2, 3]), ("b", DataType::F32, &[1, 3]), ("i", DataType::I64, &[2])];
     let trace = ModelTrace::new(&inputs, primitives).unwrap();
-    // What the same function computes without any graph.
+    // The expected results are computed eagerly, without a graph.
     let eager = {
         let graph = bb::trace(&inputs, primitives).unwrap();
         super::run_module(bb::Module::from_graph(&graph, &[], &[]).unwrap(), &given, "reference")
@@ -111,7 +112,7 @@ fn axes_are_attributes_where_the_opset_has_them_so() {
     assert_eq!(node(18, 1), (2, vec!["keepdims".to_owned()]));
 }
 
-/// The opset that a refusal names, of a function of one operand.
+/// Returns the opset that the refusal of a function of one operand names.
 fn refused(
     dtype: DataType,
     opset: i64,
@@ -151,7 +152,7 @@ fn identity() -> ModelTrace {
 #[test]
 fn versions_are_those_that_other_programs_read() {
     let version = |options: ExportOptions| identity().model(&options).map(|m| m.ir_version());
-    // ONNX Runtime 1.31 reads versions of the format up to 13, and opsets up to 26.
+    // ONNX Runtime 1.31 reads format versions up to 13 and opsets up to 26.
     let usual = identity().model(&ExportOptions::default()).unwrap();
     assert_eq!((usual.ir_version(), usual.opset_import[0].version()), (10, 21));
     assert_eq!((usual.producer_name(), usual.producer_version()), ("bb", env!("CARGO_PKG_VERSION")));
@@ -176,7 +177,7 @@ fn versions_are_those_that_other_programs_read() {
 }
 
 #[test]
-fn names_are_those_asked_for_and_each_is_one_value() {
+fn requested_names_are_kept_and_unique() {
     let named = ExportOptions::default().outputs(["y"]).graph_name("g").producer("p", "1");
     let model = identity().model(&named).unwrap();
     let graph = model.graph.as_ref().unwrap();
@@ -190,7 +191,7 @@ fn names_are_those_asked_for_and_each_is_one_value() {
             "{name}"
         );
     }
-    // Names that the writer would have given itself.
+    // These are names that the writer generates by itself.
     let trace =
         ModelTrace::new(&[("value_2", DataType::F32, &[3]), ("constant_0", DataType::F32, &[3])], |on, x| {
             Ok(vec![on.exp(&on.add(&on.add(&x[0], &x[1])?, &on.constant(&f(&[3]))?)?)?])
@@ -207,7 +208,7 @@ fn names_are_those_asked_for_and_each_is_one_value() {
 }
 
 #[test]
-fn a_symbol_stands_for_any_extent_where_no_extent_is_asked_for() {
+fn a_symbol_stands_for_any_extent_if_no_operation_depends_on_it() {
     let batch = ExportOptions::default().symbol("x", 0, "batch");
     let model = identity().model(&batch).unwrap();
     let module = bb::Module::from_graph(model.graph.as_ref().unwrap(), &model.opset_import, &[]).unwrap();
@@ -219,7 +220,7 @@ fn a_symbol_stands_for_any_extent_where_no_extent_is_asked_for() {
     assert_eq!(module.graph().values[output.index()].ty, expected);
     assert_eq!(run(&model, &[f(&[5, 3])], "cpu")[0].shape(), [5, 3]);
 
-    // The body of a convolution asks for extents, the operator does not.
+    // The body of a convolution depends on extents, but the operator does not.
     let trace = ModelTrace::new(
         &[("x", DataType::F32, &[1, 1, 4, 4]), ("w", DataType::F32, &[1, 1, 2, 2])],
         |on, x| {

@@ -1,4 +1,5 @@
-//! Exported models on ONNX Runtime, where Python has it: whole models, each kept operator, and what it is lowered to.
+//! Runs exported models on ONNX Runtime, if Python has it: whole models, each kept operator, and its
+//! lowering.
 
 use super::files::{export_models, folder};
 use super::kept::samples;
@@ -15,7 +16,7 @@ fn write(folder: &Path, name: &str, tensors: &[bb::TensorData]) {
 }
 
 #[test]
-fn onnx_runtime_computes_what_is_exported() {
+fn onnx_runtime_agrees_with_exported_models() {
     let python = std::env::var("BB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let there = Command::new(&python).args(["-c", "import onnx, onnxruntime"]).output();
     if !there.is_ok_and(|o| o.status.success()) {
