@@ -1,11 +1,10 @@
-//! Element types: the thirteen that kernels compute in, and the storage types that are only held,
-//! moved and cast.
+//! Element types: those that kernels compute in, and storage types, which are only stored, moved and cast.
 
 use half::{bf16, f16};
 use num_complex::Complex;
 
-/// Declares [`DataType`] once: variant, ONNX number, bits per element, name, and whether kernels
-/// compute in it.
+/// Declares [`DataType`]. A row has the variant, ONNX's number, the bits per element, the name, and whether
+/// kernels compute in the type.
 macro_rules! data_types {
     ($( $(#[$doc:meta])* $variant:ident = $onnx:literal, $bits:literal, $name:literal, $compute:literal; )*) => {
         /// The type of a tensor's elements.
@@ -17,7 +16,7 @@ macro_rules! data_types {
         pub enum DataType { $( $(#[$doc])* $variant = $onnx, )* }
 
         impl DataType {
-            /// Every element type, ordered by ONNX's number.
+            /// Every element type, sorted by ONNX's number.
             pub const ALL: &'static [DataType] = &[$( DataType::$variant, )*];
 
             /// Returns the type that ONNX numbers `value`, if there is one.
@@ -25,8 +24,8 @@ macro_rules! data_types {
                 match value { $( $onnx => Some(DataType::$variant), )* _ => None }
             }
 
-            /// Returns the size of one element in bits; 0 for [`String`](Self::String), whose
-            /// elements differ in size.
+            /// Returns the size of an element in bits; 0 for [`String`](Self::String), whose elements differ
+            /// in size.
             pub const fn bits(self) -> usize {
                 match self { $( DataType::$variant => $bits, )* }
             }
@@ -36,12 +35,12 @@ macro_rules! data_types {
                 match self { $( DataType::$variant => $name, )* }
             }
 
-            /// Tells whether backends compute in this type; the others are storage only.
+            /// Tells whether backends compute in this type; the other types are storage types.
             pub const fn is_compute(self) -> bool {
                 match self { $( DataType::$variant => $compute, )* }
             }
 
-            /// Returns the type called `name` (as [`name`](Self::name) returns it).
+            /// Returns the type whose [`name`](Self::name) is `name`.
             pub fn from_name(name: &str) -> Option<DataType> {
                 match name { $( $name => Some(DataType::$variant), )* _ => None }
             }
@@ -82,7 +81,7 @@ data_types! {
     C128 = 15, 128, "c128", false;
     /// The upper half of an IEEE 754 binary32.
     BF16 = 16, 16, "bf16", true;
-    /// 8-bit float, 4 exponent bits, finite: NaN but no infinity.
+    /// 8-bit float, 4 exponent bits, NaN but no infinity.
     F8E4M3FN = 17, 8, "f8e4m3fn", false;
     /// 8-bit float, 4 exponent bits, one NaN, no infinity, no negative zero.
     F8E4M3FNUZ = 18, 8, "f8e4m3fnuz", false;
@@ -96,7 +95,7 @@ data_types! {
     I4 = 22, 4, "i4", false;
     /// 4-bit float, 2 exponent bits, packed like [`U4`](Self::U4).
     F4E2M1 = 23, 4, "f4e2m1", false;
-    /// 8-bit power of two, no sign, no zero; 255 is NaN.
+    /// 8-bit power of two without sign and zero; 255 is NaN.
     F8E8M0 = 24, 8, "f8e8m0", false;
     /// Unsigned 2-bit integer, four per byte on the host, the first in the lowest bits.
     U2 = 25, 2, "u2", false;
@@ -150,10 +149,10 @@ impl DataType {
         }
     }
 
-    /// Returns the bytes that `elements` elements take in a host tensor; `None` on overflow, and
-    /// for [`String`](Self::String).
+    /// Returns the number of bytes of `elements` elements in a host tensor; `None` on overflow and for
+    /// [`String`](Self::String).
     ///
-    /// Sub-byte elements are packed, the last byte padded with zeros.
+    /// Elements of less than a byte are packed, and zeros fill the last byte.
     pub const fn bytes_for(self, elements: usize) -> Option<usize> {
         if matches!(self, DataType::String) {
             return None;
@@ -175,10 +174,10 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that is the element of a tensor and may be viewed as bytes.
+/// A Rust type of tensor elements whose values can be viewed as bytes.
 ///
-/// `bool` is absent because not every byte is one; [`TensorData`](crate::TensorData) converts it
-/// by value.
+/// `bool` does not implement this trait, because not every byte is a `bool`;
+/// [`TensorData`](crate::TensorData) converts it by value.
 pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync + std::fmt::Debug + PartialEq {
     /// The element type of tensors of `Self`.
     const DTYPE: DataType;
@@ -204,7 +203,7 @@ elements! {
 mod tests {
     use super::DataType;
 
-    /// `onnx.proto`, `TensorProto.DataType`: 1 to 28 without gaps.
+    /// `onnx.proto`, `TensorProto.DataType`: the numbers 1 to 28 without gaps.
     #[test]
     fn numbers_are_those_of_onnx() {
         let numbers: Vec<i32> = DataType::ALL.iter().map(|t| t.to_onnx()).collect();

@@ -1,11 +1,11 @@
-//! What a call costs beyond its kernel: typed, erased, and from a plan.
+//! Measures the overhead of a call beyond its kernel: typed, erased, and in a plan.
 #![expect(clippy::expect_used, reason = "a benchmark stops where it cannot go on")]
 
 use bb::{Backend, Backends, CompileOptions, DataType, Module, TensorData};
 use bb_benches::{compare, subject};
 use bb_cpu::Cpu;
 
-/// The length of the chain that measures a plan's cost per node.
+/// The length of the chain that measures the cost of a plan per node.
 const NODES: usize = 1000;
 
 fn main() {
@@ -63,7 +63,7 @@ fn main() {
     planning(&cpu);
 }
 
-/// Plans a decoder anew for each length of its cache, as generating text does.
+/// Plans a decoder for each new length of its cache, as generating text does.
 fn planning(cpu: &Cpu) {
     const LENGTHS: usize = 200;
     let file =

@@ -1,10 +1,10 @@
-//! The CPU backend's kernels beside ndarray's, candle's and NumPy's, for two sizes: one that fits a cache, one that does
-//! not.
+//! Compares the CPU backend's kernels with ndarray's, candle's and NumPy's, for a size that fits a cache and
+//! for one that does not.
 //!
-//! Each is called as its users call it, with a result of its own. All are measured with one thread, then with as many as
-//! there are, of which ndarray and NumPy use one here; a process of its own for each number, which `RAYON_NUM_THREADS`
-//! tells `bb` and candle. In all four a transposition alone is a view that copies nothing; what is measured makes its
-//! elements contiguous.
+//! Each operation is called as its users call it and allocates its result. Everything is measured with one
+//! thread and then with all threads, each time in a new process, because `RAYON_NUM_THREADS` sets the threads
+//! of `bb` and candle; ndarray and NumPy always use one thread here. In all four libraries, a transposition
+//! alone is a view that copies nothing, so the measured operation makes its elements contiguous.
 #![expect(clippy::expect_used, reason = "a benchmark stops where it cannot go on")]
 
 use bb::{Backend, TensorData};
@@ -14,7 +14,7 @@ use candle_core::{Device, Tensor};
 use ndarray::{Array2, Axis};
 use std::process::Command;
 
-/// How many threads `bb` and candle use.
+/// The variable that sets the number of threads of `bb` and candle.
 const THREADS: &str = "RAYON_NUM_THREADS";
 
 fn main() {
@@ -47,7 +47,7 @@ fn measure() {
     table(&rows, numpy.as_ref());
 }
 
-/// Prints what the others take over what `bb` takes.
+/// Prints the times of the other libraries relative to that of `bb`.
 fn table(rows: &[(String, Vec<f64>)], numpy: Option<&NumPy>) {
     println!("\n{} thread(s): time over that of bb (1 or more: bb is as fast)", rayon::current_num_threads());
     println!("{:32} {:>9} {:>8} {:>8} {:>8}", "", "bb", "ndarray", "candle", "NumPy");
@@ -65,7 +65,7 @@ fn table(rows: &[(String, Vec<f64>)], numpy: Option<&NumPy>) {
     }
 }
 
-/// The same numbers, between -1 and 1, as everybody's arrays.
+/// The same numbers between -1 and 1 as arrays of each library.
 struct Squares<'a> {
     side: usize,
     cpu: &'a Cpu,
@@ -77,7 +77,7 @@ struct Squares<'a> {
     u: Tensor,
 }
 
-/// What is measured; NumPy's side has the same name in its script.
+/// A measured operation; NumPy's script has it under the same name.
 struct Operation {
     name: &'static str,
     bb: fn(&Squares<'_>) -> Array,
@@ -124,7 +124,7 @@ const OPERATIONS: &[Operation] = &[
     },
     Operation {
         name: "transpose",
-        // A reshape to one dimension is where a transposed view has to be copied.
+        // Reshaping a transposed view to one dimension copies it.
         bb: |s| {
             let view = s.cpu.transpose(&s.a, &[]).expect("a view");
             s.cpu.reshape(&view, &[s.side * s.side]).expect("as many elements")
@@ -137,7 +137,8 @@ const OPERATIONS: &[Operation] = &[
 impl<'a> Squares<'a> {
     fn new(cpu: &'a Cpu, side: usize) -> Self {
         let numbers: Vec<f32> = (0..side * side).map(|i| ((i * 7919) % 2003) as f32 / 1001.5 - 1.0).collect();
-        // What an operation made, as operands are mostly and as NumPy's are: on pages that the backend chose.
+        // The operands are results of an operation, as most operands are, so that they are in memory that the
+        // backend allocated.
         let bb = || {
             let negative: Vec<f32> = numbers.iter().map(|x| -x).collect();
             let host = TensorData::new(&[side, side], &negative).expect("a square");
@@ -162,7 +163,8 @@ impl<'a> Squares<'a> {
     }
 }
 
-/// Operations on operands of two shapes, and ones with a result of another type, beside ndarray's.
+/// Compares operations on operands of two shapes, and operations whose result has another type, with
+/// ndarray's.
 fn broadcasts(Squares { side, cpu, a, b, x, y, .. }: &Squares<'_>) {
     let row = cpu.slice(b, &[0], &[1], &[0], &[1]).expect("a row");
     let column = cpu.slice(b, &[0], &[1], &[1], &[1]).expect("a column");

@@ -1,4 +1,4 @@
-//! Matrix products against the crates `gemm` and `faer`, called directly.
+//! Compares matrix products with direct calls of the crates `gemm` and `faer`.
 #![expect(unsafe_code, reason = "kernels are called on raw memory")]
 
 use bb_benches::{asked, compare, subject};

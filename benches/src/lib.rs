@@ -1,7 +1,7 @@
-//! Measuring things side by side.
+//! Measures things side by side.
 //!
-//! Machines are noisy, so what is compared runs in turns within one process, and the least time of many turns is
-//! what counts: noise only ever adds. What another process measures takes its turns too.
+//! Machines are noisy, so the compared things run in turns within one process, and the least time of many
+//! turns counts, because noise only adds time. Measurements in another process take turns, too.
 
 mod numpy;
 
@@ -9,14 +9,15 @@ pub use numpy::NumPy;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Something to measure, and its name.
+/// A named thing to measure.
 pub struct Subject<'a> {
     name: &'a str,
-    /// Runs it some number of times and returns the seconds.
+    /// Runs it a number of times and returns the seconds.
     time: Box<dyn FnMut(usize) -> f64 + 'a>,
 }
 
-/// Names something to measure. Its result is kept from the optimiser and dropped within the time measured.
+/// Makes a subject. The measured time includes dropping the result, and the optimiser cannot remove the
+/// result.
 pub fn subject<'a, R>(name: &'a str, mut run: impl FnMut() -> R + 'a) -> Subject<'a> {
     timed(name, move |runs| {
         let start = Instant::now();
@@ -27,30 +28,30 @@ pub fn subject<'a, R>(name: &'a str, mut run: impl FnMut() -> R + 'a) -> Subject
     })
 }
 
-/// Names something that measures itself: it runs as often as it is told and returns the seconds.
+/// Makes a subject that measures itself: it runs the given number of times and returns the seconds.
 pub fn timed<'a>(name: &'a str, time: impl FnMut(usize) -> f64 + 'a) -> Subject<'a> {
     Subject { name, time: Box::new(time) }
 }
 
-/// Returns whether a title has one of the texts that `cargo bench … -- TEXT` asks for, or none was asked for.
+/// Tells whether a title contains one of the texts in `cargo bench … -- TEXT`; true if there are none.
 pub fn asked(title: &str) -> bool {
     let mut texts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
     texts.peek().is_none() || texts.any(|text| title.contains(&text))
 }
 
-/// Turns per subject.
+/// The number of turns per subject.
 const TURNS: usize = 100;
 
-/// The least time of a turn, in seconds, below which a clock's own cost would show.
+/// The least time of a turn in seconds, so that the cost of reading the clock is negligible.
 const TURN: f64 = 2e-3;
 
-/// Measures subjects in turns and prints, for each, its time and the ratio to the first's.
+/// Measures subjects in turns. Prints the time of each and its ratio to the time of the first.
 ///
 /// Units: seconds per run, in the subjects' order.
 pub fn compare(title: &str, mut subjects: Vec<Subject<'_>>) -> Vec<f64> {
     let mut runs: Vec<usize> = Vec::with_capacity(subjects.len());
     for subject in &mut subjects {
-        // The first run touches new memory, and says nothing of the others.
+        // The first run touches new memory, so it does not count.
         (subject.time)(1);
         let mut n = 1;
         while (subject.time)(n) < TURN && n < 1 << 24 {

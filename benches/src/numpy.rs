@@ -1,13 +1,13 @@
-//! NumPy, timed by a process of its own: `numpy/kernels.py`.
+//! Times NumPy in a separate process, `numpy/kernels.py`.
 //!
-//! It runs where the environment variable `BB_PYTHON` names a Python that has NumPy.
+//! This needs the environment variable `BB_PYTHON`, which names a Python that has NumPy.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-/// A Python that runs NumPy's operations when asked.
+/// A Python process that runs NumPy's operations on request.
 #[derive(Debug)]
 pub struct NumPy {
     child: Child,
@@ -16,7 +16,7 @@ pub struct NumPy {
 }
 
 impl NumPy {
-    /// Starts the Python that `BB_PYTHON` names; returns `None` if it names none, or one without NumPy.
+    /// Starts the Python that `BB_PYTHON` names; returns `None` if there is none or it lacks NumPy.
     pub fn start() -> Option<NumPy> {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("numpy/kernels.py");
         let mut child = Command::new(std::env::var_os("BB_PYTHON")?)
@@ -36,11 +36,11 @@ impl NumPy {
         &self.version
     }
 
-    /// Runs an operation of the script on squares of that side some number of times; returns the seconds.
+    /// Runs an operation of the script `runs` times on squares of side `side`; returns the seconds.
     ///
     /// # Panics
     ///
-    /// If the script has no such operation or ended: there is nothing to compare with then.
+    /// If the script has no such operation or has ended, because then there is nothing to compare with.
     pub fn time(&self, operation: &str, side: usize, runs: usize) -> f64 {
         let (input, output) = &mut *self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut line = String::new();
@@ -54,7 +54,7 @@ impl NumPy {
 
 impl Drop for NumPy {
     fn drop(&mut self) {
-        // It would end with its input too; whether it did makes no difference here.
+        // The process also ends when its input is closed, so a failure does not matter.
         drop(self.child.kill());
         drop(self.child.wait());
     }

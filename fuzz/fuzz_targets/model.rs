@@ -1,4 +1,4 @@
-//! Models: parsed and checked, which ends in an error or in a graph that keeps its promises.
+//! Parses and checks models, which must end in an error or in a graph with all promised properties.
 #![no_main]
 
 use bb_ir::Limits;
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use std::collections::HashSet;
 
 fuzz_target!(|data: &[u8]| {
-    // Small limits, so that a run is short; what they bound is bounded the same way by larger ones.
+    // The limits are small so that a run is short; larger limits work in the same way.
     let limits = Limits {
         nodes: 10_000,
         tensor_elements: 1 << 20,
@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// What the documentation of `bb_ir::graph` promises.
+/// Checks the properties that the documentation of `bb_ir::graph` promises.
 fn promises(graph: &Graph) {
     let mut known: HashSet<_> = graph.inputs.iter().copied().collect();
     known.extend(graph.constants.iter().map(|c| c.0));

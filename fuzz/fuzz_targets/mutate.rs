@@ -1,6 +1,6 @@
-//! ONNX's own models, changed where a model can go wrong: compiled and run like those of `run`.
+//! Changes ONNX's own models where models can go wrong, and compiles and runs them like the target `run`.
 //!
-//! Bytes that are a model stay one: names, extents, element types, attributes and opsets change, not the encoding.
+//! The bytes stay a valid encoding: only names, extents, element types, attributes and opsets change.
 #![no_main]
 
 use bb::ir::proto::{
@@ -31,7 +31,7 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     fuzzer_mutate(data, size, max_size)
 });
 
-/// Draws numbers with SplitMix64 (Steele, Lea, Flood 2014).
+/// The generator SplitMix64 (Steele, Lea, Flood 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -42,7 +42,7 @@ impl Draw {
         z ^ (z >> 31)
     }
 
-    /// Draws below `n`, which is above 0.
+    /// Draws a number below `n`, which is positive.
     fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
@@ -55,7 +55,7 @@ impl Draw {
         of.get_mut(at)
     }
 
-    /// Draws an integer near what goes wrong.
+    /// Draws an integer, often near values that cause errors.
     fn int(&mut self) -> i64 {
         const EDGES: [i64; 14] =
             [0, 1, -1, 2, -2, 3, 7, 16, 255, -129, i32::MAX as i64, i32::MIN as i64, i64::MAX, i64::MIN];
@@ -72,7 +72,7 @@ impl Draw {
     }
 }
 
-/// Changes one thing of a model.
+/// Makes one change to a model.
 fn change(model: &mut ModelProto, draw: &mut Draw) {
     if draw.below(12) == 0 {
         if let Some(opset) = draw.one(&mut model.opset_import) {

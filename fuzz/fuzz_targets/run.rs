@@ -1,5 +1,5 @@
-//! Models that pass the check: compiled and run on the reference backend, which ends in an error or in outputs of the
-//! declared element types.
+//! Compiles and runs models that pass the check on the reference backend, which must end in an error or in
+//! outputs of the declared element types.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| bb_fuzz::compile_and_run(data));

@@ -1,4 +1,4 @@
-//! Tensors in models, dense and sparse, and `.npy` files.
+//! Reads tensors in models, dense and sparse, and `.npy` files.
 #![no_main]
 
 use bb_ir::convert::{Rounding, cast};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 
-/// The bytes that a sparse tensor may have when it is dense.
+/// The greatest size of a dense tensor made from a sparse one, in bytes.
 const LIMIT: usize = 1 << 20;
 
 fuzz_target!(|data: &[u8]| {
@@ -32,13 +32,13 @@ fn check(tensor: &TensorData) {
     let proto = tensor.to_proto("x").encode_to_vec();
     let proto = TensorProto::decode(&*proto).expect("a message");
     assert_eq!(&TensorData::from_proto(&proto).expect("what was written can be read"), tensor);
-    // Strings are padded to the longest in `.npy`, so a few bytes can ask for many.
+    // In `.npy`, strings are padded to the longest one, so a few bytes may require many.
     let longest = tensor.iter_str().map(str::len).max().unwrap_or(0);
     if longest.saturating_mul(tensor.len()) < LIMIT
         && let Ok(file) = tensor.to_npy()
     {
         let again = TensorData::from_npy(file.into()).expect("what was written can be read");
-        // NumPy drops zeros at a string's end.
+        // NumPy drops zeros at the end of a string.
         if tensor.iter_str().all(|s| !s.ends_with('\0')) {
             assert_eq!(&again, tensor);
         }

@@ -1,4 +1,4 @@
-//! Frames: as they come, and with their checksums made right so that what lies behind is reached.
+//! Reads frames: unchanged, and with repaired checksums, so that the code behind the checks is reached.
 #![no_main]
 
 use bb_ir::wire;
@@ -19,7 +19,7 @@ fn check(frame: Vec<u8>) {
     let _ = tensor.summary().to_string();
 }
 
-/// Gives a frame the magic number, the version, zero padding and right checksums.
+/// Gives a frame the right magic number, version, padding and checksums.
 fn repaired(mut frame: Vec<u8>) -> Vec<u8> {
     frame.resize(frame.len().max(24), 0);
     frame[..8].copy_from_slice(&wire::MAGIC);

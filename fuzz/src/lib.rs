@@ -1,4 +1,4 @@
-//! What several targets do with a model.
+//! Code that several fuzz targets share.
 
 use bb::ir::check::{CheckOptions, check, parse_model};
 use bb::ir::graph::{Dim, ValueType};
@@ -7,12 +7,12 @@ use bb::{Backend, CompileOptions, Module};
 use bb_reference::Reference;
 use bytes::Bytes;
 
-/// The bytes that a value may have.
+/// The greatest size of a value in bytes.
 const LIMIT: usize = 1 << 18;
 
-/// Compiles and runs a serialized model on the reference backend, which ends in an error or in outputs.
+/// Compiles and runs a serialized model on the reference backend, which must end in an error or in outputs.
 pub fn compile_and_run(data: &[u8]) {
-    // Small limits, so that a run is short; what they bound is bounded the same way by larger ones.
+    // The limits are small so that a run is short; larger limits work in the same way.
     let limits = Limits {
         nodes: 100,
         tensor_elements: 1 << 16,
@@ -40,7 +40,7 @@ pub fn compile_and_run(data: &[u8]) {
     }
 }
 
-/// Makes an input, with extents of 2 where they are not known; `None` for what is no tensor or too large.
+/// Makes an input; unknown extents become 2. Returns `None` if it is not a tensor or too large.
 fn zeros(ty: &ValueType) -> Option<bb_reference::Tensor> {
     let ValueType::Tensor { dtype, shape } = ty else { return None };
     let extent = |dim: &Dim| if let Dim::Known(extent) = dim { *extent } else { 2 };

@@ -1,4 +1,4 @@
-//! A parameter is left out.
+//! A parameter is missing.
 
 fn total(backends: &bb::Backends, x: &bb::Value) -> Result<bb::Value, bb::Error> {
     backends.reduce_sum(x, &[])

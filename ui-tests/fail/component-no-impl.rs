@@ -1,4 +1,4 @@
-//! What is added as a component has no `impl`.
+//! The component has no `impl`.
 
 struct Scores;
 

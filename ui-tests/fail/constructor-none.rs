@@ -1,4 +1,4 @@
-//! A type that has no `Default`, and no constructor is named.
+//! A type without `Default` and without a constructor.
 
 #[derive(bb::Backend)]
 struct Cpu {

@@ -1,4 +1,4 @@
-//! Nothing brings a tensor to the host.
+//! `to_host` is missing.
 
 use ui_tests::Handle;
 

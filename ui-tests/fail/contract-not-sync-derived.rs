@@ -1,4 +1,4 @@
-//! A backend is shared between threads: one that is registered and forwards single operations.
+//! A backend must be `Sync`, also if it is registered and forwards single operations.
 
 use bb::ir::op::Param;
 use std::cell::Cell;

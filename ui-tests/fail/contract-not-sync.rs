@@ -1,4 +1,4 @@
-//! A backend is shared between threads.
+//! A backend must be `Sync`.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Devices that nobody can ask for.
+//! Devices that users cannot select.
 
 #[derive(bb::Backend)]
 #[bb(open = Cpu::open, options(threads), devices = Cpu::devices)]

@@ -1,4 +1,4 @@
-//! An error must be free to cross threads.
+//! An error must be `Send`.
 
 use std::rc::Rc;
 use ui_tests::{Handle, Named};

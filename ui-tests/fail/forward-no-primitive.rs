@@ -1,4 +1,4 @@
-//! What is to be forwarded is not a primitive.
+//! The forwarded operation is not a primitive.
 
 use ui_tests::Handle;
 

@@ -1,4 +1,4 @@
-//! `forward_to_execute!` is not told what to call.
+//! `forward_to_execute!` has no argument.
 
 use ui_tests::Handle;
 

@@ -1,4 +1,4 @@
-//! A generic type, and nothing that says which instances to register.
+//! A generic type without a list of instances.
 
 #[derive(bb::Backend, Default)]
 struct Cpu<T>(std::marker::PhantomData<T>);

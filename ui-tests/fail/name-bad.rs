@@ -1,4 +1,4 @@
-//! A name that nobody could type on a command line.
+//! A name that does not follow the rule.
 
 #[derive(bb::Backend, Default)]
 #[bb(name = "My Cpu")]

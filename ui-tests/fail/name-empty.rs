@@ -1,4 +1,4 @@
-//! A name of no characters.
+//! An empty name.
 
 #[derive(bb::Backend, Default)]
 #[bb(name = "")]

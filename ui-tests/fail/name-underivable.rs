@@ -1,4 +1,4 @@
-//! A type of which no name can be made.
+//! A type name from which no backend name can be derived.
 
 #[derive(bb::Backend, Default)]
 struct Größe;

@@ -1,4 +1,4 @@
-//! As `native-forgotten`, of a type that nothing registers.
+//! As `native-forgotten`, for a type without the derive.
 
 use ui_tests::Handle;
 

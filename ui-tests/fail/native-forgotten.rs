@@ -1,4 +1,4 @@
-//! A family whose methods are written without `#[bb::native]`, so that no plan would call them.
+//! A family whose methods lack `#[bb::native]`, so that no plan would call them.
 
 use ui_tests::Handle;
 

@@ -1,4 +1,4 @@
-//! `#[bb::native]` on an `impl` of no trait.
+//! `#[bb::native]` on an inherent `impl`.
 
 use ui_tests::Handle;
 

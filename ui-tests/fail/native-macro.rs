@@ -1,4 +1,4 @@
-//! Methods that a macro writes cannot be seen.
+//! Methods that a macro generates, which the attribute cannot see.
 
 use ui_tests::Handle;
 

@@ -1,4 +1,4 @@
-//! As `native-not-adopted`, of a generic type: the instances that the derive registers are checked.
+//! As `native-not-adopted`, for a generic type: the instances that the derive registers are checked.
 
 use ui_tests::Handle;
 

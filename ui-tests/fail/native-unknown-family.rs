@@ -1,4 +1,4 @@
-//! A trait that is no family.
+//! A trait that is not a family.
 
 struct Cpu;
 

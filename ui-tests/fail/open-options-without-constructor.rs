@@ -1,4 +1,4 @@
-//! Options without a constructor that takes them.
+//! Options without a constructor that accepts them.
 
 #[derive(bb::Backend, Default)]
 #[bb(options(threads))]

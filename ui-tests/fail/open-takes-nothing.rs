@@ -1,4 +1,4 @@
-//! A constructor for options that does not take them.
+//! A constructor for options that takes no arguments.
 
 #[derive(bb::Backend)]
 #[bb(open = Cpu::open, options(threads))]

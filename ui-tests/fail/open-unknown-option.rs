@@ -1,4 +1,4 @@
-//! An option that nobody can give.
+//! An unknown option of `options(…)`.
 
 #[derive(bb::Backend)]
 #[bb(open = Cpu::open, options(treads))]

@@ -1,4 +1,4 @@
-//! A constructor that takes options, without saying which.
+//! A constructor that takes options, without a list of these options.
 
 #[derive(bb::Backend)]
 #[bb(open = Cpu::open)]

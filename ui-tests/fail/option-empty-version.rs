@@ -1,4 +1,4 @@
-//! A version that says nothing.
+//! An empty version.
 
 #[derive(bb::Backend, Default)]
 #[bb(version = "")]

@@ -1,4 +1,4 @@
-//! Six mistakes, each reported at its own place in one build.
+//! Six mistakes, each reported at its own span in one build.
 
 #[derive(bb::Backend)]
 #[bb(name = "CPU", nme = "cpu", extensions(Nm), new = open)]

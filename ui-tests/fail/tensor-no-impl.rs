@@ -1,4 +1,4 @@
-//! The tensor is a type that says nothing of its element type and extents.
+//! The tensor type does not implement `bb::Tensor`.
 
 use std::collections::HashMap;
 

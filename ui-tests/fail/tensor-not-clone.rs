@@ -1,4 +1,4 @@
-//! A tensor must be cheap to clone.
+//! A tensor must be `Clone`.
 
 struct Array {
     shape: Vec<usize>,

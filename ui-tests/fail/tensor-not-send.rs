@@ -1,4 +1,4 @@
-//! A tensor must be free to cross threads.
+//! A tensor must be `Send`.
 
 use std::rc::Rc;
 

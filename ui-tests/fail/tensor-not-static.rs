@@ -1,4 +1,4 @@
-//! A tensor outlives the call that made it.
+//! A tensor must be `'static`.
 
 #[derive(Clone)]
 struct Array<'a> {

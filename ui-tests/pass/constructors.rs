@@ -1,4 +1,4 @@
-//! Types that hold a device have a constructor, which may fail, and neither `Default` nor serde.
+//! Types that hold a device have a constructor, which may fail, and need neither `Default` nor serde.
 #![deny(warnings)]
 
 use bb::Declared;

@@ -1,4 +1,4 @@
-//! `#[bb::native]` records what is written, and only what is compiled.
+//! `#[bb::native]` records the methods that are written, if they are compiled.
 #![deny(warnings)]
 
 use bb::ext::{Create, CreateOp, Native, Nn, NnOp};
@@ -8,9 +8,9 @@ struct Cpu;
 ui_tests::backend!(Cpu);
 
 #[bb::native]
-/// Kernels of its own.
+/// The backend's own kernels.
 impl Nn for Cpu {
-    /// Not compiled, hence not native.
+    /// Not compiled, so not native.
     #[cfg(any())]
     fn relu(&self, x: &Handle) -> Result<Handle, bb::Error> {
         Ok(x.clone())
@@ -27,11 +27,11 @@ impl Nn for Cpu {
     }
 }
 
-/// Adopted, with the default body of every method.
+/// The family is adopted with the default body of every method.
 #[bb::native]
 impl Create for Cpu {}
 
-/// What is not compiled is not recorded twice.
+/// An `impl` that is not compiled is not recorded a second time.
 #[cfg(any())]
 #[bb::native]
 impl Nn for Cpu {}

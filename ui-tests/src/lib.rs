@@ -1,6 +1,6 @@
-//! What the cases share: a tensor that is nothing but its description, and a backend's `impl` in one line.
+//! Shared parts of the cases: a tensor without elements, and a macro that writes a backend's `impl`.
 //!
-//! No case computes; they compile, or say why not.
+//! No case computes anything; cases compile, or show a message.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ macro_rules! backend {
     };
 }
 
-/// Runs a graph, as the signature goes.
+/// A function with the signature for graphs; it returns an error.
 ///
 /// # Errors
 ///
@@ -59,7 +59,7 @@ pub fn refuse<B>(
     Err(bb::Error::Abandoned)
 }
 
-/// Copies a tensor to the host, as the signature goes.
+/// A function with the signature for copying to the host; it returns an error.
 ///
 /// # Errors
 ///

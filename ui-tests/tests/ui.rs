@@ -1,6 +1,7 @@
-//! What rustc says to someone who errs, and that what should compile does.
+//! Tests the messages of rustc for wrong programs, and that correct programs compile.
 //!
-//! `TRYBUILD=overwrite cargo test -p ui-tests` writes the expected messages anew; read each as its reader would.
+//! `TRYBUILD=overwrite cargo test -p ui-tests` writes the expected messages again; read each as its reader
+//! would.
 
 #[test]
 fn messages_say_what_to_write() {

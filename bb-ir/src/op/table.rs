@@ -1,7 +1,7 @@
-//! The primitives: one row each.
+//! The table of the primitives, one row each.
 //!
-//! A row is: documentation; the ONNX name and the opset whose semantics it has; the method; tensors
-//! before the `;`, parameters after it, `= value` being the ONNX default; the result. Every
+//! A row has, in this order: its documentation; the ONNX name and the opset whose semantics it has; the
+//! method; the tensors; after a `;` the parameters, where `= value` is ONNX's default; the result. Every
 //! consumer matches this pattern:
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
-//! `for_each_primitive!(callback, tokens)` puts `[tokens]` before them.
+//! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.
 
 /// Expands a callback macro with one row per primitive; see the module `bb_ir::op::table`.
 #[macro_export]
@@ -39,7 +39,7 @@ macro_rules! for_each_primitive {
         /// Source: ONNX `Mul`, opset 14.
         Mul 14 = mul(a: Tensor, b: Tensor) -> Tensor;
 
-        /// Divides element by element; integers towards zero.
+        /// Divides element by element; integer quotients are truncated towards zero.
         ///
         /// Shapes: NumPy broadcasting. The least integer divided by -1 wraps to itself.
         ///
@@ -48,21 +48,21 @@ macro_rules! for_each_primitive {
         /// Source: ONNX `Div`, opset 14.
         Div 14 = div(a: Tensor, b: Tensor) -> Tensor;
 
-        /// Negates each element; the least integer stays itself.
+        /// Negates each element; the least integer stays unchanged.
         ///
         /// Shapes: any, kept. Types: signed integers and floats.
         ///
         /// Source: ONNX `Neg`, opset 13.
         Neg 13 = neg(x: Tensor) -> Tensor;
 
-        /// Takes the absolute value of each element; the least integer stays itself.
+        /// Takes the absolute value of each element; the least integer stays unchanged.
         ///
         /// Shapes: any, kept. Types: all numbers.
         ///
         /// Source: ONNX `Abs`, opset 13.
         Abs 13 = abs(x: Tensor) -> Tensor;
 
-        /// Takes the square root of each element; NaN where it is negative.
+        /// Takes the square root of each element; the root of a negative number is NaN.
         ///
         /// Shapes: any, kept. Types: floats.
         ///
@@ -71,8 +71,8 @@ macro_rules! for_each_primitive {
 
         /// Raises each element of `a` to the power in `b`; the result has the type of `a`.
         ///
-        /// Shapes: NumPy broadcasting. Types: `a` and `b` may differ; integers wrap on overflow, and
-        /// an integer to a negative power is the truncated quotient (0, or ±1 for a base of ±1).
+        /// Shapes: NumPy broadcasting. Types: `a` and `b` may differ. Integers wrap on overflow; an integer
+        /// to a negative power is the truncated quotient (0, or ±1 for a base of ±1).
         ///
         /// Errors: the integer 0 to a negative power is a division by zero.
         ///
@@ -86,7 +86,7 @@ macro_rules! for_each_primitive {
         /// Source: ONNX `Exp`, opset 13.
         Exp 13 = exp(x: Tensor) -> Tensor;
 
-        /// Takes the natural logarithm of each element; NaN where it is negative.
+        /// Takes the natural logarithm of each element; the logarithm of a negative number is NaN.
         ///
         /// Shapes: any, kept. Types: floats.
         ///
@@ -96,110 +96,115 @@ macro_rules! for_each_primitive {
         /// Multiplies matrices, batched over the leading dimensions.
         ///
         /// Shapes: `a: [.., m, k]`, `b: [.., k, n]` to `[.., m, n]`; the leading extents broadcast. An
-        /// operand of rank 1 is a row (`a`) or column (`b`) whose extent of 1 the result omits. With
-        /// `k = 0` the result is 0. Integers wrap on overflow.
+        /// operand of rank 1 is treated as a row (`a`) or a column (`b`), whose extent of 1 is removed from
+        /// the result. If `k` is 0, the result is 0. Integers wrap on overflow.
         ///
         /// Source: ONNX `MatMul`, opset 13.
         MatMul 13 = matmul(a: Tensor, b: Tensor) -> Tensor;
 
         /// Sums over `axes`, or over every axis when `axes` is empty.
         ///
-        /// Shapes: `x: [d0, …, dn]` to the same rank with each reduced extent 1, or without the reduced
-        /// axes if `keepdims` is false. An empty reduction yields 0. Integers wrap on overflow.
+        /// Shapes: `x: [d0, …, dn]` to the same rank with each reduced extent 1; if `keepdims` is false, to
+        /// the shape without the reduced axes. An empty sum is 0. Integers wrap on overflow.
         ///
         /// Source: ONNX `ReduceSum`, opset 13.
         ReduceSum 13 = reduce_sum(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
 
         /// Averages over `axes`, or over every axis when `axes` is empty.
         ///
-        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An empty reduction yields NaN, and is an error
-        /// for integers, whose quotient is truncated.
+        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An integer mean is truncated. An empty mean is NaN
+        /// for floats and an error for integers.
         ///
         /// Source: ONNX `ReduceMean`, opset 18.
         ReduceMean 18 = reduce_mean(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
 
-        /// Takes the maximum over `axes`, or over every axis when `axes` is empty; NaN wins.
+        /// Takes the maximum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
+        /// NaN.
         ///
-        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An empty reduction yields the least value of the
-        /// type (minus infinity, false).
+        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An empty maximum is the least value of the type
+        /// (minus infinity, false).
         ///
         /// Source: ONNX `ReduceMax`, opset 20.
         ReduceMax 20 = reduce_max(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
 
-        /// Takes the minimum over `axes`, or over every axis when `axes` is empty; NaN wins.
+        /// Takes the minimum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
+        /// NaN.
         ///
-        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An empty reduction yields the greatest value of
-        /// the type (infinity, true).
+        /// Shapes: as [`reduce_sum`](Self::reduce_sum). An empty minimum is the greatest value of the type
+        /// (infinity, true).
         ///
         /// Source: ONNX `ReduceMin`, opset 20.
         ReduceMin 20 = reduce_min(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
 
-        /// Gives the elements other extents, in row-major order.
+        /// Changes the shape; the elements keep their row-major order.
         ///
-        /// Shapes: `shape` is final: 0 means zero, and its product is the number of elements of `x`.
-        /// Types: all, storage included.
+        /// Shapes: the result has the shape `shape`, in which 0 means 0; its number of elements must be that
+        /// of `x`. Types: all, including storage types.
         ///
         /// Source: ONNX `Reshape`, opset 25.
         Reshape 25 = reshape(x: Tensor; shape: Extents) -> Tensor;
 
         /// Permutes the dimensions; dimension `i` of the result is dimension `perm[i]` of `x`.
         ///
-        /// Shapes: an empty `perm` reverses the dimensions. Types: all, storage included.
+        /// Shapes: an empty `perm` reverses the dimensions. Types: all, including storage types.
         ///
         /// Source: ONNX `Transpose`, opset 25.
         Transpose 25 = transpose(x: Tensor; perm: Ints = &[]) -> Tensor;
 
         /// Joins tensors along `axis`.
         ///
-        /// Shapes: equal but for the extent of `axis`, whose sum the result has. At least one tensor.
-        /// Types: all, storage included, the same for every tensor.
+        /// Shapes: the operands only differ in the extent of `axis`, and the result has the sum of these
+        /// extents. There must be at least one operand. Types: all, including storage types; the same for
+        /// every operand.
         ///
         /// Source: ONNX `Concat`, opset 13.
         Concat 13 = concat(xs: Tensors; axis: Int) -> Tensor;
 
         /// Takes every `steps[i]`-th element from `starts[i]` to before `ends[i]` along `axes[i]`.
         ///
-        /// Shapes: empty `axes` means the first `starts.len()` dimensions, empty `steps` means 1. Negative
+        /// Shapes: empty `axes` mean the first `starts.len()` dimensions, empty `steps` mean 1. Negative
         /// starts and ends count from the end; both are clamped to the extent. A negative step goes
-        /// backwards. Types: all, storage included.
+        /// backwards. Types: all, including storage types.
         ///
         /// Errors: a step of 0, a repeated axis.
         ///
         /// Source: ONNX `Slice`, opset 13.
         Slice 13 = slice(x: Tensor; starts: Ints, ends: Ints, axes: Ints = &[], steps: Ints = &[]) -> Tensor;
 
-        /// Cuts a tensor along `axis` into parts of the extents `sizes`, in order.
+        /// Splits a tensor along `axis` into parts with the extents `sizes`, in order.
         ///
-        /// Shapes: `sizes` sums to the extent of `axis`. Types: all, storage included.
+        /// Shapes: the sum of `sizes` is the extent of `axis`. Types: all, including storage types.
         ///
         /// Source: ONNX `Split`, opset 18.
         Split 18 = split(x: Tensor; axis: Int, sizes: Extents) -> Tensors;
 
         /// Removes the dimensions `axes`, or every dimension of extent 1 when `axes` is empty.
         ///
-        /// Shapes: the extent of each axis named is 1. Types: all, storage included.
+        /// Shapes: the extents of `axes` must be 1. Types: all, including storage types.
         ///
         /// Source: ONNX `Squeeze`, opset 25.
         Squeeze 25 = squeeze(x: Tensor; axes: Ints = &[]) -> Tensor;
 
-        /// Inserts dimensions of extent 1 such that they are dimensions `axes` of the result.
+        /// Inserts dimensions of extent 1, which become the dimensions `axes` of the result.
         ///
-        /// Shapes: the axes count in the result's rank, and differ. Types: all, storage included.
+        /// Shapes: `axes` count in the rank of the result and must differ. Types: all, including storage
+        /// types.
         ///
         /// Source: ONNX `Unsqueeze`, opset 25.
         Unsqueeze 25 = unsqueeze(x: Tensor; axes: Ints) -> Tensor;
 
-        /// Returns the tensor itself. Types: all, storage included.
+        /// Returns the tensor itself. Types: all, including storage types.
         ///
         /// Source: ONNX `Identity`, opset 25.
         Identity 25 = identity(x: Tensor) -> Tensor;
 
         /// Converts each element to the type `to`.
         ///
-        /// Shapes: any, kept. Types: from and to all. Floats become integers by truncation, out of range
-        /// as NumPy converts them; integers wrap; anything but zero is true. To the 8-bit floats out of
-        /// range, `saturate` gives the greatest finite value, else NaN or infinity; `round_mode` applies to
-        /// `f8e8m0` alone. Strings are parsed and printed as NumPy does.
+        /// Shapes: any, kept. Types: from every type to every type. Floats become integers by truncation;
+        /// floats that are out of range are converted as NumPy does. Integers wrap. Every value except zero
+        /// becomes true. Values out of the range of an 8-bit float become the greatest finite value if
+        /// `saturate` is true, else NaN or infinity. `round_mode` only applies to `f8e8m0`. Strings are
+        /// parsed and printed as NumPy does.
         ///
         /// Source: ONNX `Cast`, opset 25.
         Cast 25 = cast(x: Tensor; to: Type, saturate: Bool = true, round_mode: Round = $crate::op::RoundMode::Up) -> Tensor;
@@ -227,21 +232,22 @@ macro_rules! for_each_primitive {
 
         /// Takes `x` where `condition` is true and `y` elsewhere.
         ///
-        /// Shapes: NumPy broadcasting of all three. Types: `condition` is bool; `x` and `y` are of one type,
-        /// storage included.
+        /// Shapes: NumPy broadcasting of all three. Types: `condition` is bool; `x` and `y` have the same
+        /// type, including storage types.
         ///
         /// Source: ONNX `Where`, opset 16.
         Where 16 = r#where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor;
 
-        /// Makes a tensor of this backend from a host tensor. Types: all, storage included.
+        /// Makes a tensor of this backend from a host tensor. Types: all, including storage types.
         ///
         /// Source: ONNX `Constant`, opset 25.
         Constant 25 = constant(; value: Data) -> Tensor;
 
         /// Selects entries of `data` along `axis` by `indices`.
         ///
-        /// Shapes: `data: [d0, …, dn]` to `indices`' extents in place of dimension `axis`. Types: `data` all,
-        /// storage included; `indices` `i32` or `i64`, negative ones counting from the end.
+        /// Shapes: in the shape of `data`, the shape of `indices` replaces the dimension `axis`. Types:
+        /// `data` all, including storage types; `indices` `i32` or `i64`. Negative indices count from the
+        /// end.
         ///
         /// Errors: an index out of range.
         ///

@@ -1,4 +1,4 @@
-//! `bb bench`: times with their units, percentiles, throughput, a profile, and a time line for trace viewers.
+//! Tests `bb bench`: times with units, percentiles, throughput, a profile, and a time line for trace viewers.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{model, named, node, with_graph, with_int};
@@ -53,7 +53,7 @@ fn items_are_counted_where_every_input_has_an_open_first_extent() {
 }
 
 #[test]
-fn runs_may_be_bounded_by_time() {
+fn the_time_of_runs_can_be_limited() {
     let folder = folder("bench-seconds");
     let path = product(&folder);
     let json = bb(&["bench", &path, "--seconds", "0.05", "--warmup", "0.02s", "--json"]).json();
@@ -86,14 +86,14 @@ fn a_profile_has_each_node_with_its_share_and_rates() {
         let json = bb(&arguments).json();
         let nodes = rows(&json, "nodes");
         let product = nodes.iter().find(|row| row["node"] == "product").unwrap();
-        // 2mnk, and each matrix once.
+        // 2mnk operations; each matrix is read or written once.
         assert_eq!(number(&product["flops_per_run"]), 2.0 * 4.0 * 8.0 * 16.0, "{backend}");
         assert_eq!(number(&product["bytes_read_per_run"]), 4.0 * (32.0 + 128.0));
         assert_eq!(number(&product["bytes_written_per_run"]), 4.0 * 64.0);
         assert_eq!((&product["runs_as"], number(&product["calls_per_run"])), (&"matmul".into(), 1.0));
         let rate = number(&product["flops_per_run"]) / number(&product["seconds_per_run"]);
         assert!((number(&product["flops_per_second"]) / rate - 1.0).abs() < 1e-6);
-        // Shares, and what is outside of nodes, are all of the time.
+        // The shares of the nodes and the time outside of nodes add up to the whole time.
         let profile = &json["profile"];
         let shares: f64 = nodes.iter().map(|row| number(&row["share"])).sum();
         let outside = number(&profile["outside_seconds_per_run"]) / number(&profile["seconds_per_run"]);
@@ -130,7 +130,7 @@ fn a_backend_for_whole_graphs_has_a_row_for_each() {
     assert_eq!(number(&nodes[0]["flops_per_run"]), 1024.0 + 64.0);
 }
 
-/// A loop whose number of iterations is the greatest element of its input, 0 or 1 for random ones; here 3.
+/// A loop whose number of iterations is the greatest element of its input: 0 or 1 for random inputs, 3 here.
 fn iterations(folder: &Path) -> Vec<String> {
     let body = vec![node("Identity", &["go"], &["on"]), named("inner", node("Add", &["s", "x"], &["next"]))];
     let nodes = vec![
@@ -152,7 +152,7 @@ fn iterations(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_trace_nests_rounds_and_calls_inside_their_run() {
+fn a_trace_nests_iterations_and_calls_inside_their_run() {
     let folder = folder("bench-trace");
     let file = folder.join("trace.json");
     let mut arguments = iterations(&folder);
@@ -178,7 +178,7 @@ fn a_trace_nests_rounds_and_calls_inside_their_run() {
         assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["cat"].is_string());
         let (start, end) = span(event);
         assert!(run.0 <= start && end <= run.1 + 0.001, "{event}");
-        // A viewer nests by times: of two that overlap, one is inside the other.
+        // Viewers nest by times, so of two overlapping spans one must be inside the other.
         open.retain(|last| last.1 > start + 0.0005);
         assert!(open.iter().all(|last| end <= last.1 + 0.001), "{event}");
         open.push((start, end));

@@ -1,4 +1,4 @@
-//! `bb compare --outputs`: how far a backend's outputs are from those that were saved.
+//! Tests `bb compare --outputs`, which compares a backend's outputs with saved outputs.
 
 use crate::process::{bb, data, folder, write};
 use bb::TensorData;
@@ -16,7 +16,7 @@ fn square(elements: [f32; 4]) -> TensorData {
     TensorData::new(&[2, 2], &elements).unwrap()
 }
 
-/// Saves an input and the outputs as test cases have them; the second element of `sum` should be 4.
+/// Saves an input and the outputs in the layout of test cases; the correct second element of `sum` is 4.
 fn save(folder: &Path, second: f32) {
     write(folder, "input_0.pb", &square([0.0, 2.0, -1.0, 3.0]).to_proto("x").encode_to_vec());
     write(folder, "output_0.pb", &square([0.0, second, -2.0, 6.0]).to_proto("sum").encode_to_vec());
@@ -25,7 +25,7 @@ fn save(folder: &Path, second: f32) {
 }
 
 #[test]
-fn outputs_that_are_as_saved_are_equal_on_every_backend() {
+fn outputs_equal_saved_ones_on_every_backend() {
     let folder = folder("compare-saved");
     let path = two_outputs(&folder);
     save(&folder.join("set"), 4.0);
@@ -45,7 +45,7 @@ fn outputs_that_are_as_saved_are_equal_on_every_backend() {
 }
 
 #[test]
-fn the_greatest_errors_are_told_with_their_places() {
+fn the_greatest_errors_are_reported_with_their_positions() {
     let folder = folder("compare-saved-differs");
     let path = two_outputs(&folder);
     save(&folder.join("set"), 5.0);
@@ -62,9 +62,9 @@ fn the_greatest_errors_are_told_with_their_places() {
         (&sum["max_relative_error"]["error"], &sum["max_relative_error"]["at"]),
         (&0.2.into(), &serde_json::json!([0, 1]))
     );
-    // From 4 to 5 is a quarter of the 2^23 floats of its power of two.
+    // The interval from 4 to 5 has a quarter of the 2^23 floats of its power of two.
     assert_eq!(sum["max_ulps"], 1 << 21);
-    // Within a fifth it is equal, and with a tolerance for all of it too.
+    // The outputs are equal within a relative tolerance of a fifth, and within an absolute tolerance of 1.
     for tolerance in [["--rtol", "0.21"], ["--atol", "1"]] {
         let ended = bb(&["compare", &path, "--outputs", &set, tolerance[0], tolerance[1]]);
         assert_eq!(ended.code(), 0, "{tolerance:?} {}", ended.out);
@@ -75,7 +75,7 @@ fn the_greatest_errors_are_told_with_their_places() {
 }
 
 #[test]
-fn what_run_writes_can_be_compared_with() {
+fn outputs_that_run_writes_can_be_compared() {
     let folder = folder("compare-saved-npy");
     let path = two_outputs(&folder);
     let x = write(&folder, "x.npy", &square([0.5, 2.0, -1.0, 3.0]).to_npy().unwrap());
@@ -85,7 +85,7 @@ fn what_run_writes_can_be_compared_with() {
     let compare = ["compare", &path, "--outputs", &saved, "--backend", "reference", "--input", &input];
     let ended = bb(&compare);
     assert_eq!(ended.code(), 0, "{}{}", ended.out, ended.err);
-    // An output that was not saved is told, and is no difference.
+    // An output that was not saved is reported, but is not a difference.
     std::fs::remove_file(folder.join("saved/exp.npy")).unwrap();
     let ended = bb(&compare);
     assert!(ended.code() == 0 && ended.out.contains("not saved"), "{}", ended.out);
@@ -93,7 +93,7 @@ fn what_run_writes_can_be_compared_with() {
     let ended = bb(&compare);
     assert_eq!(ended.code(), 1);
     assert!(ended.err.contains("holds no outputs: neither output_0.pb nor NAME.npy"), "{}", ended.err);
-    // Random inputs cannot lead to what was saved, unless somebody says so.
+    // Random inputs do not lead to the saved outputs, so they are only used on request.
     let ended = bb(&["compare", &path, "--outputs", &saved]);
     assert!(ended.code() == 1 && ended.err.contains("the model needs `x`"), "{}", ended.err);
 }
@@ -116,7 +116,7 @@ fn a_case_is_compared_with_all_its_sets_and_its_own_tolerance() {
 }
 
 #[test]
-fn a_real_model_gives_what_another_runtime_saved() {
+fn a_real_model_agrees_with_outputs_of_another_runtime() {
     let case = data().join("models/surfaces_gbr");
     let (model, case) = (case.join("model.onnx").display().to_string(), case.display().to_string());
     for backend in ["cpu", "reference", "whole-graph"] {

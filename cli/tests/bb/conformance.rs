@@ -1,4 +1,4 @@
-//! `bb conformance`: each case fails alone, and the closing line counts.
+//! Tests `bb conformance`: each case fails alone, and the last line counts the cases.
 
 use crate::process::{bb, folder, write};
 use bb::TensorData;
@@ -17,7 +17,7 @@ fn floats(elements: &[f32]) -> TensorData {
     TensorData::new(&[elements.len()], elements).unwrap()
 }
 
-/// Writes a case that negates two numbers, at some depth, which expects `expected`.
+/// Writes a case that negates two numbers and expects `expected`; `name` may contain subfolders.
 fn negation(folder: &Path, name: &str, expected: [f32; 2]) {
     let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
     case(folder, name, &bytes, &floats(&[1.0, 2.0]), &floats(&expected));
@@ -81,7 +81,7 @@ fn a_hanging_case_fails_alone() {
     let folder = folder("conformance-hangs");
     negation(&folder, "cases/right", [-1.0, -2.0]);
     negation(&folder, "cases/zz_right", [-1.0, -2.0]);
-    // As many products of matrices as take minutes.
+    // These products of matrices take minutes.
     let nodes =
         (0..2000).map(|i| node("MatMul", &[&format!("v{i}"), "v0"], &[&format!("v{}", i + 1)])).collect();
     let slow = model(&[("v0", &[512, 512])], nodes, &[("v2000", &[512, 512])]);

@@ -1,4 +1,4 @@
-//! `bb coverage`, and the README's table, which is its output.
+//! Tests `bb coverage`, and that the README's table is its output.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{model, node};
@@ -24,7 +24,7 @@ fn every_version_of_every_operator_is_listed() {
     assert_eq!(listed[&("", "NonZero", 13)]["runs"], "host");
     let types = |name: &str, since| listed[&("", name, since)]["types"].as_array().unwrap().len();
     assert_eq!((types("Sqrt", 6), types("Sqrt", 13), types("Add", 14)), (3, 4, 12));
-    // Sums of strings have no meaning on any backend.
+    // `Col2Im` sums elements, which has no meaning for strings on any backend.
     let refused = listed[&("", "Col2Im", 18)]["refused"].as_array().unwrap();
     let strings = refused.iter().find(|refused| refused["type"] == "string").unwrap();
     assert_eq!(strings["by"], "operator");
@@ -32,7 +32,7 @@ fn every_version_of_every_operator_is_listed() {
 }
 
 #[test]
-fn an_unknown_operator_says_what_was_meant_and_how_to_bind_it() {
+fn an_unknown_operator_is_reported_with_a_similar_name_and_how_to_bind_it() {
     let folder = folder("unknown-operator");
     let nodes = vec![node("Rellu", &["x"], &["a"]), node("Upsample", &["a"], &["y"])];
     let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
@@ -50,7 +50,8 @@ fn an_unknown_operator_says_what_was_meant_and_how_to_bind_it() {
     }
 }
 
-/// To renew it: `cargo run -p bb-cli -- coverage --backend cpu --markdown`, between the markers.
+/// To update the table, run `cargo run -p bb-cli -- coverage --backend cpu --markdown` and paste its output
+/// between the markers.
 #[test]
 fn the_table_in_the_readme_is_what_the_command_prints() {
     let readme = include_str!("../../../README.md");

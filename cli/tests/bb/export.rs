@@ -1,4 +1,4 @@
-//! `bb export`: models that other programs read, and that the same program reads again.
+//! Tests `bb export`: other programs and `bb` itself can read the exported models.
 
 use crate::process::{bb, folder, write};
 use bb::ir::proto::ModelProto;
@@ -6,7 +6,7 @@ use bb_tests::model::{model, node};
 use prost::Message;
 use std::path::{Path, PathBuf};
 
-/// `y = softmax(x)`, of two rows or more.
+/// `y = softmax(x)` for any number of rows.
 fn softmax() -> Vec<u8> {
     model(&[("x", &[-1, 3])], vec![node("Softmax", &["x"], &["y"])], &[("y", &[-1, 3])])
 }
@@ -48,7 +48,7 @@ fn a_model_is_written_as_authored_unless_it_is_to_be_lowered() {
 }
 
 #[test]
-fn a_written_model_gives_what_its_source_gives() {
+fn an_exported_model_computes_what_its_source_computes() {
     let folder = folder("export-run");
     let input = write(&folder, "model.onnx", &softmax());
     let output = |model: &str| {
@@ -60,19 +60,19 @@ fn a_written_model_gives_what_its_source_gives() {
     let expected = output(&input);
     let written = export(&folder, &input, &["--lowered", "--opset", "17", "--shape", "x=2,3"]).unwrap();
     assert_eq!(output(written.to_str().unwrap()), expected);
-    // Nothing in it asks for the extents, so that they stay open.
+    // No operation depends on the extents, so they stay open.
     let written = export(&folder, &input, &["--lowered"]).unwrap();
     assert_eq!(output(written.to_str().unwrap()), expected);
 }
 
 #[test]
-fn what_is_read_is_not_written_over() {
+fn files_of_the_source_are_not_overwritten() {
     let folder = folder("export-over");
     let input = write(&folder, "out.onnx", &softmax());
     let refused = export(&folder, &input, &[]).unwrap_err();
     assert!(refused.contains("belongs to the model that is read"), "{refused}");
     assert_eq!(std::fs::read(&input).unwrap(), softmax());
-    // Nor what its elements are read from.
+    // The files with its external data are not overwritten either.
     let weights = bb::TensorData::new(&[3], &[1f32, 2.0, 3.0]).unwrap();
     let mut proto = ModelProto::decode(&*softmax()).unwrap();
     let graph = proto.graph.as_mut().unwrap();
@@ -80,7 +80,7 @@ fn what_is_read_is_not_written_over() {
     graph.initializer.push(weights.to_proto("w"));
     let from = write(&folder, "from.onnx", &proto.encode_to_vec());
     let external = export(&folder, &from, &["--external-above", "4"]);
-    // The file beside it is new.
+    // The file with the exported external data is new.
     let external = external.unwrap();
     assert_eq!(std::fs::metadata(folder.join("out.onnx.data")).unwrap().len(), 12);
     std::fs::rename(&external, folder.join("named.onnx")).unwrap();
@@ -91,7 +91,7 @@ fn what_is_read_is_not_written_over() {
 }
 
 #[test]
-fn what_cannot_be_written_is_refused_with_the_option_that_helps() {
+fn refusals_name_the_option_that_helps() {
     let folder = folder("export-refused");
     let input = write(&folder, "model.onnx", &softmax());
     let refused = |more: &[&str]| export(&folder, &input, more).unwrap_err();
@@ -103,7 +103,7 @@ fn what_cannot_be_written_is_refused_with_the_option_that_helps() {
     assert!(refused(&["--shape", "x=2,3"]).contains("--lowered"));
     assert!(refused(&["--lowered", "--shape", "z=2,3"]).contains("`x`"));
     assert!(refused(&["--lowered", "--ir-version", "99"]).contains("expected 4 to 14"));
-    // A matrix of numbers that shape what is computed.
+    // The elements of this matrix determine the shape of a result.
     let sums = model(
         &[("x", &[-1, 3])],
         vec![node("Shape", &["x"], &["s"]), node("Expand", &["one", "s"], &["y"])],

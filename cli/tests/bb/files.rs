@@ -1,4 +1,5 @@
-//! Weights stay in their files until they are used, and what is no model is called by its name.
+//! Tests that weights stay in their files until they are used, and that files which are not models are
+//! recognized.
 
 use crate::process::{bb, capped, capped_own, folder, write};
 use bb::TensorData;
@@ -11,7 +12,7 @@ use prost::Message;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Memory of its own that a process may have, in KiB: a fraction of the weights.
+/// The private memory that a process may use, in KiB; it is a fraction of the weights.
 const OWN: usize = 512 << 10;
 
 const ROWS: u64 = 1 << 20;
@@ -19,13 +20,13 @@ const COLUMNS: u64 = 1024;
 /// 4 GiB.
 const BYTES: u64 = ROWS * COLUMNS * 4;
 
-/// Sets the first number of a row in a file of which no other byte is written.
+/// Writes the first number of a row, and no other byte of the file.
 fn set_row(file: &mut std::fs::File, start: u64, row: u64, value: f32) {
     file.seek(SeekFrom::Start(start + row * COLUMNS * 4)).unwrap();
     file.write_all(&value.to_le_bytes()).unwrap();
 }
 
-/// A model that takes the rows 1 and `ROWS - 1` of `table`, which comes last.
+/// A model that gathers the rows 1 and `ROWS - 1` of `table`; the table is the last field.
 fn gathers(table: Option<TensorProto>, producer: &str) -> ModelProto {
     let indices = TensorData::new(&[2], &[1i64, ROWS as i64 - 1]).unwrap().to_proto("rows");
     let output = ValueInfoProto { name: Some("y".into()), ..ValueInfoProto::default() };
@@ -55,7 +56,7 @@ fn table() -> TensorProto {
     }
 }
 
-/// Writes the model whose table is in `table.bin`, a file with holes.
+/// Writes the model and its table, as a sparse file `table.bin`.
 fn with_external_table(folder: &Path) -> String {
     let mut file = std::fs::File::create(folder.join("table.bin")).unwrap();
     file.set_len(BYTES).unwrap();
@@ -66,7 +67,7 @@ fn with_external_table(folder: &Path) -> String {
     write(folder, "model.onnx", &gathers(Some(table), "").encode_to_vec())
 }
 
-/// Appends a field of bytes to a message, all but the bytes.
+/// Appends the key and the length of a bytes field to a message, without the bytes.
 fn field(message: &mut Vec<u8>, number: u8, mut length: u64) {
     message.push(number << 3 | 2);
     while length >= 0x80 {
@@ -76,9 +77,9 @@ fn field(message: &mut Vec<u8>, number: u8, mut length: u64) {
     message.push(length as u8);
 }
 
-/// Writes a model with the table inside, at a multiple of `4` plus `odd` bytes: a file with a hole.
+/// Writes a model that contains the table at a multiple of 4 plus `odd` bytes, as a sparse file.
 fn with_inner_table(folder: &Path, odd: usize) -> String {
-    // One message in the other, each with its length before what the file is then filled up with.
+    // The messages are nested; the length of each precedes the bytes that the file is filled with.
     let around = |producer: &str| {
         let model = gathers(None, producer);
         let graph = model.graph.clone().unwrap_or_default().encode_to_vec();
@@ -102,7 +103,7 @@ fn with_inner_table(folder: &Path, odd: usize) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// Runs a model in little memory of its own, and checks both rows.
+/// Runs a model with little private memory, and checks both rows.
 fn takes_two_rows(folder: &Path, model: &str) {
     let outputs = folder.join("outputs");
     let ended = capped_own(OWN, &["run", model, "--backend", "cpu", "--output", outputs.to_str().unwrap()]);
@@ -116,17 +117,18 @@ fn takes_two_rows(folder: &Path, model: &str) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_table_of_4_gib_is_used_where_it_lies() {
+fn a_table_of_4_gib_is_used_in_place() {
     let folder = folder("files-mapped");
     let model = with_external_table(&folder);
     takes_two_rows(&folder, &model);
     let ended = capped_own(OWN, &["inspect", &model]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
-    // Reading it all is refused where there is no memory for it, by an error and not by a signal.
+    // If there is no memory for reading the whole file, the command reports an error and does not end by a
+    // signal.
     let ended = capped_own(OWN, &["run", &model, "--limit", "file_access=read"]);
     assert_eq!(ended.code(), 1, "{}", ended.err);
     assert!(ended.err.contains("no memory for 4294967") && ended.err.contains("table"), "{}", ended.err);
-    // So is mapping where the address space is too small.
+    // The same holds for mapping if the address space is too small.
     let ended = capped(1 << 20, &["run", &model]);
     assert_eq!(ended.code(), 1, "{}", ended.err);
     assert!(ended.err.contains("no memory for 4294967"), "{}", ended.err);
@@ -135,10 +137,10 @@ fn a_table_of_4_gib_is_used_where_it_lies() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_table_inside_a_model_of_4_gib_is_used_where_it_lies() {
+fn a_table_inside_a_model_of_4_gib_is_used_in_place() {
     let folder = folder("files-inner");
     takes_two_rows(&folder, &with_inner_table(&folder, 0));
-    // Elements that are not aligned would be copied to run, and are not touched to look at the model.
+    // Unaligned elements must be copied before a run, but inspecting the model does not touch them.
     let odd = with_inner_table(&folder, 1);
     let ended = capped_own(OWN, &["inspect", &odd]);
     assert_eq!(ended.code(), 0, "{}", ended.err);

@@ -1,10 +1,10 @@
-//! Models from strangers end in an error that says what is wrong, or run; nothing else happens.
+//! Tests that models from strangers run or end with an error that says what is wrong.
 
 use crate::process::{Ended, capped, data, folder, write};
 
 const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
-/// The address space in which a hostile model must end, in KiB.
+/// The address space of a process with a hostile model, in KiB.
 const MEMORY: usize = 1 << 20;
 
 /// Runs a model on random inputs.
@@ -39,7 +39,7 @@ fn every_file_ends_as_its_list_expects() {
 }
 
 #[test]
-fn what_fuzzing_found_is_refused() {
+fn models_found_by_fuzzing_are_refused() {
     for file in [
         "extents_beside_zero.onnx",
         "conv_transpose_stride.onnx",
@@ -66,7 +66,7 @@ fn truncated_and_bit_flipped_models_run_or_are_refused() {
     let whole = std::fs::read(data().join("models/surfaces_gbr/model.onnx")).unwrap();
     let folder = folder("damaged");
     let mut damaged: Vec<Vec<u8>> = (0..40).map(|i| whole[..whole.len() * i / 40].to_vec()).collect();
-    // Names and extents lie among the first and the last bytes, weights between them.
+    // Names and extents are near the beginning and the end of the file, weights between them.
     let places = (0..60).chain(whole.len() - 60..whole.len()).chain((60..whole.len()).step_by(997));
     damaged.extend(places.enumerate().map(|(i, at)| {
         let mut bytes = whole.clone();

@@ -1,4 +1,5 @@
-//! `bb inspect`: what a model file says of itself, its parameters, what a run costs, and the picture of its graph.
+//! Tests `bb inspect`: the facts of a model file, its parameters, the cost of a run, and the picture of the
+//! graph.
 
 use crate::process::{bb, data, folder, write};
 use bb::ir::proto::{AttributeProto, ModelProto, StringStringEntryProto, TensorProto};
@@ -6,7 +7,7 @@ use bb_tests::model::{custom, model, named, node};
 use prost::Message;
 use std::path::Path;
 
-/// `y = x w`, for any number of rows, with what an exporter adds.
+/// `y = x w` for any number of rows, with the extras that an exporter adds.
 fn exported(folder: &Path) -> String {
     let bytes = model(
         &[("x", &[-1, 3])],
@@ -30,7 +31,7 @@ fn exported(folder: &Path) -> String {
 }
 
 #[test]
-fn what_the_file_says_is_told() {
+fn the_facts_of_the_file_are_printed() {
     let folder = folder("inspect-facts");
     let path = exported(&folder);
     let json = bb(&["inspect", &path, "--json"]).json();
@@ -38,7 +39,7 @@ fn what_the_file_says_is_told() {
     assert_eq!((&model["producer"], &model["producer_version"]), (&"exporter".into(), &"1.2".into()));
     assert_eq!((&model["ir_version"], &model["opsets"]["ai.onnx"]), (&10.into(), &23.into()));
     assert_eq!(model["metadata"]["classes"], "cat,dog");
-    // 3 by 5 floats of 4 bytes, and two integers of 8.
+    // 3 by 5 floats of 4 bytes, and two integers of 8 bytes.
     let parameters = serde_json::json!({
         "elements": 17, "bytes": 76,
         "by_type": { "f32": { "elements": 15, "bytes": 60 }, "i64": { "elements": 2, "bytes": 16 } },
@@ -119,7 +120,7 @@ fn operations_are_counted_for_given_extents_and_else_the_open_ones_are_named() {
 }
 
 #[test]
-fn counting_ends_where_values_decide() {
+fn costs_that_depend_on_values_are_not_counted() {
     let folder = folder("inspect-until");
     let nodes = vec![
         node("Neg", &["x"], &["n"]),
@@ -131,7 +132,7 @@ fn counting_ends_where_values_decide() {
     assert_eq!((&cost["flops_per_run"], &cost["counted_until"]), (&4.into(), &"places".into()));
 }
 
-/// A model whose names would be markup.
+/// A model whose names contain markup.
 fn hostile(folder: &Path) -> String {
     let evil = "</title><script>alert(1)</script>\"'&]]>";
     let nodes = vec![
@@ -154,16 +155,16 @@ fn a_picture_has_a_box_for_each_node_in_the_colour_of_what_runs_it() {
     let path = write(&folder, "model.onnx", &model(&[("x", &[2])], nodes, &[("y", &[2])]));
     let file = folder.join("graph.svg");
     let ended = bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
-    // Something is unsupported, which is what the status says; the picture shows where.
+    // The status says that a node is unsupported; the picture shows which one.
     assert_eq!(ended.code(), 1, "{}", ended.err);
     let svg = std::fs::read_to_string(&file).unwrap();
     let count = |part: &str| svg.matches(part).count();
     assert_eq!(count("<g class=\"n\">"), 5 + 2);
     for kind in ["input", "output", "native", "lowered", "host", "unsupported", "unused"] {
-        // One box, and one in the legend.
+        // One box in the graph, and one in the legend.
         assert_eq!(count(&format!("class=\"b {kind}\"")), 2, "{kind}");
     }
-    // x to a and e, p to b and d, q, r, y.
+    // The edges go from x to a and e, from p to b and d, and from q, r and y.
     assert_eq!(count("<path class=\"e\""), 7);
     assert!(svg.contains("<title>p f32[2]</title>"), "edges tell their values");
 }

@@ -1,4 +1,4 @@
-//! The command line as its users meet it: the real binary, its output and its exit status.
+//! Tests of the command line with the real binary, its output and its exit status.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bench;

@@ -1,4 +1,5 @@
-//! Where there is no memory, there is an error that names the operation and the bytes; nothing ends by a signal.
+//! Tests that missing memory is an error which names the operation and the bytes, and never ends a process by
+//! a signal.
 
 use crate::process::{capped, folder, write};
 use bb::TensorData;
@@ -10,7 +11,7 @@ use prost::Message;
 
 const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
-/// The address space that a process may have, in KiB: more than the program takes, less than any result asked for here.
+/// The address space of a process, in KiB: more than the program needs, less than any result of these tests.
 const MEMORY: usize = 1 << 20;
 
 fn value(name: &str) -> ValueInfoProto {
@@ -40,7 +41,7 @@ fn ints(values: &[i64]) -> TensorData {
     TensorData::new(&[values.len()], values).unwrap()
 }
 
-/// Runs a model whose only fault is that it asks for more than there is.
+/// Runs a model whose only fault is that it needs more memory than there is.
 fn refused(name: &str, model: &[u8]) {
     let path = write(&folder(&format!("memory-{}", name.replace(' ', "-"))), "model.onnx", model);
     for backend in BACKENDS {
@@ -54,7 +55,7 @@ fn refused(name: &str, model: &[u8]) {
         assert!(ended.err.starts_with("error: "), "{said}");
         assert!(ended.err.contains("no memory for") && ended.err.contains(" bytes"), "{said}");
         assert!(!ended.err.contains("panicked"), "{said}");
-        // What is called like a node is one, which the error names.
+        // If `name` is an operator, it is a node of the model, and the error must name it.
         let operator = name.starts_with(char::is_uppercase);
         assert!(!operator || ended.err.contains(name), "{said}");
     }
@@ -113,7 +114,7 @@ fn operators_that_ask_for_too_much() {
     };
     let random = NodeProto { attribute: vec![shape], ..node("RandomNormal", &[], &["y"]) };
     refused("randomnormal of constants", &of_constants(&[], vec![random], "y"));
-    // 32 doublings of four bytes.
+    // 32 doublings of four bytes make 16 GiB.
     let doubled = (0..32).map(|i| {
         let x = if i == 0 { "one".to_owned() } else { format!("y{i}") };
         with_int(node("Concat", &[&x, &x], &[&format!("y{}", i + 1)]), "axis", 0)
@@ -129,7 +130,7 @@ fn random_inputs_that_are_too_large() {
 
 #[test]
 fn a_model_that_decodes_to_too_much_is_not_decoded() {
-    // Two bytes for each of two million tensors, which take hundreds each.
+    // Each of two million tensors takes two bytes in the file and hundreds of bytes when decoded.
     let graph = GraphProto { initializer: vec![TensorProto::default(); 2_000_000], ..GraphProto::default() };
     let bytes = ModelProto { graph: Some(graph), ..ModelProto::default() }.encode_to_vec();
     refused("decode", &bytes);

@@ -1,11 +1,11 @@
-//! Runs the binary as a user does, with a time limit and, where the system has `ulimit`, a cap on its memory.
+//! Runs the binary as a user does, with a time limit and, if the system has `ulimit`, with a memory limit.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a process ended, and what it printed.
+/// The exit status and the output of a process.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
@@ -24,10 +24,10 @@ impl Ended {
     }
 }
 
-/// The address space that a process may have, in KiB.
+/// The default address space of a process, in KiB.
 const MEMORY: usize = 8 << 20;
 
-/// The longest that a process may take.
+/// The time limit of a process.
 const TIME: Duration = Duration::from_secs(120);
 
 /// Runs `bb` with these arguments.
@@ -35,17 +35,17 @@ pub(crate) fn bb<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Ended {
     capped(MEMORY, arguments)
 }
 
-/// Runs `bb` in an address space of so many KiB.
+/// Runs `bb` in an address space of `memory` KiB.
 pub(crate) fn capped<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
     limited('v', memory, b"", arguments)
 }
 
-/// Runs `bb` with so many KiB of memory of its own; mapped files do not count.
+/// Runs `bb` with `memory` KiB of private memory; mapped files do not count.
 pub(crate) fn capped_own<S: AsRef<std::ffi::OsStr>>(memory: usize, arguments: &[S]) -> Ended {
     limited('d', memory, b"", arguments)
 }
 
-/// Runs `bb` with this on its standard input.
+/// Runs `bb` with `input` on its standard input.
 pub(crate) fn fed<S: AsRef<std::ffi::OsStr>>(input: &[u8], arguments: &[S]) -> Ended {
     limited('v', MEMORY, input, arguments)
 }
@@ -61,9 +61,9 @@ fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, input: &[u8], a
     };
     let piped = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = piped.spawn().unwrap();
-    // A process that does not read closes the pipe, which is no matter here.
+    // The write fails if the process closes the pipe without reading, which does not matter.
     let _unread = process.stdin.take().unwrap().write_all(input);
-    // Read while it runs, so that it never waits for a full pipe.
+    // Output is read while the process runs, so that the process never waits for a full pipe.
     let out = read(process.stdout.take().unwrap());
     let err = read(process.stderr.take().unwrap());
     let start = Instant::now();

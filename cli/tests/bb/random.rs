@@ -1,11 +1,11 @@
-//! `--random`: extents with which the model runs, and elements that fit it.
+//! Tests `--random`: it finds extents for which the model runs, and elements that fit.
 
 use crate::process::{bb, data, folder, write};
 use bb::DataType;
 use bb::ir::proto::{TensorProto, type_proto};
 use bb_tests::model::{model, node, with_int};
 
-/// A model whose inputs are of these types and extents, where a name stands for what is open.
+/// Sets the types and shapes of a model's inputs; an open extent is a name.
 fn typed(inputs: &[(&str, DataType, &[&str])], mut bytes: Vec<u8>, constants: Vec<TensorProto>) -> Vec<u8> {
     use bb::ir::proto::{ModelProto, TensorShapeProto, tensor_shape_proto::Dimension};
     use bb::ir::proto::{TypeProto, ValueInfoProto, tensor_shape_proto::dimension::Value as Extent};
@@ -39,7 +39,7 @@ fn typed(inputs: &[(&str, DataType, &[&str])], mut bytes: Vec<u8>, constants: Ve
     bytes
 }
 
-/// Outputs whose type and extents are left to inference.
+/// Removes the types of the outputs, which inference then determines.
 fn open_outputs(bytes: &[u8]) -> Vec<u8> {
     use bb::ir::proto::ModelProto;
     use prost::Message;
@@ -48,7 +48,7 @@ fn open_outputs(bytes: &[u8]) -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// `pooled = MaxPool(x)` with a kernel of 200 of `x: [n, 1, length]`.
+/// `pooled = MaxPool(x)` with a kernel of 200, where `x: [n, 1, length]`.
 fn long() -> Vec<u8> {
     let mut pool = node("MaxPool", &["x"], &["y"]);
     pool.attribute.push(bb::ir::proto::AttributeProto {
@@ -65,7 +65,7 @@ fn long() -> Vec<u8> {
 }
 
 #[test]
-fn extents_that_work_are_found_and_told() {
+fn extents_that_work_are_found_and_printed() {
     let folder = folder("random-extents");
     let path = write(&folder, "model.onnx", &long());
     let ended = bb(&["run", &path, "--random", "--json"]);
@@ -84,7 +84,7 @@ fn extents_that_work_are_found_and_told() {
 }
 
 #[test]
-fn dims_and_shapes_say_extents_on_every_command() {
+fn every_command_accepts_dims_and_shapes() {
     let folder = folder("random-dims");
     let path = write(&folder, "model.onnx", &long());
     let shape = |options: &[&str]| {
@@ -109,7 +109,7 @@ fn dims_and_shapes_say_extents_on_every_command() {
 }
 
 #[test]
-fn what_the_model_does_not_have_or_declares_otherwise_is_refused() {
+fn unknown_names_and_contradictory_extents_are_refused() {
     let folder = folder("random-refused");
     let path = write(&folder, "model.onnx", &long());
     for (options, expected) in [
@@ -149,9 +149,9 @@ fn what_the_model_does_not_have_or_declares_otherwise_is_refused() {
 }
 
 #[test]
-fn a_search_that_finds_nothing_says_so_and_why() {
+fn a_failed_search_is_reported_with_its_reason() {
     let folder = folder("random-nothing");
-    // Two names for one extent, which no usual numbers satisfy: y has 7 more columns than x times 3.
+    // No common extents satisfy the two names: y has 7 columns more than x times 3.
     let nodes = vec![node("Concat", &["x", "x", "x"], &["three"]), node("Add", &["three", "y"], &["z"])];
     let nodes: Vec<_> =
         nodes.into_iter().map(|n| if n.op_type() == "Concat" { with_int(n, "axis", 0) } else { n }).collect();
@@ -163,7 +163,8 @@ fn a_search_that_finds_nothing_says_so_and_why() {
     assert!(ended.err.contains("`a`") && ended.err.contains("because"), "{}", ended.err);
 }
 
-/// 50 rows of 2: an identifier beyond them is an error, and one in 2 of 1000 is below 2.
+/// Row `i` of the 50 rows consists of `i`, so `y` shows the identifiers. An identifier of 50 or more is an
+/// error, and the greatest of 1000 random ones is at least 40.
 #[test]
 fn identifiers_lie_within_the_rows_of_their_table() {
     let folder = folder("random-rows");
@@ -196,7 +197,7 @@ fn identifiers_lie_within_the_rows_of_their_table() {
     assert!(summary.contains("min 3 max 3"), "{summary}");
 }
 
-/// A text that is no key would become the default, −7.
+/// A text that is not a key would be mapped to the default, −7.
 #[test]
 fn texts_are_keys_of_their_encoder() {
     use bb::ir::proto::attribute_proto::AttributeType;
@@ -229,9 +230,9 @@ fn texts_are_keys_of_their_encoder() {
     assert!(!values.contains(&(-7).into()), "{values:?}");
 }
 
-/// Whole numbers fill exactly the range that is asked for, up to the edges of their type.
+/// Integers fill exactly the requested range, up to the limits of their type.
 #[test]
-fn ranges_are_kept_to() {
+fn random_elements_fill_their_range() {
     let folder = folder("random-ranges");
     for (dtype, range, least, most) in [
         (DataType::I8, "-128..128", -128.0, 127.0),
@@ -264,7 +265,7 @@ fn ranges_are_kept_to() {
 }
 
 #[test]
-fn texts_truth_values_and_small_types_are_made() {
+fn random_texts_truth_values_and_small_types_exist() {
     let folder = folder("random-types");
     for dtype in [
         DataType::String,
@@ -286,7 +287,7 @@ fn texts_truth_values_and_small_types_are_made() {
 }
 
 #[test]
-fn real_models_run_by_themselves() {
+fn real_models_run_on_random_inputs() {
     for name in
         ["attacut_sc", "magika", "silero_vad_op16", "tiny_llama_fused_op23", "tiny_llama_primitives_op17"]
     {

@@ -1,4 +1,4 @@
-//! `bb run`: inputs from files or random, outputs printed and written.
+//! Tests `bb run`: inputs from files or random, and printed and written outputs.
 
 use crate::process::{bb, folder, write};
 use bb::TensorData;
@@ -77,7 +77,7 @@ fn json_has_name_type_and_shape_of_each_output() {
 }
 
 #[test]
-fn an_input_that_the_model_has_not_is_an_error_that_names_those_it_has() {
+fn the_error_for_an_unknown_input_lists_the_inputs() {
     let folder = folder("run-unknown");
     let path = write(&folder, "model.onnx", &sum_and_negation());
     let ended = bb(&["run", &path, "--input", "z=nothing.npy"]);
@@ -86,7 +86,7 @@ fn an_input_that_the_model_has_not_is_an_error_that_names_those_it_has() {
 }
 
 #[test]
-fn an_unknown_backend_is_an_error_that_names_those_linked() {
+fn the_error_for_an_unknown_backend_lists_the_linked_ones() {
     let folder = folder("run-backend");
     let ended = bb(&["run", &write(&folder, "model.onnx", &sum_and_negation()), "--backend", "gpu"]);
     assert_eq!(ended.code(), 1);

@@ -1,4 +1,4 @@
-//! Standard output that is closed or full, and options that ask for nothing or for too much.
+//! Tests closed and full standard output, and options without effect or with too large values.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{model, node};
@@ -7,7 +7,8 @@ fn one_node() -> Vec<u8> {
     model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])])
 }
 
-/// Runs a line of the shell in which `$BB` is the binary and `$MODEL` a model; returns the status and standard error.
+/// Runs a shell command in which `$BB` is the binary and `$MODEL` is a model; returns the status and standard
+/// error.
 #[cfg(unix)]
 fn shell(line: &str) -> (i32, String) {
     let folder = folder("streams");
@@ -38,7 +39,8 @@ const PRINTING: [&str; 9] = [
 #[test]
 fn a_closed_pipe_ends_quietly() {
     for command in PRINTING.into_iter().chain(["--help", "coverage --help"]) {
-        // The status is written by the command itself: a shell tells that of the last in a pipe.
+        // The command line prints the status itself, because a shell only reports the status of the last
+        // command in a pipe.
         let (_, err) = shell(&format!("(sleep 0.1; $BB {command}; echo status $? >&2) | true"));
         assert_eq!(
             err.lines().filter(|line| !line.starts_with("chosen")).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! The commands that tell about models and backends: `inspect`, `compare`, `bench`, `backends`.
+//! Tests the commands that report about models and backends: `inspect`, `compare`, `bench`, `backends`.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{custom, model, node};
@@ -34,7 +34,7 @@ fn inspect_says_what_runs_each_node() {
 }
 
 #[test]
-fn inspect_tells_what_a_model_declares_wrongly() {
+fn inspect_reports_wrong_declarations() {
     let folder = folder("inspect-warnings");
     let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[3])]);
     let path = write(&folder, "model.onnx", &bytes);
@@ -60,7 +60,7 @@ fn inspect_fails_if_nothing_runs_a_node() {
 }
 
 #[test]
-fn compare_finds_values_alike() {
+fn compare_reports_equal_values() {
     let folder = folder("compare");
     let path = write(&folder, "model.onnx", &two_nodes());
     let json = bb(&["compare", &path, "--backend", "cpu", "--backend", "reference", "--json"]).json();
@@ -73,7 +73,7 @@ fn compare_finds_values_alike() {
     assert!(ended.err.contains("expected two backends"), "{}", ended.err);
 }
 
-/// With a tolerance of nothing, two roundings of one exponential are a difference.
+/// With a tolerance of zero, two roundings of the same exponential differ.
 #[test]
 fn compare_prints_the_first_value_that_differs() {
     let folder = folder("compare-differs");

@@ -1,4 +1,4 @@
-//! Values in and out: files of every kind, intermediate values, JSON, names of files.
+//! Tests inputs and outputs: files of every kind, intermediate values, JSON, file names.
 
 use crate::process::{bb, data, fed, folder, write};
 use bb::{DataType, TensorData};
@@ -20,12 +20,12 @@ fn npy(path: &Path) -> TensorData {
     TensorData::from_npy(std::fs::read(path).unwrap().into()).unwrap()
 }
 
-/// A little-endian number of so many bytes.
+/// Returns a little-endian number of `bytes` bytes.
 fn le(number: u64, bytes: usize) -> Vec<u8> {
     number.to_le_bytes()[..bytes].to_vec()
 }
 
-/// A ZIP archive of stored members, as NumPy's `savez` writes it.
+/// Makes a ZIP archive with stored members, as NumPy's `savez` does.
 fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     let (mut out, mut directory) = (Vec::new(), Vec::new());
     for (name, bytes) in members {
@@ -45,7 +45,7 @@ fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// CRC-32 as ZIP has it, bit by bit.
+/// Computes ZIP's CRC-32 bit by bit.
 fn checksum(bytes: &[u8]) -> u32 {
     let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
@@ -117,7 +117,7 @@ fn an_input_given_twice_or_of_a_name_like_another_is_an_error() {
 }
 
 #[test]
-fn a_range_for_what_is_not_random_is_warned_of() {
+fn a_range_for_an_input_that_is_not_random_is_a_warning() {
     let folder = folder("values-range");
     let path = write(&folder, "model.onnx", &two_steps());
     let x = format!("x={}", x_file(&folder));
@@ -128,13 +128,13 @@ fn a_range_for_what_is_not_random_is_warned_of() {
     }
 }
 
-/// A picture of 4 columns and 2 rows, as PPM: the left half is red (255, 0, 0), the right one is (0, 51, 0).
+/// A PPM picture of 4 columns and 2 rows; its left half is red (255, 0, 0), its right half is (0, 51, 0).
 fn ppm() -> Vec<u8> {
     let row = [[255u8, 0, 0], [255, 0, 0], [0, 51, 0], [0, 51, 0]].concat();
     [b"P6 4 2 255\n".to_vec(), row.clone(), row].concat()
 }
 
-/// Equal but for a few roundings of f32.
+/// Checks that the values are equal apart from a few roundings of f32.
 fn assert_near(values: &[f64], expected: &[f64]) {
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-6 * b.abs().max(1.0);
     let alike = values.len() == expected.len() && values.iter().zip(expected).all(near);
@@ -158,28 +158,29 @@ fn pictures_are_laid_out_as_the_model_declares() {
             output["values"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
         (output["shape"].clone(), values)
     };
-    // Channels first: all of red, of green, of blue.
+    // Channels first: all red values, then all green, then all blue.
     let (shape, values) = pixels(&[1, 3, 2, 4], &[]);
     assert_eq!(shape, serde_json::json!([1, 3, 2, 4]));
     let red = [1.0, 1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0];
     let green = red.map(|r| if r == 1.0 { 0.0 } else { 0.2 });
     assert_near(&values, &[red, green, [0.0; 8]].concat());
-    // Channels last, blue first, whole numbers, less a mean, over a deviation.
+    // Channels last, blue first, unscaled, minus a mean, divided by a deviation.
     let (_, values) =
         pixels(&[1, 2, 4, 3], &["--channels", "bgr", "--scale", "1", "--mean", "0,1,5", "--std", "1,10,2"]);
     assert_near(&values[..6], &[0.0, -0.1, 125.0, 0.0, -0.1, 125.0]);
     assert_near(&values[6..9], &[0.0, 5.0, -2.5]);
-    // Extents that are open are those of the picture; others are resized to.
+    // Open extents are those of the picture; to other extents the picture is resized.
     assert_eq!(pixels(&[-1, 3, -1, -1], &[]).0, serde_json::json!([1, 3, 2, 4]));
     assert_eq!(pixels(&[1, 3, 8, 8], &[]).0, serde_json::json!([1, 3, 8, 8]));
-    // 0.299 red, 0.587 green (ITU-R BT.601) or near it: grey is between black and the brightest colour.
+    // Grey is about 0.299 red plus 0.587 green (ITU-R BT.601), so it is between black and the brightest
+    // colour.
     let (shape, values) = pixels(&[2, 4], &[]);
     assert_eq!(shape, serde_json::json!([2, 4]));
     assert!(values.iter().all(|v| (0.0..1.0).contains(v)) && values[0] > values[2], "{values:?}");
 }
 
 #[test]
-fn what_cannot_be_a_picture_is_refused() {
+fn inputs_that_are_not_pictures_are_refused() {
     let folder = folder("values-no-picture");
     let picture = write(&folder, "picture.ppm", &ppm());
     let png = write(&folder, "x.png", b"\x89PNG\r\n\x1a\n");
@@ -218,7 +219,7 @@ fn intermediate_values_are_fetched_by_name() {
 }
 
 #[test]
-fn values_inside_branches_are_said_to_be_out_of_reach() {
+fn fetching_a_value_inside_a_branch_is_an_error() {
     let path = data().join("models/silero_vad_op16/model.onnx");
     let ended = bb(&["inspect", path.to_str().unwrap(), "--segment", "hir"]);
     let inner = ended.out.lines().find(|line| line.starts_with("    ") && line.contains(" = "));
@@ -229,7 +230,7 @@ fn values_inside_branches_are_said_to_be_out_of_reach() {
 }
 
 #[test]
-fn json_has_values_or_the_first_with_their_count() {
+fn json_has_all_values_or_the_first_and_their_count() {
     let folder = folder("values-json");
     let path = write(&folder, "model.onnx", &two_steps());
     let x = format!("x={}", x_file(&folder));
@@ -241,11 +242,11 @@ fn json_has_values_or_the_first_with_their_count() {
 }
 
 #[test]
-fn outputs_whose_names_are_alike_have_files_of_their_own() {
+fn outputs_with_similar_names_have_different_files() {
     let folder = folder("values-names");
     let names = ["a/b", "a_b", "A_b", "con", ".y", "..", "ä"];
     let nodes = names.iter().enumerate().map(|(i, name)| {
-        // Each output is another sum of the input, so that a lost one is seen.
+        // Each output is a different sum of the input, so that a missing file would show.
         let operands = vec!["x"; i + 1];
         node("Sum", &operands, &[name])
     });
@@ -269,9 +270,9 @@ fn outputs_whose_names_are_alike_have_files_of_their_own() {
     assert_eq!(values, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], "{files:?}");
 }
 
-/// The file in which two outputs had one name.
+/// The two outputs of this model have similar names.
 #[test]
-fn two_outputs_of_the_trial_have_two_files() {
+fn two_outputs_have_two_files() {
     let folder = folder("values-twins");
     let output = folder.join("out");
     let path = data().join("trials/nametwins.onnx");
@@ -280,7 +281,7 @@ fn two_outputs_of_the_trial_have_two_files() {
     assert_eq!(std::fs::read_dir(&output).unwrap().count(), 2);
 }
 
-/// Makes a model of one `Identity`, or of what makes a sequence, of a type.
+/// Makes a model of one `Identity`, or of an operator that makes a sequence, for a type.
 fn of_type(dtype: DataType, op: &str) -> Vec<u8> {
     use bb::ir::proto::{ModelProto, type_proto};
     let bytes = model(&[("x", &[3])], vec![node(op, &["x"], &["y"])], &[("y", &[3])]);

@@ -1,6 +1,6 @@
-//! Backends in a crate that knows `bb` by another name and has no prelude.
+//! Backends in a crate that renames `bb` and has no prelude.
 //!
-//! A path of the macros that is not absolute, or that says `::bb`, does not compile here.
+//! If a path in the macros' output were not absolute, or contained `::bb`, this crate would not compile.
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
 #![deny(warnings)]
@@ -27,7 +27,7 @@ impl ::tensor_contract::Tensor for Handle {
     }
 }
 
-/// A backend that runs no graph.
+/// A backend that refuses graphs.
 #[derive(::tensor_contract::Backend, ::std::default::Default)]
 #[bb(crate = ::tensor_contract, extensions(Nn, Scalar))]
 pub struct NoGraph;
