@@ -3,7 +3,6 @@
 //! As with a device, only the type and the shape of a tensor can be read without copying it to the host, the
 //! backend has neither `Default` nor serde, and it answers whole graphs later. The worker computes with the
 //! reference backend.
-//! computes by the reference backend.
 
 use bb::{
     Backend, BackendAttrs, BoxError, CompletionHandle, ContractResponse, DataType, GraphProto, Outputs,

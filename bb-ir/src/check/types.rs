@@ -9,8 +9,8 @@ use crate::{DataType, Error, limits::within};
 /// Decodes a declared type.
 ///
 /// # Errors
+///
 /// [`Error::UnknownDataType`] if ONNX has no such element type; [`Error::Limit`] if the type nests deeper
-/// than `nesting`.
 /// than `nesting`.
 pub(super) fn decode(ty: &TypeProto, nesting: usize) -> Result<ValueType, Error> {
     let below = || {

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | 0–7 | the magic number, [`MAGIC`] |
 //! | 8–9 | the format's version, [`VERSION`] |
-//! | 10–11 | flags: bit 0 says that the elements have a checksum |
 //! | 10–11 | flags: if bit 0 is set, the elements have a checksum |
+//! | 12–15 | the length of the header in bytes |
 //! | 16–19 | CRC-32 of bytes 0–15, bytes 20–23 and the header |
 //! | 20–23 | CRC-32 of the elements; 0 if the flag is not set |
 //! | 24– | the header: type hash, element type, shape, byte length |

@@ -97,7 +97,6 @@ pub(super) fn restore_named<T: Tensor>(
 ///
 /// A panic leaves nothing of `bb` half-written, because `bb` passes nothing mutable in; the backend must
 /// handle its own state. The panic hook is not changed.
-/// half-written. The panic hook is left alone.
 #[inline]
 pub(super) fn guard<B: Backend, R>(
     counters: &Counters,

@@ -3,7 +3,6 @@
 //! Values that JSON numbers cannot represent are strings: `"NaN"`, `"Infinity"`, `"-Infinity"`, and integers
 //! beyond 2^53, which many JSON readers round. A float is written with the fewest digits that identify it. A
 //! complex number is a list of two numbers.
-//! list of two.
 
 use crate::error::Result;
 use crate::number;

@@ -3,7 +3,6 @@
 //! A [`DimExpr`] is kept in a normal form, so that two expressions of the same meaning are usually equal. An
 //! operation whose result would have too many terms returns `None`. Expressions are exact for all values of
 //! the names: nothing is rounded, and the only assumption is that extents are not negative.
-//! names: nothing is rounded, and nothing is assumed but that an extent is not negative.
 
 mod text;
 
