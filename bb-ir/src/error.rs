@@ -1,42 +1,42 @@
-//! Why a tensor, a graph or a frame was refused.
+//! The error of this crate: why a tensor, a graph or a frame was refused.
 
 use crate::file::{FileKind, Format};
 use crate::{DataType, LimitInfo, Limits};
 use std::path::{Path, PathBuf};
 
-/// An error of any type, as the source of another.
+/// An error of any type; the source of other errors.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a tensor, a graph or a frame was refused.
 ///
-/// Extents are boxed so that a `Result` stays small where nothing fails.
+/// Shapes are boxed so that a `Result` stays small.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An axis lies outside a tensor's rank.
+    /// An axis is out of range for a tensor's rank.
     #[error("axis {axis} is out of range for rank {rank}; expected {}..{rank}", -(*.rank as i64))]
     Axis {
-        /// The axis as it came.
+        /// The given axis.
         axis: i64,
         /// The tensor's rank.
         rank: usize,
     },
 
-    /// A tensor has another element type than asked for.
+    /// A tensor has another element type than expected.
     #[error("expected element type {expected}, got {got}")]
     DataType {
-        /// The element type asked for.
+        /// The expected element type.
         expected: DataType,
         /// The element type of the tensor.
         got: DataType,
     },
 
-    /// An operation does not take this element type.
+    /// An operation does not support this element type.
     #[error("`{op}` does not take element type {dtype}")]
     Unsupported {
         /// The operation.
         op: &'static str,
-        /// The element type that came.
+        /// The element type of the operand.
         dtype: DataType,
     },
 
@@ -45,13 +45,13 @@ pub enum Error {
     Shapes {
         /// The operation.
         op: &'static str,
-        /// The first operand's extents.
+        /// The shape of the first operand.
         left: Box<[usize]>,
-        /// The second operand's extents.
+        /// The shape of the second operand.
         right: Box<[usize]>,
     },
 
-    /// Shapes do not fit each other, whatever the extents that are not known (`?`).
+    /// Shapes do not fit each other for any value of the unknown extents (`?`).
     #[error("`{op}` cannot combine shapes {shapes}")]
     Dims {
         /// The operation.
@@ -60,10 +60,10 @@ pub enum Error {
         shapes: String,
     },
 
-    /// A list of axes is no permutation of the dimensions.
+    /// A list of axes is not a permutation of the dimensions.
     #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
     Permutation {
-        /// The list as it came.
+        /// The given list.
         perm: Box<[i64]>,
         /// The number of dimensions.
         rank: usize,
@@ -76,42 +76,42 @@ pub enum Error {
         op: &'static str,
         /// The parameter.
         param: &'static str,
-        /// What is wrong with it.
+        /// What is wrong with the parameter.
         problem: &'static str,
-        /// The operand's extents.
+        /// The shape of the operand.
         shape: Box<[usize]>,
     },
 
-    /// A parameter is of another kind than the operation's row says.
+    /// A parameter has another kind than the operation's row states.
     #[error("`{op}` expected {expected} as a parameter, got {got}")]
     ParamKind {
         /// The operation.
         op: &'static str,
-        /// The kind expected, in words.
+        /// The expected kind, as text.
         expected: &'static str,
-        /// The kind that came, in words.
+        /// The given kind, as text.
         got: &'static str,
     },
 
-    /// An attribute is of another kind than the operator takes.
+    /// An attribute has another kind than the operator needs.
     #[error("attribute `{name}`: expected {expected}, got {got}")]
     AttributeKind {
-        /// The attribute's name.
+        /// The name of the attribute.
         name: String,
-        /// The kind expected, in words.
+        /// The expected kind, as text.
         expected: &'static str,
-        /// The kind that came, in words.
+        /// The given kind, as text.
         got: &'static str,
     },
 
-    /// An operation was given another number of tensors than it takes.
+    /// An operation got another number of tensors than it takes.
     #[error("`{op}` expected {expected}, got {got}")]
     Arity {
         /// The operation.
         op: &'static str,
-        /// The number expected, in words.
+        /// The expected number, as text.
         expected: &'static str,
-        /// The number that came.
+        /// The given number.
         got: usize,
     },
 
@@ -120,18 +120,18 @@ pub enum Error {
     Overflow {
         /// The operation.
         op: &'static str,
-        /// The extents.
+        /// The shape of the result.
         shape: Box<[usize]>,
     },
 
-    /// An index lies outside the dimension it selects from.
+    /// An index is out of range for the dimension that it selects from.
     #[error("`{op}`: index {index} is out of range for extent {extent}")]
     Index {
         /// The operation.
         op: &'static str,
-        /// The index as it came.
+        /// The given index.
         index: i64,
-        /// The extent it selects from.
+        /// The extent of the dimension.
         extent: usize,
     },
 
@@ -142,42 +142,42 @@ pub enum Error {
         op: &'static str,
     },
 
-    /// A tensor would have more bytes than a limit allows, or more elements than an address can count.
+    /// A tensor would exceed a limit in bytes, or its number of elements would exceed the address space.
     #[error("a tensor of {dtype} with extents {shape:?} {}", too_large(*.limit, *.name))]
     TooLarge {
         /// The element type.
         dtype: DataType,
-        /// The extents.
+        /// The shape.
         shape: Box<[usize]>,
-        /// The limit in bytes; at least `isize::MAX` where nothing but the address space limits.
+        /// The limit in bytes; at least `isize::MAX` if only the address space is the limit.
         limit: usize,
-        /// The field of [`Limits`](crate::Limits) that sets the limit, if one does.
+        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if there is no such field.
         name: Option<&'static str>,
     },
 
-    /// The system has no memory for what an operation needs.
+    /// The system has no memory for an operation.
     #[error("`{op}`: no memory for {bytes} bytes")]
     Memory {
         /// The operation.
         op: &'static str,
-        /// The bytes asked for.
+        /// The number of bytes that were requested.
         bytes: usize,
     },
 
-    /// A tensor's bytes do not match its element type and extents.
+    /// The bytes of a tensor do not match its element type and shape.
     #[error("a tensor of {dtype} with extents {shape:?} needs {expected} bytes, got {got}")]
     ByteLength {
         /// The element type.
         dtype: DataType,
-        /// The extents.
+        /// The shape.
         shape: Box<[usize]>,
-        /// The bytes needed.
+        /// The number of bytes needed.
         expected: usize,
-        /// The bytes that came.
+        /// The given number of bytes.
         got: usize,
     },
 
-    /// A string is no number of the element type it is cast to.
+    /// A string is not a number of the element type that it is cast to.
     #[error("cannot cast the string `{text}` to {to}")]
     CastText {
         /// The string, cut to 64 characters.
@@ -189,34 +189,34 @@ pub enum Error {
     /// A truth value is neither 0 nor 1.
     #[error("element {index} of a tensor of bool is {value}; expected 0 or 1")]
     BoolByte {
-        /// The element, in row-major order.
+        /// The index of the element, in row-major order.
         index: usize,
-        /// The byte that came.
+        /// The given byte.
         value: u8,
     },
 
-    /// The offsets that divide the text of a string tensor do not rise from 0 to its end.
+    /// The offsets of a string tensor do not ascend from 0 to the length of the text.
     #[error("offset {index} of a tensor of string is {offset}; expected a rise from 0 to {text}")]
     StringOffset {
-        /// The offset's position.
+        /// The position of the offset.
         index: usize,
         /// The offset.
         offset: u64,
-        /// The bytes of text.
+        /// The length of the text in bytes.
         text: usize,
     },
 
     /// A string is not UTF-8.
     #[error("string {index} of a tensor is not UTF-8")]
     Utf8 {
-        /// The element, in row-major order.
+        /// The index of the element, in row-major order.
         index: usize,
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: std::str::Utf8Error,
     },
 
-    /// A number stands for no element type.
+    /// No element type has this number.
     #[error("there is no element type {number}; ONNX numbers them from 1 to 28")]
     UnknownDataType {
         /// The number.
@@ -226,14 +226,14 @@ pub enum Error {
     /// A tensor has a negative extent.
     #[error("extent {extent} is negative")]
     Extent {
-        /// The extent as it came.
+        /// The given extent.
         extent: i64,
     },
 
     /// Bytes are not the protobuf message they should be.
     #[error("the bytes are not {what}")]
     Decode {
-        /// The message expected, in words.
+        /// The expected message, as text.
         what: &'static str,
         /// Where decoding stopped.
         #[source]
@@ -242,7 +242,7 @@ pub enum Error {
 
     /// No limit has this name.
     #[error(
-        "there is no limit `{name}`; those that there are, and their values unless told: {}",
+        "there is no limit `{name}`; the limits and their default values are: {}",
         limit_names()
     )]
     UnknownLimit {
@@ -250,34 +250,34 @@ pub enum Error {
         name: String,
     },
 
-    /// A limit cannot have this value.
+    /// A value of a limit is invalid.
     #[error("the limit `{name}` cannot be `{value}`; expected {expected}")]
     LimitValue {
-        /// The limit's name.
+        /// The name of the limit.
         name: &'static str,
-        /// The value as it came.
+        /// The given value.
         value: String,
-        /// What a value looks like.
+        /// The expected format.
         expected: &'static str,
     },
 
-    /// There is no file of this path.
+    /// There is no file at a path.
     #[error("there is no file `{}`{}", .path.display(), missing_folder(.path, .missing))]
     NoFile {
-        /// The path asked for.
+        /// The given path.
         path: PathBuf,
         /// The first part of the path that does not exist.
         missing: PathBuf,
     },
 
-    /// A path leads to something that is no regular file.
+    /// A path leads to something that is not a regular file.
     #[error("`{}` is {kind}; expected a file{}", .path.display(), inside(.candidates))]
     NotFile {
-        /// The path asked for.
+        /// The given path.
         path: PathBuf,
-        /// What it leads to.
+        /// The kind of what the path leads to.
         kind: FileKind,
-        /// Models inside, if it is a folder.
+        /// Models inside it, if it is a folder.
         candidates: Box<[PathBuf]>,
     },
 
@@ -291,12 +291,12 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// The content of a file is not what it should be; the source says why.
+    /// The content of a file is invalid; the source says why.
     #[error("`{}` cannot be loaded", .path.display())]
     InFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
@@ -312,52 +312,52 @@ pub enum Error {
     #[error("the model has no graph")]
     NoGraph,
 
-    /// A model asks for more than the limits allow.
+    /// A model exceeds a limit.
     #[error("{what}: at most {limit} allowed{}, got {got}", by_limit(*.name))]
     Limit {
-        /// What is bounded.
+        /// What the limit counts.
         what: &'static str,
-        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if nothing can change it.
+        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if it cannot be changed.
         name: Option<&'static str>,
         /// The limit.
         limit: usize,
-        /// How many came, or were about to.
+        /// The number in the model, as far as it was counted.
         got: usize,
     },
 
     /// A node is not valid; the source says why.
     #[error("node `{node}` (`{op}`) is not valid")]
     Node {
-        /// The node's name, or its operator and position.
+        /// The name of the node; if it has none, its operator and position.
         node: String,
         /// The operator.
         op: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
 
-    /// Several nodes are not valid, or else something beside them; all are listed.
+    /// Several errors, most of them invalid nodes.
     #[error("{} mistakes: {problems}", .problems.0.len())]
     Several {
-        /// What is wrong.
+        /// The errors.
         problems: Problems,
     },
 
     /// A value is not valid; the source says why.
     #[error("value `{value}` is not valid")]
     Value {
-        /// The value's name.
+        /// The name of the value.
         value: String,
-        /// Why.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
 
-    /// What is declared of a value contradicts what else is known of it.
+    /// The declared type of a value contradicts its other known types.
     #[error("value `{value}` is declared as {declared}, but is {found}")]
     Type {
-        /// The value's name.
+        /// The name of the value.
         value: String,
         /// The declared type.
         declared: String,
@@ -370,14 +370,14 @@ pub enum Error {
     MissingValue {
         /// The node.
         node: String,
-        /// The value's name.
+        /// The name of the value.
         value: String,
     },
 
-    /// A graph's output is a value that nothing provides.
-    #[error("the graph's output `{value}` is provided by nothing")]
+    /// Nothing provides a graph's output.
+    #[error("nothing provides the graph's output `{value}`")]
     MissingOutput {
-        /// The value's name.
+        /// The name of the value.
         value: String,
     },
 
@@ -386,11 +386,11 @@ pub enum Error {
     DuplicateValue {
         /// The second provider.
         node: String,
-        /// The value's name.
+        /// The name of the value.
         value: String,
     },
 
-    /// A node reads, by way of others, what it produces.
+    /// A node reads its own result, possibly through other nodes.
     #[error("node `{node}` needs its own result `{value}`")]
     Cycle {
         /// A node on the cycle.
@@ -405,53 +405,54 @@ pub enum Error {
         domain_title(.domain)
     )]
     Opset {
-        /// The domain; empty for ONNX's own.
+        /// The domain; empty for ONNX's own domain.
         domain: String,
-        /// The version imported.
+        /// The imported version.
         version: i64,
-        /// The oldest version supported.
+        /// The oldest supported version.
         oldest: i64,
-        /// The newest version supported.
+        /// The newest supported version.
         newest: i64,
     },
 
     /// Two versions of a domain's operators are imported.
     #[error("domain `{}` is imported in version {first} and in version {second}", domain_title(.domain))]
     OpsetTwice {
-        /// The domain; empty for ONNX's own.
+        /// The domain; empty for ONNX's own domain.
         domain: String,
-        /// One version.
+        /// The first version.
         first: i64,
-        /// The other.
+        /// The second version.
         second: i64,
     },
 
     /// A node's domain is not imported.
     #[error("no version of the operators of domain `{}` is imported", domain_title(.domain))]
     NoOpset {
-        /// The domain; empty for ONNX's own.
+        /// The domain; empty for ONNX's own domain.
         domain: String,
     },
 
-    /// A node names an overload of an operator, which only a model's own functions have, and the model has no such.
+    /// A node names an overload of an operator, and the model has no such function. Only functions of a model
+    /// have overloads.
     #[error("the model has no function `{op}` of domain `{}` (opset {opset})", domain_title(.domain))]
     UnknownOperator {
-        /// The domain; empty for ONNX's own.
+        /// The domain; empty for ONNX's own domain.
         domain: String,
         /// The operator.
         op: String,
-        /// The version imported.
+        /// The imported version.
         opset: i64,
     },
 
-    /// Two functions of a model are called by the same name.
+    /// Two functions of a model have the same identity.
     #[error("function `{function}` is defined twice")]
     DuplicateFunction {
         /// The function.
         function: String,
     },
 
-    /// A function calls itself, perhaps by way of others.
+    /// A function calls itself, possibly through other functions.
     #[error("function `{function}` calls itself")]
     Recursion {
         /// The function.
@@ -461,128 +462,128 @@ pub enum Error {
     /// A node has another number of inputs or outputs than its operator takes.
     #[error("expected {} {what}, got {got}", range(*.least, *.most))]
     Count {
-        /// What is counted.
+        /// What is counted: inputs or outputs.
         what: &'static str,
         /// The least number.
         least: usize,
         /// The greatest number.
         most: usize,
-        /// The number that came.
+        /// The number that the node has.
         got: usize,
     },
 
-    /// An operand that must be given is left out.
+    /// A required operand is absent.
     #[error("input {input} is left out, but required")]
     LeftOut {
-        /// The operand's position.
+        /// The position of the operand.
         input: usize,
     },
 
     /// An operator has no such attribute.
     #[error("attribute `{name}` is not one that the operator has in this version")]
     UnknownAttribute {
-        /// The attribute's name.
+        /// The name of the attribute.
         name: String,
     },
 
     /// A required attribute is missing.
     #[error("attribute `{name}` is missing; expected {expected}")]
     MissingAttribute {
-        /// The attribute's name.
+        /// The name of the attribute.
         name: &'static str,
-        /// Its kind, in words.
+        /// Its kind, as text.
         expected: &'static str,
     },
 
-    /// A node has two attributes of one name.
+    /// A node has two attributes with the same name.
     #[error("attribute `{name}` is given twice")]
     DuplicateAttribute {
-        /// The attribute's name.
+        /// The name of the attribute.
         name: String,
     },
 
-    /// A reference to a function's attribute stands outside a function.
+    /// A reference to an attribute of a function occurs outside of a function.
     #[error("an attribute refers to the attribute `{name}` of a function, but is in none")]
     OutsideFunction {
-        /// The attribute referred to.
+        /// The name of the attribute.
         name: String,
     },
 
     /// A subgraph has another number of inputs or outputs than its node needs.
     #[error("subgraph `{attribute}`: expected {expected} {what}, got {got}")]
     Subgraph {
-        /// The attribute that holds the subgraph.
+        /// The attribute that contains the subgraph.
         attribute: &'static str,
         /// What is counted.
         what: &'static str,
-        /// The number needed.
+        /// The expected number.
         expected: usize,
-        /// The number that came.
+        /// The number that the subgraph has.
         got: usize,
     },
 
     /// A tensor in a model cannot be read.
     #[error("cannot read tensor `{name}`")]
     InTensor {
-        /// The tensor's name; empty if it has none.
+        /// The name of the tensor; empty if it has none.
         name: String,
-        /// Why not.
+        /// The reason.
         #[source]
         source: Box<Error>,
     },
 
-    /// A tensor is one of several segments, which only ONNX's earliest versions had.
+    /// A tensor is a segment of a larger one. Only ONNX's earliest versions had segments.
     #[error("the tensor is a segment of a larger one; expected all of it")]
     Segment,
 
-    /// A tensor's elements are in no place that ONNX knows.
+    /// A model states an unknown location for a tensor's elements.
     #[error("unknown data location {number}; expected 0 (inside) or 1 (external)")]
     DataLocation {
-        /// The number that came.
+        /// The number of the location.
         number: i32,
     },
 
     /// A tensor's elements are in two fields.
     #[error("elements are in both `{first}` and `{second}`; expected one of them")]
     TwoDataFields {
-        /// One field.
+        /// The first field.
         first: &'static str,
-        /// The other.
+        /// The second field.
         second: &'static str,
     },
 
-    /// A field does not take elements of this type.
+    /// A field cannot hold elements of this type.
     #[error("elements of {dtype} cannot be in `{field}`")]
     DataField {
         /// The element type.
         dtype: DataType,
-        /// The field that has something.
+        /// The field that is not empty.
         field: &'static str,
     },
 
-    /// A field has another number of entries than the extents ask for.
+    /// The number of entries of a field does not match the shape.
     #[error("a tensor of {dtype} with extents {shape:?} needs {expected} entries in `{field}`, got {got}")]
     ElementCount {
         /// The element type.
         dtype: DataType,
-        /// The extents.
+        /// The shape.
         shape: Box<[usize]>,
         /// The field.
         field: &'static str,
-        /// The entries needed.
+        /// The number of entries needed.
         expected: usize,
-        /// The entries that came.
+        /// The number of entries in the field.
         got: usize,
     },
 
-    /// An entry of a field is no element of the tensor's type.
+    /// An entry of a field is not an element of the tensor's type.
     #[error("entry {index} of `{field}` is {value}, which is no {dtype}")]
     DataValue {
         /// The field.
         field: &'static str,
-        /// The entry.
+        /// The index of the entry.
         index: usize,
-        /// Its value.
+        /// The value of the entry.
         value: i128,
         /// The element type.
         dtype: DataType,
@@ -591,71 +592,71 @@ pub enum Error {
     /// The values and the indices of a sparse tensor do not fit each other.
     #[error("sparse values with extents {values:?} do not fit indices with extents {indices:?}")]
     SparseShapes {
-        /// The extents of the values.
+        /// The shape of the values.
         values: Box<[usize]>,
-        /// The extents of the indices.
+        /// The shape of the indices.
         indices: Box<[usize]>,
     },
 
     /// An index of a sparse tensor is out of range or not greater than the one before.
     #[error("sparse index {position} is out of range or does not ascend")]
     SparseIndex {
-        /// The index's position.
+        /// The position of the index.
         position: usize,
     },
 
-    /// A tensor lies in a file, and no folder was given to look in.
+    /// The elements of a tensor are in a file, but no folder was given.
     #[error("elements lie in the file `{location}`, but no folder was given")]
     NoExternalFolder {
-        /// The location as it came.
+        /// The location in the model.
         location: String,
     },
 
-    /// A location of external data leads out of the folders in which it may lie.
+    /// A location of external data leads out of the allowed folders.
     #[error(
         "external data `{location}` leads to `{}`, which is in no folder that is allowed: {}; \
          the limit `external_folders` allows others",
         .resolved.display(), paths(.allowed)
     )]
     ExternalPath {
-        /// The location as it came, cut to 256 characters.
+        /// The location in the model, cut to 256 characters.
         location: String,
-        /// What it leads to.
+        /// The path that it leads to.
         resolved: PathBuf,
-        /// The folders that are allowed, each with all that is below it.
+        /// The allowed folders, including everything below them.
         allowed: Box<[PathBuf]>,
     },
 
-    /// A location of external data leads to something that is no regular file.
+    /// A location of external data leads to something that is not a regular file.
     #[error("external data `{location}` leads to `{}`, which is {kind}; expected a file", .resolved.display())]
     ExternalKind {
-        /// The location as it came, cut to 256 characters.
+        /// The location in the model, cut to 256 characters.
         location: String,
-        /// What it leads to.
+        /// The path that it leads to.
         resolved: PathBuf,
-        /// What that is.
+        /// The kind of what it leads to.
         kind: FileKind,
     },
 
     /// There is no file at a location of external data.
     #[error("external data `{location}` does not exist in {}{}", paths(.folders), other_case(.similar))]
     ExternalMissing {
-        /// The location as it came, cut to 256 characters.
+        /// The location in the model, cut to 256 characters.
         location: String,
-        /// The folders that were looked in.
+        /// The folders that were searched.
         folders: Box<[PathBuf]>,
-        /// A file there whose name differs in the case of letters only.
+        /// A file there whose name only differs in upper and lower case.
         similar: Option<Box<str>>,
     },
 
     /// External data was replaced by something else while it was opened.
     #[error("external data `{location}` was replaced by something else while it was opened")]
     ExternalReplaced {
-        /// The location as it came, cut to 256 characters.
+        /// The location in the model, cut to 256 characters.
         location: String,
     },
 
-    /// A key of external data has a value that cannot be read, or comes twice.
+    /// A key of external data has an invalid value, or occurs twice.
     #[error("external data has `{key}` = `{value}`; expected a number of bytes, once")]
     ExternalKey {
         /// The key.
@@ -664,24 +665,24 @@ pub enum Error {
         value: String,
     },
 
-    /// A range of external data is not in the file, or not what the tensor needs.
+    /// A range of external data is not in the file, or has another length than the tensor needs.
     #[error(
         "external data `{location}` has {file} bytes; cannot take {length} at {offset} where {needed} are needed"
     )]
     ExternalRange {
         /// The location.
         location: String,
-        /// The first byte.
+        /// The offset of the first byte.
         offset: u64,
-        /// The number of bytes.
+        /// The length of the range in bytes.
         length: u64,
-        /// The bytes in the file.
+        /// The size of the file in bytes.
         file: u64,
-        /// The bytes that the tensor needs.
+        /// The number of bytes that the tensor needs.
         needed: u64,
     },
 
-    /// A file of external data has another digest than the model says.
+    /// A file of external data has another digest than the model states.
     #[error("external data `{location}` has the SHA-1 digest {got}; expected `{expected}`")]
     ExternalChecksum {
         /// The location.
@@ -702,88 +703,88 @@ pub enum Error {
         source: std::io::Error,
     },
 
-    /// The bytes do not start as a frame does.
+    /// The bytes do not begin with the magic number of a frame.
     #[error("not a frame: the magic number is missing")]
     FrameMagic,
 
-    /// A frame is of another version of the format.
+    /// A frame has another version of the format.
     #[error("the frame has version {got}; expected {expected}")]
     FrameVersion {
-        /// The version that can be read.
+        /// The supported version.
         expected: u16,
-        /// The version that came.
+        /// The version of the frame.
         got: u16,
     },
 
-    /// A frame has flags that mean nothing in its version.
+    /// A frame has unknown flags.
     #[error("the frame has flags {got:#06x}; expected none but bit 0")]
     FrameFlags {
-        /// The flags that came.
+        /// The flags of the frame.
         got: u16,
     },
 
-    /// A frame's header has more bytes than allowed, or than its content.
+    /// A frame's header is longer than allowed, or longer than its content.
     #[error("the frame's header has {got} bytes; expected at most {limit}")]
     FrameHeaderLength {
-        /// The most bytes possible.
+        /// The greatest possible length in bytes.
         limit: usize,
-        /// The bytes that came.
+        /// The length of the header in bytes.
         got: usize,
     },
 
-    /// A frame's header cannot be written or read.
+    /// A frame's header cannot be encoded or decoded.
     #[error("the frame's header is malformed")]
     FrameHeader {
-        /// What is wrong with it.
+        /// The problem.
         #[source]
         source: BoxError,
     },
 
-    /// Bytes follow a frame where it should be alone.
+    /// A frame is followed by other bytes where it should end.
     #[error("the frame has {got} bytes; expected {expected}")]
     FrameLength {
-        /// The bytes that it says it has.
+        /// The length that the frame states.
         expected: u64,
-        /// The bytes that came.
+        /// The number of bytes given.
         got: u64,
     },
 
     /// The bytes end within a frame.
     #[error("the frame ends after {got} bytes; expected at least {expected}")]
     FrameEnd {
-        /// The bytes that it has, or those up to its elements where its header did not come.
+        /// The length of the frame; if its header is incomplete, the length up to its elements.
         expected: u64,
-        /// The bytes that came.
+        /// The number of bytes given.
         got: u64,
     },
 
-    /// A frame on a stream is longer than its reader allows.
+    /// A frame on a stream exceeds the limit of the reader.
     #[error("the frame of `{name}` has {got} bytes; this reader allows {limit}")]
     FrameTooLong {
         /// The declared name of its type.
         name: String,
-        /// The most bytes allowed.
+        /// The limit in bytes.
         limit: usize,
-        /// The bytes that the frame says it has.
+        /// The length that the frame states.
         got: u64,
     },
 
     /// A stream of frames cannot be read or written.
     #[error("the stream of frames failed")]
     FrameIo {
-        /// Why.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
 
-    /// A part of a frame was damaged.
+    /// A part of a frame is damaged.
     #[error("the {part} of the frame has checksum {got:#010x}; expected {expected:#010x}")]
     FrameChecksum {
         /// `header` or `elements`.
         part: &'static str,
         /// The checksum in the frame.
         expected: u32,
-        /// The checksum of what came.
+        /// The checksum of the given bytes.
         got: u32,
     },
 
@@ -791,57 +792,57 @@ pub enum Error {
     #[error("the frame's padding is not zero")]
     FramePadding,
 
-    /// A frame holds another type than expected, or than its element type says.
+    /// A frame has a type other than the expected one, or its type hash contradicts its element type.
     #[error("the frame holds {}; expected {}", declared(*.got), declared(*.expected))]
     FrameType {
-        /// The hash expected.
+        /// The expected hash.
         expected: u64,
         /// The hash in the frame.
         got: u64,
     },
 
-    /// A frame has an extent that an address cannot count.
+    /// A frame has an extent that exceeds the address space.
     #[error("the frame has extent {got}; expected at most {}", usize::MAX)]
     FrameExtent {
-        /// The extent that came.
+        /// The extent in the frame.
         got: u64,
     },
 
-    /// Two names of types have the same hash, so frames could not be told apart.
+    /// Two type names have the same hash, so that their frames could not be distinguished.
     #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}")]
     HashCollision {
         /// The hash.
         hash: u64,
-        /// One name.
+        /// The first name.
         first: String,
-        /// The other.
+        /// The second name.
         second: String,
     },
 
-    /// Bytes are no `.npy` file.
+    /// The bytes are not an `.npy` file.
     #[error("not a readable .npy file: {problem}")]
     Npy {
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
 
-    /// An `.npy` file has elements of a type without counterpart.
-    #[error("the .npy type `{descr}` has no counterpart; expected a number, a truth value or a string")]
+    /// An `.npy` file has an element type that ONNX lacks.
+    #[error("ONNX has no type like the .npy type `{descr}`; expected a number, a truth value or a string")]
     NpyType {
         /// The type as NumPy describes it, cut to 64 characters.
         descr: String,
     },
 }
 
-/// What is wrong with a model, in the order in which it was found.
+/// The errors of a model, in the order in which they were found.
 #[derive(Debug)]
 pub struct Problems(pub Vec<Error>);
 
-/// How many problems a message lists; more are counted.
+/// The number of errors that a message lists; the others are only counted.
 const LISTED: usize = 50;
 
 impl std::fmt::Display for Problems {
-    /// Each with its causes, which the error as a whole cannot have as its one source.
+    /// Writes each error with its causes, because an error can only have one source.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for problem in self.0.iter().take(LISTED) {
             write!(f, "\n  {problem}")?;
@@ -859,7 +860,7 @@ impl std::fmt::Display for Problems {
 }
 
 impl Error {
-    /// Makes one error of several; a single one stays as it is.
+    /// Makes one error from several; a single error is returned unchanged.
     pub(crate) fn all(mut problems: Vec<Error>) -> Error {
         match (problems.len(), problems.pop()) {
             (1, Some(only)) => only,
@@ -870,7 +871,7 @@ impl Error {
         }
     }
 
-    /// Tells whether the error is about one node, so that others can still be looked at.
+    /// Tells whether the error is about a single node, so that the other nodes can still be checked.
     pub(crate) fn is_of_one_node(&self) -> bool {
         match self {
             Error::MissingValue { .. } => true,
@@ -892,12 +893,12 @@ impl Error {
     }
 }
 
-/// A domain as users write it: ONNX's own is `ai.onnx`.
+/// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
 fn domain_title(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 
-/// A range of counts in words.
+/// Writes a range of counts as text.
 fn range(least: usize, most: usize) -> String {
     match (least, most) {
         (_, usize::MAX) => format!("at least {least}"),
@@ -906,7 +907,7 @@ fn range(least: usize, most: usize) -> String {
     }
 }
 
-/// Names a type by its hash, if its name is known.
+/// Returns the name of the type with this hash, if it is known.
 fn declared(hash: u64) -> String {
     match crate::wire::element_type(hash) {
         Some(dtype) => format!("`{}`", crate::wire::type_name(dtype)),
@@ -914,7 +915,7 @@ fn declared(hash: u64) -> String {
     }
 }
 
-/// What is wrong with a tensor's size in words.
+/// Describes why a tensor is too large.
 fn too_large(limit: usize, name: Option<&str>) -> String {
     if limit >= isize::MAX as usize {
         return "has more elements than an address can count".to_owned();
@@ -922,7 +923,7 @@ fn too_large(limit: usize, name: Option<&str>) -> String {
     format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
 }
 
-/// The limit's name in words, if it has one.
+/// Returns text with the name of the limit, if it has one.
 fn by_limit(name: Option<&str>) -> String {
     name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
 }
@@ -940,7 +941,7 @@ fn paths(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
-/// Says which folder on the way to a file is missing, if one is.
+/// Returns text with the first missing folder of a path, if a folder is missing.
 fn missing_folder(path: &Path, missing: &Path) -> String {
     if path == missing { String::new() } else { format!(": there is no folder `{}`", missing.display()) }
 }

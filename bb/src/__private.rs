@@ -1,4 +1,4 @@
-//! What the macros of `bb` expand to; no promise of stability.
+//! The names that the macros of `bb` expand to. They carry no promise of stability.
 
 pub use crate::contract::{Types, kept, one_node};
 pub use crate::plan::compile_whole_graph;
@@ -19,9 +19,10 @@ use bb_ir::op::Family;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
 
-/// Asks at compile time whether a backend implements a family, by the number type of the family's operations.
+/// Tells at compile time whether a backend implements a family; `Operation` is the family's enum of
+/// operations.
 ///
-/// What an inherent `impl` says goes before what a trait says, where the bounds of the former hold.
+/// An inherent constant takes precedence over that of a trait, if the bounds of its `impl` hold.
 #[derive(Debug)]
 pub struct Written<B, Operation>(PhantomData<(B, Operation)>);
 
@@ -30,7 +31,7 @@ impl<B: Native<Operation>, Operation: 'static> Written<B, Operation> {
     pub const WRITTEN: bool = true;
 }
 
-/// What holds where [`Written`] itself says nothing.
+/// The answer if [`Written`] itself has no constant.
 pub trait NotWritten {
     /// The backend does not implement the family.
     const WRITTEN: bool = false;
@@ -38,7 +39,7 @@ pub trait NotWritten {
 
 impl<B, Operation> NotWritten for Written<B, Operation> {}
 
-/// Tells whether the derive of a backend names a family.
+/// Tells whether the derive of a backend lists a family.
 pub const fn names_family<B: Declared>(family: Family) -> bool {
     let mut tables = B::FAMILIES;
     while let [first, rest @ ..] = tables {
@@ -50,37 +51,37 @@ pub const fn names_family<B: Declared>(family: Family) -> bool {
     false
 }
 
-/// An operand of a forwarded method, by its kind in a row.
+/// An operand of a forwarded method.
 #[derive(Debug)]
 pub enum Operand<'a, T> {
-    /// One, or none.
+    /// One operand or nothing.
     One(Option<&'a T>),
-    /// Any number.
+    /// A list of operands.
     Many(&'a [&'a T]),
 }
 
-/// Makes an operand of an argument, by its kind in a row.
+/// Converts an argument to an operand, by its kind in a row.
 #[allow(non_snake_case, reason = "named after the kinds in a row")]
 pub mod operand {
     use super::Operand;
 
-    /// One.
+    /// One operand.
     pub fn Tensor<T>(x: &T) -> Operand<'_, T> {
         Operand::One(Some(x))
     }
 
-    /// One, or none.
+    /// One operand or nothing.
     pub fn Optional<T>(x: Option<&T>) -> Operand<'_, T> {
         Operand::One(x)
     }
 
-    /// Any number.
+    /// A list of operands.
     pub fn Tensors<'a, T>(xs: &'a [&'a T]) -> Operand<'a, T> {
         Operand::Many(xs)
     }
 }
 
-/// Lists operands in order.
+/// Collects operands in order.
 pub fn operands<'a, T>(operands: &[Operand<'a, T>]) -> SmallVec<[Option<&'a T>; 4]> {
     let mut list = SmallVec::new();
     for operand in operands {
@@ -92,21 +93,21 @@ pub fn operands<'a, T>(operands: &[Operand<'a, T>]) -> SmallVec<[Option<&'a T>; 
     list
 }
 
-/// Turns the results of a call into what a method returns, by its kind in a row.
+/// Converts the results of a call to the return type of a method, by its kind in a row.
 #[allow(non_snake_case, reason = "named after the kinds in a row")]
 pub mod outputs {
     use crate::{Backend, Outputs};
 
-    /// Takes the only result.
+    /// Returns the only result.
     ///
     /// # Errors
     ///
-    /// [`Error::Results`](crate::Error::Results) if there is another number.
+    /// [`Error::Results`](crate::Error::Results) if the number of results is not 1.
     pub fn Tensor<B: Backend + ?Sized>(outputs: Outputs<B::Tensor>) -> Result<B::Tensor, B::Error> {
         Ok(crate::call::only("forwarded operation", outputs)?)
     }
 
-    /// Takes all results.
+    /// Returns all results.
     ///
     /// # Errors
     ///
@@ -116,7 +117,7 @@ pub mod outputs {
     }
 }
 
-/// Makes a backend that has no constructor of its own.
+/// Makes a backend with `Default`.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! One contract for tensor backends: write 30 methods or one whole-graph function, and all of ONNX
-//! runs on it.
+//! One contract for tensor backends: a backend that implements 30 methods, or one function that runs whole
+//! graphs, can run all of ONNX.
 //!
-//! A backend implements [`Backend`] and derives its registration; component code calls operations
-//! through a context and never learns which backend answered.
+//! A backend implements [`Backend`] and derives its registration. Component code calls operations through a
+//! context and does not depend on a backend.
 #![forbid(unsafe_code)]
 
 extern crate self as bb;
@@ -50,7 +50,7 @@ pub use runtime::{
 };
 pub use trace::trace;
 
-/// The program of the page about limits, as a test.
+/// Runs the program of the page about limits as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/limits.md")]
 mod limits_page {}
