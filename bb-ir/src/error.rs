@@ -196,7 +196,7 @@ pub enum Error {
     },
 
     /// The offsets of a string tensor do not ascend from 0 to the length of the text.
-    #[error("offset {index} of a tensor of string is {offset}; expected a rise from 0 to {text}")]
+    #[error("offset {index} of a tensor of string is {offset}; expected ascending offsets from 0 to {text}")]
     StringOffset {
         /// The position of the offset.
         index: usize,
@@ -241,10 +241,7 @@ pub enum Error {
     },
 
     /// No limit has this name.
-    #[error(
-        "there is no limit `{name}`; the limits and their default values are: {}",
-        limit_names()
-    )]
+    #[error("there is no limit `{name}`; the limits and their default values are: {}", limit_names())]
     UnknownLimit {
         /// The name.
         name: String,
@@ -473,7 +470,7 @@ pub enum Error {
     },
 
     /// A required operand is absent.
-    #[error("input {input} is left out, but required")]
+    #[error("input {input} is required, but absent")]
     LeftOut {
         /// The position of the operand.
         input: usize,
@@ -503,7 +500,7 @@ pub enum Error {
     },
 
     /// A reference to an attribute of a function occurs outside of a function.
-    #[error("an attribute refers to the attribute `{name}` of a function, but is in none")]
+    #[error("an attribute outside of functions refers to the function attribute `{name}`")]
     OutsideFunction {
         /// The name of the attribute.
         name: String,
@@ -577,7 +574,7 @@ pub enum Error {
     },
 
     /// An entry of a field is not an element of the tensor's type.
-    #[error("entry {index} of `{field}` is {value}, which is no {dtype}")]
+    #[error("entry {index} of `{field}` is {value}, which is not a value of {dtype}")]
     DataValue {
         /// The field.
         field: &'static str,
@@ -717,7 +714,7 @@ pub enum Error {
     },
 
     /// A frame has unknown flags.
-    #[error("the frame has flags {got:#06x}; expected none but bit 0")]
+    #[error("the frame has flags {got:#06x}; expected no flag other than bit 0")]
     FrameFlags {
         /// The flags of the frame.
         got: u16,

@@ -44,14 +44,14 @@ pub(crate) enum Error {
     #[error("`{}` is a picture; give it with --image {name}={}", .path.display(), .path.display())]
     IsPicture { path: PathBuf, name: String },
 
-    #[error("`{}` is no picture that can be read", .path.display())]
+    #[error("`{}` cannot be read as a picture", .path.display())]
     Picture {
         path: PathBuf,
         #[source]
         source: image::ImageError,
     },
 
-    #[error("input `{name}`, {ty}, is no picture: {problem}")]
+    #[error("input `{name}`, {ty}, cannot be a picture: {problem}")]
     NoPicture { name: String, ty: String, problem: &'static str },
 
     #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
@@ -138,7 +138,7 @@ pub(crate) enum Error {
 
     #[error(
         "no extents were found with which the model runs, in {tried} choices for {}; \
-         say them with --dim NAME=N or --shape INPUT=N,N,…",
+         give them with --dim NAME=N or --shape INPUT=N,N,…",
         render::names(.open)
     )]
     NoExtents {
@@ -170,7 +170,7 @@ pub(crate) enum Error {
     #[error("`{}` has {sets} data sets, each with inputs of its own; name one of them to give others", .folder.display())]
     SeveralSets { folder: PathBuf, sets: usize },
 
-    #[error("the worker process could not be started or talked to")]
+    #[error("the worker process could not be started or did not answer")]
     Worker(#[source] std::io::Error),
 
     #[error("cannot print JSON")]
@@ -188,8 +188,8 @@ impl From<bb_ir::Error> for Error {
 /// Lists the possible names.
 fn names(known: &[String]) -> String {
     if known.is_empty() {
-        "none has a name".to_owned()
+        "none of them has a name".to_owned()
     } else {
-        format!("those named are {}", render::names(known))
+        format!("the names are {}", render::names(known))
     }
 }

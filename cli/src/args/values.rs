@@ -45,13 +45,13 @@ pub(crate) enum ValueError {
     #[error("expected {expected}")]
     Form { expected: &'static str },
 
-    #[error("`{text}` is no number from 0 to {}", usize::MAX)]
+    #[error("`{text}` is not a number from 0 to {}", usize::MAX)]
     Extent { text: String },
 
-    #[error("`{text}` is no finite number")]
+    #[error("`{text}` is not a finite number")]
     Number { text: String },
 
-    #[error("expected another number than 0, because it is divided by")]
+    #[error("expected a number other than 0, because it is a divisor")]
     Zero,
 
     #[error("{low} is not less than {high}")]
@@ -60,7 +60,7 @@ pub(crate) enum ValueError {
     #[error(transparent)]
     Limit(Box<bb_ir::Error>),
 
-    #[error("`{text}` is no number of bytes, as in 4GiB")]
+    #[error("`{text}` is not a number of bytes, as in 4GiB")]
     Bytes { text: String },
 
     #[error("expected more than 0 seconds and at most {}", SECONDS)]

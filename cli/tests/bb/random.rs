@@ -115,7 +115,7 @@ fn unknown_names_and_contradictory_extents_are_refused() {
     for (options, expected) in [
         (
             &["--dim", "lenght=300"][..],
-            "no input has an extent called `lenght`; those named are `n`, `length`; did you mean `length`?",
+            "no input has an extent called `lenght`; the names are `n`, `length`; did you mean `length`?",
         ),
         (&["--shape", "z=1"], "the model has no input `z`"),
         (&["--shape", "x=1,2,300"], "`x` is declared as f32[n, 1, length]"),

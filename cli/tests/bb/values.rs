@@ -187,7 +187,7 @@ fn inputs_that_are_not_pictures_are_refused() {
     for (extents, option, expected) in [
         (&[1, 5, 8, 8][..], format!("--image=x={picture}"), "--layout"),
         (&[2], format!("--image=x={picture}"), "expected rank 2, 3 or 4"),
-        (&[1, 3, 8, 8], format!("--image=x={png}"), "no picture that can be read"),
+        (&[1, 3, 8, 8], format!("--image=x={png}"), "cannot be read as a picture"),
         (&[1, 3, 8, 8], format!("--input=x={png}"), "give it with --image x="),
         (&[1, 3, 8, 8], format!("--image=z={picture}"), "no input `z`"),
     ] {
