@@ -1,6 +1,6 @@
 //! The names that the macros of `bb` expand to. They carry no promise of stability.
 
-pub use crate::contract::{Types, kept, one_node};
+pub use crate::forward::{Types, kept, one_node};
 pub use crate::plan::compile_whole_graph;
 pub use bb_ir as ir;
 pub use bb_ir::for_each_primitive;

@@ -17,6 +17,7 @@ pub mod coverage;
 mod deployment;
 mod error;
 pub mod ext;
+mod forward;
 pub mod onnx;
 mod plan;
 mod runtime;

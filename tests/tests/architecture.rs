@@ -56,7 +56,8 @@ fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>)
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|t| t.to_string() == text);
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
-        if is(at, "#") && tokens.get(at + 1).is_some_and(|t| t.to_string().replace(' ', "") == "[cfg(test)]") {
+        if is(at, "#") && tokens.get(at + 1).is_some_and(|t| t.to_string().replace(' ', "") == "[cfg(test)]")
+        {
             // The item that is compiled for tests only ends with a block or a semicolon.
             at += 2;
             while let Some(token) = tokens.get(at) {
@@ -168,7 +169,8 @@ fn arrows(sources: &Path) -> (BTreeSet<String>, BTreeMap<(String, String), PathB
         relative.iter().map(|p| p.to_string_lossy().into_owned()).filter(|p| p != "mod").collect()
     };
     let top = |path: &Path| module_of(path)[0].clone();
-    let modules: BTreeSet<String> = found.iter().map(|p| top(p)).filter(|m| m != "lib" && m != "main").collect();
+    let modules: BTreeSet<String> =
+        found.iter().map(|p| top(p)).filter(|m| m != "lib" && m != "main").collect();
     let exported = re_exports(&lib, &modules);
     let mut arrows = BTreeMap::new();
     for path in found.iter().filter(|p| modules.contains(&top(p))) {
@@ -195,7 +197,8 @@ fn every_arrow_upwards_is_named_with_its_reason() {
             wrong.push(format!("{}: `{module}` is listed or there, not both", map.sources));
         }
         let height = |module: &str| map.modules.iter().position(|m| m == module);
-        let upwards: BTreeMap<_, _> = arrows.iter().filter(|((from, to), _)| height(from) < height(to)).collect();
+        let upwards: BTreeMap<_, _> =
+            arrows.iter().filter(|((from, to), _)| height(from) < height(to)).collect();
         for (arrow @ (from, to), file) in &upwards {
             if !map.upwards.contains(*arrow) {
                 wrong.push(format!("{}: `{from}` → `{to}` is not named; {}", map.sources, file.display()));

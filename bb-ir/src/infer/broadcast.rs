@@ -1,7 +1,7 @@
 //! NumPy broadcasting.
 
-use super::extent::{Extent, Extents, mismatch, same};
 use super::countable;
+use super::extent::{Extent, Extents, mismatch, same};
 use crate::Error;
 
 /// Returns the shape to which `shapes` broadcast: aligned at the last dimension, extents equal or 1.
@@ -53,7 +53,9 @@ fn join<E: Extent>(op: &'static str, out: &mut Extents<E>, shape: &[E]) -> Resul
         out.insert_many(0, shape.iter().take(missing).cloned());
     }
     for (a, b) in out.iter_mut().rev().zip(shape.iter().rev()) {
-        *a = E::or_unknown(stretched(a, b), || mismatch(op, &[std::slice::from_ref(a), std::slice::from_ref(b)]))?;
+        *a = E::or_unknown(stretched(a, b), || {
+            mismatch(op, &[std::slice::from_ref(a), std::slice::from_ref(b)])
+        })?;
     }
     Ok(())
 }
@@ -128,7 +130,11 @@ mod tests {
         for (a, b, want) in cases {
             for pair in [[a, b], [b, a]] {
                 let [a, b] = pair.map(std::slice::from_ref);
-                assert_eq!(broadcast("add", &[a, b]).ok().as_deref(), Some(&[want.clone()][..]), "{a:?} {b:?}");
+                assert_eq!(
+                    broadcast("add", &[a, b]).ok().as_deref(),
+                    Some(&[want.clone()][..]),
+                    "{a:?} {b:?}"
+                );
             }
         }
         let wrong = broadcast("add", &[&[Dim::Known(2)], &[n, Dim::Known(3)]]);

@@ -1,8 +1,8 @@
 //! Compiled graphs and how they run.
 
 use super::Backend;
+use super::OnnxValue;
 use crate::Profile;
-use crate::onnx::OnnxValue;
 use bb_ir::graph::ValueType;
 
 /// An input or an output of a compiled graph.

@@ -4,9 +4,9 @@
 //! element types and extents without allocating. The inputs of a compiled graph have positions, so no name is
 //! looked up. Every path on which tensors enter a graph uses this module.
 
+use super::OnnxValue;
 use super::Tensor;
 use crate::Error;
-use crate::onnx::OnnxValue;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};

@@ -6,19 +6,18 @@ mod attrs;
 mod backend;
 mod completion;
 mod executable;
-mod forward;
 mod inputs;
 mod tensor;
+mod value;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
 pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
 pub use backend::Backend;
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
-#[doc(hidden)]
-pub use forward::{Types, kept, one_node};
 pub use inputs::{InputMismatch, InputProblem, InputSpec};
 pub use tensor::{SlotValue, Tensor};
+pub use value::OnnxValue;
 
 /// The results of one operation; a single result needs no allocation.
 pub type Outputs<T> = smallvec::SmallVec<[T; 1]>;

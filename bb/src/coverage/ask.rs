@@ -5,29 +5,15 @@
 //! type, and that answer counts. Each operation is tried once per combination of element types, and only for
 //! combinations that somebody asks about.
 
+use crate::runtime::Question;
 use crate::{BackendRuntime, RoundMode};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Limits, TensorData};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
-
-/// The answers of a backend to the calls that were tried; part of its [`Runtime`](crate::Runtime).
-#[derive(Debug, Default)]
-pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
-
-/// A call to ask about: an operation and the element types of the call.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Question {
-    op: &'static OpSpec,
-    /// The element types of the operands. Equal operands of a list count once.
-    operands: SmallVec<[Option<DataType>; 3]>,
-    /// The element types of the parameters.
-    params: SmallVec<[DataType; 1]>,
-}
+use std::sync::Arc;
 
 /// A call that a backend refuses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,7 +118,7 @@ impl Question {
         by: &dyn BackendRuntime,
         tried: impl FnOnce(&Question) -> Option<Tried>,
     ) -> Option<Arc<str>> {
-        let known = by.answers().0.lock().unwrap_or_else(PoisonError::into_inner).get(self).cloned();
+        let known = by.answers().get(self);
         if let Some(answer) = known {
             return answer;
         }
@@ -144,7 +130,7 @@ impl Question {
             // the call.
             (any_error || types.into_iter().any(|dtype| names(&text, dtype.name()))).then(|| Arc::from(text))
         });
-        by.answers().0.lock().unwrap_or_else(PoisonError::into_inner).insert(self.clone(), refused.clone());
+        by.answers().insert(self.clone(), refused.clone());
         refused
     }
 

@@ -5,12 +5,13 @@
 //! cannot be traced without values, it is skipped, and tracing continues after it with the inferred types of
 //! its results. Bodies and branches that cannot be traced in place are traced separately.
 
-use super::ask::{Question, Refusal, Tried, ones};
+use super::ask::{Refusal, Tried, ones};
 use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, End, Outcome, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, trace};
+use crate::runtime::Question;
 use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};

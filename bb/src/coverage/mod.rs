@@ -8,9 +8,9 @@ mod matrix;
 mod samples;
 
 pub(crate) use advice::title;
+pub use ask::Refusal;
 #[cfg(feature = "conformance")]
 pub(crate) use ask::names;
-pub use ask::{Answers, Refusal};
 pub(crate) use look::Part;
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 

@@ -49,10 +49,9 @@ mod strings;
 mod suppression;
 mod table;
 mod training;
-mod value;
 mod window;
 
+pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult};
 pub(crate) use gradient::prepare as prepare_gradients;
 pub use table::{Class, Operator, lookup, operators};
-pub use value::OnnxValue;

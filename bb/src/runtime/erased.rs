@@ -1,7 +1,7 @@
 //! The interface between the engine and a backend: every call, without the type of the backend.
 
+use super::answers::Answers;
 use super::{BackendId, Capabilities, Status, Value};
-use crate::coverage::Answers;
 use crate::onnx::OnnxValue;
 use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, Profile};
 use bb_ir::TensorData;

@@ -3,6 +3,7 @@
 //! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
 //! the engine uses. Only the bridge restores the type of a tensor.
 
+mod answers;
 mod backend_id;
 mod backends;
 mod bridge;
@@ -30,5 +31,6 @@ pub use running::Runtime;
 pub use services::{Capabilities, Lifecycle, Status};
 pub use value::Value;
 
+pub(crate) use answers::Question;
 pub(crate) use bridge::catch;
 pub(crate) use methods::{erased_input, erased_methods, erased_output, methods_of};

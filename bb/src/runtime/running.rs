@@ -1,5 +1,6 @@
 //! A running backend: the backend with its plans, counters and state.
 
+use super::answers::Answers;
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
@@ -8,7 +9,6 @@ use super::{
 };
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans};
-use crate::coverage::Answers;
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
 use crate::{

@@ -1,10 +1,9 @@
 //! Forwarding macros: they write the methods of a backend that runs whole graphs, or that takes operations as
 //! values.
 
-use super::attrs::Caller;
-use super::{Backend, BackendAttrs, Outputs, Tensor, plans_of};
-use crate::Error;
+use crate::contract::{Caller, plans_of};
 use crate::trace::one_node_graph;
+use crate::{Backend, BackendAttrs, Error, Outputs, Tensor};
 use bb_ir::op::{Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;

@@ -1,0 +1,35 @@
+//! What a backend answered when it was asked for element types.
+//!
+//! Coverage asks ([`crate::coverage`]); the answers are kept here, for as long as the [`Runtime`](crate::Runtime) lives.
+
+use bb_ir::DataType;
+use bb_ir::op::OpSpec;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The answers of a backend to the calls that were tried.
+#[derive(Debug, Default)]
+pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
+
+/// A call to ask about: an operation and the element types of the call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Question {
+    pub(crate) op: &'static OpSpec,
+    /// The element types of the operands. Equal operands of a list count once.
+    pub(crate) operands: SmallVec<[Option<DataType>; 3]>,
+    /// The element types of the parameters.
+    pub(crate) params: SmallVec<[DataType; 1]>,
+}
+
+impl Answers {
+    /// Returns the answer if the question was asked before: the reason of a refusal, or `None` for support.
+    pub(crate) fn get(&self, question: &Question) -> Option<Option<Arc<str>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
+    }
+
+    /// Keeps an answer.
+    pub(crate) fn insert(&self, question: Question, answer: Option<Arc<str>>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(question, answer);
+    }
+}
