@@ -67,7 +67,7 @@ fn reduce<T: Clone>(
     let permuted = x.view().permuted_axes(order);
     let rows = row_major(op, &permuted)?;
     let one = |row: &[T]| f(row).ok_or(IrError::DivisionByZero { op });
-    let results = match reduction.count {
+    let results = match reduction.count(x.shape()) {
         0 => {
             let count = element_count(&reduction.shape).unwrap_or(0);
             memory::try_collected(op, (0..count).map(|_| one(&[])))?

@@ -76,7 +76,7 @@ pub(crate) fn split(x: &Tensor, axis: i64, sizes: &[usize]) -> Result<Vec<Tensor
 
 pub(crate) fn concat(xs: &[&Tensor], axis: i64) -> Result<Tensor, Error> {
     let shapes: Vec<_> = xs.iter().map(|x| x.shape()).collect();
-    let joined = infer::concat(&shapes, axis)?;
+    let joined = infer::concat(shapes.iter().copied(), axis)?;
     let dtypes: Vec<_> = xs.iter().map(|x| x.dtype()).collect();
     let dtype = infer::dtype(Primitive::Concat, &dtypes, &[])?;
     let axis = Axis(joined.axis.get());

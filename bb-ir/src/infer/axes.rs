@@ -1,19 +1,27 @@
 //! Operations on named axes: reductions, removing and inserting dimensions.
 
-use crate::{Axis, Error, Shape};
+use super::extent::{Extent, Extents, current};
+use crate::{Axis, Error};
 use smallvec::SmallVec;
 
 /// What a reduction does to a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reduction {
+pub struct Reduction<E = usize> {
     /// For each dimension of the operand, whether it is reduced.
     pub reduced: SmallVec<[bool; 6]>,
-    /// How many elements each result is made of; 1 for rank 0.
-    pub count: usize,
     /// The extents of the result with reduced extents as 1, whatever `keepdims` says.
-    pub kept: Shape,
+    pub kept: Extents<E>,
     /// The extents of the result.
-    pub shape: Shape,
+    pub shape: Extents<E>,
+}
+
+impl<E> Reduction<E> {
+    /// Returns how many elements of an operand of this shape each result is made of; 1 for rank 0.
+    pub fn count(&self, shape: &[usize]) -> usize {
+        // The operand's own number of elements fits, but a zero extent may hide an overflow.
+        let gone = shape.iter().zip(&self.reduced).filter(|(_, gone)| **gone);
+        gone.fold(1, |count: usize, (&extent, _)| count.saturating_mul(extent))
+    }
 }
 
 /// Returns what reducing `axes` does to `shape`; empty `axes` reduce every axis.
@@ -26,34 +34,48 @@ pub struct Reduction {
 ///
 /// ```
 /// # fn main() -> Result<(), bb_ir::Error> {
-/// let r = bb_ir::infer::reduce("reduce_sum", &[2, 3, 4], &[-1, 0], false)?;
-/// assert_eq!((r.count, &r.shape[..]), (8, &[3][..]));
+/// let shape = [2usize, 3, 4];
+/// let r = bb_ir::infer::reduce("reduce_sum", &shape, &[-1, 0], false)?;
+/// assert_eq!((r.count(&shape), &r.shape[..]), (8, &[3][..]));
 /// # Ok(())
 /// # }
 /// ```
-pub fn reduce(op: &'static str, shape: &[usize], axes: &[i64], keepdims: bool) -> Result<Reduction, Error> {
+pub fn reduce<E: Extent>(
+    op: &'static str,
+    shape: &[E],
+    axes: &[i64],
+    keepdims: bool,
+) -> Result<Reduction<E>, Error> {
     let reduced = if axes.is_empty() {
         SmallVec::from_elem(true, shape.len())
     } else {
         marked(op, axes, shape.len(), shape)?
     };
-    let mut count = 1usize;
-    let mut kept = Shape::new();
-    let mut out = Shape::new();
-    for (&extent, &gone) in shape.iter().zip(&reduced) {
-        if gone {
-            // The operand's own number of elements fits, but a zero extent may hide an overflow.
-            count = count.saturating_mul(extent);
-            kept.push(1);
-            if keepdims {
-                out.push(1);
-            }
-        } else {
-            kept.push(extent);
-            out.push(extent);
+    let one = || E::or_unknown(E::of(1), || param(op, "reduces to no extent", shape));
+    let (mut kept, mut out) = (Extents::new(), Extents::new());
+    for (extent, &gone) in shape.iter().zip(&reduced) {
+        let left = if gone { one()? } else { extent.clone() };
+        if !gone || keepdims {
+            out.push(left.clone());
         }
+        kept.push(left);
     }
-    Ok(Reduction { reduced, count, kept, shape: out })
+    Ok(Reduction { reduced, kept, shape: out })
+}
+
+/// Tells whether [`squeeze`] can tell which dimensions go: only those that are named, or if none is, those of extent 1,
+/// which must be known.
+pub fn squeezes<E: Extent>(shape: &[E], axes: &[i64]) -> bool {
+    !axes.is_empty() || shape.iter().all(|e| is_one(e).is_some())
+}
+
+/// Tells whether an extent is 1.
+fn is_one<E: Extent>(extent: &E) -> Option<bool> {
+    match extent.number() {
+        Some(number) => Some(number == 1),
+        None if extent.surely_at_least(2) => Some(false),
+        None => extent.equals(&E::of(1)?),
+    }
 }
 
 /// Returns `shape` without the dimensions `axes`, or without every extent of 1 when `axes` is empty.
@@ -62,16 +84,17 @@ pub fn reduce(op: &'static str, shape: &[usize], axes: &[i64], keepdims: bool) -
 ///
 /// [`Error::Axis`] if an axis is out of range; [`Error::Param`] if one is repeated or its extent is
 /// not 1.
-pub fn squeeze(shape: &[usize], axes: &[i64]) -> Result<Shape, Error> {
+pub fn squeeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error> {
     if axes.is_empty() {
-        return Ok(shape.iter().copied().filter(|&d| d != 1).collect());
+        return Ok(shape.iter().filter(|e| is_one(*e) != Some(true)).cloned().collect());
     }
     let gone = marked("squeeze", axes, shape.len(), shape)?;
-    let mut out = Shape::new();
-    for (&extent, &gone) in shape.iter().zip(&gone) {
-        match (gone, extent) {
-            (false, _) => out.push(extent),
-            (true, 1) => {}
+    let mut out = Extents::new();
+    for (extent, &gone) in shape.iter().zip(&gone) {
+        match (gone, extent.current()) {
+            (false, _) => out.push(extent.clone()),
+            // An extent that is not known is taken at the axis's word.
+            (true, Some(1) | None) => {}
             (true, _) => return Err(param("squeeze", "names an extent that is not 1", shape)),
         }
     }
@@ -83,20 +106,22 @@ pub fn squeeze(shape: &[usize], axes: &[i64]) -> Result<Shape, Error> {
 /// # Errors
 ///
 /// [`Error::Axis`] if an axis is out of the result's range; [`Error::Param`] if one is repeated.
-pub fn unsqueeze(shape: &[usize], axes: &[i64]) -> Result<Shape, Error> {
+pub fn unsqueeze<E: Extent>(shape: &[E], axes: &[i64]) -> Result<Extents<E>, Error> {
     let rank = shape.len() + axes.len();
     let new = marked("unsqueeze", axes, rank, shape)?;
-    let mut old = shape.iter();
     // As many dimensions are not new as `shape` has, since no axis is repeated.
-    Ok(new.iter().map(|&new| if new { 1 } else { old.next().copied().unwrap_or(1) }).collect())
+    let mut old = shape.iter();
+    let extents: Option<Extents<E>> =
+        new.iter().map(|&new| if new { E::of(1) } else { old.next().cloned() }).collect();
+    extents.ok_or_else(|| param("unsqueeze", "repeats an axis", shape))
 }
 
 /// Marks the axes among `rank` dimensions.
-fn marked(
+fn marked<E: Extent>(
     op: &'static str,
     axes: &[i64],
     rank: usize,
-    shape: &[usize],
+    shape: &[E],
 ) -> Result<SmallVec<[bool; 6]>, Error> {
     let mut marks: SmallVec<[bool; 6]> = SmallVec::from_elem(false, rank);
     for &axis in axes {
@@ -109,42 +134,56 @@ fn marked(
     Ok(marks)
 }
 
-fn param(op: &'static str, problem: &'static str, shape: &[usize]) -> Error {
-    Error::Param { op, param: "axes", problem, shape: shape.into() }
+#[cold]
+fn param<E: Extent>(op: &'static str, problem: &'static str, shape: &[E]) -> Error {
+    let shape = current(shape).unwrap_or_default().into_boxed_slice();
+    Error::Param { op, param: "axes", problem, shape }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Dim;
 
     #[test]
     fn empty_axes_reduce_all() {
-        let r = reduce("reduce_sum", &[2, 0, 3], &[], true).expect("valid");
-        assert_eq!((r.count, &r.shape[..]), (0, &[1, 1, 1][..]));
-        let r = reduce("reduce_sum", &[], &[], false).expect("valid");
-        assert_eq!((r.count, r.shape.len()), (1, 0));
+        let r = reduce::<usize>("reduce_sum", &[2, 0, 3], &[], true).expect("valid");
+        assert_eq!((r.count(&[2, 0, 3]), &r.shape[..]), (0, &[1, 1, 1][..]));
+        let r = reduce::<usize>("reduce_sum", &[], &[], false).expect("valid");
+        assert_eq!((r.count(&[]), r.shape.len()), (1, 0));
     }
 
     #[test]
     fn repeated_axes_are_refused_however_written() {
-        assert!(matches!(reduce("reduce_sum", &[2, 3], &[1, -1], true), Err(Error::Param { .. })));
-        assert!(matches!(squeeze(&[1, 1], &[0, 0]), Err(Error::Param { .. })));
-        assert!(matches!(unsqueeze(&[2], &[0, -3]), Err(Error::Param { .. })));
-        assert!(matches!(reduce("reduce_sum", &[2], &[1], true), Err(Error::Axis { .. })));
+        assert!(matches!(reduce::<usize>("reduce_sum", &[2, 3], &[1, -1], true), Err(Error::Param { .. })));
+        assert!(matches!(squeeze::<usize>(&[1, 1], &[0, 0]), Err(Error::Param { .. })));
+        assert!(matches!(unsqueeze::<usize>(&[2], &[0, -3]), Err(Error::Param { .. })));
+        assert!(matches!(reduce::<usize>("reduce_sum", &[2], &[1], true), Err(Error::Axis { .. })));
     }
 
     #[test]
     fn squeeze_removes_ones_only() {
-        assert_eq!(squeeze(&[1, 2, 1], &[]).expect("valid")[..], [2]);
-        assert_eq!(squeeze(&[1, 2, 1], &[-1]).expect("valid")[..], [1, 2]);
-        assert!(matches!(squeeze(&[1, 2], &[1]), Err(Error::Param { .. })));
+        assert_eq!(squeeze::<usize>(&[1, 2, 1], &[]).expect("valid")[..], [2]);
+        assert_eq!(squeeze::<usize>(&[1, 2, 1], &[-1]).expect("valid")[..], [1, 2]);
+        assert!(matches!(squeeze::<usize>(&[1, 2], &[1]), Err(Error::Param { .. })));
     }
 
     #[test]
     fn unsqueeze_counts_axes_in_the_result() {
-        assert_eq!(unsqueeze(&[3, 4], &[0, -1]).expect("valid")[..], [1, 3, 4, 1]);
-        assert_eq!(unsqueeze(&[3, 4], &[3, 1]).expect("valid")[..], [3, 1, 4, 1]);
-        assert_eq!(unsqueeze(&[], &[0]).expect("valid")[..], [1]);
-        assert!(matches!(unsqueeze(&[3], &[2]), Err(Error::Axis { .. })));
+        assert_eq!(unsqueeze::<usize>(&[3, 4], &[0, -1]).expect("valid")[..], [1, 3, 4, 1]);
+        assert_eq!(unsqueeze::<usize>(&[3, 4], &[3, 1]).expect("valid")[..], [3, 1, 4, 1]);
+        assert_eq!(unsqueeze::<usize>(&[], &[0]).expect("valid")[..], [1]);
+        assert!(matches!(unsqueeze::<usize>(&[3], &[2]), Err(Error::Axis { .. })));
+    }
+
+    #[test]
+    fn extents_of_1_go_where_they_are_known() {
+        let (n, one) = (Dim::Symbol("n".to_owned()), Dim::Known(1));
+        let grown = n.shifted(2).expect("a sum");
+        assert!(squeezes(&[grown.clone(), one.clone()], &[]) && !squeezes(&[n.clone()], &[]));
+        assert_eq!(squeeze(&[grown.clone(), one.clone()], &[]).expect("valid")[..], [grown]);
+        assert_eq!(squeeze(&[n.clone(), Dim::Unknown], &[1]).expect("valid")[..], [n.clone()]);
+        assert_eq!(unsqueeze(&[n.clone()], &[0]).expect("valid")[..], [one.clone(), n.clone()]);
+        assert_eq!(reduce("reduce_max", &[n, Dim::Unknown], &[0], true).expect("valid").shape[..], [one, Dim::Unknown]);
     }
 }

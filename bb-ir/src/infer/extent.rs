@@ -94,6 +94,17 @@ pub trait Extent: Clone + std::fmt::Display {
         false
     }
 
+    /// Returns what two extents are that must be equal, in the plainer of both forms; `None` if they are not.
+    ///
+    /// Nothing is asked: where they may differ, whoever runs finds it.
+    fn agreed(&self, other: &Self) -> Option<Self> {
+        match (self.current(), other.current()) {
+            (Some(a), Some(b)) if a != b => None,
+            _ if self.number().is_none() && other.number().is_some() => Some(other.clone()),
+            _ => Some(self.clone()),
+        }
+    }
+
     /// Returns `result`, or what stands for one that cannot be told; `error` says what is wrong if it must be told.
     fn or_unknown(result: Option<Self>, error: impl FnOnce() -> Error) -> Result<Self, Error> {
         result.or_else(Self::unknown).ok_or_else(error)
@@ -376,7 +387,19 @@ impl Extent for Dim {
         match (self, other) {
             (Dim::Known(a), Dim::Known(b)) => Some(Dim::Known(a.saturating_sub(*b))),
             (Dim::Known(0), _) => Some(Dim::Known(0)),
+            (whole, Dim::Known(0)) => Some(whole.clone()),
             _ => extent(self.formula()?.beyond(&other.formula()?)?),
+        }
+    }
+
+    fn agreed(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) if a != b => None,
+            (Dim::Known(_), _) | (_, Dim::Unknown) => Some(self.clone()),
+            (Dim::Unknown, _) | (_, Dim::Known(_)) | (Dim::Computed(_), Dim::Symbol(_)) => {
+                Some(other.clone())
+            }
+            (Dim::Symbol(_) | Dim::Computed(_), _) => Some(self.clone()),
         }
     }
 
@@ -394,6 +417,29 @@ fn extent(formula: DimExpr) -> Option<Dim> {
         Dim::Unknown => None,
         known => Some(known),
     }
+}
+
+/// Returns the number of elements.
+pub fn product<E: Extent>(shape: &[E]) -> Option<E> {
+    if shape.iter().any(|e| e.number() == Some(0)) {
+        return E::of(0);
+    }
+    shape.iter().try_fold(E::of(1)?, |product, e| product.times(e))
+}
+
+/// Returns what `whole` has beside `parts`, none of which is 0: the extent that times all of `parts` is the number of
+/// elements of `whole`.
+pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
+    // What is in both needs no arithmetic.
+    let mut whole = Extents::from(whole);
+    let mut rest: Extents<E> = Extents::new();
+    for part in parts {
+        match whole.iter().position(|e| e.same(part)) {
+            Some(at) => drop(whole.swap_remove(at)),
+            None => rest.push(part.clone()),
+        }
+    }
+    product(&whole)?.exact_div(&product(&rest)?)
 }
 
 /// Tells whether two shapes are equal for all inputs; `false` where that is not seen.
@@ -453,6 +499,16 @@ mod tests {
         assert!(!Dim::Unknown.same(&Dim::Unknown) && Dim::Unknown.surely_at_least(0));
         let less = DimExpr::from(3).minus(&DimExpr::name("n")).unwrap();
         assert_eq!((Extent::at_least(&less, 4), Extent::at_least(&less, 3)), (Some(false), None));
+    }
+
+    #[test]
+    fn quotients_cancel_symbols() {
+        let whole = [n(), Dim::Known(4), Dim::Known(6)];
+        assert_eq!(quotient(&whole, &[n(), Dim::Known(8)]), Some(Dim::Known(3)));
+        assert_eq!(quotient(&whole, &[Dim::Known(24)]), Some(n()));
+        assert_eq!(quotient(&whole, &[Dim::Known(12)]), n().scaled(2));
+        assert_eq!(quotient(&whole, &[Dim::Known(5)]), None);
+        assert_eq!((quotient(&[2usize, 0], &[3]), quotient(&[4usize, 6], &[6, 8])), (Some(0), None));
     }
 
     #[test]

@@ -1,21 +1,22 @@
 //! Matrix products.
 
+use super::extent::{Extent, Extents, mismatch, same};
 use super::{broadcast, countable};
-use crate::{Error, Shape};
+use crate::Error;
 
 /// The extents of a matrix product.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MatMul {
+pub struct MatMul<E = usize> {
     /// The leading extents, broadcast over both operands.
-    pub batch: Shape,
+    pub batch: Extents<E>,
     /// The rows of `a`; 1 if `a` has rank 1.
-    pub m: usize,
+    pub m: E,
     /// The columns of `a`, which are the rows of `b`.
-    pub k: usize,
+    pub k: E,
     /// The columns of `b`; 1 if `b` has rank 1.
-    pub n: usize,
+    pub n: E,
     /// The extents of the result, without those that an operand of rank 1 leaves out.
-    pub shape: Shape,
+    pub shape: Extents<E>,
 }
 
 /// Returns the extents of the matrix product of tensors with shapes `a` and `b`.
@@ -27,32 +28,31 @@ pub struct MatMul {
 ///
 /// [`Error::Shapes`] if an operand has rank 0, the inner extents differ or the leading ones do not
 /// broadcast; [`Error::Overflow`] if the result has more elements than memory can hold.
-pub fn matmul(a: &[usize], b: &[usize]) -> Result<MatMul, Error> {
+pub fn matmul<E: Extent>(a: &[E], b: &[E]) -> Result<MatMul<E>, Error> {
     let op = "matmul";
-    let mismatch = || Error::Shapes { op, left: a.into(), right: b.into() };
-    let (batch_a, m, k): (&[usize], _, _) = match a {
-        [] => return Err(mismatch()),
-        [k] => (&[], None, *k),
-        [batch @ .., m, k] => (batch, Some(*m), *k),
+    let wrong = || mismatch(op, &[a, b]);
+    let (batch_a, m, k): (&[E], _, _) = match a {
+        [] => return Err(wrong()),
+        [k] => (&[], None, k),
+        [batch @ .., m, k] => (batch, Some(m), k),
     };
-    let (batch_b, rows, n): (&[usize], _, _) = match b {
-        [] => return Err(mismatch()),
-        [k] => (&[], *k, None),
-        [batch @ .., k, n] => (batch, *k, Some(*n)),
+    let (batch_b, rows, n): (&[E], _, _) = match b {
+        [] => return Err(wrong()),
+        [k] => (&[], k, None),
+        [batch @ .., k, n] => (batch, k, Some(n)),
     };
-    if k != rows {
-        return Err(mismatch());
-    }
-    let batch = if batch_a == batch_b {
-        Shape::from_slice(batch_a)
+    let k = k.agreed(rows).ok_or_else(wrong)?;
+    let batch = if same(batch_a, batch_b) {
+        Extents::from(batch_a)
     } else {
-        broadcast(op, &[batch_a, batch_b]).map_err(|_| mismatch())?
+        broadcast(op, &[batch_a, batch_b]).map_err(|_| wrong())?
     };
     let mut shape = batch.clone();
-    shape.extend(m);
-    shape.extend(n);
+    shape.extend(m.cloned());
+    shape.extend(n.cloned());
     let shape = countable(op, shape)?;
-    Ok(MatMul { batch, m: m.unwrap_or(1), k, n: n.unwrap_or(1), shape })
+    let or_one = |extent: Option<&E>| extent.cloned().or_else(|| E::of(1)).ok_or_else(wrong);
+    Ok(MatMul { batch, m: or_one(m)?, k, n: or_one(n)?, shape })
 }
 
 #[cfg(test)]
@@ -77,8 +77,8 @@ mod tests {
 
     #[test]
     fn inner_extents_must_agree() {
-        assert!(matches!(matmul(&[2, 3], &[4, 2]), Err(Error::Shapes { .. })));
-        assert!(matches!(matmul(&[], &[2]), Err(Error::Shapes { .. })));
-        assert!(matches!(matmul(&[2, 1, 2], &[3, 2, 2]), Err(Error::Shapes { .. })));
+        assert!(matches!(matmul::<usize>(&[2, 3], &[4, 2]), Err(Error::Shapes { .. })));
+        assert!(matches!(matmul::<usize>(&[], &[2]), Err(Error::Shapes { .. })));
+        assert!(matches!(matmul::<usize>(&[2, 1, 2], &[3, 2, 2]), Err(Error::Shapes { .. })));
     }
 }

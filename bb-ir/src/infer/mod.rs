@@ -9,27 +9,33 @@
 mod axes;
 mod broadcast;
 mod dtypes;
+mod einsum;
 mod extent;
 mod given;
 mod join;
 mod matmul;
 mod movement;
 mod primitive;
+mod resize;
 mod slice;
 mod symbolic;
+mod windows;
 
-pub use axes::{Reduction, reduce, squeeze, unsqueeze};
+pub use axes::{Reduction, reduce, squeeze, squeezes, unsqueeze};
 pub use broadcast::broadcast;
 pub use dtypes::{accepts, dtype};
-pub use extent::{Extent, Extents, current};
+pub use einsum::{Equation, EquationError, Label};
+pub use extent::{Extent, Extents, current, product, quotient};
 pub use given::with_shapes;
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
-pub use movement::{Transposed, reshape, resolve_reshape, transpose};
+pub use movement::{Target, Transposed, reshape, reshape_to, resolve_reshape, transpose};
 pub use primitive::{Outputs, primitive};
-pub use slice::{SliceDim, Sliced, slice};
+pub use resize::{Aspect, at_scale, rescaled, resized};
+pub use slice::{Bound, SliceDim, Sliced, slice, slice_by, slice_count};
 pub(crate) use symbolic::graph;
 pub use symbolic::has_rule;
+pub use windows::{Padding, Step, windows};
 
 use crate::{Error, element_count};
 

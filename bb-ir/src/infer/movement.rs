@@ -1,16 +1,17 @@
 //! Reshaping and permuting.
 
 use super::countable;
-use crate::{Error, Shape, element_count};
+use super::extent::{Extent, Extents, current, mismatch, quotient};
+use crate::{Error, element_count};
 use smallvec::SmallVec;
 
 /// What a transposition does to a shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Transposed {
+pub struct Transposed<E = usize> {
     /// For each dimension of the result, which dimension of the operand it is.
     pub perm: SmallVec<[usize; 6]>,
     /// The extents of the result.
-    pub shape: Shape,
+    pub shape: Extents<E>,
 }
 
 /// Resolves a permutation of `shape`; an empty one reverses the dimensions.
@@ -18,11 +19,11 @@ pub struct Transposed {
 /// # Errors
 ///
 /// [`Error::Permutation`] if `perm` is not a permutation of `0..rank`.
-pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
+pub fn transpose<E: Clone>(shape: &[E], perm: &[i64]) -> Result<Transposed<E>, Error> {
     if perm.is_empty() {
         return Ok(Transposed {
             perm: (0..shape.len()).rev().collect(),
-            shape: shape.iter().rev().copied().collect(),
+            shape: shape.iter().rev().cloned().collect(),
         });
     }
     let wrong = || Error::Permutation { perm: perm.into(), rank: shape.len() };
@@ -31,14 +32,14 @@ pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
     }
     let mut seen: SmallVec<[bool; 6]> = SmallVec::from_elem(false, shape.len());
     let mut resolved = SmallVec::new();
-    let mut out = Shape::new();
+    let mut out = Extents::new();
     for &p in perm {
         let p = usize::try_from(p).map_err(|_| wrong())?;
         match (seen.get_mut(p), shape.get(p)) {
-            (Some(seen), Some(&extent)) if !*seen => {
+            (Some(seen), Some(extent)) if !*seen => {
                 *seen = true;
                 resolved.push(p);
-                out.push(extent);
+                out.push(extent.clone());
             }
             _ => return Err(wrong()),
         }
@@ -46,16 +47,40 @@ pub fn transpose(shape: &[usize], perm: &[i64]) -> Result<Transposed, Error> {
     Ok(Transposed { perm: resolved, shape: out })
 }
 
-/// Returns `to` if it has as many elements as `shape`.
+/// Returns `to` if it has as many elements as `shape`, as far as both are known.
 ///
 /// # Errors
 ///
 /// [`Error::Shapes`] if it has not.
-pub fn reshape(shape: &[usize], to: &[usize]) -> Result<Shape, Error> {
-    let to = Shape::from_slice(to);
-    match (element_count(shape), element_count(&to)) {
-        (Some(have), Some(want)) if have == want => Ok(to),
-        _ => Err(Error::Shapes { op: "reshape", left: shape.into(), right: to.into_boxed_slice() }),
+pub fn reshape<E: Extent>(shape: &[E], to: &[E]) -> Result<Extents<E>, Error> {
+    if let (Some(have), Some(want)) = (current(shape), current(to)) {
+        match (element_count(&have), element_count(&want)) {
+            (Some(have), Some(want)) if have == want => {}
+            _ => return Err(mismatch("reshape", &[shape, to])),
+        }
+    }
+    Ok(Extents::from(to))
+}
+
+/// An entry of the shape operand of ONNX's `Reshape`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<E> {
+    /// An extent.
+    Extent(E),
+    /// The operand's own extent, in the same place.
+    Kept,
+    /// What remains.
+    Rest,
+}
+
+impl<E: Extent> Target<E> {
+    /// Reads a number: 0 keeps the operand's extent unless `allow_zero`, and -1 is what remains. `None` if it is below -1.
+    pub fn of(number: i64, allow_zero: bool) -> Option<Target<E>> {
+        match number {
+            0 if !allow_zero => Some(Target::Kept),
+            -1 => Some(Target::Rest),
+            _ => E::of(number).map(Target::Extent),
+        }
     }
 }
 
@@ -69,54 +94,66 @@ pub fn reshape(shape: &[usize], to: &[usize]) -> Result<Shape, Error> {
 /// if the number of elements differs.
 ///
 /// Source: ONNX `Reshape`, opset 14 and newer (`allowzero`), 5 and newer otherwise.
-pub fn resolve_reshape(shape: &[usize], to: &[i64], allow_zero: bool) -> Result<Shape, Error> {
+pub fn resolve_reshape<E: Extent>(shape: &[E], to: &[i64], allow_zero: bool) -> Result<Extents<E>, Error> {
+    let to: Option<SmallVec<[Target<E>; 6]>> = to.iter().map(|&n| Target::of(n, allow_zero)).collect();
+    reshape_to(shape, &to.ok_or_else(|| wrong(shape, "has an extent below -1"))?)
+}
+
+/// [`resolve_reshape`] to entries that have been read.
+///
+/// # Errors
+///
+/// As [`resolve_reshape`].
+pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>, Error> {
     let op = "reshape";
-    let wrong = |problem| Error::Param { op, param: "shape", problem, shape: shape.into() };
-    let mut out = Shape::new();
+    let mut out: Extents<E> = Extents::new();
     let mut open = None;
-    for (i, &extent) in to.iter().enumerate() {
-        out.push(match extent {
-            0 if !allow_zero => {
-                *shape.get(i).ok_or_else(|| wrong("has a 0 where the operand has no dimension"))?
+    for (i, target) in to.iter().enumerate() {
+        match target {
+            Target::Extent(extent) => out.push(extent.clone()),
+            Target::Kept => {
+                let kept = shape.get(i);
+                out.push(kept.ok_or_else(|| wrong(shape, "has a 0 where the operand has no dimension"))?.clone());
             }
-            -1 if open.is_some() => return Err(wrong("has more than one -1")),
-            -1 => {
-                open = Some(i);
-                1
-            }
-            _ => usize::try_from(extent).map_err(|_| wrong("has an extent below -1"))?,
-        });
-    }
-    if let Some(slot) = open.and_then(|i| out.get_mut(i)) {
-        *slot = 1;
-        let known = element_count(&out).unwrap_or(usize::MAX);
-        let have = element_count(shape).unwrap_or(usize::MAX);
-        let rest = match (have, known) {
-            (_, 0) => return Err(wrong("has a -1 beside a 0")),
-            (have, known) if have.is_multiple_of(known) => have / known,
-            _ => {
-                return Err(Error::Shapes { op, left: shape.into(), right: out.into_boxed_slice() });
-            }
-        };
-        if let Some(slot) = open.and_then(|i| out.get_mut(i)) {
-            *slot = rest;
+            Target::Rest if open.is_some() => return Err(wrong(shape, "has more than one -1")),
+            Target::Rest => open = Some(i),
         }
     }
+    if let Some(open) = open {
+        if out.iter().any(|e| e.current() == Some(0)) {
+            return Err(wrong(shape, "has a -1 beside a 0"));
+        }
+        let rest = match quotient(shape, &out) {
+            // There is a remainder.
+            None if current(shape).is_some() && current(&out).is_some() => {
+                return Err(mismatch(op, &[shape, &out]));
+            }
+            rest => E::or_unknown(rest, || mismatch(op, &[shape, &out]))?,
+        };
+        out.insert(open, rest);
+    }
     reshape(shape, &countable(op, out)?)
+}
+
+#[cold]
+fn wrong<E: Extent>(shape: &[E], problem: &'static str) -> Error {
+    let shape = current(shape).unwrap_or_default().into_boxed_slice();
+    Error::Param { op: "reshape", param: "shape", problem, shape }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Dim;
 
     #[test]
     fn transpose_takes_permutations_only() {
-        let t = transpose(&[2, 3, 4], &[1, 2, 0]).expect("a permutation");
+        let t = transpose(&[2usize, 3, 4], &[1, 2, 0]).expect("a permutation");
         assert_eq!((&t.perm[..], &t.shape[..]), (&[1, 2, 0][..], &[3, 4, 2][..]));
-        assert_eq!(transpose(&[2, 3, 4], &[]).expect("reversal").shape[..], [4, 3, 2]);
+        assert_eq!(transpose(&[2usize, 3, 4], &[]).expect("reversal").shape[..], [4, 3, 2]);
         for perm in [&[0, 0, 1][..], &[0, 1], &[0, 1, 3], &[0, 1, -1], &[i64::MAX, 0, 1]] {
             assert!(
-                matches!(transpose(&[2, 3, 4], perm), Err(Error::Permutation { rank: 3, .. })),
+                matches!(transpose(&[2usize, 3, 4], perm), Err(Error::Permutation { rank: 3, .. })),
                 "{perm:?}"
             );
         }
@@ -124,24 +161,36 @@ mod tests {
 
     #[test]
     fn reshape_keeps_the_number_of_elements() {
-        assert_eq!(reshape(&[2, 3], &[6]).expect("6")[..], [6]);
-        assert_eq!(reshape(&[0, 3], &[3, 0, 5]).expect("0")[..], [3, 0, 5]);
-        assert!(reshape(&[2, 3], &[5]).is_err());
-        assert!(reshape(&[4], &[usize::MAX / 2 + 1, 8]).is_err());
+        assert_eq!(reshape::<usize>(&[2, 3], &[6]).expect("6")[..], [6]);
+        assert_eq!(reshape::<usize>(&[0, 3], &[3, 0, 5]).expect("0")[..], [3, 0, 5]);
+        assert!(reshape::<usize>(&[2, 3], &[5]).is_err());
+        assert!(reshape::<usize>(&[4], &[usize::MAX / 2 + 1, 8]).is_err());
     }
 
     #[test]
     fn zero_and_minus_one_are_resolved() {
-        assert_eq!(resolve_reshape(&[2, 3, 4], &[0, -1], false).expect("valid")[..], [2, 12]);
-        assert_eq!(resolve_reshape(&[0, 3], &[3, 0], true).expect("valid")[..], [3, 0]);
-        assert_eq!(resolve_reshape(&[0, 3], &[0, -1], false).ok(), None);
-        assert_eq!(resolve_reshape(&[0, 3], &[-1, 3], false).expect("valid")[..], [0, 3]);
-        assert_eq!(resolve_reshape(&[], &[1, 1], false).expect("valid")[..], [1, 1]);
-        assert_eq!(resolve_reshape(&[1], &[], false).expect("valid")[..], []);
+        assert_eq!(resolve_reshape::<usize>(&[2, 3, 4], &[0, -1], false).expect("valid")[..], [2, 12]);
+        assert_eq!(resolve_reshape::<usize>(&[0, 3], &[3, 0], true).expect("valid")[..], [3, 0]);
+        assert_eq!(resolve_reshape::<usize>(&[0, 3], &[0, -1], false).ok(), None);
+        assert_eq!(resolve_reshape::<usize>(&[0, 3], &[-1, 3], false).expect("valid")[..], [0, 3]);
+        assert_eq!(resolve_reshape::<usize>(&[], &[1, 1], false).expect("valid")[..], [1, 1]);
+        assert_eq!(resolve_reshape::<usize>(&[1], &[], false).expect("valid")[..], []);
         for to in [&[-1, -1][..], &[-2, 3], &[5, -1], &[0, 0, 0, 0]] {
-            assert!(resolve_reshape(&[2, 3], to, false).is_err(), "{to:?}");
+            assert!(resolve_reshape::<usize>(&[2, 3], to, false).is_err(), "{to:?}");
         }
         let huge = 1i64 << 33;
-        assert!(resolve_reshape(&[4], &[huge, huge, -1], false).is_err());
+        assert!(resolve_reshape::<usize>(&[4], &[huge, huge, -1], false).is_err());
+    }
+
+    #[test]
+    fn what_remains_of_symbols_is_told_where_it_is_whole() {
+        let n = Dim::Symbol("n".to_owned());
+        let shape = [n.clone(), Dim::Known(4), Dim::Known(6)];
+        assert_eq!(resolve_reshape(&shape, &[0, -1], false).expect("valid")[..], [n.clone(), Dim::Known(24)]);
+        let half = resolve_reshape(&shape, &[-1, 12], false).expect("valid");
+        assert_eq!(half[..], [n.scaled(2).expect("a product"), Dim::Known(12)]);
+        assert_eq!(resolve_reshape(&shape, &[-1, 5], false).expect("valid")[..], [Dim::Unknown, Dim::Known(5)]);
+        let to = [Target::Extent(n), Target::Rest];
+        assert_eq!(reshape_to(&shape, &to).expect("valid")[1], Dim::Known(24));
     }
 }

@@ -1,7 +1,7 @@
 //! The type of what a primitive returns, from its operands' types and its parameters.
 
 use super::{
-    broadcast, dtypes::dtype_by, gather, join::concat_by, matmul, movement, reduce, slice, split, squeeze,
+    broadcast, concat, dtypes::dtype_by, gather, matmul, reduce, reshape, slice, split, squeeze, transpose,
     unsqueeze,
 };
 use crate::op::{Arity, Param, Primitive, take};
@@ -53,9 +53,9 @@ pub fn primitive(
             let axes = take::Ints(method, params.first())?;
             reduce(method, x, axes, take::Bool(method, params.get(1))?)?.shape
         }
-        (P::Reshape, [(_, x)]) => movement::reshape(x, take::Extents(method, params.first())?)?,
-        (P::Transpose, [(_, x)]) => movement::transpose(x, take::Ints(method, params.first())?)?.shape,
-        (P::Concat, xs) => concat_by(xs.iter().map(|x| x.1), take::Int(method, params.first())?)?.shape,
+        (P::Reshape, [(_, x)]) => reshape(x, take::Extents(method, params.first())?)?,
+        (P::Transpose, [(_, x)]) => transpose(x, take::Ints(method, params.first())?)?.shape,
+        (P::Concat, xs) => concat(xs.iter().map(|x| x.1), take::Int(method, params.first())?)?.shape,
         (P::Slice, [(_, x)]) => {
             let list = |i| take::Ints(method, params.get(i));
             slice(x, list(0)?, list(1)?, list(2)?, list(3)?)?.shape

@@ -1,5 +1,6 @@
 //! Slices: ONNX's bounds made exact.
 
+use super::extent::{Extent, Extents};
 use crate::{Axis, Error, Shape};
 use smallvec::SmallVec;
 
@@ -24,6 +25,110 @@ pub struct Sliced {
     pub dims: SmallVec<[SliceDim; 6]>,
     /// The extents of the result.
     pub shape: Shape,
+}
+
+/// A bound of a slice: a position, counted from the start or from the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound<E> {
+    /// So many elements after the first.
+    FromStart(E),
+    /// So many elements before the end.
+    FromEnd(E),
+}
+
+impl<E: Extent> Bound<E> {
+    /// Reads a number, which counts from the end if it is negative. `None` if it is no extent of this type.
+    #[inline]
+    pub fn of(number: i64) -> Option<Bound<E>> {
+        if number < 0 {
+            // The least number has no opposite; no extent is as great as either.
+            E::of(number.checked_neg().unwrap_or(i64::MAX)).map(Bound::FromEnd)
+        } else {
+            E::of(number).map(Bound::FromStart)
+        }
+    }
+
+    /// Returns the position in an extent that comes `more` after it, from 0 to the end.
+    #[inline]
+    fn position(&self, extent: &E, more: i64) -> Option<E> {
+        match self {
+            Bound::FromStart(at) if far(at, extent) => Some(extent.clone()),
+            Bound::FromStart(at) => at.shifted(more)?.min(extent),
+            Bound::FromEnd(at) if far(at, extent) => E::of(0),
+            Bound::FromEnd(at) => extent.beyond(&at.shifted(more.checked_neg()?)?),
+        }
+    }
+}
+
+/// Tells whether a number stands for the end of any extent: exporters write the greatest of 32 or 64 bits.
+#[inline]
+fn far<E: Extent>(at: &E, extent: &E) -> bool {
+    match at.number() {
+        Some(i64::MAX) => true,
+        Some(at) => at >= i64::from(i32::MAX) && extent.number().is_none(),
+        None => false,
+    }
+}
+
+/// Returns how many elements a slice takes of an extent; `None` if that cannot be told, or the step is 0.
+#[inline]
+pub fn slice_count<E: Extent>(extent: &E, start: &Bound<E>, end: &Bound<E>, step: i64) -> Option<E> {
+    if step < 0 {
+        // The positions after those of the bounds, so that the one before the first element is not negative.
+        let (first, last) = (start.position(extent, 1)?, end.position(extent, 1)?);
+        return first.beyond(&last)?.ceil_div(step.checked_neg().unwrap_or(i64::MAX));
+    }
+    // A start beyond the end takes nothing, as the end itself does, so that it need not be clamped.
+    let first = match start {
+        Bound::FromStart(at) if !far(at, extent) => at.clone(),
+        other => other.position(extent, 0)?,
+    };
+    let count = match end {
+        Bound::FromEnd(at) if !far(at, extent) => extent.beyond(&first.plus(at)?)?,
+        other => other.position(extent, 0)?.beyond(&first)?,
+    };
+    if step == 0 { None } else { count.ceil_div(step) }
+}
+
+/// Checks the lists of a slice and returns the axis and the step of each bound.
+fn named(
+    rank: usize,
+    counts: [usize; 2],
+    axes: &[i64],
+    steps: &[i64],
+    wrong: impl Fn(&'static str, &'static str) -> Error,
+) -> Result<SmallVec<[(usize, i64); 6]>, Error> {
+    let [count, ends] = counts;
+    if ends != count {
+        return Err(wrong("ends", "has another length than `starts`"));
+    }
+    if !axes.is_empty() && axes.len() != count {
+        return Err(wrong("axes", "has another length than `starts`"));
+    }
+    if !steps.is_empty() && steps.len() != count {
+        return Err(wrong("steps", "has another length than `starts`"));
+    }
+    if axes.is_empty() && count > rank {
+        return Err(wrong("starts", "is longer than the rank"));
+    }
+    let mut seen: SmallVec<[bool; 6]> = SmallVec::from_elem(false, rank);
+    let mut named = SmallVec::new();
+    for i in 0..count {
+        let at = match axes.get(i) {
+            Some(&axis) => Axis::new(axis, rank)?.get(),
+            None => i,
+        };
+        let step = steps.get(i).copied().unwrap_or(1);
+        if step == 0 {
+            return Err(wrong("steps", "has a 0"));
+        }
+        match seen.get_mut(at) {
+            Some(seen) if !*seen => *seen = true,
+            _ => return Err(wrong("axes", "repeats an axis")),
+        }
+        named.push((at, step));
+    }
+    Ok(named)
 }
 
 /// Resolves ONNX's `starts`, `ends`, `axes` and `steps` for a tensor of `shape`.
@@ -56,73 +161,63 @@ pub fn slice(
     steps: &[i64],
 ) -> Result<Sliced, Error> {
     let wrong = |param, problem| Error::Param { op: "slice", param, problem, shape: shape.into() };
-    if ends.len() != starts.len() {
-        return Err(wrong("ends", "has another length than `starts`"));
-    }
-    if !axes.is_empty() && axes.len() != starts.len() {
-        return Err(wrong("axes", "has another length than `starts`"));
-    }
-    if !steps.is_empty() && steps.len() != starts.len() {
-        return Err(wrong("steps", "has another length than `starts`"));
-    }
-    if axes.is_empty() && starts.len() > shape.len() {
-        return Err(wrong("starts", "is longer than the rank"));
-    }
     let mut dims: SmallVec<[SliceDim; 6]> =
         shape.iter().map(|&count| SliceDim { start: 0, step: 1, count }).collect();
-    let mut seen: SmallVec<[bool; 6]> = SmallVec::from_elem(false, shape.len());
-    for (i, (&start, &end)) in starts.iter().zip(ends).enumerate() {
-        let at = match axes.get(i) {
-            Some(&axis) => Axis::new(axis, shape.len())?.get(),
-            None => i,
-        };
-        let step = steps.get(i).copied().unwrap_or(1);
-        if step == 0 {
-            return Err(wrong("steps", "has a 0"));
-        }
-        if let (Some(seen), Some(dim), Some(&extent)) = (seen.get_mut(at), dims.get_mut(at), shape.get(at)) {
-            if *seen {
-                return Err(wrong("axes", "repeats an axis"));
-            }
-            *seen = true;
-            *dim = resolve(extent, start, end, step);
+    let named = named(shape.len(), [starts.len(), ends.len()], axes, steps, wrong)?;
+    for ((at, step), (&start, &end)) in named.into_iter().zip(starts.iter().zip(ends)) {
+        if let Some(dim) = dims.get_mut(at) {
+            *dim = resolve(dim.count, start, end, step)
+                .ok_or_else(|| Error::Overflow { op: "slice", shape: shape.into() })?;
         }
     }
     let shape = dims.iter().map(|d| d.count).collect();
     Ok(Sliced { dims, shape })
 }
 
-/// Clamps the bounds of one dimension; `step` is not 0.
-fn resolve(extent: usize, start: i64, end: i64, step: i64) -> SliceDim {
-    // In `i128` neither negation nor addition of 64-bit numbers overflows.
-    let d = extent as i128;
-    let from_end = |v: i64| {
-        if v < 0 { i128::from(v) + d } else { i128::from(v) }
-    };
-    let (start, end, step) = (from_end(start), from_end(end), i128::from(step));
-    let (start, distance) = if step > 0 {
-        let start = start.clamp(0, d);
-        (start, end.clamp(0, d) - start)
-    } else {
-        let start = start.clamp(-1, d - 1);
-        (start, start - end.clamp(-1, d - 1))
-    };
-    let count = if distance <= 0 {
-        0
-    } else {
-        let stride = step.unsigned_abs();
-        ((distance as u128).div_ceil(stride)) as usize
-    };
-    SliceDim {
-        start: if count == 0 { 0 } else { start as usize },
-        step: if count < 2 { 1 } else { step as isize },
-        count,
+/// Returns the extents of a slice of a tensor of `shape` by bounds of which some may not be known, as [`slice`] does.
+///
+/// # Errors
+///
+/// As for [`slice`].
+pub fn slice_by<E: Extent>(
+    shape: &[E],
+    starts: &[Option<Bound<E>>],
+    ends: &[Option<Bound<E>>],
+    axes: &[i64],
+    steps: &[i64],
+) -> Result<Extents<E>, Error> {
+    let now = || super::current(shape).unwrap_or_default().into_boxed_slice();
+    let wrong = |param, problem| Error::Param { op: "slice", param, problem, shape: now() };
+    let mut out = Extents::from(shape);
+    let named = named(shape.len(), [starts.len(), ends.len()], axes, steps, wrong)?;
+    for ((at, step), bounds) in named.into_iter().zip(starts.iter().zip(ends)) {
+        if let Some(extent) = out.get_mut(at) {
+            let count = match bounds {
+                (Some(start), Some(end)) => slice_count(extent, start, end, step),
+                _ => None,
+            };
+            *extent = E::or_unknown(count, || Error::Overflow { op: "slice", shape: now() })?;
+        }
     }
+    Ok(out)
+}
+
+/// Clamps the bounds of one dimension; `step` is not 0.
+fn resolve(extent: usize, start: i64, end: i64, step: i64) -> Option<SliceDim> {
+    let (start, end) = (Bound::of(start)?, Bound::of(end)?);
+    let count = slice_count(&extent, &start, &end, step)?;
+    let first = if step > 0 { start.position(&extent, 0)? } else { start.position(&extent, 1)?.saturating_sub(1) };
+    Some(SliceDim {
+        start: if count == 0 { 0 } else { first },
+        step: if count < 2 { 1 } else { isize::try_from(step).ok()? },
+        count,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Dim;
 
     fn positions(extent: usize, start: i64, end: i64, step: i64) -> Vec<usize> {
         let s = slice(&[extent], &[start], &[end], &[0], &[step]).expect("valid");
@@ -162,5 +257,20 @@ mod tests {
         assert!(matches!(slice(&[5], &[0, 0], &[1, 1], &[], &[]), Err(Error::Param { .. })));
         assert!(matches!(slice(&[5], &[0, 0], &[1, 1], &[0, -1], &[]), Err(Error::Param { .. })));
         assert!(matches!(slice(&[5], &[0], &[1], &[1], &[]), Err(Error::Axis { .. })));
+    }
+
+    #[test]
+    fn bounds_of_symbols_are_clamped_where_they_must_be() {
+        let n = Dim::Symbol("n".to_owned());
+        let count = |start, end, step| {
+            let (start, end) = (Bound::of(start).expect("any"), Bound::of(end).expect("any"));
+            slice_count(&n, &start, &end, step).expect("told").to_string()
+        };
+        assert_eq!(count(0, i64::MAX, 1), "n");
+        assert_eq!(count(1, i64::from(i32::MAX), 1), "max(0, n - 1)");
+        assert_eq!(count(-1, i64::MAX, 1), "max(0, n - max(0, n - 1))");
+        assert_eq!(count(0, -2, 1), "max(0, n - 2)");
+        assert_eq!(count(0, 5, 2), "floor((min(5, n) + 1)/2)");
+        assert_eq!(count(-1, i64::MIN, -1), "n");
     }
 }

@@ -76,7 +76,7 @@ fn even_parts<T: Tensor>(call: &Call<'_, T>, x: &T, axis: i64) -> Result<Vec<usi
     if !call.has("num_outputs") && call.opset() < 18 && !extent.is_multiple_of(parts) {
         return Err(call.wrong("split", format!("is left out, and {extent} is no multiple of {parts}")));
     }
-    Ok(infer::split_evenly(extent, parts).into_vec())
+    Ok(infer::split_evenly(&extent, parts)?.into_vec())
 }
 
 /// `Squeeze`: axes as an attribute before opset 13, an operand since.

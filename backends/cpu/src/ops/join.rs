@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Joins arrays along an axis.
 pub(crate) fn concat(pool: &Arc<Pool>, xs: &[&Array], axis: i64) -> Result<Array> {
     let shapes: SmallVec<[&[usize]; 8]> = xs.iter().map(|x| x.shape()).collect();
-    let joined = infer::concat(&shapes, axis)?;
+    let joined = infer::concat(shapes.iter().copied(), axis)?;
     let [first, rest @ ..] = xs else {
         return Err(Error::Arity { op: "concat", expected: "at least one tensor", got: 0 }.into());
     };

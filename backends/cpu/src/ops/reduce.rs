@@ -27,10 +27,11 @@ pub(crate) fn reduce(
         _ => return Err(unsupported(method, dtype)),
     };
     let r = infer::reduce(method, x.shape(), axes, keepdims)?;
-    if r.count == 1 {
+    let count = r.count(x.shape());
+    if count == 1 {
         return views::reshape(pool, x, &r.shape);
     }
-    if r.count == 0 && kind == Kind::Mean && dtype.is_integer() && r.shape.iter().all(|&d| d != 0) {
+    if count == 0 && kind == Kind::Mean && dtype.is_integer() && r.shape.iter().all(|&d| d != 0) {
         return Err(Error::DivisionByZero { op: method }.into());
     }
     let strides = x.strides();
@@ -42,7 +43,7 @@ pub(crate) fn reduce(
     };
     let (kept, reduced) = (part(false), part(true));
     if dtype.is_float()
-        && r.count >= FEW
+        && count >= FEW
         && let [Dim { extent: len, strides: [middle] }] = reduced[..]
         && let Some((extents, strides)) = around(&kept, len, middle)
     {
@@ -53,7 +54,7 @@ pub(crate) fn reduce(
     }
     // SAFETY: `x` has an element at every index of both, and there is room for all results.
     made(pool, dtype, r.shape, |out| unsafe {
-        kernel(&kept, &reduced, r.count, x.ptr(), out);
+        kernel(&kept, &reduced, count, x.ptr(), out);
     })
 }
 

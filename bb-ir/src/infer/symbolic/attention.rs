@@ -1,9 +1,10 @@
 //! Rules of attention, its caches and the convolution that goes before it, as ONNX and ONNX Runtime have them.
 
-use super::dims::{divided, extent, map2, product, scaled, sum};
+use super::dims::{divided, extent, product, scaled, sum, told};
 use super::operators::{At, Types, axis, tensor};
 use crate::DataType;
-use crate::graph::{Dim, DimExpr};
+use crate::graph::Dim;
+use crate::infer::Extent;
 
 /// An operand by heads: `[batch, heads, length, size]`.
 type Heads = [Dim; 4];
@@ -161,7 +162,7 @@ pub(super) fn group_query(at: At<'_>) -> Option<Types> {
     let y = values.as_ref().map(|size| vec![batch.clone(), length.clone(), scaled(size, queries)]);
     let total = if at.has(3) {
         let room = at.dims(3).and_then(|past| past.get(2)).cloned().unwrap_or(Dim::Unknown);
-        map2(&room, &at.extent(6), DimExpr::greater)
+        told(Extent::max(&room, &at.extent(6)))
     } else {
         length.clone()
     };

@@ -83,7 +83,7 @@ impl Contents {
 
     /// The contents of a tensor without elements, which its type tells.
     pub(super) fn nothing(ty: &ValueType) -> Option<Contents> {
-        let shape = super::shape_of(ty).and_then(super::dims::concrete)?;
+        let shape = super::shape_of(ty).and_then(crate::infer::current)?;
         Contents::new(shape, Vec::new())
     }
 

@@ -5,11 +5,12 @@
 
 use super::collections::either;
 use super::contents::{Contents, Entry};
-use super::dims::{concrete, map};
+use super::dims::told;
 use super::operators::{At, Types, axis, tensor};
 use super::{Facts, Work, pass, shape_of};
 use crate::check::{merge, weight};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
+use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
 
@@ -266,7 +267,7 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let iterations = match (begins, goes_on, limit) {
         (Some(0), _, _) => Dim::Known(0),
         (Some(1), Some(1), Some(limit)) => limit,
-        (Some(1), Some(0), Some(limit)) => map(&limit, |n| n.lesser(&1.into())),
+        (Some(1), Some(0), Some(limit)) => told(Extent::min(&limit, &Dim::Known(1))),
         (Some(1), Some(0), None) => Dim::Known(1),
         _ => Dim::Unknown,
     };
@@ -276,7 +277,7 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
 
 /// The extents of a condition, which is one element of rank 0 or 1.
 fn shape_of_scalar(facts: &Facts, node: &Node) -> crate::Shape {
-    shape_of(facts.ty(node, 1)).and_then(concrete).filter(|s| s.len() <= 1).unwrap_or_default()
+    shape_of(facts.ty(node, 1)).and_then(current).filter(|s| s.len() <= 1).unwrap_or_default()
 }
 
 /// `Scan`: states, then results of all steps.
@@ -293,7 +294,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
     let mut unbatched = |ty: &ValueType| match ty {
         ValueType::Tensor { dtype, shape } if batched => {
             let rest = shape.as_deref().and_then(|dims| dims.split_first()).map(|(n, rest)| {
-                batch = super::dims::same(&batch, n).unwrap_or(Dim::Unknown);
+                batch = told(batch.agreed(n));
                 rest.to_vec()
             });
             tensor(Some(*dtype), rest)
@@ -313,7 +314,7 @@ fn scanned(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<Op
                 let shape = shape.as_ref().and_then(|dims| {
                     let mut dims = dims.clone();
                     let axis = axis(axes("scan_input_axes", i), dims.len())?;
-                    steps = super::dims::same(&steps, &dims.remove(axis)).unwrap_or(Dim::Unknown);
+                    steps = told(steps.agreed(&dims.remove(axis)));
                     Some(dims)
                 });
                 tensor(Some(*dtype), shape)

@@ -1,10 +1,11 @@
 //! Rules of operators on elements and along axes: quantisation, random numbers, reductions, extremes.
 
 use super::dims::{extent, known};
-use super::operators::{At, Types, axis, tensor};
+use super::operators::{At, Types, tensor};
 use super::rules;
 use crate::DataType;
 use crate::graph::Dim;
+use crate::infer;
 
 /// `dtype`, or else the operand's type.
 pub(super) fn cast_as_attribute(at: At<'_>) -> Option<Types> {
@@ -68,26 +69,17 @@ pub(super) fn reduce(at: At<'_>) -> Option<Types> {
 /// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
 pub(super) fn qlinear_reduce(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
-        let named = at.ints("axes").unwrap_or_default();
-        let axes = named.iter().map(|&a| axis(a, x.len())).collect::<Option<Vec<_>>>()?;
-        let gone = |i: usize| axes.is_empty() || axes.contains(&i);
         let kept = at.int("keepdims", 1)? != 0;
-        let dims = x.iter().enumerate().filter(|(i, _)| kept || !gone(*i));
-        Some(dims.map(|(i, dim)| if gone(i) { Dim::Known(1) } else { dim.clone() }).collect())
+        let reduction = infer::reduce("reduce", x, at.ints("axes").unwrap_or_default(), kept);
+        Some(reduction.ok()?.shape.into_vec())
     };
     at.one(at.dtype(0), at.dims(0).and_then(reduced))
 }
 
 pub(super) fn arg(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
-        let axis = axis(at.int("axis", 0)?, x.len())?;
-        let mut out = x.to_vec();
-        if at.int("keepdims", 1)? == 0 {
-            out.remove(axis);
-        } else {
-            *out.get_mut(axis)? = Dim::Known(1);
-        }
-        Some(out)
+        let reduction = infer::reduce("arg", x, &[at.int("axis", 0)?], at.int("keepdims", 1)? != 0);
+        Some(reduction.ok()?.shape.into_vec())
     };
     at.one(Some(DataType::I64), at.dims(0).and_then(reduced))
 }

@@ -1,7 +1,7 @@
 //! Follows the contents of small tensors, from which shapes are computed, through the operators that compute them.
 
 use super::contents::{Contents, Entry, MOST};
-use super::dims::{concrete, product};
+use super::dims::product;
 use super::operators::At;
 use super::{movement, numbers};
 use crate::graph::{Attribute, DimExpr, ValueType};
@@ -21,11 +21,11 @@ pub(super) fn node(at: At<'_>, types: &[&ValueType]) -> Vec<Option<Contents>> {
 
 fn first(at: At<'_>, types: &[&ValueType]) -> Option<Contents> {
     let (dtype, shape) = match types.first()? {
-        ValueType::Tensor { dtype, shape } => (*dtype, shape.as_deref().and_then(concrete)),
+        ValueType::Tensor { dtype, shape } => (*dtype, shape.as_deref().and_then(infer::current)),
         _ => return None,
     };
     match at.node.op_type.as_str() {
-        "Shape" => Contents::list(movement::told(at)?.iter().map(Entry::from).collect()),
+        "Shape" => Contents::list(movement::listed(at)?.iter().map(Entry::from).collect()),
         "Size" => Some(Contents::scalar(Entry::from(&product(at.dims(0)?)))),
         "Constant" => constant(at),
         "ConstantOfShape" => {
@@ -230,7 +230,7 @@ fn split(at: At<'_>, types: &[&ValueType]) -> Option<Vec<Option<Contents>>> {
     let mut start = 0usize;
     let mut parts = Vec::with_capacity(types.len());
     for ty in types {
-        let shape = super::shape_of(ty).and_then(concrete)?;
+        let shape = super::shape_of(ty).and_then(infer::current)?;
         let from = start;
         start = start.checked_add(*shape.get(axis)?)?;
         parts.push(fill(shape.clone(), |i| {

@@ -4,6 +4,7 @@ use super::dims::{extent, product};
 use super::operators::{At, Types, axis, tensor};
 use crate::DataType;
 use crate::graph::{Dim, ValueType};
+use crate::infer::{self, Extent};
 
 /// The number of rows of features; a vector is one row.
 fn rows(at: At<'_>) -> Option<Dim> {
@@ -84,7 +85,7 @@ pub(super) fn feature_vectorizer(at: At<'_>) -> Option<Types> {
             Some([n, _]) => n.clone(),
             _ => continue,
         };
-        rows = super::dims::same(&rows, &own)?;
+        rows = rows.agreed(&own)?;
     }
     at.one(Some(DataType::F32), Some(vec![rows, widths.map_or(Dim::Unknown, extent)]))
 }
@@ -248,18 +249,9 @@ pub(super) fn gather_blocks(at: At<'_>) -> Option<Types> {
 /// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
 pub(super) fn qlinear_concat(at: At<'_>) -> Option<Types> {
     let shape = || {
-        let mut shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
-        let mut out = shapes.next()??.to_vec();
-        let axis = axis(at.int("axis", 0)?, out.len())?;
-        for x in shapes {
-            let x = x.filter(|x| x.len() == out.len())?;
-            for (i, (slot, dim)) in out.iter_mut().zip(x).enumerate() {
-                let joined =
-                    if i == axis { Some(super::dims::sum(slot, dim)) } else { super::dims::same(slot, dim) };
-                *slot = joined?;
-            }
-        }
-        Some(out)
+        let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
+        let shapes = shapes.collect::<Option<Vec<_>>>()?;
+        Some(infer::concat(shapes, at.int("axis", 0)?).ok()?.shape.into_vec())
     };
     at.one(at.dtype(1), shape())
 }
@@ -289,7 +281,7 @@ pub(super) fn fused_matmul(at: At<'_>) -> Option<Types> {
     };
     let product = || {
         let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
-        super::rules::matmul(&a, &b).ok()
+        Some(infer::matmul(&a, &b).ok()?.shape.into_vec())
     };
     at.one(at.dtype(0), product())
 }

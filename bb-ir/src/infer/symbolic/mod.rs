@@ -23,6 +23,7 @@ mod windows;
 
 pub use operators::has_rule;
 
+use super::current;
 use crate::check::{merge, weight};
 use crate::graph::{Dim, DimExpr, Graph, Node, ValueId, ValueType};
 use crate::limits::Meter;
@@ -188,7 +189,7 @@ fn bounded(ty: &ValueType, limit: usize) -> Result<(), Error> {
     let ValueType::Tensor { dtype, shape: Some(dims) } = ty else {
         return Ok(());
     };
-    let Some(shape) = dims::concrete(dims) else {
+    let Some(shape) = current(dims) else {
         return Ok(());
     };
     let elements = element_count(&shape);

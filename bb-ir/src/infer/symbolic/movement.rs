@@ -1,18 +1,19 @@
 //! Rules of operators that move elements, and of those that tell shapes.
 
 use super::contents::{Contents, Entry};
-use super::dims::{broadcast, divided, extent, map, map2, product, scaled, shifted};
+use super::dims::{divided, extent, product, scaled, shifted, told};
 use super::operators::{At, Types, axis};
 use crate::graph::{Dim, DimExpr};
+use crate::infer::{self, Aspect, Extent, broadcast, rescaled};
 use crate::{DataType, TensorData};
 
 pub(super) fn shape(at: At<'_>) -> Option<Types> {
-    let count = told(at).map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
+    let count = listed(at).map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
     at.one(Some(DataType::I64), Some(vec![count]))
 }
 
 /// The extents that `Shape` tells: those from `start` to `end`.
-pub(super) fn told(at: At<'_>) -> Option<&[Dim]> {
+pub(super) fn listed(at: At<'_>) -> Option<&[Dim]> {
     let dims = at.dims(0)?;
     let rank = dims.len() as i64;
     let bound = |name, default| {
@@ -33,7 +34,10 @@ pub(super) fn constant_of_shape(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn expand(at: At<'_>) -> Option<Types> {
-    let shape = |x: &[Dim]| broadcast("expand", &[x, &at.extents(1).or_else(|| at.open_extents(1))?]).ok();
+    let shape = |x: &[Dim]| {
+        let to = at.extents(1).or_else(|| at.open_extents(1))?;
+        Some(broadcast("expand", &[x, &to]).ok()?.into_vec())
+    };
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
@@ -54,18 +58,14 @@ pub(super) fn tile(at: At<'_>) -> Option<Types> {
             let Some(axis) = at.scalar(2) else { return Some(vec![Dim::Unknown; x.len()]) };
             let mut out = x.to_vec();
             let dim = out.get_mut(self::axis(axis, x.len())?)?;
-            *dim = map2(dim, &at.extent(1), DimExpr::times);
+            *dim = told(dim.times(&at.extent(1)));
             Some(out)
         };
         return at.one(at.dtype(0), at.dims(0).and_then(shape));
     }
     let shape = |x: &[Dim]| {
         let Some(repeats) = at.extents(1) else { return Some(vec![Dim::Unknown; x.len()]) };
-        let times = |(dim, count): (&Dim, &Dim)| match (dim, count) {
-            (dim, Dim::Known(1)) => dim.clone(),
-            (dim, count) => map2(dim, count, DimExpr::times),
-        };
-        (repeats.len() == x.len()).then(|| x.iter().zip(&repeats).map(times).collect())
+        (repeats.len() == x.len()).then(|| x.iter().zip(&repeats).map(|(d, n)| told(d.times(n))).collect())
     };
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
@@ -84,11 +84,8 @@ pub(super) fn pad(at: At<'_>) -> Option<Types> {
         let (before, after) = pads.split_at_checked(axes.len())?;
         let mut out = x.to_vec();
         for ((&axis, before), after) in axes.iter().zip(before).zip(after) {
-            let by = before.checked_add(*after)?;
             let dim = out.get_mut(axis)?;
-            if by != 0 {
-                *dim = shifted(dim, by);
-            }
+            *dim = shifted(dim, before.checked_add(*after)?);
         }
         Some(out)
     };
@@ -207,12 +204,9 @@ fn resized(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let newer = at.node.op_type == "Resize" && at.node.opset >= 11;
     // An empty list is as good as none.
     if newer && at.has(3) && at.dims(3) != Some(&[Dim::Known(0)]) {
-        let sizes = at.extents(3).filter(|s| s.len() == axes.len());
-        let sizes = match (at.text("keep_aspect_ratio_policy", "stretch")?, sizes) {
-            ("stretch", Some(sizes)) => sizes,
-            (policy, Some(sizes)) => in_proportion(policy, &from, &sizes)?,
-            (_, None) => vec![Dim::Unknown; axes.len()],
-        };
+        let aspect = Aspect::of(at.text("keep_aspect_ratio_policy", "stretch")?)?;
+        let sizes = at.extents(3).and_then(|sizes| infer::resized(&from, &sizes, aspect));
+        let sizes = sizes.map_or_else(|| vec![Dim::Unknown; axes.len()], infer::Extents::into_vec);
         return at.with_axes(x, axes, &sizes);
     }
     let scales: Vec<f64> = if let (Ok(Some(height)), Ok(Some(width))) =
@@ -228,39 +222,6 @@ fn resized(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
             None => return at.with_axes(x, axes, &vec![Dim::Unknown; axes.len()]),
         }
     };
-    let sizes: Vec<Dim> = from.iter().zip(&scales).map(|(dim, scale)| stretched(dim, *scale)).collect();
+    let sizes: Vec<Dim> = from.iter().zip(&scales).map(|(dim, scale)| told(rescaled(dim, *scale))).collect();
     at.with_axes(x, axes, &sizes)
-}
-
-/// The extent times a scale, rounded down. Of one that is not known it is told where the scale is a fraction of small
-/// numbers, so that no rounding hides in it.
-fn stretched(dim: &Dim, scale: f64) -> Dim {
-    const PARTS: f64 = 64.0;
-    if !(scale > 0.0 && scale < 1e6) {
-        return Dim::Unknown;
-    }
-    match dim {
-        // ONNX multiplies in single precision.
-        Dim::Known(n) => Dim::Known((*n as f32 * scale as f32).floor() as usize),
-        other if (scale * PARTS).fract() == 0.0 => {
-            map(other, |n| n.scaled((scale * PARTS) as i64)?.floor_div(PARTS as i64))
-        }
-        _ => Dim::Unknown,
-    }
-}
-
-/// Known sizes, in the operand's proportions.
-fn in_proportion(policy: &str, from: &[Dim], sizes: &[Dim]) -> Option<Vec<Dim>> {
-    let known = |d: &Dim| if let Dim::Known(n) = d { Some(*n as f64) } else { None };
-    let pairs: Option<Vec<(f64, f64)>> =
-        from.iter().zip(sizes).map(|(f, s)| Some((known(f)?, known(s)?))).collect();
-    let Some(pairs) = pairs else { return Some(vec![Dim::Unknown; from.len()]) };
-    let scales = pairs.iter().map(|(from, size)| size / from);
-    let scale = match policy {
-        "not_larger" => scales.reduce(f64::min)?,
-        "not_smaller" => scales.reduce(f64::max)?,
-        _ => return None,
-    };
-    let whole = |v: f64| if v.is_finite() && v < 1e15 { Dim::Known(v as usize) } else { Dim::Unknown };
-    Some(pairs.iter().map(|(from, _)| whole((scale * from + 0.5).floor())).collect())
 }

@@ -4,10 +4,10 @@
 //! the node.
 
 use super::contents::{Contents, Given, given};
-use super::dims::broadcast;
 use super::{Facts, shape_of};
 use super::{attention, collections, elements, ml, movement, products, windows};
 use crate::graph::{Dim, Node, ValueType};
+use crate::infer::broadcast;
 use crate::op::Primitive;
 use crate::{Axis, DataType};
 
@@ -334,7 +334,7 @@ impl<'a> At<'a> {
     /// The extents that these operands broadcast to.
     pub(super) fn broadcast_of(self, inputs: &[usize]) -> Option<Vec<Dim>> {
         let shapes = inputs.iter().map(|i| self.dims(*i)).collect::<Option<Vec<_>>>()?;
-        broadcast("broadcast", &shapes).ok()
+        Some(broadcast("broadcast", &shapes).ok()?.into_vec())
     }
 }
 

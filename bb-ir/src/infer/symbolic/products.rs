@@ -1,9 +1,9 @@
 //! Rules of products, recurrent networks and losses.
 
 use super::operators::{At, Types, tensor};
-use super::rules;
 use crate::DataType;
 use crate::graph::Dim;
+use crate::infer::{Equation, matmul};
 
 /// The extents of the product of the operand 0 and another, either of which may be transposed.
 fn plain_gemm(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
@@ -38,7 +38,7 @@ pub(super) fn distances(at: At<'_>) -> Option<Types> {
 
 /// The extents of the product of the operand 0 and another.
 pub(super) fn product(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
-    rules::matmul(at.dims(0)?, at.dims(right)?).ok()
+    Some(matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
 }
 
 pub(super) fn matmul_integer(at: At<'_>) -> Option<Types> {
@@ -64,64 +64,12 @@ pub(super) fn det(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-/// The extents that letters stand for, and those that an ellipsis does.
-#[derive(Default)]
-struct Letters {
-    extents: Vec<(char, Dim)>,
-    between: Vec<Dim>,
-}
-
-impl Letters {
-    /// Reads one operand's term.
-    fn read(&mut self, term: &str, dims: &[Dim]) -> Option<()> {
-        let (before, after) = term.split_once("...").unwrap_or((term, ""));
-        let (head, rest) = dims.split_at_checked(before.chars().count())?;
-        let (middle, tail) = rest.split_at_checked(rest.len().checked_sub(after.chars().count())?)?;
-        if !middle.is_empty() && !term.contains('.') {
-            return None;
-        }
-        self.between = super::dims::broadcast("einsum", &[&self.between, middle]).ok()?;
-        for (letter, dim) in before.chars().zip(head).chain(after.chars().zip(tail)) {
-            match self.extents.iter_mut().find(|(known, _)| *known == letter) {
-                None => self.extents.push((letter, dim.clone())),
-                // An extent of 1 is repeated.
-                Some((_, known)) => {
-                    let both = [std::slice::from_ref(known), std::slice::from_ref(dim)];
-                    let both = super::dims::broadcast("einsum", &both).ok()?;
-                    *known = both.first()?.clone();
-                }
-            }
-        }
-        Some(())
-    }
-}
-
 pub(super) fn einsum(at: At<'_>) -> Option<Types> {
     let shape = || {
-        let equation: String = at.text("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-        let (operands, result) = match equation.split_once("->") {
-            Some((operands, result)) => (operands, result.to_owned()),
-            None => {
-                // What an ellipsis stands for, then letters that are there once, in the alphabet's order.
-                let mut once: Vec<char> = equation.chars().filter(|c| c.is_alphabetic()).collect();
-                once.sort_unstable();
-                let times = |c: char| equation.chars().filter(|other| *other == c).count();
-                let once: String = once.into_iter().filter(|c| times(*c) == 1).collect();
-                (equation.as_str(), format!("{}{once}", if equation.contains('.') { "..." } else { "" }))
-            }
-        };
-        let mut letters = Letters::default();
-        for (i, term) in operands.split(',').enumerate() {
-            letters.read(term, at.dims(i)?)?;
-        }
-        let (before, after) = result.split_once("...").unwrap_or((result.as_str(), ""));
-        let extent = |c: char| letters.extents.iter().find(|(l, _)| *l == c).map(|(_, d)| d.clone());
-        let mut out: Vec<Dim> = before.chars().map(extent).collect::<Option<_>>()?;
-        if result.contains('.') {
-            out.extend_from_slice(&letters.between);
-        }
-        out.extend(after.chars().map(extent).collect::<Option<Vec<_>>>()?);
-        Some(out)
+        let shapes = (0..at.node.inputs.len()).map(|i| at.dims(i)).collect::<Option<Vec<_>>>()?;
+        let ranks: Vec<usize> = shapes.iter().map(|s| s.len()).collect();
+        let equation = Equation::parse(at.text("equation", "")?, &ranks).ok()?;
+        Some(equation.shape(&shapes).ok()?.into_vec())
     };
     at.one(at.dtype(0), shape())
 }

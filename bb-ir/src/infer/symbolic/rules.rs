@@ -1,13 +1,13 @@
 //! The rule of each primitive over extents that may not be known.
 
 use super::contents::{Entry, Given, given};
-use super::dims::{broadcast, concrete, known, mismatch, quotient, same};
+use super::dims::known;
 use super::parts::{concat, gather, slice, split};
 use super::{Facts, operators, shape_of};
 use crate::graph::{Attribute, Dim, Node, ValueType};
-use crate::infer;
+use crate::infer::{self, Extent, Target, broadcast, current};
 use crate::op::{Param, Primitive};
-use crate::{Axis, DataType, Error};
+use crate::{DataType, Error};
 
 /// What a rule says of a result's extents: nothing, or all that is known.
 pub(super) type Shaped = Option<Vec<Dim>>;
@@ -90,14 +90,14 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
             if op == P::Div {
                 division(node, facts, x)?;
             }
-            broadcast(method, &[x, y]).map(Some)
+            broadcast(method, &[x, y]).map(shaped)
         }
         P::Where => match (x, y, shape_of(facts.ty(node, 2))) {
-            (Some(c), Some(x), Some(y)) => broadcast(method, &[c, x, y]).map(Some),
+            (Some(c), Some(x), Some(y)) => broadcast(method, &[c, x, y]).map(shaped),
             _ => Ok(None),
         },
         P::MatMul => match (x, y) {
-            (Some(x), Some(y)) => matmul(x, y).map(Some),
+            (Some(x), Some(y)) => infer::matmul(x, y).map(|m| shaped(m.shape)),
             _ => Ok(None),
         },
         P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
@@ -107,42 +107,21 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
         P::Transpose => {
             let Some(x) = x else { return Ok(None) };
             let perm = node.attributes.ints("perm")?.unwrap_or_default();
-            // The permutation does not depend on the extents, so any will do where some are not known.
-            let extents = concrete(x).unwrap_or_else(|| std::iter::repeat_n(1, x.len()).collect());
-            let perm = infer::transpose(&extents, perm)?.perm;
-            Ok(perm.iter().map(|&p| x.get(p).cloned()).collect())
+            infer::transpose(x, perm).map(|t| shaped(t.shape))
         }
         P::Concat => concat(node, facts),
         P::Slice => x.map_or(Ok(None), |x| slice(node, facts, x)),
-        P::Squeeze => {
-            let Some(x) = x else { return Ok(None) };
-            let axes = match given(node, facts, "axes", 1) {
-                Given::Ints(axes) => axes,
-                Given::Absent if concrete(x).is_some() => Vec::new(),
-                Given::Absent | Given::Unknown => return Ok(None),
-            };
-            // An extent that is not known is taken at the axis's word.
-            let stand_in = |d: &Dim| if let Dim::Known(n) = d { *n } else { 1 };
-            let extents: Vec<usize> = x.iter().map(stand_in).collect();
-            infer::squeeze(&extents, &axes)?;
-            let gone = |i: usize| {
-                axes.iter().any(|&a| Axis::new(a, x.len()).is_ok_and(|a| a.get() == i))
-                    || axes.is_empty() && extents.get(i) == Some(&1)
-            };
-            Ok(Some(x.iter().enumerate().filter(|(i, _)| !gone(*i)).map(|(_, d)| d.clone()).collect()))
-        }
-        P::Unsqueeze => {
-            let (Some(x), Given::Ints(axes)) = (x, given(node, facts, "axes", 1)) else {
-                return Ok(None);
-            };
-            // 0 stands for what was there, 1 for what is new.
-            let marks = infer::unsqueeze(&vec![0; x.len()], &axes)?;
-            let mut old = x.iter();
-            Ok(marks
-                .iter()
-                .map(|&m| if m == 1 { Some(Dim::Known(1)) } else { old.next().cloned() })
-                .collect())
-        }
+        P::Squeeze => match (x, given(node, facts, "axes", 1)) {
+            // An empty list names nothing, whereas none at all names every extent of 1.
+            (Some(x), Given::Ints(axes)) if axes.is_empty() => Ok(Some(x.to_vec())),
+            (Some(x), Given::Ints(axes)) => infer::squeeze(x, &axes).map(shaped),
+            (Some(x), Given::Absent) if infer::squeezes(x, &[]) => infer::squeeze(x, &[]).map(shaped),
+            _ => Ok(None),
+        },
+        P::Unsqueeze => match (x, given(node, facts, "axes", 1)) {
+            (Some(x), Given::Ints(axes)) => infer::unsqueeze(x, &axes).map(shaped),
+            _ => Ok(None),
+        },
         P::Constant => Ok(constant(node).map(|c| c.1)),
         P::Gather => gather(node, facts, x, y),
         P::Split => Ok(None),
@@ -151,7 +130,7 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
 
 /// Finds an integer division by a constant that has a zero.
 fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
-    let nothing = x.contains(&Dim::Known(0));
+    let nothing = x.iter().any(|d| d.number() == Some(0));
     match facts.contents(node, 1) {
         Some(y) if !nothing && y.entries.contains(&Entry::from(0)) => {
             Err(Error::DivisionByZero { op: "div" })
@@ -160,26 +139,9 @@ fn division(node: &Node, facts: &Facts, x: &[Dim]) -> Result<(), Error> {
     }
 }
 
-pub(super) fn matmul(a: &[Dim], b: &[Dim]) -> Result<Vec<Dim>, Error> {
-    if let (Some(a), Some(b)) = (concrete(a), concrete(b)) {
-        return infer::matmul(&a, &b).map(|m| known(&m.shape));
-    }
-    let wrong = || mismatch("matmul", &[a, b]);
-    let (batch_a, m, k): (&[Dim], _, _) = match a {
-        [] => return Err(wrong()),
-        [k] => (&[], None, k),
-        [batch @ .., m, k] => (batch, Some(m), k),
-    };
-    let (batch_b, rows, n): (&[Dim], _, _) = match b {
-        [] => return Err(wrong()),
-        [k] => (&[], k, None),
-        [batch @ .., k, n] => (batch, k, Some(n)),
-    };
-    same(k, rows).ok_or_else(wrong)?;
-    let mut out = broadcast("matmul", &[batch_a, batch_b])?;
-    out.extend(m.cloned());
-    out.extend(n.cloned());
-    Ok(out)
+/// Extents as what a rule says.
+fn shaped(extents: infer::Extents<Dim>) -> Shaped {
+    Some(extents.into_vec())
 }
 
 pub(super) fn reduce(op: &'static str, node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Error> {
@@ -193,58 +155,35 @@ pub(super) fn reduce(op: &'static str, node: &Node, facts: &Facts, x: &[Dim]) ->
     if axes.is_empty() && node.attributes.int("noop_with_empty_axes")? == Some(1) {
         return Ok(Some(x.to_vec()));
     }
-    let reduced = infer::reduce(op, &vec![1; x.len()], &axes, keep)?.reduced;
-    Ok(Some(
-        x.iter()
-            .zip(reduced)
-            .filter_map(|(dim, gone)| match (gone, keep) {
-                (false, _) => Some(dim.clone()),
-                (true, true) => Some(Dim::Known(1)),
-                (true, false) => None,
-            })
-            .collect(),
-    ))
+    infer::reduce(op, x, &axes, keep).map(|r| shaped(r.shape))
 }
 
 fn reshape(node: &Node, facts: &Facts, x: Option<&[Dim]>) -> Result<Shaped, Error> {
     let zero = node.attributes.int("allowzero")?.unwrap_or(0) != 0;
-    if let Given::Ints(to) = given(node, facts, "shape", 1)
-        && let Some(from) = x.and_then(concrete)
-    {
-        return infer::resolve_reshape(&from, &to, zero).map(|s| Some(known(&s)));
-    }
     let entries: Vec<Entry> = match given(node, facts, "shape", 1) {
         Given::Ints(to) => to.into_iter().map(Entry::from).collect(),
         Given::Absent | Given::Unknown => match facts.contents(node, 1) {
             Some(contents) => contents.entries.clone(),
             None => {
                 // The operand's own extent is the result's rank.
-                let rank = shape_of(facts.ty(node, 1)).and_then(concrete);
+                let rank = shape_of(facts.ty(node, 1)).and_then(current);
                 let rank = rank.and_then(|r| r.first().copied()).filter(|r| *r <= 64);
                 return Ok(rank.map(|r| vec![Dim::Unknown; r]));
             }
         },
     };
-    let mut open = None;
-    let mut out = Vec::with_capacity(entries.len());
-    for (i, entry) in entries.iter().enumerate() {
-        out.push(match (entry.int(), entry.formula()) {
-            (Some(0), _) if !zero => x.and_then(|x| x.get(i)).cloned().unwrap_or(Dim::Unknown),
-            (Some(-1), _) => {
-                open = Some(i);
-                Dim::Unknown
-            }
-            (Some(n), _) => Dim::Known(usize::try_from(n).map_err(|_| Error::Extent { extent: n })?),
-            (None, Some(formula)) => Dim::from(formula.clone()),
-            (None, None) => Dim::Unknown,
-        });
-    }
-    if let (Some(open), Some(x)) = (open, x) {
-        let others = out.iter().enumerate().filter(|(i, _)| *i != open).map(|(_, d)| d);
-        let rest = quotient(x, &others.collect::<Vec<_>>());
-        if let Some(slot) = out.get_mut(open) {
-            *slot = rest;
-        }
-    }
-    Ok(Some(out))
+    let target = |entry: &Entry| match (entry.int(), entry.formula()) {
+        (Some(n), _) => Target::of(n, zero).ok_or(Error::Extent { extent: n }),
+        (None, Some(formula)) => Ok(Target::Extent(Dim::from(formula.clone()))),
+        (None, None) => Ok(Target::Extent(Dim::Unknown)),
+    };
+    let to = entries.iter().map(target).collect::<Result<Vec<_>, Error>>()?;
+    let Some(x) = x else {
+        let alone = |target: &Target<Dim>| match target {
+            Target::Extent(extent) => extent.clone(),
+            Target::Kept | Target::Rest => Dim::Unknown,
+        };
+        return Ok(Some(to.iter().map(alone).collect()));
+    };
+    infer::reshape_to(x, &to).map(shaped)
 }

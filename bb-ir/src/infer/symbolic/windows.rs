@@ -1,83 +1,21 @@
 //! Rules of operators that move windows over images: convolution, pooling, regions, grids.
 
-use super::dims::{divided, extent, map, map2, product, scaled, shifted};
+use super::dims::{divided, extent, product, scaled, shifted, told};
 use super::operators::{At, Types, tensor};
 use crate::DataType;
-use crate::graph::{Dim, DimExpr};
+use crate::graph::Dim;
+use crate::infer::{self, Extent, Padding, Step};
 
-/// How a window moves along one dimension.
-struct Step {
-    kernel: Dim,
-    stride: i64,
-    dilation: i64,
-    before: i64,
-    after: i64,
-}
-
-impl Step {
-    /// How many positions a window spans.
-    fn span(&self) -> Dim {
-        map(&self.kernel, |k| k.plus(&(-1).into())?.scaled(self.dilation)?.plus(&1.into()))
-    }
-
-    /// The sum of the paddings.
-    fn pads(&self) -> Option<i64> {
-        self.before.checked_add(self.after)
-    }
-}
-
-/// Reads how a window of these extents moves; none where a list has another length, or a window would not move.
-fn steps(at: At<'_>, kernel: &[Dim]) -> Option<Vec<Step>> {
-    let rank = kernel.len();
-    let list = |name, default: i64, count: usize| {
-        let given = at.ints(name).filter(|v| !v.is_empty());
-        let list = given.map_or_else(|| vec![default; count], <[i64]>::to_vec);
-        (list.len() == count).then_some(list)
-    };
-    let (strides, dilations) = (list("strides", 1, rank)?, list("dilations", 1, rank)?);
-    if strides.iter().chain(&dilations).any(|&v| v < 1) {
-        return None;
-    }
-    let pads = list("pads", 0, rank.checked_mul(2)?)?;
-    let (before, after) = pads.split_at_checked(rank)?;
-    let lists = strides.into_iter().zip(dilations).zip(before.iter().zip(after));
-    let step = |(kernel, ((stride, dilation), (&before, &after))): (&Dim, _)| Step {
-        kernel: kernel.clone(),
-        stride,
-        dilation,
-        before,
-        after,
-    };
-    Some(kernel.iter().zip(lists).map(step).collect())
-}
-
-/// How many windows there are along one dimension.
-fn count(at: At<'_>, extent: &Dim, step: &Step, ceil: bool) -> Option<Dim> {
-    let (before, pads) = match at.text("auto_pad", "NOTSET")? {
-        "SAME_UPPER" | "SAME_LOWER" => return Some(map(extent, |n| n.ceil_div(step.stride))),
-        "VALID" => (0, 0),
-        _ => (step.before, step.pads()?),
-    };
-    Some(map2(extent, &step.span(), |n, span| {
-        let room = n.plus(&pads.into())?.minus(span)?;
-        if room.constant().is_some_and(|room| room < 0) {
-            return None;
-        }
-        if !ceil {
-            return room.floor_div(step.stride)?.plus(&1.into());
-        }
-        // A window must begin in the operand or the padding before it.
-        let most = n.plus(&before.into())?.ceil_div(step.stride)?;
-        room.ceil_div(step.stride)?.plus(&1.into())?.lesser(&most)
-    }))
+/// Reads how a window of these extents moves, and who says how much padding there is.
+fn steps(at: At<'_>, kernel: &[Dim]) -> Option<(Vec<Step<Dim>>, Padding)> {
+    let list = |name| at.ints(name).unwrap_or_default();
+    let steps = Step::of(kernel, list("strides"), list("pads"), list("dilations"))?;
+    Some((steps, Padding::of(at.text("auto_pad", "NOTSET")?)?))
 }
 
 fn windows(at: At<'_>, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
-    if spatial.len() != kernel.len() {
-        return None;
-    }
-    let steps = steps(at, kernel)?;
-    spatial.iter().zip(&steps).map(|(extent, step)| count(at, extent, step, ceil)).collect()
+    let (steps, padding) = steps(at, kernel)?;
+    infer::windows(spatial, &steps, padding, ceil).map(infer::Extents::into_vec)
 }
 
 fn kernel(at: At<'_>) -> Option<Vec<Dim>> {
@@ -151,41 +89,29 @@ pub(super) fn qlinear_conv(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), last_or_second(at, |x| convolved(at, x, 3)))
 }
 
-/// What a transposed convolution makes of an extent.
-fn grown(at: At<'_>, extent: &Dim, step: &Step, more: i64) -> Option<Dim> {
-    Some(match at.text("auto_pad", "NOTSET")? {
-        "SAME_UPPER" | "SAME_LOWER" => scaled(extent, step.stride),
-        word => {
-            let pads = if word == "VALID" { 0 } else { step.pads()? };
-            map2(extent, &step.span(), |n, span| {
-                let whole = n.plus(&(-1).into())?.scaled(step.stride)?.plus(span)?;
-                whole.plus(&more.checked_sub(pads)?.into())
-            })
-        }
-    })
+/// What a transposed convolution with these steps makes of the spatial extents.
+fn grown(at: At<'_>, spatial: &[Dim], steps: &[Step<Dim>], padding: Padding) -> Option<Vec<Dim>> {
+    let more = at.ints("output_padding").filter(|v| !v.is_empty());
+    let more = more.map_or_else(|| vec![0; steps.len()], <[i64]>::to_vec);
+    if more.len() != steps.len() || spatial.len() != steps.len() {
+        return None;
+    }
+    let lists = spatial.iter().zip(steps).zip(more);
+    Some(lists.map(|((extent, step), more)| told(step.grown(extent, padding, more))).collect())
 }
 
 pub(super) fn conv_transpose(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, spatial @ ..] = at.dims(0)? else { return None };
         let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
-        if spatial.len() != kernel.len() {
-            return None;
-        }
         let channels = scaled(channels, at.int("group", 1)?);
         let spatial: Vec<Dim> = if let Some(given) = at.ints("output_shape").filter(|s| !s.is_empty()) {
             // Some list the extents of all dimensions.
-            let from = given.len().checked_sub(kernel.len())?;
+            let from = given.len().checked_sub(kernel.len()).filter(|_| spatial.len() == kernel.len())?;
             given.get(from..)?.iter().map(|&d| extent(d)).collect()
         } else {
-            let more = at.ints("output_padding").filter(|v| !v.is_empty());
-            let more = more.map_or_else(|| vec![0; kernel.len()], <[i64]>::to_vec);
-            if more.len() != kernel.len() {
-                return None;
-            }
-            let steps = steps(at, kernel)?;
-            let lists = spatial.iter().zip(&steps).zip(more);
-            lists.map(|((extent, step), more)| grown(at, extent, step, more)).collect::<Option<_>>()?
+            let (steps, padding) = steps(at, kernel)?;
+            grown(at, spatial, &steps, padding)?
         };
         Some([&[n.clone(), channels], spatial.as_slice()].concat())
     };
@@ -197,19 +123,13 @@ pub(super) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, spatial @ ..] = at.dims(0)? else { return None };
         let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
-        let rank = kernel.len();
-        let pads = if at.has(2) { at.list("pads", 2) } else { Some(vec![0; rank.checked_mul(2)?]) };
-        let more = at.ints("output_padding").map_or_else(|| vec![0; rank], <[i64]>::to_vec);
-        let spatial: Vec<Dim> = match pads {
-            Some(pads) if pads.len() == 2 * rank && more.len() == rank && spatial.len() == rank => {
-                let (before, after) = pads.split_at(rank);
-                let steps = steps(at, kernel)?.into_iter().zip(before.iter().zip(after));
-                let steps = steps.map(|(step, (&before, &after))| Step { before, after, ..step });
-                let lists = spatial.iter().zip(steps).zip(more);
-                lists.map(|((extent, step), more)| grown(at, extent, &step, more)).collect::<Option<_>>()?
-            }
-            _ => vec![Dim::Unknown; rank],
+        let known = || {
+            let pads = if at.has(2) { at.list("pads", 2)? } else { Vec::new() };
+            let list = |name| at.ints(name).unwrap_or_default();
+            let steps = Step::of(kernel, list("strides"), &pads, list("dilations"))?;
+            grown(at, spatial, &steps, Padding::of(at.text("auto_pad", "NOTSET")?)?)
         };
+        let spatial = known().unwrap_or_else(|| vec![Dim::Unknown; kernel.len()]);
         Some([&[n.clone(), scaled(channels, at.int("group", 1)?)], spatial.as_slice()].concat())
     };
     at.one(at.dtype(0), shape())
@@ -238,16 +158,14 @@ pub(super) fn max_unpool(at: At<'_>) -> Option<Types> {
             return Some(given.unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
         }
         let [n, c, spatial @ ..] = x else { return None };
-        let steps = steps(at, &kernel(at)?)?;
+        // Dilations have no part in it.
+        let list = |name| at.ints(name).unwrap_or_default();
+        let steps = Step::of(&kernel(at)?, list("strides"), list("pads"), &[])?;
         if steps.len() != spatial.len() {
             return None;
         }
-        let grown = |(extent, step): (&Dim, &Step)| {
-            map2(extent, &step.kernel, |n, kernel| {
-                n.plus(&(-1).into())?.scaled(step.stride)?.plus(kernel)?.minus(&step.pads()?.into())
-            })
-        };
-        let spatial: Vec<Dim> = spatial.iter().zip(&steps).map(grown).collect();
+        let lists = spatial.iter().zip(&steps);
+        let spatial: Vec<Dim> = lists.map(|(n, step)| told(step.grown(n, Padding::Given, 0))).collect();
         Some([&[n.clone(), c.clone()], spatial.as_slice()].concat())
     };
     at.one(at.dtype(0), shape())
@@ -262,7 +180,7 @@ pub(super) fn col2im(at: At<'_>) -> Option<Types> {
         let rank = listed("strides").or(listed("dilations")).or(listed("pads").map(|n| n / 2));
         let image = at.extents(1).or_else(|| at.open_extents(1)).or(rank.map(|n| vec![Dim::Unknown; n]))?;
         let block = at.extents(2).map_or(Dim::Unknown, |block| product(&block));
-        let channels = map2(depth, &block, DimExpr::exact_div);
+        let channels = told(depth.exact_div(&block));
         Some([&[n.clone(), channels], image.as_slice()].concat())
     };
     at.one(at.dtype(0), shape())
@@ -329,7 +247,8 @@ pub(super) fn stft(at: At<'_>) -> Option<Types> {
         let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, product) };
         let frames = match at.scalar(1) {
             Some(step @ 1..) => {
-                map2(samples, &length, |n, length| n.minus(length)?.floor_div(step)?.plus(&1.into()))
+                let whole = Step { kernel: length.clone(), stride: step, dilation: 1, before: 0, after: 0 };
+                told(whole.count(samples, Padding::Given, false))
             }
             _ => Dim::Unknown,
         };

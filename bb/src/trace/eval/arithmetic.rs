@@ -155,7 +155,7 @@ fn grouped(
     let steps: Vec<isize> =
         reduction.reduced.iter().zip(&kept).map(|(&gone, &s)| if gone { 0 } else { s }).collect();
     debug_assert_eq!(bb_ir::element_count(&reduction.kept), bb_ir::element_count(out));
-    Ok((walk(x.shape(), &steps, 0), reduction.count))
+    Ok((walk(x.shape(), &steps, 0), reduction.count(x.shape())))
 }
 
 pub(super) fn extremum_of_bools(

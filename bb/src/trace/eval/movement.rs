@@ -71,8 +71,7 @@ pub(super) fn split(
 }
 
 pub(super) fn concat(xs: &[&TensorData], shape: &[usize], axis: i64) -> Result<Option<TensorData>, Error> {
-    let shapes: Vec<&[usize]> = xs.iter().map(|x| x.shape()).collect();
-    let axis = infer::concat(&shapes, axis)?.axis.get();
+    let axis = infer::concat(xs.iter().map(|x| x.shape()), axis)?.axis.get();
     let Some(dtype) = xs.first().map(|x| x.dtype()).filter(|d| d.bits() % 8 == 0 && *d != DataType::String)
     else {
         return Ok(None);

@@ -1,0 +1,96 @@
+//! The extents that scales, sizes and blocks make.
+
+use super::extent::{Extent, Extents};
+
+/// Returns an extent times a scale, rounded down; `None` if that cannot be told.
+///
+/// ONNX multiplies in single precision. Of an extent that is not known it is told where the scale is a fraction of small
+/// numbers, so that no rounding hides in it.
+///
+/// Source: ONNX `Resize`, opset 19.
+pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
+    const PARTS: i64 = 64;
+    if !(scale > 0.0 && scale < 1e6) {
+        return None;
+    }
+    if let Some(number) = extent.number() {
+        return E::of((number as f32 * scale as f32).floor() as i64);
+    }
+    let parts = scale * PARTS as f64;
+    if parts.fract() == 0.0 { extent.scaled(parts as i64)?.floor_div(PARTS) } else { None }
+}
+
+/// How ONNX's `Resize` takes the sizes that are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aspect {
+    /// As they are.
+    Stretch,
+    /// As the greatest that keep the operand's proportions and are not larger.
+    NotLarger,
+    /// As the least that keep the operand's proportions and are not smaller.
+    NotSmaller,
+}
+
+impl Aspect {
+    /// Reads ONNX's `keep_aspect_ratio_policy`; `None` if it is no word of ONNX's.
+    pub fn of(word: &str) -> Option<Aspect> {
+        match word {
+            "stretch" => Some(Aspect::Stretch),
+            "not_larger" => Some(Aspect::NotLarger),
+            "not_smaller" => Some(Aspect::NotSmaller),
+            _ => None,
+        }
+    }
+
+    /// Returns the scale of all axes, if there is one for all.
+    pub fn scale(self, from: &[f64], sizes: &[f64]) -> Option<f64> {
+        let scales = from.iter().zip(sizes).map(|(from, size)| size / from);
+        match self {
+            Aspect::Stretch => None,
+            Aspect::NotLarger => scales.reduce(f64::min),
+            Aspect::NotSmaller => scales.reduce(f64::max),
+        }
+    }
+}
+
+/// Returns an extent at the scale of all axes, to the nearest number.
+pub fn at_scale(extent: f64, scale: f64) -> Option<i64> {
+    let size = (scale * extent + 0.5).floor();
+    (size.is_finite() && size < 1e15).then_some(size as i64)
+}
+
+/// Returns the extents of what is resized to `sizes`; `None` if they are not as many, or cannot be told.
+pub fn resized<E: Extent>(from: &[E], sizes: &[E], aspect: Aspect) -> Option<Extents<E>> {
+    if from.len() != sizes.len() {
+        return None;
+    }
+    if aspect == Aspect::Stretch {
+        return Some(Extents::from(sizes));
+    }
+    let numbers = |list: &[E]| list.iter().map(|e| Some(e.number()? as f64)).collect::<Option<Vec<f64>>>();
+    let (from, sizes) = (numbers(from)?, numbers(sizes)?);
+    let scale = aspect.scale(&from, &sizes)?;
+    from.iter().map(|&extent| E::of(at_scale(extent, scale)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Dim;
+
+    #[test]
+    fn scales_round_down() {
+        assert_eq!((rescaled(&5usize, 0.6), rescaled(&7usize, 2.5), rescaled(&7usize, 0.0)), (Some(3), Some(17), None));
+        let n = Dim::Symbol("n".to_owned());
+        assert_eq!(rescaled(&n, 0.5).map(|d| d.to_string()).as_deref(), Some("floor(n/2)"));
+        assert_eq!(rescaled(&n, 0.1), None);
+    }
+
+    #[test]
+    fn sizes_keep_proportions_if_asked() {
+        // ONNX: test_resize_upsample_sizes_nearest_not_larger, of [2, 2] to at most [7, 8].
+        assert_eq!(resized(&[2usize, 2], &[7, 8], Aspect::NotLarger).as_deref(), Some(&[7, 7][..]));
+        assert_eq!(resized(&[2usize, 2], &[7, 8], Aspect::NotSmaller).as_deref(), Some(&[8, 8][..]));
+        assert_eq!(resized(&[2usize, 2], &[7, 8], Aspect::Stretch).as_deref(), Some(&[7, 8][..]));
+    }
+}
