@@ -1,12 +1,12 @@
 //! Operator sets: which versions exist, and what each operator takes.
 
-mod element_types;
-mod operators;
 mod presence;
+mod schemas;
 mod signature;
 mod versions;
 
 pub use presence::{Presence, names, presence};
+pub use signature::{AttributeSchema, attributes};
 pub(crate) use signature::{Lookup, lookup};
 pub use versions::{OperatorVersion, history, since, versions};
 

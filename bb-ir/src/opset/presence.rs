@@ -1,7 +1,8 @@
 //! Tells whether ONNX has an operator, and names those it has.
 
+use super::schemas::GONE;
 use super::signature::{Lookup, lookup};
-use super::versions::{DOMAINS, versions_of};
+use super::versions::{rows_of, table};
 
 /// Whether ONNX has an operator in a version of its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +43,11 @@ pub fn presence(domain: &str, name: &str, opset: i64) -> Presence {
         Lookup::Missing => {}
     }
     let mut gone = None;
-    for (since, types) in versions_of(domain, name) {
+    for &(_, since, .., types) in rows_of(domain, name) {
         match types {
-            Some(_) if since > opset => return gone.unwrap_or(Presence::NotYet { since }),
-            None if since <= opset => gone = Some(Presence::Gone { since }),
+            GONE if since <= opset => gone = Some(Presence::Gone { since }),
+            GONE => {}
+            _ if since > opset => return gone.unwrap_or(Presence::NotYet { since }),
             _ => {}
         }
     }
@@ -54,8 +56,7 @@ pub fn presence(domain: &str, name: &str, opset: i64) -> Presence {
 
 /// Lists the operators of one of ONNX's domains by name, whatever the version; none of others.
 pub fn names(domain: &str) -> impl Iterator<Item = &'static str> {
-    let rows = DOMAINS.iter().find(|(known, _)| *known == domain).map_or(&[][..], |(_, rows)| rows);
-    rows.iter().map(|row| row.0)
+    table(domain).unwrap_or_default().chunk_by(|a, b| a.0 == b.0).filter_map(|rows| Some(rows.first()?.0))
 }
 
 #[cfg(test)]

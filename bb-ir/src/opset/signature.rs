@@ -1,6 +1,7 @@
 //! Looks up what an operator takes.
 
-use super::operators::{ML, ONNX, PREVIEW, Row, TRAINING};
+use super::schemas::GONE;
+use super::versions::table;
 
 /// What a version of an operator takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,29 +22,41 @@ pub(crate) enum Lookup {
     Foreign,
 }
 
-/// An attribute that an operator takes.
+/// An attribute that a version of an operator takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct AttributeRow {
+pub struct AttributeSchema {
     /// The attribute's name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The kind, in the words of [`Attribute::kind`](crate::graph::Attribute::kind).
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// Whether it must be given.
-    pub(crate) required: bool,
+    pub required: bool,
+    /// What it is where it is left out, if the schema says so: a number, a string, or a list as `[0,2,3]`.
+    pub default: Option<&'static str>,
+}
+
+/// Lists the attributes that an operator takes in version `opset` of its domain, by name; none if ONNX has no such operator.
+///
+/// # Examples
+///
+/// ```
+/// let mut softmax = bb_ir::opset::attributes("", "Softmax", 13);
+/// assert_eq!(softmax.next().map(|a| (a.name, a.default)), Some(("axis", Some("-1"))));
+/// ```
+pub fn attributes(domain: &str, name: &str, opset: i64) -> impl Iterator<Item = AttributeSchema> {
+    let found = match lookup(domain, name, opset) {
+        Lookup::Found(signature) => Some(signature),
+        Lookup::Missing | Lookup::Foreign => None,
+    };
+    found.into_iter().flat_map(|signature| signature.attributes())
 }
 
 /// Returns what operator `name` of `domain` takes in version `opset`.
 pub(crate) fn lookup(domain: &str, name: &str, opset: i64) -> Lookup {
-    let rows: &[Row] = match domain {
-        "" => ONNX,
-        "ai.onnx.ml" => ML,
-        "ai.onnx.preview.training" => TRAINING,
-        "ai.onnx.preview" => PREVIEW,
-        _ => return Lookup::Foreign,
-    };
+    let Some(rows) = table(domain) else { return Lookup::Foreign };
     let after = rows.partition_point(|row| (row.0, row.1) <= (name, opset));
     match after.checked_sub(1).and_then(|at| rows.get(at)) {
-        Some(&(found, _, inputs, outputs, attributes)) if found == name && attributes != "-" => {
+        Some(&(found, _, inputs, outputs, attributes, types)) if found == name && types != GONE => {
             Lookup::Found(Signature { inputs, outputs, attributes })
         }
         _ => Lookup::Missing,
@@ -67,11 +80,11 @@ impl Signature {
     }
 
     /// The attributes, by name.
-    pub(crate) fn attributes(&self) -> impl Iterator<Item = AttributeRow> {
+    pub(crate) fn attributes(self) -> impl Iterator<Item = AttributeSchema> {
         self.attributes.split(' ').filter_map(|text| {
-            let (name, kind) = text.split_once(':')?;
-            let required = kind.ends_with('!');
-            let kind = match kind.trim_end_matches('!') {
+            let (name, rest) = text.split_once(':')?;
+            let (kind, rest) = rest.split_at_checked(1)?;
+            let kind = match kind {
                 "f" => "a float",
                 "i" => "an integer",
                 "s" => "a string",
@@ -84,7 +97,7 @@ impl Signature {
                 "T" => "tensors",
                 _ => "graphs",
             };
-            Some(AttributeRow { name, kind, required })
+            Some(AttributeSchema { name, kind, required: rest == "!", default: rest.strip_prefix('=') })
         })
     }
 }
@@ -99,25 +112,28 @@ fn range(pattern: &str) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::opset::versions::DOMAINS;
 
     #[test]
     fn rows_are_sorted_and_well_formed() {
-        for rows in [ONNX, ML, TRAINING, PREVIEW] {
+        for (domain, rows) in DOMAINS {
             assert!(rows.is_sorted_by(|a, b| (a.0, a.1) < (b.0, b.1)));
-            for &(name, since, inputs, outputs, attributes) in rows {
+            for &(name, since, inputs, outputs, text, _) in rows {
                 assert!(inputs.bytes().chain(outputs.bytes()).all(|b| b"1?+*".contains(&b)));
-                let Lookup::Found(found) = lookup_in(rows, name, since) else {
-                    continue;
-                };
-                let count = attributes.split(' ').filter(|a| !a.is_empty()).count();
-                assert_eq!(found.attributes().count(), count, "{name} {since}");
+                let count = text.split(' ').filter(|a| !a.is_empty()).count();
+                assert_eq!(attributes(domain, name, since).count(), count, "{name} {since}");
             }
         }
     }
 
-    fn lookup_in(rows: &[Row], name: &str, since: i64) -> Lookup {
-        let domain = if std::ptr::eq(rows, ONNX) { "" } else { "ai.onnx.ml" };
-        lookup(domain, name, since)
+    #[test]
+    fn defaults_are_those_of_the_schema() {
+        let default =
+            |op, opset, name| attributes("", op, opset).find(|a| a.name == name).and_then(|a| a.default);
+        assert_eq!(default("LeakyRelu", 16, "alpha"), Some("0.01"));
+        assert_eq!(default("AveragePool", 22, "auto_pad"), Some("NOTSET"));
+        assert_eq!(default("MeanVarianceNormalization", 13, "axes"), Some("[0,2,3]"));
+        assert_eq!((default("Attention", 25, "scale"), default("Upsample", 10, "mode")), (None, None));
     }
 
     #[test]

@@ -123,13 +123,26 @@ fn convert<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, to: DataType) ->
 
 /// `Constant`: exactly one attribute holds the value.
 pub(super) fn constant<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let mut values = call.attributes().iter().filter_map(|(name, value)| held(name, value));
+    let given = VALUES.iter().filter_map(|name| Some((*name, call.attribute(name)?)));
+    let mut values = given.filter_map(|(name, value)| held(name, value));
     match (values.next(), values.next()) {
         (Some(value), None) => Ok(one(on.constant(&value.map_err(Error::from)?)?)),
         (None, _) => Err(call.wrong("value", "is missing, in all its forms").into()),
         _ => Err(call.wrong("value", "is given in more than one form").into()),
     }
 }
+
+/// The attributes of `Constant`.
+const VALUES: [&str; 8] = [
+    "sparse_value",
+    "value",
+    "value_float",
+    "value_floats",
+    "value_int",
+    "value_ints",
+    "value_string",
+    "value_strings",
+];
 
 /// The value that an attribute of `Constant` holds; `None` if it is none of those.
 fn held(name: &str, value: &Attribute) -> Option<Result<TensorData, bb_ir::Error>> {

@@ -13,10 +13,11 @@ fn heads<B: Ops + ?Sized>(
     x: &B::Tensor,
     name: &str,
 ) -> Result<B::Tensor, B::Error> {
+    let count = call.int_if_given(name)?;
     if x.rank() == 4 {
         return Ok(x.clone());
     }
-    let count = call.int(name)?;
+    let count = count.ok_or_else(|| call.wrong(name, "is missing; operands of 3 dimensions need it"))?;
     let &[b, s, width] = x.shape() else {
         return Err(call.wrong("operand 0", "has neither 3 nor 4 dimensions").into());
     };
@@ -49,9 +50,9 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         softcap: call.float_or("softcap", 0.0)?,
         precision: call.dtype("softmax_precision")?,
     };
+    let mode = call.int_or("qk_matmul_output_mode", 0)?;
     let (y, products) = if call.wants(3) {
         let attended = attend(on, &q, &k, &v, bias.as_ref(), how)?;
-        let mode = call.int_or("qk_matmul_output_mode", 0)?;
         let segment = usize::try_from(mode).ok().and_then(|m| attended.segments.into_iter().nth(m));
         let segment = segment
             .ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;

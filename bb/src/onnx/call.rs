@@ -1,10 +1,11 @@
 //! One call of an operator, and typed access to what it brings.
 
 use super::OnnxValue;
+use super::reads::AttributeReads;
 use crate::ext::Ops;
 use crate::{Backend, Error};
 use bb_ir::TensorData;
-use bb_ir::graph::{Attribute, Attributes, Node};
+use bb_ir::graph::{Attribute, Attributes, Graph, Node};
 use smallvec::{SmallVec, smallvec};
 
 /// The results of an operator by position; `None` where one is not made.
@@ -49,12 +50,18 @@ impl<B: Backend + ?Sized> Copy for Body<B> {}
 pub struct Call<'a, T> {
     node: &'a Node,
     inputs: &'a [Option<T>],
+    reads: Option<&'a AttributeReads>,
 }
 
 impl<'a, T> Call<'a, T> {
     /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
-        Call { node, inputs }
+        Call { node, inputs, reads: None }
+    }
+
+    /// Puts a call together that notes in `reads` which attributes the function asks for.
+    pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
+        Call { node, inputs, reads: Some(reads) }
     }
 
     /// Returns the operand at `index`.
@@ -112,14 +119,30 @@ impl<'a, T> Call<'a, T> {
         &self.node.op_type
     }
 
-    /// Returns the attributes.
-    pub fn attributes(&self) -> &'a Attributes {
+    /// Lists the names of the attributes that are given. This is not yet reading them.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &'a str> {
+        self.node.attributes.iter().map(|(name, _)| name)
+    }
+
+    /// Returns the attributes, of which the caller reads `name`.
+    fn reading(&self, name: &str) -> &'a Attributes {
+        if let Some(reads) = self.reads {
+            reads.note(name, None);
+        }
+        &self.node.attributes
+    }
+
+    /// Returns the attributes, of which the caller reads `name`, or takes `default` if it is left out.
+    fn reading_or(&self, name: &str, default: impl FnOnce() -> Attribute) -> &'a Attributes {
+        if let Some(reads) = self.reads {
+            reads.note(name, Some(default()));
+        }
         &self.node.attributes
     }
 
     /// Tells whether the attribute is given.
     pub fn has(&self, name: &str) -> bool {
-        self.node.attributes.get(name).is_some()
+        self.attribute(name).is_some()
     }
 
     /// Makes the error that `what`, an attribute or operand, has a `problem`.
@@ -133,7 +156,52 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
     pub fn int(&self, name: &str) -> Result<i64, Error> {
-        self.required(name, self.attributes().int(name)?)
+        self.required(name, self.int_if_given(name)?)
+    }
+
+    /// Returns an integer attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn int_if_given(&self, name: &str) -> Result<Option<i64>, Error> {
+        Ok(self.reading(name).int(name)?)
+    }
+
+    /// Returns a float attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn float_if_given(&self, name: &str) -> Result<Option<f32>, Error> {
+        Ok(self.reading(name).float(name)?)
+    }
+
+    /// Returns a tensor attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn tensor_attribute(&self, name: &str) -> Result<Option<&'a TensorData>, Error> {
+        Ok(self.reading(name).tensor(name)?)
+    }
+
+    /// Returns a graph attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn graph(&self, name: &str) -> Result<Option<&'a Graph>, Error> {
+        Ok(self.reading(name).graph(name)?)
+    }
+
+    /// Returns a list of strings' bytes, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn texts(&self, name: &str) -> Result<Option<&'a [Vec<u8>]>, Error> {
+        Ok(self.reading(name).texts(name)?)
     }
 
     /// Returns an integer attribute, or `default` if it is left out.
@@ -142,7 +210,7 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Error> {
-        Ok(self.attributes().int(name)?.unwrap_or(default))
+        Ok(self.reading_or(name, || Attribute::Int(default)).int(name)?.unwrap_or(default))
     }
 
     /// Returns an integer attribute that is 0 or not, or `default` if it is left out.
@@ -151,7 +219,8 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
-        Ok(self.attributes().int(name)?.map_or(default, |v| v != 0))
+        let attributes = self.reading_or(name, || Attribute::Int(default.into()));
+        Ok(attributes.int(name)?.map_or(default, |v| v != 0))
     }
 
     /// Returns a float attribute.
@@ -160,7 +229,7 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
     pub fn float(&self, name: &str) -> Result<f64, Error> {
-        self.required(name, self.attributes().float(name)?.map(f64::from))
+        self.required(name, self.float_if_given(name)?.map(f64::from))
     }
 
     /// Returns a float attribute, or `default` if it is left out.
@@ -169,7 +238,8 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
-        Ok(self.attributes().float(name)?.map_or(default, f64::from))
+        let attributes = self.reading_or(name, || Attribute::Float(default as f32));
+        Ok(attributes.float(name)?.map_or(default, f64::from))
     }
 
     /// Returns a list of integers, if it is given.
@@ -178,7 +248,7 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Error> {
-        Ok(self.attributes().ints(name)?)
+        Ok(self.reading(name).ints(name)?)
     }
 
     /// Returns a list of floats, if it is given.
@@ -187,7 +257,7 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn floats(&self, name: &str) -> Result<Option<&'a [f32]>, Error> {
-        Ok(self.attributes().floats(name)?)
+        Ok(self.reading(name).floats(name)?)
     }
 
     /// Returns a string attribute, if it is given.
@@ -196,7 +266,7 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind or no UTF-8.
     pub fn text(&self, name: &str) -> Result<Option<&'a str>, Error> {
-        Ok(self.attributes().text(name)?)
+        Ok(self.reading(name).text(name)?)
     }
 
     /// Returns a string attribute, or `default` if it is left out.
@@ -205,7 +275,8 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind or no UTF-8.
     pub fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Error> {
-        Ok(self.text(name)?.unwrap_or(default))
+        let attributes = self.reading_or(name, || Attribute::Text(default.into()));
+        Ok(attributes.text(name)?.unwrap_or(default))
     }
 
     /// Returns an element type that an integer attribute numbers, if it is given.
@@ -214,14 +285,14 @@ impl<'a, T> Call<'a, T> {
     ///
     /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if no type has the number.
     pub fn dtype(&self, name: &str) -> Result<Option<bb_ir::DataType>, Error> {
-        let Some(number) = self.attributes().int(name)? else { return Ok(None) };
+        let Some(number) = self.int_if_given(name)? else { return Ok(None) };
         let dtype = i32::try_from(number).ok().and_then(bb_ir::DataType::from_onnx);
         dtype.map(Some).ok_or_else(|| self.wrong(name, format!("is {number}, which numbers no element type")))
     }
 
     /// Returns an attribute of any kind.
     pub fn attribute(&self, name: &str) -> Option<&'a Attribute> {
-        self.node.attributes.get(name)
+        self.reading(name).get(name)
     }
 
     fn required<V>(&self, name: &str, value: Option<V>) -> Result<V, Error> {

@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::inline::inline;
 use crate::ext::{Ops, math};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 
 /// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
 pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
@@ -37,7 +37,7 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         (None, _) => DataType::F32,
     };
     let changed = |x: B::Tensor, name: &str| -> Result<B::Tensor, B::Error> {
-        let Some(graph) = call.attributes().graph(name).map_err(Error::from)? else { return Ok(x) };
+        let Some(graph) = call.graph(name)? else { return Ok(x) };
         match inline(on, graph, &[x], &|problem| call.wrong(name, problem))?.as_slice() {
             [y] => math::to(on, y, wide),
             other => Err(call.wrong(name, format!("has {} outputs, expected 1", other.len())).into()),

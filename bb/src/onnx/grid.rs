@@ -1,14 +1,15 @@
 //! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
 
 use super::call::{Call, OpResult, one};
-use super::window::numbers;
+use super::window::{filter_kernel, numbers};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::memory;
 
 /// `GridSample`: the modes had other names before opset 20.
 pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let mode = match call.text_or("mode", "linear")? {
+    let default = if call.opset() < 20 { "bilinear" } else { "linear" };
+    let mode = match call.text_or("mode", default)? {
         "bilinear" => "linear",
         "bicubic" => "cubic",
         other => other,
@@ -69,5 +70,6 @@ pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
         (list("strides", rank, 1)?, list("dilations", rank, 1)?, list("pads", 2 * rank, 0)?);
     let (group, sets) = (call.int_or("group", 1)?, call.int_or("offset_group", 1)?);
     let (bias, mask) = (call.optional(3), call.optional(4));
+    filter_kernel(call, w)?;
     Ok(one(on.deform_conv(x, w, offset, bias, mask, &strides, &pads, &dilations, group, sets)?))
 }

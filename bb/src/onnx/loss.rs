@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use crate::ext::normalize::log_softmax_over;
 use crate::ext::{Ops, math};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 use smallvec::smallvec;
 
 /// `NegativeLogLikelihoodLoss`.
@@ -33,7 +33,7 @@ fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) ->
         let problem = format!("has the extents {:?}, expected {expected:?}", labels.shape());
         return Err(call.wrong("operand 1", problem).into());
     }
-    let ignored = match call.attributes().int("ignore_index").map_err(Error::from)? {
+    let ignored = match call.int_if_given("ignore_index")? {
         Some(index) => Some(on.equal(&math::to(on, labels, DataType::I64)?, &on.host(&[], &[index])?)?),
         None => None,
     };

@@ -51,27 +51,60 @@ pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
-    let y = on.layer_normalization(x, scale, bias, axis, epsilon)?;
+    let stash = stash(call)?;
+    let y = in_stash(on, x, stash, |wide| {
+        let bias = bias.map(|bias| alike(on, bias, x, wide)).transpose()?;
+        on.layer_normalization(wide, &alike(on, scale, x, wide)?, bias.as_ref(), axis, epsilon)
+    })?;
     if !call.wants(1) && !call.wants(2) {
         return Ok(one(y));
     }
-    let stash = call.dtype("stash_type")?.unwrap_or(DataType::F32);
     let axes = crate::ext::normalize::axes_from(x, axis)?;
     let m = moments(on, &math::to(on, x, stash)?, &axes, epsilon)?;
     Ok(smallvec![Some(y), Some(m.mean), Some(m.inverse)])
 }
 
+/// Reads the type in which moments are computed.
+fn stash<T>(call: &Call<'_, T>) -> Result<DataType, Error> {
+    let number = call.int_or("stash_type", DataType::F32 as i64)?;
+    let dtype = i32::try_from(number).ok().and_then(DataType::from_onnx).filter(|dtype| dtype.is_float());
+    dtype.ok_or_else(|| call.wrong("stash_type", format!("is {number}, which numbers no type of floats")))
+}
+
+/// Computes `f` in `f64` if `stash` says so. Every `f` computes in `f32` at least, which serves the narrower types.
+fn in_stash<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    stash: DataType,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if stash == DataType::F64 { math::widened(on, x, stash, f) } else { f(x) }
+}
+
+/// An operand beside `x`, for `wide`, which is `x` in another type or as it is.
+fn alike<B: Ops + ?Sized>(
+    on: &B,
+    operand: &B::Tensor,
+    x: &B::Tensor,
+    wide: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
+}
+
 /// `RMSNormalization`.
 pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
-    Ok(one(on.rms_normalization(call.input(0)?, call.input(1)?, axis, epsilon)?))
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    Ok(one(in_stash(on, x, stash(call)?, |wide| {
+        on.rms_normalization(wide, &alike(on, scale, x, wide)?, axis, epsilon)
+    })?))
 }
 
 /// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
 pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (mean, variance) = (call.input(3)?, call.input(4)?);
-    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let (epsilon, momentum) = (call.float_or("epsilon", 1e-5)?, call.float_or("momentum", 0.9)?);
     let training = match call.opset() {
         ..7 => !call.flag("is_test", false)? && call.results() > 1,
         7..14 => call.results() > 1,
@@ -90,7 +123,6 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
     let now = on.squeeze(&now, &axes)?;
     let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
-    let momentum = call.float_or("momentum", 0.9)?;
     let moved = |old: &B::Tensor, new: &B::Tensor| -> Result<B::Tensor, B::Error> {
         let kept = on.mul(old, &on.scalar_like(old, momentum)?)?;
         on.add(&kept, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)
@@ -135,7 +167,10 @@ pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let size = c / g * rest.iter().product::<usize>();
     let epsilon = call.float_or("epsilon", 1e-5)?;
     let grouped = on.reshape(x, &[*n, g, size])?;
-    let normal = math::widened(on, &grouped, DataType::F32, |x| Ok(moments(on, x, &[2], epsilon)?.normal))?;
+    let stash = if call.opset() < 21 { DataType::F32 } else { stash(call)? };
+    let normal = in_stash(on, &grouped, stash, |x| {
+        math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &[2], epsilon)?.normal))
+    })?;
     if call.opset() < 21 {
         let y = scaled_and_shifted(on, call, &normal)?;
         return Ok(one(on.reshape(&y, x.shape())?));

@@ -12,15 +12,15 @@ fn along<B: Ops + ?Sized>(
     x: &B::Tensor,
     scale: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
+    let (axis, block) = (call.int_or("axis", 1)?, call.int_or("block_size", 0)?);
     if scale.rank() == 0 || (scale.rank() == 1 && scale.shape() == [1]) {
         return on.reshape(scale, &[]);
     }
-    let axis = Axis::new(call.int_or("axis", 1)?, x.rank()).map_err(Error::from)?.get();
+    let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     if scale.rank() == 1 {
         let trailing: Vec<i64> = (1..(x.rank() - axis) as i64).collect();
         return if trailing.is_empty() { on.identity(scale) } else { on.unsqueeze(scale, &trailing) };
     }
-    let block = call.int_or("block_size", 0)?;
     if block <= 0 {
         return Ok(scale.clone());
     }
@@ -46,14 +46,14 @@ fn bounds(dtype: DataType) -> Option<(f64, f64)> {
 pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
-    let declared = call.attributes().int("output_dtype").map_err(Error::from)?.filter(|&d| d != 0);
+    let declared = call.int_if_given("output_dtype")?.filter(|&d| d != 0);
     let to = match (zero, declared) {
         (Some(zero), _) => zero.dtype(),
         (None, Some(_)) => call.dtype("output_dtype")?.unwrap_or(DataType::U8),
         (None, None) => DataType::U8,
     };
     // Products with integers of up to 16 bits are exact in `f32`.
-    let precision = call.attributes().int("precision").map_err(Error::from)?.filter(|&p| p != 0);
+    let precision = call.int_if_given("precision")?.filter(|&p| p != 0);
     let wide = match precision {
         Some(_) => call.dtype("precision")?.unwrap_or(DataType::F32),
         None => DataType::F32,
@@ -78,7 +78,7 @@ pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
 /// `DequantizeLinear`: `(x - zero) * scale`.
 pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
-    let to = match call.attributes().int("output_dtype").map_err(Error::from)?.filter(|&d| d != 0) {
+    let to = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
         Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
         None => scale.dtype(),
     };

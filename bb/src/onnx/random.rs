@@ -179,6 +179,7 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     if call.opset() >= 12 {
+        let seed = seed(call)?;
         let training =
             call.optional(2).map(|t| on.ints(t)).transpose()?.is_some_and(|t| t.iter().any(|&v| v != 0));
         let ratio = match call.optional(1) {
@@ -186,10 +187,13 @@ pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
             _ => 0.5,
         };
         if training && ratio != 0.0 {
-            return dropped(on, call, ratio);
+            return dropped(on, call, ratio, seed);
         }
-    } else if call.opset() < 7 && !call.flag("is_test", false)? {
-        return dropped(on, call, call.float_or("ratio", 0.5)?);
+    } else if call.opset() < 7 {
+        let ratio = call.float_or("ratio", 0.5)?;
+        if !call.flag("is_test", false)? {
+            return dropped(on, call, ratio, None);
+        }
     }
     let mask = if call.wants(1) {
         // Before opset 10 the mask has the operand's type.
@@ -202,9 +206,14 @@ pub(super) fn dropout<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 /// `Dropout` in training.
-fn dropped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, ratio: f64) -> OpResult<B> {
+fn dropped<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    ratio: f64,
+    seed: Option<i64>,
+) -> OpResult<B> {
     let x = call.input(0)?;
-    let draws = on.random_uniform(x.shape(), 0.0, 1.0, seed(call)?, DataType::F64)?;
+    let draws = on.random_uniform(x.shape(), 0.0, 1.0, seed, DataType::F64)?;
     let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
     let scaled = on.mul(x, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
     let y = on.r#where(&kept, &scaled, &on.scalar_like(x, 0.0)?)?;

@@ -16,10 +16,8 @@ struct Reduced {
 /// Reads the axes, `None` where nothing is reduced.
 fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option<Reduced>, B::Error> {
     let axes = call.list(on, "axes", 1)?.unwrap_or_default();
-    if axes.is_empty() && call.flag("noop_with_empty_axes", false)? {
-        return Ok(None);
-    }
-    Ok(Some(Reduced { axes, keepdims: call.flag("keepdims", true)? }))
+    let (keepdims, noop) = (call.flag("keepdims", true)?, call.flag("noop_with_empty_axes", false)?);
+    Ok((!axes.is_empty() || !noop).then_some(Reduced { axes, keepdims }))
 }
 
 /// Declares reductions: what each element becomes before and each result after one primitive reduction.

@@ -60,6 +60,7 @@ const MOST: usize = 1 << 27;
 /// Reads scales or sizes, and with them the extents of the result.
 fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Scaled>, B::Error> {
     let x = call.input(0)?;
+    let policy = call.text_or("keep_aspect_ratio_policy", "stretch")?;
     let axes: Vec<usize> = match call.ints("axes")? {
         Some(axes) => {
             axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
@@ -70,7 +71,9 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
     let given = |index| call.optional(index).filter(|t| t.shape().iter().all(|&d| d != 0));
     let (scales_at, region) = if call.opset() < 11 { (1, None) } else { (2, given(1)) };
     let region = match region {
-        Some(region) if call.text_or("coordinate_transformation_mode", "")? == "tf_crop_and_resize" => {
+        Some(region)
+            if call.text_or("coordinate_transformation_mode", "half_pixel")? == "tf_crop_and_resize" =>
+        {
             floats(on, region)?
         }
         _ => Vec::new(),
@@ -88,7 +91,7 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
             return Err(wrong("sizes", sizes.len()).into());
         }
         let each = sizes.iter().zip(&from).map(|(&size, &from)| size as f64 / from as f64);
-        let common = match call.text_or("keep_aspect_ratio_policy", "stretch")? {
+        let common = match policy {
             "stretch" => None,
             "not_larger" => each.clone().reduce(f64::min),
             "not_smaller" => each.clone().reduce(f64::max),
@@ -165,6 +168,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
                 .into());
         }
     };
+    let extrapolation = call.float_or("extrapolation_value", 0.0)?;
     let (antialias, exclude) = (call.flag("antialias", false)?, call.flag("exclude_outside", false)?);
     if mode != "nearest" && !x.dtype().is_compute() {
         let problem = format!("holds {}, which has no values in between", x.dtype());
@@ -234,7 +238,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     if let Some(outside) = outside {
         let value = match y.dtype() {
             DataType::String => blank_like(on, &y)?,
-            _ => on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?,
+            _ => on.scalar_like(&y, extrapolation)?,
         };
         y = on.r#where(&outside, &value, &y)?;
     }

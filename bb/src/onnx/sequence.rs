@@ -134,7 +134,7 @@ const MOST_PARTS: usize = 1 << 20;
 /// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
 pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let x = call.tensor(0)?;
-    let axis = call.int_or("axis", 0)?;
+    let (axis, keepdims) = (call.int_or("axis", 0)?, call.flag("keepdims", true)?);
     let at = if axis < 0 { axis + x.rank() as i64 } else { axis };
     let extent = usize::try_from(at).ok().and_then(|at| x.shape().get(at).copied()).ok_or_else(|| {
         call.wrong("axis", format!("is {axis}, and the operand has {} dimensions", x.rank()))
@@ -167,7 +167,7 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
         return Ok(one(OnnxValue::Sequence(Vec::new())));
     }
     // A dimension of extent 1 goes only where no extents are given.
-    let squeezed = call.optional(1).is_none() && !call.flag("keepdims", true)?;
+    let squeezed = call.optional(1).is_none() && !keepdims;
     let mut items = Vec::with_capacity(sizes.len());
     for part in on.split(x, at, &sizes)? {
         items.push(OnnxValue::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));

@@ -44,7 +44,7 @@ pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 /// `ConstantOfShape`.
 pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let to = extents(on, call, 0)?;
-    let value = match call.attributes().tensor("value").map_err(Error::from)? {
+    let value = match call.tensor_attribute("value")? {
         Some(value) => value.reshaped(&[]).map_err(Error::from)?,
         None => TensorData::scalar(0f32),
     };
@@ -260,6 +260,15 @@ fn block<T: Tensor>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("blocksize", format!("is {size}, expected a positive number")))
 }
 
+/// Reads the order of the channels that are blocks: places in a block before channels of the image, or after them.
+fn blocks_first<T>(call: &Call<'_, T>) -> Result<bool, Error> {
+    match call.text_or("mode", "DCR")? {
+        "DCR" => Ok(true),
+        "CRD" => Ok(false),
+        other => Err(call.wrong("mode", format!("is `{other}`, expected `DCR` or `CRD`"))),
+    }
+}
+
 /// `DepthToSpace`: channels become blocks.
 pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
@@ -272,10 +281,9 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
             .into());
     }
     let depth = c / (b * b);
-    let (apart, perm) = match call.text_or("mode", "DCR")? {
-        "DCR" => ([n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2]),
-        "CRD" => ([n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3]),
-        other => return Err(call.wrong("mode", format!("is `{other}`, expected `DCR` or `CRD`")).into()),
+    let (apart, perm) = match blocks_first(call)? {
+        true => ([n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2]),
+        false => ([n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3]),
     };
     let moved = on.transpose(&on.reshape(x, &apart)?, &perm)?;
     Ok(one(on.reshape(&moved, &[n, depth, h * b, w * b])?))
@@ -292,6 +300,7 @@ pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
             .wrong("blocksize", format!("is {b}, which does not divide extents {h} and {w}"))
             .into());
     }
-    let moved = on.transpose(&on.reshape(x, &[n, c, h / b, b, w / b, b])?, &[0, 3, 5, 1, 2, 4])?;
+    let perm = if blocks_first(call)? { [0, 3, 5, 1, 2, 4] } else { [0, 1, 3, 5, 2, 4] };
+    let moved = on.transpose(&on.reshape(x, &[n, c, h / b, b, w / b, b])?, &perm)?;
     Ok(one(on.reshape(&moved, &[n, c * b * b, h / b, w / b])?))
 }

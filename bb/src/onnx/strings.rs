@@ -128,7 +128,7 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     let x = call.input(0)?;
     let delimiter = call.text_or("delimiter", "")?;
     // A negative number is no limit.
-    let most = call.attributes().int("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let rows: Vec<Vec<&str>> = x.iter_str().map(|text| parts(text, delimiter, most)).collect();
     let filled = filled(x.shape(), &rows, "")?;
     let counts: Vec<i64> = rows.iter().map(|row| row.len() as i64).collect();

@@ -116,7 +116,7 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
 }
 
 /// The kernel that the filters have.
-fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error> {
+pub(super) fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<i64>, Error> {
     let own: Vec<i64> = w.shape().iter().skip(2).map(|&d| d as i64).collect();
     match call.ints("kernel_shape")? {
         Some(given) if given != own => {

@@ -167,4 +167,10 @@ f.add("depth_to_space_crd", "DepthToSpace", {"x": x}, attributes={"blocksize": 2
       expected=x.reshape(1, 1, 2, 2, 2, 4).transpose(0, 1, 4, 2, 5, 3).reshape(1, 1, 4, 8))
 f.add("space_to_depth", "SpaceToDepth", {"x": x}, attributes={"blocksize": 2},
       expected=x.reshape(1, 4, 1, 2, 2, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 16, 1, 2))
+# ONNX: `DCR` puts the places in a block before the channels, `CRD` after them.
+for mode, axes in (("DCR", (0, 3, 5, 1, 2, 4)), ("CRD", (0, 1, 3, 5, 2, 4))):
+    x = counted((2, 3, 4, 6))
+    blocks = x.reshape(2, 3, 2, 2, 3, 2).transpose(axes).reshape(2, 12, 2, 3)
+    f.add(f"space_to_depth_{mode}", "SpaceToDepth", {"x": x}, attributes={"blocksize": 2, "mode": mode}, expected=blocks)
+f.add("space_to_depth_of_an_unknown_mode", "SpaceToDepth", {"x": x}, attributes={"blocksize": 2, "mode": "RDC"}, fails=True)
 f.write()

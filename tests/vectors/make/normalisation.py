@@ -111,4 +111,15 @@ for size in [1, 2, 3, 5]:
         low, high = max(0, c - (size - 1) // 2), min(4, c + size // 2 + 1)
         sums[:, c] = (wide[:, low:high] ** 2).sum(1)
     add(f"lrn_{size}", "LRN", x, wide / (2.0 + 0.5 / size * sums) ** 0.75, {"size": size, "alpha": 0.5, "beta": 0.75, "bias": 2.0}, 13)
+# `stash_type` 11: the first stage is in `f64`, where squares of these do not overflow.
+x = (np.array([[[3, -4], [5, 12]], [[8, 15], [-7, 24]]]) * 1e19).astype(np.float32)
+wide = x.astype(np.float64)
+ones, zeros = np.ones(2, np.float32), np.zeros(2, np.float32)
+centred = wide - wide.mean(-1, keepdims=True)
+f.add("rms_in_f64", "RMSNormalization", {"x": x, "scale": ones}, attributes={"stash_type": 11},
+      expected=(wide / np.sqrt((wide**2).mean(-1, keepdims=True))).astype(np.float32))
+f.add("layer_in_f64", "LayerNormalization", {"x": x, "scale": ones, "bias": zeros}, attributes={"stash_type": 11},
+      expected=(centred / np.sqrt((centred**2).mean(-1, keepdims=True))).astype(np.float32))
+f.add("group_in_f64", "GroupNormalization", {"x": x, "scale": ones, "bias": zeros}, attributes={"num_groups": 2, "stash_type": 11},
+      expected=(centred / np.sqrt((centred**2).mean(-1, keepdims=True))).astype(np.float32))
 f.write()

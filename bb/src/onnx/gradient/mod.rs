@@ -122,7 +122,7 @@ impl Index {
 
 /// `Gradient`.
 pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let Some(graph) = call.attributes().graph(DIFFERENTIATED).map_err(Error::from)? else {
+    let Some(graph) = call.graph(DIFFERENTIATED)? else {
         let problem = "is no value of the graph that follows from `xs` and `zs` alone";
         return Err(call.wrong("y", problem).into());
     };
@@ -138,7 +138,7 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     let y = y.value();
     let mut tape = Tape { on, call, recorded: tracer.finish(vec![y]), values: Table::default() };
     tape.run(&inputs)?;
-    let xs = call.attributes().texts("xs").map_err(Error::from)?.unwrap_or_default().len();
+    let xs = call.texts("xs")?.unwrap_or_default().len();
     let gradients = tape.backwards(y, xs)?;
     let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     for (x, gradient) in inputs.iter().zip(gradients) {

@@ -5,7 +5,7 @@ use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::recurrent::Activation;
 use crate::onnx::{normalize, window};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 
 /// Applies the function called `name`; parameters that are not given are those of the operator of that name.
 fn activated<B: Ops + ?Sized>(
@@ -45,9 +45,9 @@ fn by_attributes<B: Ops + ?Sized>(
         // It is of integers, too.
         return on.relu(&x);
     }
-    let param = |name: &str| call.attributes().float(name).map_err(Error::from);
-    let params = [param("activation_alpha")?, param("activation_beta")?, param("activation_gamma")?];
-    activated(on, call, &x, name, params)
+    let params = ["activation_alpha", "activation_beta", "activation_gamma"].map(|p| call.float_if_given(p));
+    let [alpha, beta, gamma] = params;
+    activated(on, call, &x, name, [alpha?, beta?, gamma?])
 }
 
 /// `FusedConv`: a convolution, what is added to it, and a function of the sum.

@@ -43,8 +43,8 @@ use smallvec::smallvec;
 
 /// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
 fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
-    match call.attributes().iter().find(|(name, _)| !name.starts_with("__") && !known.contains(name)) {
-        Some((name, _)) => Err(call.wrong(name, "is no attribute that the operator is served with")),
+    match call.attribute_names().find(|name| !name.starts_with("__") && !known.contains(name)) {
+        Some(name) => Err(call.wrong(name, "is no attribute that the operator is served with")),
         None => Ok(()),
     }
 }

@@ -374,7 +374,7 @@ pub(in crate::onnx) fn tree_ensemble_classifier<B: Ops + ?Sized>(
 /// `TreeEnsemble`.
 pub(in crate::onnx) fn tree_ensemble<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let missing = || call.wrong("leaf_weights", "is missing; the operator needs it");
-    let weights = call.attributes().tensor("leaf_weights").map_err(Error::from)?.ok_or_else(missing)?;
+    let weights = call.tensor_attribute("leaf_weights")?.ok_or_else(missing)?;
     let (weights, double) = doubles(weights)?;
     let ids = call.ints("leaf_targetids")?.unwrap_or_default();
     if ids.len() != weights.len() {

@@ -65,7 +65,7 @@ pub(super) type Places = HashMap<(i64, i64), usize>;
 
 /// Reads a list that is floats, or a tensor under a longer name; and whether it is of doubles.
 pub(super) fn list<T>(call: &Call<'_, T>, name: &str) -> Result<Option<(Vec<f64>, bool)>, Error> {
-    if let Some(tensor) = call.attributes().tensor(&format!("{name}_as_tensor"))? {
+    if let Some(tensor) = call.tensor_attribute(&format!("{name}_as_tensor"))? {
         return doubles(tensor).map(Some);
     }
     Ok(call.floats(name)?.map(|list| (list.iter().copied().map(f64::from).collect(), false)))
@@ -171,7 +171,7 @@ impl Forest {
     /// Reads nodes and leaves that are named by position; leaves follow the nodes.
     pub(super) fn by_position<T>(call: &Call<'_, T>, leaves: usize) -> Result<Forest, Error> {
         let tensor = |name| -> Result<Vec<f64>, Error> {
-            let tensor = call.attributes().tensor(name)?;
+            let tensor = call.tensor_attribute(name)?;
             Ok(doubles(tensor.ok_or_else(|| call.wrong(name, "is missing; the operator needs it"))?)?.0)
         };
         let thresholds = tensor("nodes_splits")?;
@@ -196,7 +196,7 @@ impl Forest {
         };
         let yes = children("nodes_truenodeids", "nodes_trueleafs")?;
         let no = children("nodes_falsenodeids", "nodes_falseleafs")?;
-        let mut sets: Vec<Vec<f64>> = match call.attributes().tensor("membership_values")? {
+        let mut sets: Vec<Vec<f64>> = match call.tensor_attribute("membership_values")? {
             Some(values) => doubles(values)?.0.split(|v| v.is_nan()).map(<[f64]>::to_vec).collect(),
             None => Vec::new(),
         };

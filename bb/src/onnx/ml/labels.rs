@@ -48,7 +48,7 @@ fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Looku
 
 /// `LabelEncoder` from opset 2 on: by keys.
 pub(in crate::onnx) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let tensor = |name| call.attributes().tensor(name).map_err(Error::from);
+    let tensor = |name| call.tensor_attribute(name);
     let keys = if let Some(keys) = tensor("keys_tensor")? {
         keys.clone()
     } else if let Some(list) = texts(call, "keys_strings")? {

@@ -26,7 +26,7 @@ use crate::{DataType, Error};
 
 /// Reads a list of strings, if it is given.
 pub(super) fn texts<'a, T>(call: &Call<'a, T>, name: &str) -> Result<Option<Vec<&'a str>>, Error> {
-    let Some(list) = call.attributes().texts(name)? else { return Ok(None) };
+    let Some(list) = call.texts(name)? else { return Ok(None) };
     let text = |bytes: &'a Vec<u8>| {
         std::str::from_utf8(bytes).map_err(|_| call.wrong(name, "has a string that is no UTF-8"))
     };

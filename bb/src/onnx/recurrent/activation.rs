@@ -93,7 +93,7 @@ pub(super) fn activations<T>(
         Activation::new(name, &mut alphas, &mut betas)
             .ok_or_else(|| call.wrong("activations", format!("has `{name}`, which names no activation")))
     };
-    let Some(names) = call.attributes().texts("activations")? else {
+    let Some(names) = call.texts("activations")? else {
         return defaults.iter().cycle().take(defaults.len() * directions).map(|name| named(name)).collect();
     };
     if names.len() != defaults.len() * directions {

@@ -2,6 +2,8 @@
 //! every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod reads;
+
 use bb::conformance::onnx::{Tolerance, compare_items};
 use bb::ir::graph::ValueType;
 use bb::ir::opset;

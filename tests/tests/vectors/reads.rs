@@ -1,0 +1,167 @@
+//! Every attribute that a version of an operator has is read by the function that serves the version, and what the function
+//! takes where it is left out is the schema's default.
+//!
+//! The functions run node by node on all vectors, so that every version of every operator is run.
+
+use super::{Vector, folder, item, read, stems};
+use bb::ext::Extended;
+use bb::ir::graph::{Attribute, Graph, Node, ValueId};
+use bb::ir::opset::{self, AttributeSchema};
+use bb::onnx::{AttributeReads, Body, Call, OnnxValue, OpOutputs, lookup};
+use bb::{Backend, TensorData};
+use bb_reference::Reference;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Attributes that need not be read: the operator, or none for all, the attribute, and why.
+const IGNORED: [(&str, &str, &str); 14] = [
+    ("", "consumed_inputs", "opset 1 tells with it which operands a kernel may overwrite"),
+    ("", "output_sequence", "a result is made if the node names it"),
+    ("Dropout", "ratio", "opsets 7 and 10 have no training, in which alone elements are dropped"),
+    ("Gemm", "broadcast", "the third operand is broadcast wherever it fits"),
+    ("Gradient", "y", "it is read when the graph of derivatives is made"),
+    ("Gradient", "zs", "it is read when the graph of derivatives is made"),
+    ("LinearAttention", "chunk_size", "it tells how to compute, and changes no result"),
+    ("LinearClassifier", "multi_class", "ONNX's evaluator and ONNX Runtime take no notice of it"),
+    ("Optional", "type", "what holds nothing has no type where it runs; inference reads it"),
+    ("Range", "stash_type", "elements are computed in `f64`, and rounded once"),
+    ("SequenceEmpty", "dtype", "an empty sequence has no type where it runs; inference reads it"),
+    ("StringNormalizer", "locale", "ONNX leaves its meaning to the implementation"),
+    ("", "nodes_hitrates", "it tells how often nodes are visited, and changes no result"),
+    ("", "nodes_hitrates_as_tensor", "it tells how often nodes are visited, and changes no result"),
+];
+
+type Tensor = <Reference as Backend>::Tensor;
+type Values = HashMap<ValueId, OnnxValue<Tensor>>;
+
+/// What the functions read of an operator's version, each attribute with the defaults that they have for it.
+#[derive(Default)]
+struct Seen(BTreeMap<(String, String, i64), BTreeMap<String, BTreeSet<String>>>);
+
+impl Seen {
+    fn add(&mut self, node: &Node, reads: AttributeReads) {
+        let since = opset::since(&node.domain, &node.op_type, node.opset).unwrap_or(node.opset);
+        let of = self.0.entry((node.domain.clone(), node.op_type.clone(), since)).or_default();
+        for (name, defaults) in reads.into_inner() {
+            of.entry(name).or_default().extend(defaults.iter().map(written));
+        }
+    }
+}
+
+/// A default, as schemas write it.
+fn written(default: &Attribute) -> String {
+    match default {
+        Attribute::Int(v) => v.to_string(),
+        Attribute::Float(v) => format!("{v:?}"),
+        Attribute::Text(v) => String::from_utf8(v.clone()).unwrap(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Runs a graph's nodes one after another; those that do not run here, and those that read their results, are left out.
+fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &mut Seen) {
+    for node in &graph.nodes {
+        let mut operands = Vec::new();
+        for input in &node.inputs {
+            match input.map(|id| values.get(&id).cloned()) {
+                Some(None) => break,
+                Some(known) => operands.push(known),
+                None => operands.push(None),
+            }
+        }
+        if operands.len() < node.inputs.len() {
+            continue;
+        }
+        let reads = AttributeReads::default();
+        let results = called(on, node, &operands, &reads).unwrap_or_default();
+        seen.add(node, reads);
+        for (id, value) in node.outputs.iter().zip(results) {
+            values.extend(id.zip(value));
+        }
+    }
+}
+
+/// Calls a node's function; `None` if there is none, or if it fails, or if it takes no such operands.
+fn called(
+    on: &Extended<'_, Reference>,
+    node: &Node,
+    operands: &[Option<OnnxValue<Tensor>>],
+    reads: &AttributeReads,
+) -> Option<OpOutputs<OnnxValue<Tensor>>> {
+    let wrapped =
+        |results: OpOutputs<Tensor>| results.into_iter().map(|y| y.map(OnnxValue::Tensor)).collect();
+    let tensors = || -> Option<Vec<Option<Tensor>>> {
+        operands.iter().map(|x| x.as_ref().map_or(Some(None), |x| x.tensor().cloned().map(Some))).collect()
+    };
+    match lookup::<Extended<'_, Reference>>(&node.domain, &node.op_type, node.opset)?.1 {
+        Body::Tensors(function) => function(on, &Call::noting(node, &tensors()?, reads)).ok().map(wrapped),
+        Body::Items(function) => function(on, &Call::noting(node, operands, reads)).ok(),
+        Body::Host(function) => {
+            let on_host = |x: &Option<Tensor>| x.as_ref().map(|x| on.to_host(x).unwrap());
+            let operands: Vec<Option<TensorData>> = tensors()?.iter().map(on_host).collect();
+            let results = function(&Call::noting(node, &operands, reads)).ok()?;
+            Some(wrapped(results.iter().map(|y| y.as_ref().map(|y| on.constant(y).unwrap())).collect()))
+        }
+    }
+}
+
+fn seen() -> Seen {
+    let (on, mut seen) = (Extended::new(&Reference, &[]), Seen::default());
+    for family in stems(&folder(), "pb") {
+        for model in read(&family) {
+            let Ok(Vector { module: Ok(module), inputs, .. }) = Vector::of(model) else { continue };
+            let graph = module.graph();
+            let mut values = Values::new();
+            for (id, data) in &graph.constants {
+                values.insert(*id, OnnxValue::Tensor(on.constant(data).unwrap()));
+            }
+            for &id in &graph.inputs {
+                let ty = &graph.values[id.index()].ty;
+                if let Some(given) = item(&inputs, graph.name_of(id), ty) {
+                    values.insert(id, given.map(&mut |x: &TensorData| on.constant(x).unwrap()));
+                }
+            }
+            run(&on, graph, &mut values, &mut seen);
+        }
+    }
+    seen
+}
+
+/// Says what is wrong with how an attribute is read.
+fn problem(reads: &BTreeMap<String, BTreeSet<String>>, attribute: &AttributeSchema) -> Option<String> {
+    let Some(defaults) = reads.get(attribute.name) else { return Some("is not read".to_owned()) };
+    // The schema of `GRU` 1 spells it wrongly.
+    let wanted = attribute.default.map(|default| if default == "foward" { "forward" } else { default })?;
+    let same = |found: &String| match (found.parse::<f32>(), wanted.parse::<f32>()) {
+        (Ok(found), Ok(wanted)) => found == wanted,
+        _ => found == wanted,
+    };
+    let other = defaults.iter().find(|found| !same(found))?;
+    Some(format!("is {other} where it is left out, expected {wanted}"))
+}
+
+#[test]
+fn every_attribute_of_every_version_is_read_with_the_default_of_its_schema() {
+    let seen = seen();
+    let mut wrong = Vec::new();
+    for version in opset::versions().filter(|v| v.types.is_some()) {
+        if ["If", "Loop", "Scan", "SequenceMap"].contains(&version.name) {
+            continue;
+        }
+        let (domain, name, since) = (version.domain, version.name, version.since);
+        let Some(reads) = seen.0.get(&(domain.to_owned(), name.to_owned(), since)) else {
+            wrong.push(format!("{domain} {name} {since} is not run"));
+            continue;
+        };
+        for attribute in opset::attributes(domain, name, since) {
+            let ignored =
+                |(op, of, _): &(&str, &str, &str)| (op.is_empty() || *op == name) && *of == attribute.name;
+            if IGNORED.iter().any(ignored) {
+                continue;
+            }
+            if let Some(problem) = problem(reads, &attribute) {
+                wrong.push(format!("{domain} {name} {since}: {} {problem}", attribute.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
