@@ -1,6 +1,18 @@
 //! Why a graph, a call or a backend could not do what was asked.
 
-use crate::runtime::BackendId;
+mod advice;
+mod backend_id;
+mod input;
+mod missing;
+mod problem;
+
+pub(crate) use advice::Advice;
+pub use backend_id::BackendId;
+pub use input::{InputMismatch, InputProblem};
+pub(crate) use missing::name;
+pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use problem::{Problem, ProblemList, Uncovered};
+
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -140,7 +152,7 @@ pub enum Error {
 
     /// An input is not what the graph declares.
     #[error(transparent)]
-    Input(Box<crate::InputMismatch>),
+    Input(Box<InputMismatch>),
 
     /// More inputs came than the graph has.
     #[error("the graph takes {expected} inputs, got {got}")]
@@ -319,14 +331,14 @@ pub enum Error {
     #[error("{} of the graph's nodes cannot run: {missing}", .missing.0.len())]
     Unsupported {
         /// The nodes.
-        missing: crate::coverage::MissingList,
+        missing: MissingList,
     },
 
     /// The options refuse how some nodes would run; all of them are listed.
     #[error("the options refuse how {} of the graph's nodes would run: {nodes}", .nodes.0.len())]
     Refused {
         /// The nodes, and how they would run.
-        nodes: crate::coverage::RefusedList,
+        nodes: RefusedList,
     },
 
     /// No function lowers this operator, and the backend has none of its own.
@@ -479,7 +491,7 @@ pub enum Error {
     #[error("the node is not ready, for {} reason{}: {problems}", .problems.0.len(), if .problems.0.len() == 1 { "" } else { "s" })]
     NotReady {
         /// What is wrong.
-        problems: crate::ProblemList,
+        problems: ProblemList,
     },
 
     /// A sequence, an optional or a map would leave the part of a node's model that makes it.

@@ -33,19 +33,21 @@ pub use bb_ir::{
 pub use call::primitive as call;
 pub use contract::{
     Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
-    InputMismatch, InputProblem, InputSpec, Later, Outputs, Port, SlotValue, Tensor,
+    InputSpec, Later, Outputs, Port, SlotValue, Tensor,
 };
-pub use error::{BoxError, Error, Internal};
+pub use error::{
+    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, Problem, ProblemList, Uncovered,
+};
 
 pub use deployment::{
     BackendSubgraph, Component, Ctx, Deployment, DeploymentBuilder, Executor, Model, NodePlacement,
-    Placement, Problem, ProblemList, Side, Source, Transfer, Uncovered,
+    Placement, Side, Source, Transfer,
 };
 pub use plan::{
     Activity, CompileOptions, Estimate, Module, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span,
 };
 pub use runtime::{
-    BackendHandle, BackendId, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
+    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
     ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Registration, Registry, RegistryBuilder,
     Runtime, Status, Typed, Value, backend, backend_with, backends,
 };

@@ -184,6 +184,9 @@ mod tests {
         assert_eq!(squeeze(&[grown.clone(), one.clone()], &[]).expect("valid")[..], [grown]);
         assert_eq!(squeeze(&[n.clone(), Dim::Unknown], &[1]).expect("valid")[..], [n.clone()]);
         assert_eq!(unsqueeze(&[n.clone()], &[0]).expect("valid")[..], [one.clone(), n.clone()]);
-        assert_eq!(reduce("reduce_max", &[n, Dim::Unknown], &[0], true).expect("valid").shape[..], [one, Dim::Unknown]);
+        assert_eq!(
+            reduce("reduce_max", &[n, Dim::Unknown], &[0], true).expect("valid").shape[..],
+            [one, Dim::Unknown]
+        );
     }
 }

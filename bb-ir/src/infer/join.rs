@@ -38,7 +38,8 @@ pub fn concat<'a, E: Extent + 'a>(
         }
         for (i, (slot, more)) in shape.iter_mut().zip(other).enumerate() {
             *slot = if i == axis.get() {
-                let overflow = || Error::Overflow { op, shape: current(other).unwrap_or_default().into_boxed_slice() };
+                let overflow =
+                    || Error::Overflow { op, shape: current(other).unwrap_or_default().into_boxed_slice() };
                 E::or_unknown(slot.plus(more), overflow)?
             } else {
                 slot.agreed(more).ok_or_else(wrong)?
@@ -84,8 +85,10 @@ pub fn split<E: Extent>(shape: &[E], axis: i64, sizes: &[E]) -> Result<Axis, Err
 pub fn split_evenly<E: Extent>(extent: &E, parts: usize) -> Result<Extents<E>, Error> {
     let count = i64::try_from(parts).unwrap_or(i64::MAX).max(1);
     let size = extent.ceil_div(count);
-    let overflow =
-        || Error::Overflow { op: "split", shape: current(std::slice::from_ref(extent)).unwrap_or_default().into_boxed_slice() };
+    let overflow = || Error::Overflow {
+        op: "split",
+        shape: current(std::slice::from_ref(extent)).unwrap_or_default().into_boxed_slice(),
+    };
     let part = |part| {
         let size = size.as_ref()?;
         extent.beyond(&size.times(&E::of(part)?)?)?.min(size)

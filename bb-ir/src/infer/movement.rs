@@ -113,7 +113,9 @@ pub fn reshape_to<E: Extent>(shape: &[E], to: &[Target<E>]) -> Result<Extents<E>
             Target::Extent(extent) => out.push(extent.clone()),
             Target::Kept => {
                 let kept = shape.get(i);
-                out.push(kept.ok_or_else(|| wrong(shape, "has a 0 where the operand has no dimension"))?.clone());
+                out.push(
+                    kept.ok_or_else(|| wrong(shape, "has a 0 where the operand has no dimension"))?.clone(),
+                );
             }
             Target::Rest if open.is_some() => return Err(wrong(shape, "has more than one -1")),
             Target::Rest => open = Some(i),
@@ -189,7 +191,10 @@ mod tests {
         assert_eq!(resolve_reshape(&shape, &[0, -1], false).expect("valid")[..], [n.clone(), Dim::Known(24)]);
         let half = resolve_reshape(&shape, &[-1, 12], false).expect("valid");
         assert_eq!(half[..], [n.scaled(2).expect("a product"), Dim::Known(12)]);
-        assert_eq!(resolve_reshape(&shape, &[-1, 5], false).expect("valid")[..], [Dim::Unknown, Dim::Known(5)]);
+        assert_eq!(
+            resolve_reshape(&shape, &[-1, 5], false).expect("valid")[..],
+            [Dim::Unknown, Dim::Known(5)]
+        );
         let to = [Target::Extent(n), Target::Rest];
         assert_eq!(reshape_to(&shape, &to).expect("valid")[1], Dim::Known(24));
     }

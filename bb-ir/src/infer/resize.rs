@@ -80,7 +80,10 @@ mod tests {
 
     #[test]
     fn scales_round_down() {
-        assert_eq!((rescaled(&5usize, 0.6), rescaled(&7usize, 2.5), rescaled(&7usize, 0.0)), (Some(3), Some(17), None));
+        assert_eq!(
+            (rescaled(&5usize, 0.6), rescaled(&7usize, 2.5), rescaled(&7usize, 0.0)),
+            (Some(3), Some(17), None)
+        );
         let n = Dim::Symbol("n".to_owned());
         assert_eq!(rescaled(&n, 0.5).map(|d| d.to_string()).as_deref(), Some("floor(n/2)"));
         assert_eq!(rescaled(&n, 0.1), None);

@@ -206,7 +206,8 @@ pub fn slice_by<E: Extent>(
 fn resolve(extent: usize, start: i64, end: i64, step: i64) -> Option<SliceDim> {
     let (start, end) = (Bound::of(start)?, Bound::of(end)?);
     let count = slice_count(&extent, &start, &end, step)?;
-    let first = if step > 0 { start.position(&extent, 0)? } else { start.position(&extent, 1)?.saturating_sub(1) };
+    let first =
+        if step > 0 { start.position(&extent, 0)? } else { start.position(&extent, 1)?.saturating_sub(1) };
     Some(SliceDim {
         start: if count == 0 { 0 } else { first },
         step: if count < 2 { 1 } else { isize::try_from(step).ok()? },

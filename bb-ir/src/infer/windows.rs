@@ -119,7 +119,12 @@ impl<E: Extent> Step<E> {
 
 /// Returns how many windows there are along each dimension; `None` if there are not as many steps, or for one of the
 /// dimensions none fits.
-pub fn windows<E: Extent>(extents: &[E], steps: &[Step<E>], padding: Padding, ceil: bool) -> Option<Extents<E>> {
+pub fn windows<E: Extent>(
+    extents: &[E],
+    steps: &[Step<E>],
+    padding: Padding,
+    ceil: bool,
+) -> Option<Extents<E>> {
     let count = |(extent, step): (&E, &Step<E>)| step.count(extent, padding, ceil).or_else(E::unknown);
     if extents.len() != steps.len() {
         return None;
@@ -152,7 +157,9 @@ mod tests {
     #[test]
     fn windows_are_counted_as_the_definition_says() {
         for extent in 1..12usize {
-            for (kernel, stride, before, after) in [(1, 1, 0, 0), (2, 2, 0, 1), (3, 2, 1, 1), (3, 3, 1, 2), (2, 3, 1, 0)] {
+            for (kernel, stride, before, after) in
+                [(1, 1, 0, 0), (2, 2, 0, 1), (3, 2, 1, 1), (3, 3, 1, 2), (2, 3, 1, 0)]
+            {
                 let s = step(kernel, stride, before, after);
                 for ceil in [false, true] {
                     let want = counted(extent as i64, &s, ceil);

@@ -7,6 +7,7 @@
 use super::OnnxValue;
 use super::Tensor;
 use crate::Error;
+use crate::error::{InputMismatch, InputProblem};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, Shape, TensorData};
@@ -99,103 +100,6 @@ enum Wrong {
     Extent { axis: usize, expected: usize, got: usize },
     Symbol { axis: usize, symbol: u32, bound: Place, expected: usize, got: usize },
     Element { index: usize, wrong: Box<Wrong> },
-}
-
-/// An input that differs from its declaration.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("input `{name}` is declared as {declared}, got {got}: {problem}")]
-#[non_exhaustive]
-pub struct InputMismatch {
-    /// The name of the input.
-    pub name: String,
-    /// The declared type.
-    pub declared: ValueType,
-    /// The type of the given value.
-    pub got: ValueType,
-    /// The difference.
-    pub problem: InputProblem,
-}
-
-/// The difference between an input and its declaration.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum InputProblem {
-    /// The declared and the given value are of different kinds: tensor, sequence, map or absent value.
-    Kind,
-    /// The element types differ.
-    DataType {
-        /// The declared element type.
-        expected: DataType,
-        /// The given element type.
-        got: DataType,
-    },
-    /// The ranks differ.
-    Rank {
-        /// The declared rank.
-        expected: usize,
-        /// The given rank.
-        got: usize,
-    },
-    /// An extent differs from the declared number.
-    Extent {
-        /// The axis.
-        axis: usize,
-        /// The declared extent.
-        expected: usize,
-        /// The given extent.
-        got: usize,
-    },
-    /// A symbolic dimension has two different extents.
-    Symbol {
-        /// The axis.
-        axis: usize,
-        /// The name of the symbolic dimension.
-        symbol: String,
-        /// The extent at its first place.
-        expected: usize,
-        /// The given extent.
-        got: usize,
-        /// The input that has its first place.
-        bound_by: String,
-        /// The axis of its first place.
-        bound_axis: usize,
-    },
-    /// An element of a sequence differs.
-    Element {
-        /// The position of the element.
-        index: usize,
-        /// The difference.
-        problem: Box<InputProblem>,
-    },
-}
-
-impl std::fmt::Display for InputProblem {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            InputProblem::Kind => f.write_str("it is a value of another kind"),
-            InputProblem::DataType { expected, got } => {
-                write!(f, "element type {got} must be {expected}")
-            }
-            InputProblem::Rank { expected, got } => write!(f, "rank {got} must be {expected}"),
-            InputProblem::Extent { axis, expected, got } => {
-                write!(f, "extent {got} of axis {axis} must be {expected}")
-            }
-            InputProblem::Symbol { axis, symbol, expected, got, bound_by, bound_axis } => write!(
-                f,
-                "extent {got} of axis {axis} must be {expected}, because `{symbol}` is {expected} at axis {bound_axis} \
-                 of input `{bound_by}`"
-            ),
-            InputProblem::Element { index, problem } => write!(f, "element {index}: {problem}"),
-        }
-    }
-}
-
-impl InputMismatch {
-    /// Tells whether the only difference is the rank or an extent of a tensor.
-    pub fn is_shape(&self) -> bool {
-        use InputProblem::{Extent, Rank, Symbol};
-        matches!(self.problem, Rank { .. } | Extent { .. } | Symbol { .. })
-    }
 }
 
 impl InputSpec {

@@ -5,6 +5,7 @@
 //! type, and that answer counts. Each operation is tried once per combination of element types, and only for
 //! combinations that somebody asks about.
 
+use super::Refusal;
 use crate::runtime::Question;
 use crate::{BackendRuntime, RoundMode};
 use bb_ir::convert::{Rounding, cast};
@@ -12,43 +13,7 @@ use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Limits, TensorData};
 use smallvec::SmallVec;
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
-
-/// A call that a backend refuses.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The operation, as in `reduce_sum`.
-    pub op: &'static str,
-    /// The element types of the operands.
-    pub operands: Vec<DataType>,
-    /// The element types of the parameters: the target of a cast, or the type of a constant.
-    pub params: Vec<DataType>,
-    /// The message of the backend.
-    pub reason: String,
-}
-
-impl fmt::Display for Refusal {
-    /// Writes for example `` `cast` of f32 to f16 ``.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.op)?;
-        for (types, word) in
-            [(&self.operands, "of"), (&self.params, if self.operands.is_empty() { "of" } else { "to" })]
-        {
-            for (i, dtype) in types.iter().enumerate() {
-                write!(f, " {} {dtype}", if i == 0 { word } else { "and" })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Refusal {
-    /// Tells whether the call contains an element type.
-    pub(crate) fn is_of(&self, dtype: DataType) -> bool {
-        self.operands.contains(&dtype) || self.params.contains(&dtype)
-    }
-}
 
 impl Question {
     /// Asks for a constant of this element type.

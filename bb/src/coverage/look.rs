@@ -5,7 +5,8 @@
 //! cannot be traced without values, it is skipped, and tracing continues after it with the inferred types of
 //! its results. Bodies and branches that cannot be traced in place are traced separately.
 
-use super::ask::{Refusal, Tried, ones};
+use super::Refusal;
+use super::ask::{Tried, ones};
 use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;

@@ -1,10 +1,10 @@
 //! A matrix of every operator in every version on every element type, and what runs it on a backend.
 
-use super::advice::Advice;
+use super::How;
 use super::samples::Samples;
-use super::{How, how_version};
 use crate::BackendRuntime;
 use crate::ext::OpSet;
+use crate::plan::how_version;
 use bb_ir::DataType;
 use bb_ir::op::Family;
 use bb_ir::opset;
@@ -93,7 +93,7 @@ impl Matrix {
                     let Some(sample) = samples.of(domain, name, since, dtype) else { continue };
                     let answer = match row.how {
                         How::Unsupported => {
-                            Err((RefusedBy::Operator, Advice { domain, op: name, opset: since }.to_string()))
+                            Err((RefusedBy::Operator, crate::onnx::advice(domain, name, since)))
                         }
                         _ => sample.answer(on, name),
                     };

@@ -7,7 +7,6 @@ mod builder;
 mod carrier;
 mod component;
 mod cut;
-mod problem;
 mod ready;
 mod report;
 mod rule;
@@ -17,7 +16,6 @@ mod unused;
 pub use builder::{DeploymentBuilder, Source};
 pub use carrier::BackendSubgraph;
 pub use component::{Component, Ctx};
-pub use problem::{Problem, ProblemList, Uncovered};
 pub use report::{Executor, NodePlacement, Placement, Side, Transfer};
 
 use crate::{Backends, Error, Module, Value};

@@ -1,11 +1,11 @@
 //! Checks everything that was bound, and makes a node of it: what runs where, what would fail, what would have no effect.
 
 use super::cut::{self, Target};
-use super::problem::{Problem, ProblemList, Uncovered};
 use super::report::{Executor, NodePlacement, Placement, Side, Transfer};
 use super::run::{Program, Step};
 use super::{BackendSubgraph, Deployment, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
+use crate::error::{Problem, ProblemList, Uncovered};
 use crate::plan::subgraphs;
 use crate::{BackendHandle, Error, GraphIdentity, Module};
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
@@ -242,8 +242,10 @@ impl DeploymentBuilder {
                 }
                 let node = NodeInfo::of(inner, node);
                 missing.retain(|known| known.node != node);
-                missing
-                    .push(Missing { node, why: Why::InSubgraph { holder: coverage::name(graph, holder) } });
+                missing.push(Missing {
+                    node,
+                    why: Why::InSubgraph { holder: crate::error::name(graph, holder) },
+                });
             }
         }
     }
@@ -324,7 +326,7 @@ impl DeploymentBuilder {
             let to = match part.target {
                 Target::Backend(at) => Side::Backend(self.backend_at(at)?.name().to_owned()),
                 Target::Component(_) => {
-                    Side::Component(node().map_or_else(String::new, |node| coverage::name(graph, node)))
+                    Side::Component(node().map_or_else(String::new, |node| crate::error::name(graph, node)))
                 }
             };
             for value in &part.inputs {

@@ -149,11 +149,8 @@ impl Program {
     ) -> Result<Named, Error> {
         let graph = self.graph();
         let Some(node) = graph.nodes.get(at) else { return Ok(Named::new()) };
-        let failed = |source| Error::Node {
-            node: crate::coverage::name(graph, node),
-            op: node.op_type.clone(),
-            source,
-        };
+        let failed =
+            |source| Error::Node { node: crate::error::name(graph, node), op: node.op_type.clone(), source };
         let inputs: Vec<Option<&Value>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
         let ctx = Ctx::for_node(backends, node);

@@ -1,10 +1,9 @@
 //! What was bound and has no effect, and what was probably meant.
 
 use super::DeploymentBuilder;
-use super::problem::Problem;
 use super::ready::{Effects, Loaded};
 use super::rule::{Chooses, Rule};
-use crate::coverage;
+use crate::error::Problem;
 use crate::plan::subgraphs;
 use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
@@ -14,8 +13,9 @@ impl DeploymentBuilder {
     pub(super) fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
         let mut problems = Vec::new();
         let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
-        let named =
-            |graph: &Graph| graph.nodes.iter().map(|node| coverage::name(graph, node)).collect::<Vec<_>>();
+        let named = |graph: &Graph| {
+            graph.nodes.iter().map(|node| crate::error::name(graph, node)).collect::<Vec<_>>()
+        };
         let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
         for (bound, _) in self.components.iter().zip(&effects.components).filter(|(_, used)| !**used) {
             let same = all.iter().find(|node| node.op_type == bound.name);
@@ -70,5 +70,5 @@ fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
         }
         false
     };
-    graph.nodes.iter().find(chooses).map(|node| coverage::name(graph, node))
+    graph.nodes.iter().find(chooses).map(|node| crate::error::name(graph, node))
 }

@@ -64,7 +64,7 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         End::Between(between) => Some(between.node),
     };
     if let Some(node) = end.and_then(|at| traced.resolved.graph.nodes.get(at)) {
-        let name = crate::coverage::name(&traced.resolved.graph, node);
+        let name = crate::error::name(&traced.resolved.graph, node);
         return Err(Error::NotOneGraph { node: name, op: node.op_type.clone() });
     }
     for &output in graph.outputs.iter().filter(|_| traced.structure.is_some()) {

@@ -45,8 +45,7 @@ impl Where {
     where
         E: std::error::Error + From<Error> + Send + Sync + 'static,
     {
-        let label =
-            |at: usize| graph.nodes.get(at).map(|n| crate::coverage::name(graph, n)).unwrap_or_default();
+        let label = |at: usize| graph.nodes.get(at).map(|n| crate::error::name(graph, n)).unwrap_or_default();
         match self {
             Where::Graph => error,
             Where::Node(at) => in_node(graph, at, error).into(),
@@ -61,7 +60,7 @@ impl Where {
 pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> Error {
     let node = graph.nodes.get(at);
     Error::Node {
-        node: node.map_or_else(String::new, |n| crate::coverage::name(graph, n)),
+        node: node.map_or_else(String::new, |n| crate::error::name(graph, n)),
         op: node.map_or_else(String::new, |n| n.op_type.clone()),
         source: source.into(),
     }

@@ -153,7 +153,7 @@ fn missing(graph: &Graph, name: &str) -> Error {
         let mut pending: Vec<&Graph> = subgraphs(node).collect();
         while let Some(inner) = pending.pop() {
             if inner.values.iter().any(|value| value.name == name) {
-                return Error::InsideSubgraph { name, node: crate::coverage::name(graph, node) };
+                return Error::InsideSubgraph { name, node: crate::error::name(graph, node) };
             }
             pending.extend(inner.nodes.iter().flat_map(subgraphs));
         }

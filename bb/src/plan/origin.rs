@@ -43,7 +43,7 @@ pub(crate) struct NodeName {
 impl NodeName {
     pub(crate) fn of(graph: &Graph, at: usize) -> Option<NodeName> {
         let node = graph.nodes.get(at)?;
-        let path = crate::coverage::name(graph, node);
+        let path = crate::error::name(graph, node);
         Some(NodeName { path, op: node.op_type.clone(), domain: node.domain.clone() })
     }
 }

@@ -1,9 +1,10 @@
 //! Refuses a graph for how its nodes would run, where the options say so.
 
 use super::CompileOptions;
+use super::how::how;
 use super::resolve::{Code, Resolved};
 use crate::Error;
-use crate::coverage::{How, NodeInfo, RefusedList, RefusedNode, how};
+use crate::error::{How, NodeInfo, RefusedList, RefusedNode};
 use crate::ext::OpSet;
 use bb_ir::op::Family;
 

@@ -1,7 +1,7 @@
 //! What each node of a graph does, looked up once.
 
 use crate::Error;
-use crate::coverage::{Missing, MissingList};
+use crate::error::{Missing, MissingList};
 use crate::onnx::{Body, Function, HostFunction, ItemFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
 use bb_ir::TensorData;
@@ -144,7 +144,7 @@ impl Resolved {
         let mut inner = Vec::new();
         for ((at, node), code) in graph.nodes.iter().enumerate().zip(&code) {
             match code {
-                Code::Missing => missing.push((at, Missing::operator(&graph, node))),
+                Code::Missing => missing.push((at, crate::onnx::missing(&graph, node))),
                 Code::If | Code::Repeat(_) => {}
                 _ => continue,
             }

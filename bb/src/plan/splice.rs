@@ -17,7 +17,7 @@ pub(super) fn splice(graph: &Graph, at: usize, branch: &Graph) -> Graph {
         nodes: Vec::with_capacity(graph.nodes.len() + branch.nodes.len()),
     };
     let Some(node) = graph.nodes.get(at) else { return spliced };
-    let prefix = crate::coverage::name(graph, node);
+    let prefix = crate::error::name(graph, node);
     let mut numbers: Vec<Option<ValueId>> = vec![None; branch.values.len()];
     for (outer, inner) in &branch.captures {
         if let Some(place) = numbers.get_mut(inner.index()) {

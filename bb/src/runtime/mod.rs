@@ -4,13 +4,13 @@
 //! the engine uses. Only the bridge restores the type of a tensor.
 
 mod answers;
-mod backend_id;
 mod backends;
 mod bridge;
 mod counter;
 mod declared;
 mod erased;
 mod handle;
+mod instances;
 mod methods;
 mod open;
 mod plans;
@@ -19,7 +19,7 @@ mod running;
 mod services;
 mod value;
 
-pub use backend_id::BackendId;
+pub(crate) use crate::error::BackendId;
 pub use backends::Backends;
 pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};

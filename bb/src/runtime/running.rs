@@ -93,7 +93,7 @@ impl<B: Backend + 'static> Runtime<B> {
     ) -> Arc<Runtime<B>> {
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
-            owner: BackendId::enter(name, this.clone()),
+            owner: super::instances::enter(name, this.clone()),
             counters: Counters::default(),
             plans: Plans::default(),
             declarations: Declarations::default(),

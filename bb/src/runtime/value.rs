@@ -64,7 +64,7 @@ impl Value {
                 return Err(too_large().into());
             }
         }
-        let runtime = self.owner.runtime().ok_or(Error::Gone { owner: self.owner })?;
+        let runtime = super::instances::running(self.owner).ok_or(Error::Gone { owner: self.owner })?;
         let host = runtime.to_host(self)?;
         if host.byte_len() > limit {
             return Err(too_large().into());

@@ -42,7 +42,8 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
     let (starts, ends): (Option<Vec<_>>, Option<Vec<_>>) = (bounds("starts", 1), bounds("ends", 2));
     // What is not known at all is as long as what is.
     let lengths = [&starts, &ends].map(|list| list.as_ref().map(Vec::len));
-    let count = lengths.into_iter().flatten().next().or(count).or(axes.as_ref().map(Vec::len).filter(|n| *n > 0));
+    let count =
+        lengths.into_iter().flatten().next().or(count).or(axes.as_ref().map(Vec::len).filter(|n| *n > 0));
     let (Some(axes), Some(count)) = (axes, count) else {
         // Any axis may change.
         return Ok(Some(vec![Dim::Unknown; x.len()]));

@@ -9,7 +9,7 @@ mod erased;
 use super::onnx::{Difference, Tolerance, compare_items};
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, Repetition, control_flow};
-use crate::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value, coverage};
+use crate::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use erased::{Erased, Held};
 use std::collections::{BTreeSet, HashMap};
@@ -131,7 +131,7 @@ impl Walk<'_> {
             Ok(kept.iter().copied().zip(made).collect())
         })?;
         for node in &graph.nodes {
-            let name = coverage::name(graph, node);
+            let name = crate::error::name(graph, node);
             self.subgraphs(node, &name, &values, at)?;
             for value in node.outputs.iter().flatten() {
                 self.compare(

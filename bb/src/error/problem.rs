@@ -1,7 +1,8 @@
 //! Why a node is not ready: everything at once, each with its cure.
 
+use super::advice::title;
+use super::missing::{Missing, lines};
 use crate::Error;
-use crate::coverage::{Missing, lines, title};
 use std::fmt;
 
 /// A node of a model that cannot run on the backend chosen for it.

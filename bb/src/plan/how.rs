@@ -1,0 +1,36 @@
+//! What runs a node, as far as the operator and the backend's native operations tell.
+
+use crate::error::How;
+use crate::ext::OpSet;
+use crate::onnx::Class;
+use bb_ir::graph::Node;
+use bb_ir::op::{Family, Primitive};
+
+/// Returns how a node runs if the backend supports its element types.
+pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
+    if super::is_control_flow(node) {
+        return How::Lowered(count);
+    }
+    how_version(&node.domain, &node.op_type, node.opset, natives, count)
+}
+
+/// Returns how a version of an operator runs; the operator is not control flow.
+pub(crate) fn how_version(
+    domain: &str,
+    name: &str,
+    opset: i64,
+    natives: &[(Family, OpSet)],
+    count: Option<usize>,
+) -> How {
+    let Some((operator, _)) = crate::onnx::lookup::<crate::trace::Tracer>(domain, name, opset) else {
+        return How::Unsupported;
+    };
+    let primitive = domain.is_empty() && Primitive::from_name(name).is_some();
+    if primitive || crate::ext::is_native(name, natives) {
+        return How::Native;
+    }
+    match operator.class {
+        Class::Host | Class::HostByDefault => How::Host,
+        Class::Primitives | Class::Items => How::Lowered(count),
+    }
+}
