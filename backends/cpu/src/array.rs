@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Array(Arc<Inner>);
 
-/// What an [`Array`] points to; erased, it stays where it is.
+/// The contents of an [`Array`]. An erased tensor points to the same contents.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) storage: Storage,
@@ -25,7 +25,7 @@ pub(crate) struct Inner {
     strides: Strides,
     dtype: DataType,
     dense: bool,
-    /// What the elements are ranges of, if they are strings.
+    /// The text that the elements are ranges of, if they are strings.
     text: Option<Arc<Bytes>>,
 }
 
@@ -121,7 +121,7 @@ impl Array {
     pub(crate) fn view(&self, shape: Shape, strides: Strides, skip: isize) -> Array {
         let dense = is_dense(&shape, &strides);
         let len = shape.iter().product();
-        let skip = skip * element_size(self.0.dtype) as isize;
+        let skip = skip * element_size(self.0.dtype).cast_signed();
         Array(Arc::new(Inner {
             storage: self.0.storage.clone(),
             offset: if len == 0 { 0 } else { self.0.offset.wrapping_add_signed(skip) },

@@ -2,10 +2,10 @@
 
 use crate::array::Array;
 use crate::error::{CpuError, Result};
-use crate::kernels::{binary, reduce, unary};
-use crate::ops::{convert, elementwise, host, join, matmul, power, views};
+use crate::kernels::op::{Binary, Reduction, Unary};
+use crate::ops::{convert, elementwise, host, join, matmul, power, reduce, views};
 use crate::pool::Pool;
-use bb::{DataType, OpenOptions, Primitive, RoundMode, TensorData};
+use bb::{DataType, OpenOptions, RoundMode, TensorData};
 use std::sync::Arc;
 
 /// Bytes that a pool keeps when its arrays are gone, unless the builder says otherwise: 1 GiB.
@@ -111,31 +111,31 @@ impl bb::Backend for Cpu {
     type Error = CpuError;
 
     fn add(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Add, binary::Kind::Add, a, b)
+        elementwise::binary(&self.pool, Binary::Add, a, b)
     }
 
     fn sub(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Sub, binary::Kind::Sub, a, b)
+        elementwise::binary(&self.pool, Binary::Sub, a, b)
     }
 
     fn mul(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Mul, binary::Kind::Mul, a, b)
+        elementwise::binary(&self.pool, Binary::Mul, a, b)
     }
 
     fn div(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Div, binary::Kind::Div, a, b)
+        elementwise::binary(&self.pool, Binary::Div, a, b)
     }
 
     fn neg(&self, x: &Array) -> Result<Array> {
-        elementwise::unary(&self.pool, Primitive::Neg, unary::Kind::Neg, x)
+        elementwise::unary(&self.pool, Unary::Neg, x)
     }
 
     fn abs(&self, x: &Array) -> Result<Array> {
-        elementwise::unary(&self.pool, Primitive::Abs, unary::Kind::Abs, x)
+        elementwise::unary(&self.pool, Unary::Abs, x)
     }
 
     fn sqrt(&self, x: &Array) -> Result<Array> {
-        elementwise::unary(&self.pool, Primitive::Sqrt, unary::Kind::Sqrt, x)
+        elementwise::unary(&self.pool, Unary::Sqrt, x)
     }
 
     fn pow(&self, a: &Array, b: &Array) -> Result<Array> {
@@ -143,11 +143,11 @@ impl bb::Backend for Cpu {
     }
 
     fn exp(&self, x: &Array) -> Result<Array> {
-        elementwise::unary(&self.pool, Primitive::Exp, unary::Kind::Exp, x)
+        elementwise::unary(&self.pool, Unary::Exp, x)
     }
 
     fn log(&self, x: &Array) -> Result<Array> {
-        elementwise::unary(&self.pool, Primitive::Log, unary::Kind::Log, x)
+        elementwise::unary(&self.pool, Unary::Log, x)
     }
 
     fn matmul(&self, a: &Array, b: &Array) -> Result<Array> {
@@ -155,19 +155,19 @@ impl bb::Backend for Cpu {
     }
 
     fn reduce_sum(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
-        self.reduce(Primitive::ReduceSum, reduce::Kind::Sum, x, axes, keepdims)
+        reduce::reduce(&self.pool, Reduction::Sum, x, axes, keepdims)
     }
 
     fn reduce_mean(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
-        self.reduce(Primitive::ReduceMean, reduce::Kind::Mean, x, axes, keepdims)
+        reduce::reduce(&self.pool, Reduction::Mean, x, axes, keepdims)
     }
 
     fn reduce_max(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
-        self.reduce(Primitive::ReduceMax, reduce::Kind::Max, x, axes, keepdims)
+        reduce::reduce(&self.pool, Reduction::Max, x, axes, keepdims)
     }
 
     fn reduce_min(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
-        self.reduce(Primitive::ReduceMin, reduce::Kind::Min, x, axes, keepdims)
+        reduce::reduce(&self.pool, Reduction::Min, x, axes, keepdims)
     }
 
     fn reshape(&self, x: &Array, shape: &[usize]) -> Result<Array> {
@@ -207,15 +207,15 @@ impl bb::Backend for Cpu {
     }
 
     fn equal(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Equal, binary::Kind::Equal, a, b)
+        elementwise::binary(&self.pool, Binary::Equal, a, b)
     }
 
     fn greater(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Greater, binary::Kind::Greater, a, b)
+        elementwise::binary(&self.pool, Binary::Greater, a, b)
     }
 
     fn less(&self, a: &Array, b: &Array) -> Result<Array> {
-        elementwise::binary(&self.pool, Primitive::Less, binary::Kind::Less, a, b)
+        elementwise::binary(&self.pool, Binary::Less, a, b)
     }
 
     fn r#where(&self, condition: &Array, x: &Array, y: &Array) -> Result<Array> {
@@ -232,18 +232,5 @@ impl bb::Backend for Cpu {
 
     fn to_host(&self, x: &Array) -> Result<TensorData> {
         host::to_host(&self.pool, x)
-    }
-}
-
-impl Cpu {
-    fn reduce(
-        &self,
-        op: Primitive,
-        kind: reduce::Kind,
-        x: &Array,
-        axes: &[i64],
-        keepdims: bool,
-    ) -> Result<Array> {
-        crate::ops::reduce::reduce(&self.pool, op, kind, x, axes, keepdims)
     }
 }

@@ -16,13 +16,21 @@ pub(crate) struct Dim<const N: usize> {
 /// The dimensions of a loop, outermost first.
 pub(crate) type Dims<const N: usize> = SmallVec<[Dim<N>; 6]>;
 
+/// Splits the innermost dimension off the others.
+pub(crate) fn innermost<const N: usize>(dims: &[Dim<N>]) -> (&[Dim<N>], Dim<N>) {
+    match dims {
+        [outer @ .., row] => (outer, *row),
+        [] => (&[], Dim { extent: 1, strides: [0; N] }),
+    }
+}
+
 /// Returns the strides of row-major elements without gaps.
 pub(crate) fn dense_strides(shape: &[usize]) -> Strides {
     let mut strides = Strides::from_elem(0, shape.len());
     let mut step = 1isize;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        step = step.wrapping_mul(extent as isize);
+        step = step.wrapping_mul(extent.cast_signed());
     }
     strides
 }
@@ -38,7 +46,7 @@ pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
             if stride != step {
                 return false;
             }
-            step = step.wrapping_mul(extent as isize);
+            step = step.wrapping_mul(extent.cast_signed());
         }
     }
     true
@@ -59,7 +67,11 @@ pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Di
             continue;
         }
         if let Some(outer) = out.last_mut()
-            && outer.strides.iter().zip(dim.strides).all(|(&o, i)| o == i.wrapping_mul(dim.extent as isize))
+            && outer
+                .strides
+                .iter()
+                .zip(dim.strides)
+                .all(|(&o, i)| o == i.wrapping_mul(dim.extent.cast_signed()))
         {
             outer.extent *= dim.extent;
             outer.strides = dim.strides;
@@ -71,7 +83,14 @@ pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Di
 }
 
 /// Calls `f` with each operand's distance from its first element, for every index of `dims`.
+///
+/// The loop is compiled once for each number of operands, and calls `f` through a pointer: `f` should do more than one
+/// element's work.
 pub(crate) fn for_each_index<const N: usize>(dims: &[Dim<N>], mut f: impl FnMut([isize; N])) {
+    visit(dims, &mut f);
+}
+
+fn visit<const N: usize>(dims: &[Dim<N>], f: &mut dyn FnMut([isize; N])) {
     let mut at = [0isize; N];
     if dims.is_empty() {
         return f(at);
@@ -90,7 +109,7 @@ pub(crate) fn for_each_index<const N: usize>(dims: &[Dim<N>], mut f: impl FnMut(
                 carried = false;
                 break;
             }
-            step(&mut at, dim.strides, 1 - dim.extent as isize);
+            step(&mut at, dim.strides, 1 - dim.extent.cast_signed());
             *i = 0;
         }
         if carried {
@@ -131,7 +150,7 @@ pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) 
         }
         left /= extent;
         *stride = next;
-        next *= extent as isize;
+        next *= extent.cast_signed();
     }
     (left == 1).then_some(out)
 }

@@ -1,12 +1,29 @@
 //! The CPU backend of `bb`: SIMD kernels, views and threads.
 //!
 //! [`Cpu`] implements the contract on [`Array`], a handle to elements that other arrays may share:
-//! what only moves dimensions copies nothing. Buffers come from a pool and return to it, so that a
+//! an operation that only moves dimensions copies nothing. Buffers come from a pool and return to it, so that a
 //! program in its steady state touches no new pages.
 //!
-//! A kernel shares work that is long enough with other threads: those of rayon's current pool, or the backend's own
-//! ([`CpuBuilder::threads`]). The caller's thread works too and waits for nobody who sleeps. Less work is long enough while
-//! those threads are awake; results do not depend on how many there are.
+//! A kernel shares long work with other threads: those of rayon's current pool, or the backend's own
+//! ([`CpuBuilder::threads`]). The caller's thread works too and never waits for a thread that sleeps. Shorter work is
+//! shared while those threads are awake. Results do not depend on the number of threads.
+//!
+//! # From a method to its kernel
+//!
+//! A method names its operation. `ops` settles element types, shapes and strides and makes room for the result. `kernels`
+//! has the loop for the operation and the element type, which is compiled for each instruction set.
+//!
+//! | methods | settled by | kernel chosen by | walked by | computed by |
+//! |---|---|---|---|---|
+//! | `neg abs sqrt exp log`, `relu tanh …` | `ops::elementwise::unary` | `kernels::elementwise::unary` | `kernels::walk` | `Number`, `kernels::math` |
+//! | `add sub mul div equal greater less`, `maximum …` | `ops::elementwise::binary` | `kernels::elementwise::binary` | `kernels::walk` | `Number` |
+//! | `pow` | `ops::power` | `kernels::elementwise::{binary, integer_power}` | `kernels::walk` | `kernels::math`, `number::power` |
+//! | `where` | `ops::elementwise::select` | `kernels::elementwise::select` | `kernels::walk` | moves by size |
+//! | `reduce_*` | `ops::reduce` | `kernels::reduce::kernel` | `reduce::Kernel::run` | `reduce::{general, rows, columns}` |
+//! | `matmul` | `ops::matmul` | `gemm::products` | `gemm::{batched, gemm}` | `gemm::tile`, `dot`, `stream` |
+//! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |
+//! | `cast` | `ops::convert` | `bb::ir::convert` | | |
+//! | `reshape transpose slice split squeeze unsqueeze` | `ops::views` | no kernel: the result is a view | | |
 //!
 //! Naming the backend links it: `use bb_cpu as _;`.
 
@@ -25,14 +42,8 @@ mod layout;
 mod ops;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
-#[doc(hidden)]
-#[expect(
-    unsafe_code,
-    reason = "vector kernels read and write through pointers and call instruction-set intrinsics"
-)]
-pub mod simd;
 mod storage;
-#[expect(unsafe_code, reason = "threads call what outlives their calls, not their names for it")]
+#[expect(unsafe_code, reason = "threads call a function through a pointer that outlives their calls")]
 mod threads;
 
 pub use array::Array;

@@ -1,9 +1,9 @@
-//! Blocks of memory, 64-byte aligned, counted by their owners and kept for the next result when the
-//! last one drops them.
+//! Blocks of memory, 64-byte aligned, that count their owners and are kept for the next result when the
+//! last owner drops them.
 //!
-//! On common machines the first touch of a page costs more than the arithmetic on it; a block that
-//! comes back has been touched. Sizes are rounded up to a quarter of a power of two, so that a block
-//! fits many results and wastes at most a fifth of itself. A block's header lies before its bytes:
+//! On common machines the first touch of a page costs more than the arithmetic on it, and the pages of a returned block have
+//! been touched. Sizes are rounded up to a quarter of a power of two, so that a block
+//! fits many results and wastes at most a fifth of itself. A block's header lies before its bytes, so that
 //! taking a kept block allocates nothing.
 
 use crate::error::{CpuError, Result};
@@ -20,11 +20,11 @@ pub(crate) const ALIGNMENT: usize = 64;
 /// Four sizes per doubling, from 64 bytes to what an address space holds.
 const CLASSES: usize = 4 * 58;
 
-/// Where blocks come from and return to, and the threads that fill them.
+/// The place that blocks come from and return to, and the threads that fill them.
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: [Mutex<Vec<Kept>>; CLASSES],
-    /// Threads of the backend's own; rayon's if there are none.
+    /// The backend's own threads; none if kernels run on rayon's.
     threads: Option<Arc<ThreadPool>>,
     /// Bytes in `kept`.
     idle: AtomicUsize,
@@ -36,7 +36,7 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 struct Kept(NonNull<Header>);
 
-// SAFETY: nobody else has the block's address.
+// SAFETY: the pool alone has the address of a block that it keeps.
 unsafe impl Send for Kept {}
 
 #[repr(C, align(64))]
@@ -69,7 +69,7 @@ impl Pool {
         Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), limit })
     }
 
-    /// Runs `f`, which fills a block, where kernels find their threads.
+    /// Runs `f`, which fills a block; its kernels share their work with this pool's threads.
     #[inline]
     pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         match &self.threads {
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// Returns a block of at least `bytes` bytes, whatever they hold.
+    /// Returns a block of at least `bytes` bytes, which hold anything.
     ///
     /// # Errors
     ///
@@ -97,13 +97,14 @@ impl Pool {
             }
             None => {
                 let layout = block_layout(size).ok_or(CpuError::Memory { bytes })?;
-                // SAFETY: the layout has a header's size at least.
+                // SAFETY: the layout has at least the size of a header, which is not zero.
                 let raw = NonNull::new(unsafe { alloc(layout) }).ok_or(CpuError::Memory { bytes })?;
                 ask_for_large_pages(raw, size);
                 raw.cast::<Header>()
             }
         };
-        // SAFETY: the memory is a header's, aligned, and nobody else's; a kept header holds no pool.
+        // SAFETY: the memory is aligned for a header and has no other owner. A header that was kept holds no pool, so that
+        // overwriting it drops nothing.
         unsafe {
             header.write(Header { owners: AtomicUsize::new(1), class, home: Some(self.clone()) });
         }
@@ -138,11 +139,11 @@ fn block_layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(ALIGNMENT)?, alignment).ok()
 }
 
-/// Bytes of the pages that large blocks lie on, where the system has such: of them a block needs few, so that touching
-/// them first, and finding them again, costs little.
+/// Bytes of the pages that large blocks lie on, where the system has such pages. A block needs few of them, so that
+/// touching them first and finding them again costs little.
 const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
 
-/// Asks for large pages for the whole ones among `size` bytes.
+/// Asks the system for large pages, as many as fit `size` bytes.
 #[cfg(target_os = "linux")]
 fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
     use std::ffi::{c_int, c_void};
@@ -151,8 +152,8 @@ fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
     }
     const HUGEPAGE: c_int = 14;
     if size >= LARGE_PAGE {
-        // SAFETY: the pages are the block's alone, and this advice does not change what they hold. It is no promise: a
-        // system without large pages refuses, and nothing is lost.
+        // SAFETY: the pages belong to this block alone, and this advice does not change what they hold. A system without
+        // large pages refuses it, which changes nothing.
         unsafe { madvise(start.as_ptr().cast(), size - size % LARGE_PAGE, HUGEPAGE) };
     }
 }
@@ -162,7 +163,7 @@ fn ask_for_large_pages(_: NonNull<u8>, _: usize) {}
 
 fn free(header: NonNull<Header>, size: usize) {
     if let Some(layout) = block_layout(size) {
-        // SAFETY: the block was allocated with this layout and nobody owns it.
+        // SAFETY: the block was allocated with this layout and has no owner.
         unsafe { dealloc(header.as_ptr().cast(), layout) }
     }
 }
@@ -177,13 +178,13 @@ impl Drop for Pool {
     }
 }
 
-/// A share of a block; the last one to drop returns it.
+/// A share of a block. The last share that is dropped returns the block to its pool.
 #[derive(Debug)]
 pub(crate) struct Block(NonNull<Header>);
 
-// SAFETY: the count is atomic, and bytes are only written by who made the block, before sharing it.
+// SAFETY: the count is atomic, and only the code that took the block writes its bytes, before it shares the block.
 unsafe impl Send for Block {}
-// SAFETY: as above.
+// SAFETY: the count is atomic, and only the code that took the block writes its bytes, before it shares the block.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -198,7 +199,7 @@ impl Block {
 impl Clone for Block {
     #[inline]
     fn clone(&self) -> Block {
-        // SAFETY: the block has an owner, this one.
+        // SAFETY: this owner keeps the block alive.
         unsafe { self.0.as_ref() }.owners.fetch_add(1, Ordering::Relaxed);
         Block(self.0)
     }
@@ -207,12 +208,12 @@ impl Clone for Block {
 impl Drop for Block {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this owner has not given up its share yet.
+        // SAFETY: this owner has not given up its share yet, so that the block is alive.
         if unsafe { self.0.as_ref() }.owners.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         fence(Ordering::Acquire);
-        // SAFETY: this was the last owner, so that nobody else reads the header.
+        // SAFETY: this was the last owner, so that no other code reads the header.
         let header = unsafe { self.0.as_mut() };
         let class = header.class;
         if let Some(pool) = header.home.take() {

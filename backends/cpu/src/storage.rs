@@ -1,11 +1,11 @@
-//! Where an array's elements lie: inline, in a block of the pool, or in bytes that were adopted.
+//! The memory of an array's elements: inline, a block of the pool, or bytes that were adopted.
 
 use crate::error::Result;
 use crate::pool::{Block, Pool};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The most bytes that lie inline; a few elements cost no second allocation.
+/// The most bytes that lie inline, so that a few elements cost no second allocation.
 pub(crate) const INLINE: usize = 32;
 
 /// The elements of one or more arrays. Nothing is written once it is shared.
@@ -17,7 +17,7 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Makes room for `bytes` bytes, whatever they hold.
+    /// Makes room for `bytes` bytes, which hold anything.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Storage {
         }
     }
 
-    /// Points at the first byte of room that [`new`](Self::new) made and nothing shares yet.
+    /// Points at the first byte of room that [`new`](Self::new) made and no other array shares yet.
     #[inline]
     pub(crate) fn room(&mut self) -> *mut u8 {
         match self {

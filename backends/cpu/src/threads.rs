@@ -1,7 +1,7 @@
 //! Threads that kernels share their work with.
 //!
-//! The thread that calls a kernel works too, and others join it as they become free. Nobody waits for one that still
-//! sleeps: on common cloud machines it takes as long to wake as a kernel takes.
+//! The thread that calls a kernel works too, and others join it as they become free. No thread waits for one that still
+//! sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
 use rayon::ThreadPool;
 use std::any::Any;
@@ -13,10 +13,11 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The threads of the backend that this thread computes for, where it has some of its own.
+    /// The threads of the backend that this thread computes for, if the backend has threads of its own.
     static OWN: Cell<Option<Arc<ThreadPool>>> = const { Cell::new(None) };
 
-    /// When work was done last, and how much of it in a row; enough of it if others took part.
+    /// When work was done last, and how many pieces of it followed each other closely. Work that other threads took part
+    /// in counts as many pieces.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
 
     /// How many calls that this thread asked for have not begun, because all threads are busy.
@@ -25,7 +26,7 @@ thread_local! {
 
 /// Runs `f`, whose kernels share their work with these threads.
 pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
-    /// Restores what was before, after a panic too.
+    /// Restores the threads that were set before, after a panic too.
     struct Before(Option<Arc<ThreadPool>>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -36,7 +37,7 @@ pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The threads that kernels called here share their work with; rayon's where the backend has none of its own.
+/// Returns the threads that kernels called here share their work with; none if these are rayon's.
 fn own() -> Option<Arc<ThreadPool>> {
     let threads = OWN.take();
     OWN.set(threads.clone());
@@ -48,15 +49,15 @@ pub(crate) fn count() -> usize {
     own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
 }
 
-/// How long after their last work other threads are mostly awake, and how soon work must follow work to be expected again.
+/// How long other threads mostly stay awake after their last work. Work that follows within this time makes more likely.
 const SOON: Duration = Duration::from_micros(20);
 
-/// How much work in a row makes more of it likely.
+/// How many pieces of work in a row make more of it likely.
 const ROW: u32 = 4;
 
-/// Tells whether other threads are awake, or worth waking as work keeps coming.
+/// Tells whether other threads are awake, or worth waking because work keeps coming.
 ///
-/// Waking one takes as long as adding some hundred thousand numbers.
+/// Waking a thread takes as long as adding some hundred thousand numbers.
 pub(crate) fn warm() -> bool {
     let (last, row) = RECENT.get();
     let soon = last.is_some_and(|last| last.elapsed() < SOON);
@@ -64,32 +65,32 @@ pub(crate) fn warm() -> bool {
     soon && row >= ROW
 }
 
-/// Takes note that work is done that was worth sharing with threads that are awake.
+/// Notes that this thread has done work that was worth sharing with threads that are awake.
 pub(crate) fn worked() {
     let (_, row) = RECENT.get();
     RECENT.set((Some(Instant::now()), row.saturating_add(1)));
 }
 
-/// Calls `work` here, and on other threads, at most `threads` in all, that become free before it is done here.
+/// Calls `work` on this thread, and on other threads that become free before this one is done: at most `threads` in all.
 ///
-/// Each call takes what is left to do until nothing is left; when this returns, no call is under way.
+/// Each call takes what is left to do until nothing is left. When this function returns, no call is under way.
 pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     let waiting = WAITING.with(Arc::clone);
-    // Calls that nobody takes must not pile up.
+    // Calls must not pile up while all threads are busy.
     let room = threads.saturating_mul(2).saturating_sub(waiting.load(Ordering::Relaxed));
     let calls = room.min(threads.saturating_sub(1));
     if calls == 0 {
         return work();
     }
     let gate = Arc::new(Gate {
-        // SAFETY: only the lifetime changes, of which a pointer promises nothing.
+        // SAFETY: the types differ only in a lifetime, of which a raw pointer promises nothing.
         work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),
         owner: std::thread::current(),
         waiting,
     });
-    // Before anybody may go in: what unwinds from here on waits too.
+    // This exists before any thread may enter, so that a panic from here on waits for those inside too.
     let closed = Closed(&gate);
     let own = own();
     for _ in 0..calls {
@@ -109,12 +110,12 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     }
 }
 
-/// Set once nobody may go in any more.
+/// The bit of [`Gate::inside`] that is set once no thread may enter any more.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// What lets threads work until the one that shares its work is done.
+/// Lets threads take part in work until the thread that shares it is done.
 struct Gate {
-    /// Gone when the gate is closed and nobody is inside.
+    /// Valid until the gate is closed and no thread is inside.
     work: *const (dyn Fn() + Sync),
     /// How many threads are inside, and [`CLOSED`].
     inside: AtomicUsize,
@@ -124,9 +125,9 @@ struct Gate {
     waiting: Arc<AtomicUsize>,
 }
 
-// SAFETY: what the pointer leads to is called from any thread, as `Sync` lets it be; the other fields are safe to send.
+// SAFETY: the function behind the pointer is `Sync`, so that any thread may call it; the other fields are `Send`.
 unsafe impl Send for Gate {}
-// SAFETY: as above.
+// SAFETY: the function behind the pointer is `Sync`, so that any thread may call it; the other fields are `Sync`.
 unsafe impl Sync for Gate {}
 
 impl Gate {
@@ -137,19 +138,20 @@ impl Gate {
         if self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_err() {
             return;
         }
-        // SAFETY: this thread is inside: `share` has not returned, nor unwound, and will not before it has left.
+        // SAFETY: this thread is inside the gate. `share` neither returns nor unwinds before all threads have left, so the
+        // function still exists.
         let work = unsafe { &*self.work };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        // Whoever sees this thread outside sees what it wrote.
+        // `Release`, so that a thread that sees this one outside sees what it wrote.
         if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
             self.owner.unpark();
         }
     }
 }
 
-/// Closes a gate and waits for those inside, after a panic too.
+/// Closes a gate and waits for the threads inside, after a panic too.
 struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {
@@ -158,7 +160,7 @@ impl Drop for Closed<'_> {
         let mut waited = 0;
         while self.0.inside.load(Ordering::Acquire) != CLOSED {
             waited += 1;
-            // They are about to finish: work is shared in small parts.
+            // The threads inside finish soon, because work is shared in small parts.
             if waited < 10_000 {
                 std::hint::spin_loop();
             } else {

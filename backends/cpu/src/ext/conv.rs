@@ -7,9 +7,9 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::gemm::{Dims, Strided, gemm};
+use crate::kernels::{Shared, walk};
 use crate::ops::{made, unsupported};
 use crate::pool::Pool;
-use crate::simd::{Shared, walk};
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) struct Plan {
 const UNROLLED: usize = 1 << 19;
 
 impl Plan {
-    /// Resolves a convolution; none for what the operation's body is for, mistakes included.
+    /// Resolves a convolution; none for other shapes and for mistakes, which the operation's body handles.
     pub(super) fn new(
         x: &Array,
         w: &Array,
@@ -130,14 +130,14 @@ unsafe fn products(
             unsafe {
                 let x = x.add(pair * depth * size);
                 let b = match &columns {
-                    None => Strided { ptr: x, row: size as isize, col: 1 },
+                    None => Strided { ptr: x, row: size.cast_signed(), col: 1 },
                     Some(block) => {
                         let columns = block.ptr().cast::<f32>();
                         unroll(plane, *depth, top, rows, x, columns);
-                        Strided { ptr: columns.cast_const(), row: width as isize, col: 1 }
+                        Strided { ptr: columns.cast_const(), row: width.cast_signed(), col: 1 }
                     }
                 };
-                let a = Strided { ptr: w.add(group * filters * k), row: k as isize, col: 1 };
+                let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
                 let to = out.add(pair * filters * results + top * plane.cols.out);
                 gemm(Dims { m: *filters, k, n: width }, to, results, a, b);
                 if !plus.is_null() {

@@ -4,8 +4,8 @@ use super::{dense_f32, floats, rows_from};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
+use crate::kernels::normalize;
 use crate::ops::made;
-use crate::simd::rows;
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
 
@@ -22,7 +22,7 @@ impl bb::ext::Llm for Cpu {
         let extents = rows_from(dense.shape(), at);
         // SAFETY: the operand and the room have these rows, scale one row, without gaps.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            rows::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon as f32);
+            normalize::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon as f32);
         })
     }
 }

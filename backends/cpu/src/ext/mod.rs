@@ -1,6 +1,6 @@
 //! Operations beyond the primitives that this backend has kernels for.
 //!
-//! Each takes the operands its kernel is for and leaves all others to the operation's own body.
+//! Each computes the operands that its kernel is for, and calls the operation's own body for all others.
 
 mod conv;
 mod create;
@@ -16,7 +16,6 @@ use crate::pool::Pool;
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
-// The kernels leave to the bodies what they are not for.
 impl bb::ext::Ops for crate::backend::Cpu {}
 #[bb::native]
 impl bb::ext::Bits for crate::backend::Cpu {}

@@ -1,12 +1,12 @@
-//! `Nn`: activations, normalisations by rows, and what slides a window.
+//! `Nn`: activations, normalisations by rows, and windows.
 
 use super::{conv, dense_f32, floats, rows_from, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::ops::made;
-use crate::simd::element::{MathFn, Sign};
-use crate::simd::rows;
+use crate::kernels::normalize;
+use crate::kernels::op::Unary;
+use crate::ops::{elementwise, made};
 use bb::ir::Axis;
 use bb::{Backend, DataType, Shape, Tensor};
 
@@ -21,7 +21,12 @@ impl Cpu {
 #[bb::native]
 impl bb::ext::Nn for Cpu {
     fn relu(&self, x: &Array) -> Result<Array> {
-        self.sign_of(Sign::Relu, x).unwrap_or_else(|| bb::ext::nn::relu(self, x))
+        match x.dtype() {
+            dtype if dtype.is_float() || dtype.is_integer() => {
+                elementwise::unary(self.pool(), Unary::Relu, x)
+            }
+            _ => bb::ext::nn::relu(self, x),
+        }
     }
 
     fn leaky_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
@@ -31,14 +36,14 @@ impl bb::ext::Nn for Cpu {
     }
 
     fn gelu(&self, x: &Array, tanh: bool) -> Result<Array> {
-        match self.math(MathFn::Gelu, x) {
+        match self.float(Unary::Gelu, x) {
             Some(result) if !tanh => result,
             _ => bb::ext::nn::gelu(self, x, tanh),
         }
     }
 
     fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
-        match self.math(MathFn::Silu, x) {
+        match self.float(Unary::Silu, x) {
             Some(result) if alpha == 1.0 => result,
             _ => bb::ext::nn::swish(self, x, alpha),
         }
@@ -53,7 +58,7 @@ impl bb::ext::Nn for Cpu {
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
         // SAFETY: the operand and the room have these rows, without gaps.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            rows::softmax(extents, out.cast(), floats(&dense));
+            normalize::softmax(extents, out.cast(), floats(&dense));
         })
     }
 
@@ -83,7 +88,14 @@ impl bb::ext::Nn for Cpu {
         let extents = rows_from(dense.shape(), at);
         // SAFETY: the operand and the room have these rows, scale and shift one row, without gaps.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            rows::layer_norm(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon as f32);
+            normalize::layer_norm(
+                extents,
+                out.cast(),
+                floats(&dense),
+                floats(&factor),
+                shift_ptr,
+                epsilon as f32,
+            );
         })
     }
 
@@ -115,7 +127,7 @@ impl bb::ext::Nn for Cpu {
     ) -> Result<Array> {
         let plane = window::Plane::of(x.shape(), kernel, [strides, pads, dilations]);
         match plane.filter(|_| x.dtype() == DataType::F32 && !ceil) {
-            Some(plane) => window::pool(self, &plane, x, true),
+            Some(plane) => window::pool(self, &plane, x),
             None => bb::ext::nn::max_pool(self, x, kernel, strides, pads, dilations, ceil),
         }
     }

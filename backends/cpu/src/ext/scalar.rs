@@ -3,39 +3,21 @@
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::vector;
-use crate::ops::elementwise::{self, each};
-use crate::simd::element::{Binary, MathFn, Sign};
+use crate::kernels::op::{Binary, Unary};
+use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
 impl Cpu {
-    /// Computes a function of floats; none for other types.
-    pub(super) fn math(&self, op: MathFn, x: &Array) -> Option<Result<Array>> {
-        let dtype = x.dtype();
-        dtype.is_float().then(|| {
-            each(self.pool(), dtype, x, |plane, out, at| {
-                // SAFETY: `at` points at a plane of the operand, `out` at room for its results.
-                unsafe { vector::math(op, dtype, plane, out, at) }
-            })
-        })
-    }
-
-    /// Computes an operation on the sign of numbers; none for other types.
-    pub(super) fn sign_of(&self, op: Sign, x: &Array) -> Option<Result<Array>> {
-        let dtype = x.dtype();
-        (dtype.is_float() || dtype.is_integer()).then(|| {
-            each(self.pool(), dtype, x, |plane, out, at| {
-                // SAFETY: `at` points at a plane of the operand, `out` at room for its results.
-                unsafe { vector::signed(op, dtype, plane, out, at) }
-            })
-        })
+    /// Computes an operation on floats; none for other types.
+    pub(super) fn float(&self, op: Unary, x: &Array) -> Option<Result<Array>> {
+        x.dtype().is_float().then(|| elementwise::unary(self.pool(), op, x))
     }
 
     /// Computes an extreme of numbers of one type; none for others.
     fn extreme(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
         let dtype = a.dtype();
         let numbers = dtype.is_float() || dtype.is_integer();
-        (numbers && b.dtype() == dtype).then(|| elementwise::extreme(self.pool(), op, a, b))
+        (numbers && b.dtype() == dtype).then(|| elementwise::binary(self.pool(), op, a, b))
     }
 }
 
@@ -50,15 +32,15 @@ impl bb::ext::Scalar for Cpu {
     }
 
     fn sigmoid(&self, x: &Array) -> Result<Array> {
-        self.math(MathFn::Sigmoid, x).unwrap_or_else(|| bb::ext::scalar::sigmoid(self, x))
+        self.float(Unary::Sigmoid, x).unwrap_or_else(|| bb::ext::scalar::sigmoid(self, x))
     }
 
     fn erf(&self, x: &Array) -> Result<Array> {
-        self.math(MathFn::Erf, x).unwrap_or_else(|| bb::ext::scalar::erf(self, x))
+        self.float(Unary::Erf, x).unwrap_or_else(|| bb::ext::scalar::erf(self, x))
     }
 
     fn tanh(&self, x: &Array) -> Result<Array> {
-        self.math(MathFn::Tanh, x).unwrap_or_else(|| bb::ext::scalar::tanh(self, x))
+        self.float(Unary::Tanh, x).unwrap_or_else(|| bb::ext::scalar::tanh(self, x))
     }
 
     fn sin(&self, x: &Array) -> Result<Array> {

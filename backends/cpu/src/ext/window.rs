@@ -1,13 +1,13 @@
-//! Planes with a window that slides over them: pooling and depthwise convolution.
+//! Windows that slide over planes: pooling and depthwise convolution.
 
 use super::{dense_f32, floats};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::number::Number;
+use crate::kernels::{Shared, elementwise, walk};
 use crate::ops::made;
-use crate::simd::dispatch::{Kernel, dispatch};
-use crate::simd::element::Number;
-use crate::simd::{Shared, level, walk};
 use bb::{DataType, Shape, Tensor};
 use smallvec::SmallVec;
 
@@ -64,7 +64,8 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`; none for what the operation's body is for.
+    /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`; none for other shapes and for mistakes, which the operation's
+    /// body handles.
     pub(super) fn of(
         shape: &[usize],
         kernel: &[i64],
@@ -97,12 +98,12 @@ impl Plane {
     }
 }
 
-/// What a window does to the elements it shows.
+/// How a window reduces the elements under it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slide {
     /// Their maximum.
     Max,
-    /// Their sum, weighted by the filter, and a number added.
+    /// Their sum, weighted by the filter, plus a number.
     Weigh { filter: *const f32, plus: f32 },
 }
 
@@ -114,7 +115,7 @@ struct Sliding<'a> {
     out: *mut f32,
 }
 
-impl Kernel for Sliding<'_> {
+impl VectorLoop for Sliding<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -175,7 +176,7 @@ unsafe fn accumulate(results: &mut [f32], x: *const f32, stride: usize, weight: 
 /// Elements of work below which a second thread costs more than it brings.
 const GRAIN: usize = 1 << 16;
 
-/// Slides a window over each plane; `of` tells what it does to plane `i`.
+/// Slides a window over each plane; `of` returns how plane `i` is reduced.
 ///
 /// # Safety
 ///
@@ -196,13 +197,13 @@ pub(super) unsafe fn slide(
         for i in from..to {
             // SAFETY: plane `i` is in the operand, and its results in the room.
             let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
-            dispatch(level(), Sliding { plane, slide: of(i), x, out });
+            dispatch(Sliding { plane, slide: of(i), x, out });
         }
     });
 }
 
 /// Takes the maximum of each window.
-pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, _max: bool) -> Result<Array> {
+pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
     let Some(x) = dense_f32(cpu.pool(), x)? else {
         return Err(crate::ops::unsupported("max_pool", x.dtype()));
     };
@@ -237,7 +238,9 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
                 unsafe {
                     let (factor, shift) = (*factor.add(i % c), *shift.add(i % c));
                     let (x, out) = (x.add(i * size), out.add(i * size));
-                    crate::simd::loops::map(out, x, size, |v: f32| v * factor + shift);
+                    let (x, out) =
+                        (std::slice::from_raw_parts(x, size), std::slice::from_raw_parts_mut(out, size));
+                    elementwise::map(out, x, |v| v * factor + shift);
                 }
             }
         });

@@ -1,18 +1,18 @@
 //! Large products: the right operand is packed block by block, and threads share it.
 //!
-//! What tiles can read where it lies is not packed: a left operand with contiguous rows, whose elements are read one at
-//! a time, and a right one that is small.
+//! Two operands are not packed because tiles read them well where they lie: a left one with contiguous rows, whose
+//! elements are read one at a time, and a right one that is small.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, Kernels};
-use super::{Dims, Element, Strided};
-use crate::simd::Shared;
+use super::{Dims, Number, Strided};
+use crate::kernels::Shared;
 use crate::threads;
 
-/// The most rows of a right panel. Many: each further pass reads and writes the result again, whose rows tend to fall
-/// upon each other's lines of the first cache.
+/// The most rows of a right panel. They are many because each further pass reads and writes the result again, whose rows
+/// tend to share lines of the first cache.
 const DEPTH: usize = 1024;
 /// Rows of the left operand that stay in the second cache.
 const ROWS: usize = 96;
@@ -28,19 +28,19 @@ const GRAIN: usize = 1 << 19;
 /// # Safety
 ///
 /// As for [`gemm`](super::gemm).
-pub(crate) unsafe fn blocked<T: Element>(
-    kernels: &Kernels<T::Acc>,
+pub(crate) unsafe fn blocked<T: Number>(
+    kernels: &Kernels<T::Sum>,
     Dims { m, k, n }: Dims,
-    c: *mut T::Acc,
+    c: *mut T::Sum,
     c_row: usize,
     a: Strided<T>,
     b: Strided<T>,
 ) where
-    T::Acc: Compute,
+    T::Sum: Compute,
 {
     let width = kernels.large * kernels.lanes;
-    // Types as wide as their sums are their sums' bits.
-    let same = size_of::<T>() == size_of::<T::Acc>();
+    // A type as wide as its sums is the type of its sums.
+    let same = size_of::<T>() == size_of::<T::Sum>();
     let unpacked = same && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
     let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
     for left in (0..n).step_by(COLUMNS) {
@@ -51,23 +51,23 @@ pub(crate) unsafe fn blocked<T: Element>(
         for pass in 0..passes {
             let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
             let depth = end - from;
-            // Low blocks of nearly equal height when threads share them, or one thread would wait for the other's last;
-            // else of whole slices.
+            // Blocks that threads share are low and of nearly equal height, so that no thread waits long for the last one.
+            // Other blocks are whole slices.
             let (most, step) = if threads > 1 { (ROWS / 2, 1) } else { (ROWS, kernels.wide.len().max(1)) };
             let blocks = m.div_ceil(most);
             let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
-            // Where they are few, each is shared by panels.
+            // Few blocks are divided further, by panels.
             let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
             scratch(Slot::Right, |right| {
                 let room = if unpacked { 0 } else { panels };
-                let right = Shared(right.room::<T::Acc>(room * width * depth));
+                let right = Shared(right.room::<T::Sum>(room * width * depth));
                 let operands = Shared((a, b, c));
                 let pack = |j: usize| {
                     let (_, b, _) = operands.get();
                     let first = left + j * width;
                     // SAFETY: the panel's columns lie in `b`, and each panel has its own room.
                     unsafe {
-                        let from = b.ptr.offset(from as isize * b.row + first as isize * b.col);
+                        let from = b.ptr.offset(from.cast_signed() * b.row + first.cast_signed() * b.col);
                         let x = Strided { ptr: from, ..b };
                         panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
                     }
@@ -87,14 +87,16 @@ pub(crate) unsafe fn blocked<T: Element>(
                     };
                     // SAFETY: the block's rows and columns lie in `a`, `b` and `c`, and no other block writes them.
                     unsafe {
-                        let x =
-                            Strided { ptr: a.ptr.offset(top as isize * a.row + from as isize * a.col), ..a };
+                        let x = Strided {
+                            ptr: a.ptr.offset(top.cast_signed() * a.row + from.cast_signed() * a.col),
+                            ..a
+                        };
                         let right = if unpacked {
-                            let from = b.ptr.offset(from as isize * b.row).add(left + first);
-                            Right { ptr: from.cast::<T::Acc>(), row: b.row, width, panel: width }
+                            let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
+                            Right { ptr: from.cast::<T::Sum>(), row: b.row, width, panel: width }
                         } else {
                             let ptr = right.get().add(panel * width * depth).cast_const();
-                            Right { ptr, row: width as isize, width, panel: width * depth }
+                            Right { ptr, row: width.cast_signed(), width, panel: width * depth }
                         };
                         block.compute(x, right, c.add(top * c_row + left + first), c_row);
                     }
@@ -141,9 +143,9 @@ impl<T: Compute> Block<'_, T> {
     /// # Safety
     ///
     /// `a` covers the block's rows and depth, `right` its columns, `c` its rows and columns.
-    unsafe fn compute<S: Element<Acc = T>>(&self, a: Strided<S>, right: Right<T>, c: *mut T, c_row: usize) {
+    unsafe fn compute<S: Number<Sum = T>>(&self, a: Strided<S>, right: Right<T>, c: *mut T, c_row: usize) {
         if a.col == 1 && size_of::<S>() == size_of::<T>() {
-            // SAFETY: this function's contract; types as wide as their sums are their sums' bits.
+            // SAFETY: this function has the same contract; a type as wide as its sums is the type of its sums.
             return unsafe {
                 let left = |slice| Strided { ptr: a.at_row(self.edge(slice)).ptr.cast(), row: a.row, col: 1 };
                 self.sweep(left, right, c, c_row)
@@ -163,7 +165,7 @@ impl<T: Compute> Block<'_, T> {
             let left = |slice| Strided {
                 ptr: room.wrapping_add(slice * height * self.depth).cast_const(),
                 row: 1,
-                col: height as isize,
+                col: height.cast_signed(),
             };
             // SAFETY: the panels were packed above.
             unsafe { self.sweep(left, right, c, c_row) }
@@ -230,10 +232,10 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
                 break;
             }
             first(i);
-            // Whoever sees all of them done sees what they wrote.
+            // `Release`, so that a thread that sees all units done sees what they wrote.
             done.fetch_add(1, Ordering::Release);
         }
-        // What is not done yet, a running thread has begun: this cannot wait for one that waits for this.
+        // A running thread has begun each unit that is not done yet, so that no two threads wait for each other.
         let mut waited = 0;
         while done.load(Ordering::Acquire) < m {
             waited += 1;

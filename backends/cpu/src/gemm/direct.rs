@@ -30,7 +30,7 @@ pub(crate) unsafe fn direct<T: Compute>(
     let Dims { m, k, n } = dims;
     let wide = n * size_of::<T>() > 1024;
     if m == 1 && wide {
-        // SAFETY: this function's contract.
+        // SAFETY: this function has the same contract.
         return unsafe { single(kernels, k, n, c, a, b) };
     }
     // A tall walk down a wide matrix would touch a new page at each step.
@@ -39,8 +39,8 @@ pub(crate) unsafe fn direct<T: Compute>(
         let part = Dims { m, k: depth.min(k - from), n };
         // SAFETY: the part lies in the operands.
         unsafe {
-            let a = Strided { ptr: a.ptr.offset(from as isize * a.col), ..a };
-            let b = Strided { ptr: b.ptr.offset(from as isize * b.row), ..b };
+            let a = Strided { ptr: a.ptr.offset(from.cast_signed() * a.col), ..a };
+            let b = Strided { ptr: b.ptr.offset(from.cast_signed() * b.row), ..b };
             sweep(kernels, part, c, c_row, a, b, from > 0);
         }
     }
@@ -67,9 +67,9 @@ unsafe fn single<T: Compute>(
             unsafe {
                 stream(&stream::Args {
                     n: COLUMNS.min(n - left),
-                    a: a.ptr.offset(from as isize * a.col),
+                    a: a.ptr.offset(from.cast_signed() * a.col),
                     a_col: a.col,
-                    b: b.ptr.offset(from as isize * b.row).add(left),
+                    b: b.ptr.offset(from.cast_signed() * b.row).add(left),
                     b_row: b.row,
                     c: c.add(left),
                     accumulate: from > 0,
@@ -92,7 +92,7 @@ pub(crate) unsafe fn row<T: Compute>(
     a: Strided<T>,
     b: Strided<T>,
 ) {
-    // SAFETY: this function's contract.
+    // SAFETY: this function has the same contract.
     unsafe { direct(kernels, dims, c, c_row, a, b) }
 }
 
@@ -147,7 +147,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
             if let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) {
                 // SAFETY: rows `top..end` and `width` columns lie in the operands.
                 unsafe {
-                    args.a = a.ptr.offset(top as isize * a.row);
+                    args.a = a.ptr.offset(top.cast_signed() * a.row);
                     args.c = c.add(top * c_row + left);
                     tile(&args);
                 }
@@ -184,7 +184,7 @@ pub(crate) unsafe fn dots<T: Compute>(
                     n: columns.min(n - left),
                     a: a.at_row(top).ptr,
                     a_row: a.row,
-                    b: b.ptr.offset(left as isize * b.col),
+                    b: b.ptr.offset(left.cast_signed() * b.col),
                     b_col: b.col,
                     c: c.add(top * c_row + left * c_col),
                     c_row,

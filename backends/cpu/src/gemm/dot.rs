@@ -39,7 +39,7 @@ pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, co
 ) {
     let mut j = 0;
     while j < args.n {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller makes the same promise.
         unsafe {
             if args.n - j >= COLUMNS {
                 group::<V, ROWS, COLUMNS, RUN>(args, j);
@@ -67,7 +67,7 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
     // SAFETY: the caller's promise covers each access: the last, partial vector is masked, and prefetching reads
     // nothing.
     unsafe {
-        let (b, c) = (args.b.offset(first as isize * b_col), args.c.add(first * c_col));
+        let (b, c) = (args.b.offset(first.cast_signed() * b_col), args.c.add(first * c_col));
         let mut sums = [[[V::zero(); RUN]; COLUMNS]; ROWS];
         // A short first vector keeps the others from straddling lines.
         let mut p = if ROWS == 1 { b.align_offset(64).min(lanes - 1).min(k) } else { 0 };
@@ -79,7 +79,7 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
                 let at = p + h * lanes;
                 let mut right = [V::zero(); COLUMNS];
                 for (j, right) in right.iter_mut().enumerate() {
-                    let from = b.offset(j as isize * b_col).add(at);
+                    let from = b.offset(j.cast_signed() * b_col).add(at);
                     #[cfg(target_arch = "x86_64")]
                     if ROWS == 1 {
                         _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast());
@@ -87,7 +87,7 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
                     *right = V::load(from);
                 }
                 for (i, sums) in sums.iter_mut().enumerate() {
-                    let left = V::load(a.offset(i as isize * a_row).add(at));
+                    let left = V::load(a.offset(i.cast_signed() * a_row).add(at));
                     for (runs, right) in sums.iter_mut().zip(right) {
                         if let Some(sum) = runs.get_mut(h) {
                             *sum = sum.mul_add(left, right);
@@ -132,10 +132,10 @@ unsafe fn part<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: us
         let mask = V::mask(n);
         let mut right = [V::zero(); COLUMNS];
         for (j, right) in right.iter_mut().enumerate() {
-            *right = V::load_some(b.offset(j as isize * args.b_col).add(p), mask);
+            *right = V::load_some(b.offset(j.cast_signed() * args.b_col).add(p), mask);
         }
         for (i, sums) in sums.iter_mut().enumerate() {
-            let left = V::load_some(args.a.offset(i as isize * args.a_row).add(p), mask);
+            let left = V::load_some(args.a.offset(i.cast_signed() * args.a_row).add(p), mask);
             for (runs, right) in sums.iter_mut().zip(right) {
                 if let Some(sum) = runs.first_mut() {
                     *sum = sum.mul_add(left, right);

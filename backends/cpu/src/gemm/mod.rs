@@ -1,7 +1,7 @@
 //! Matrix products over plain memory, for every number type and any strides.
 //!
-//! It knows no tensors: callers give pointers, extents and strides in elements. Transposed and
-//! strided operands are read as they are; nothing needs to be copied first.
+//! Callers give pointers, extents and strides in elements. Transposed and strided operands are read where they are, so
+//! that callers copy nothing first.
 
 mod blocked;
 mod direct;
@@ -11,74 +11,65 @@ mod stream;
 mod tile;
 mod vector;
 
+use bb::DataType;
 use half::{bf16, f16};
 
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, Kernels};
-pub use crate::simd::Strided;
-use crate::simd::element::Number;
-use crate::simd::{Shared, level, loops, transpose, walk};
+use crate::kernels::level::level;
+use crate::kernels::number::Number;
+use crate::kernels::{Shared, elementwise, transpose, walk};
 
-/// A number that matrices can hold.
-pub trait Element: Number {
-    /// The type products are summed in.
-    type Acc: Number;
-    /// Widens.
-    fn widen(self) -> Self::Acc;
-    /// Rounds or wraps.
-    fn narrow(x: Self::Acc) -> Self;
-    /// Multiplies matrices as [`gemm`] does.
+/// A two-dimensional operand: element `(i, j)` lies `i * row + j * col` elements after `ptr`.
+///
+/// A stride of 0 repeats: `col` 0 is one value per row, both 0 a single scalar.
+#[derive(Debug)]
+pub struct Strided<T> {
+    /// Element `(0, 0)`.
+    pub ptr: *const T,
+    /// Distance between rows, in elements.
+    pub row: isize,
+    /// Distance between columns, in elements.
+    pub col: isize,
+}
+
+impl<T> Clone for Strided<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Strided<T> {}
+
+impl<T> Strided<T> {
+    /// Describes rows of `cols` elements that follow each other without gaps.
+    pub const fn dense(ptr: *const T, cols: usize) -> Self {
+        Self { ptr, row: cols.cast_signed(), col: 1 }
+    }
+
+    /// Describes the operand with rows and columns exchanged.
+    pub(crate) const fn transposed(self) -> Self {
+        Self { ptr: self.ptr, row: self.col, col: self.row }
+    }
+
+    /// Describes the same places as those of elements of another type.
+    pub(crate) const fn cast<U>(self) -> Strided<U> {
+        Strided { ptr: self.ptr.cast(), row: self.row, col: self.col }
+    }
+
+    /// Points at row `i`.
     ///
     /// # Safety
     ///
-    /// As for [`gemm`].
-    unsafe fn gemm(dims: Dims, c: *mut Self, c_row: usize, a: Strided<Self>, b: Strided<Self>);
-}
-
-macro_rules! elements {
-    ($($t:ty, $acc:ty, $widen:expr, $narrow:expr, $gemm:ident;)*) => {$(
-        impl Element for $t {
-            type Acc = $acc;
-            #[inline(always)]
-            fn widen(self) -> $acc {
-                $widen(self)
-            }
-            #[inline(always)]
-            fn narrow(x: $acc) -> $t {
-                $narrow(x)
-            }
-            unsafe fn gemm(dims: Dims, c: *mut Self, c_row: usize, a: Strided<Self>, b: Strided<Self>) {
-                if dims.m == 0 || dims.n == 0 {
-                    return;
-                }
-                if dims.k == 0 {
-                    for i in 0..dims.m {
-                        // SAFETY: row `i` lies in `c`.
-                        unsafe { std::slice::from_raw_parts_mut(c.add(i * c_row), dims.n) }.fill(Self::default());
-                    }
-                    return;
-                }
-                // SAFETY: the caller's promise.
-                unsafe { $gemm(dims, c, c_row, a, b) }
-            }
+    /// Row `i` lies in the same allocation as `ptr`.
+    pub(crate) const unsafe fn at_row(self, i: usize) -> Self {
+        Self {
+            // SAFETY: the caller keeps the row inside the allocation.
+            ptr: unsafe { self.ptr.offset(self.row * i.cast_signed()) },
+            ..self
         }
-    )*};
+    }
 }
-
-elements!(
-    f32, f32, |x| x, |x| x, plain;
-    f64, f64, |x| x, |x| x, plain;
-    f16, f32, f16::to_f32, f16::from_f32, widened;
-    bf16, f32, bf16::to_f32, bf16::from_f32, widened;
-    i8, i32, i32::from, |x| x as i8, widened;
-    u8, i32, i32::from, |x| x as u8, widened;
-    i16, i32, i32::from, |x| x as i16, widened;
-    u16, i32, i32::from, |x| x as u16, widened;
-    i32, i32, |x| x, |x| x, plain;
-    u32, i32, |x| x as i32, |x| x as u32, aliased;
-    i64, i64, |x| x, |x| x, plain;
-    u64, i64, |x| x as i64, |x| x as u64, aliased;
-);
 
 /// The extents of a product: `[m, k]` times `[k, n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,34 +85,55 @@ pub struct Dims {
 /// Writes the product of `a: [m, k]` and `b: [k, n]` to `c`, whose rows are contiguous and `c_row`
 /// elements apart.
 ///
-/// Integers wrap; 16-bit floats are summed in `f32`. If `k` is 0, the product is zero.
+/// If `k` is 0, the product is zero.
 ///
 /// # Safety
 ///
 /// The operands cover their extents; `c` is disjoint from them, holds `m` rows of `n` elements, and
 /// need not be initialised.
-pub unsafe fn gemm<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>) {
-    // SAFETY: this function's contract.
-    unsafe { T::gemm(dims, c, c_row, a, b) }
+pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: Strided<f32>) {
+    // SAFETY: this function has the same contract.
+    unsafe { multiply(dims, c, c_row, a, b) }
 }
 
-/// Multiplications up to which packing costs more than it brings.
-const SMALL: usize = 96 * 96 * 96;
-/// The same, if the right operand's rows are contiguous and few enough to stay in the first cache.
-const MEDIUM: usize = 160 * 160 * 160;
-
-/// A product in the type its sums are kept in.
+/// Does what [`gemm`] does for any number; integers wrap, and 16-bit floats are summed in `f32`.
 ///
 /// # Safety
 ///
 /// As for [`gemm`].
-unsafe fn plain<T: Element<Acc = T> + Compute>(
-    dims: Dims,
-    c: *mut T,
-    c_row: usize,
-    a: Strided<T>,
-    b: Strided<T>,
-) {
+unsafe fn multiply<T: Number>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
+where
+    T::Sum: Compute,
+{
+    let Dims { m, k, n } = dims;
+    if m == 0 || n == 0 {
+        return;
+    }
+    // SAFETY: this function has the same contract; a type as wide as its sums is the type of its sums.
+    unsafe {
+        if k == 0 {
+            for i in 0..m {
+                std::slice::from_raw_parts_mut(c.add(i * c_row), n).fill(T::default());
+            }
+        } else if size_of::<T>() == size_of::<T::Sum>() {
+            plain::<T::Sum>(dims, c.cast(), c_row, a.cast(), b.cast());
+        } else {
+            widened(dims, c, c_row, a, b);
+        }
+    }
+}
+
+/// The number of multiplications up to which packing costs more than it brings.
+const SMALL: usize = 96 * 96 * 96;
+/// The same number if the right operand's rows are contiguous and short enough to stay in the first cache.
+const MEDIUM: usize = 160 * 160 * 160;
+
+/// Multiplies matrices of a type whose sums have that type too.
+///
+/// # Safety
+///
+/// As for [`gemm`].
+unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>) {
     let Dims { m, k, n } = dims;
     let kernels = T::kernels(level());
     let few = kernels.wide.len();
@@ -153,8 +165,8 @@ unsafe fn plain<T: Element<Acc = T> + Compute>(
 
 type Skinny<T> = unsafe fn(&Kernels<T>, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
-/// A small or thin product, whose operands are read where they are; the right one is copied only if
-/// its rows are not contiguous.
+/// Computes a small or thin product. The operands are read where they are; only a right one whose rows are not contiguous
+/// is copied.
 ///
 /// # Safety
 ///
@@ -174,11 +186,12 @@ unsafe fn small<T: Compute>(
             // SAFETY: this function's contract; the copy has room for `k` rows of `n` elements.
             unsafe {
                 if b.row == 1 && b.col >= 0 && k >= 4 {
-                    transpose::block::<T, true>(n, k, to, n, b.ptr, b.col as usize);
+                    let (to, from) = (to.cast(), b.ptr.cast());
+                    transpose::block::<true>(size_of::<T>(), n, k, to, n, from, b.col.unsigned_abs());
                 } else {
                     for p in 0..k {
-                        let from = b.ptr.offset(p as isize * b.row);
-                        (0..n).for_each(|j| to.add(p * n + j).write(*from.offset(j as isize * b.col)));
+                        let from = b.ptr.offset(p.cast_signed() * b.row);
+                        (0..n).for_each(|j| to.add(p * n + j).write(*from.offset(j.cast_signed() * b.col)));
                     }
                 }
                 small(kernels, dims, c, c_row, a, Strided::dense(to, n));
@@ -218,49 +231,37 @@ unsafe fn skinny<T: Compute>(
     f: Skinny<T>,
 ) {
     let shared = Shared((c, a, b));
-    // Parts of contiguous rows had better be wide.
+    // Parts of contiguous rows are wide, because long rows are read faster.
     let each = if b.col == 1 { 1 } else { walk::PARTS };
-    walk::split_into(each, dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, |from, to| {
+    walk::split_into(each, dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, &|from, to| {
         let (c, a, b) = shared.get();
         // SAFETY: the columns lie in the operands, and no other call writes them.
-        let (c, b) =
-            unsafe { (c.add(from * strides[1]), Strided { ptr: b.ptr.offset(from as isize * b.col), ..b }) };
+        let (c, b) = unsafe {
+            (c.add(from * strides[1]), Strided { ptr: b.ptr.offset(from.cast_signed() * b.col), ..b })
+        };
         // SAFETY: as above.
         unsafe { f(kernels, Dims { n: to - from, ..dims }, c, strides, a, b) };
     });
 }
 
-/// A product of unsigned integers, whose bits are those of the signed one.
+/// Multiplies matrices of a type narrower than its sums, which are kept in a buffer and rounded at the end.
 ///
 /// # Safety
 ///
 /// As for [`gemm`].
-unsafe fn aliased<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
+unsafe fn widened<T: Number>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
 where
-    T::Acc: Element<Acc = T::Acc> + Compute,
-{
-    let cast = |x: Strided<T>| Strided { ptr: x.ptr.cast::<T::Acc>(), row: x.row, col: x.col };
-    // SAFETY: this function's contract; both types have one size and alignment, and any bits are valid.
-    unsafe { plain(dims, c.cast::<T::Acc>(), c_row, cast(a), cast(b)) }
-}
-
-/// A product of a type narrower than its sums: computed apart, then rounded or wrapped.
-///
-/// # Safety
-///
-/// As for [`gemm`].
-unsafe fn widened<T: Element>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
-where
-    T::Acc: Compute,
+    T::Sum: Compute,
 {
     let Dims { m, n, .. } = dims;
     scratch(Slot::Sums, |sums| {
-        let sums = sums.room::<T::Acc>(m * n);
+        let sums = sums.room::<T::Sum>(m * n);
         // SAFETY: this function's contract; `sums` has room for the product, which initialises it.
         unsafe {
-            blocked::blocked::<T>(T::Acc::kernels(level()), dims, sums, n, a, b);
+            blocked::blocked::<T>(T::Sum::kernels(level()), dims, sums, n, a, b);
             for i in 0..m {
-                loops::map(c.add(i * c_row), sums.add(i * n).cast_const(), n, T::narrow);
+                let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);
+                elementwise::map(c, std::slice::from_raw_parts(sums.add(i * n), n), T::narrow);
             }
         }
     });
@@ -273,27 +274,73 @@ where
 /// # Safety
 ///
 /// As for [`gemm`], for each product; `c` holds `batch * m * n` elements.
-pub unsafe fn batched<T: Element>(
+unsafe fn batched<T: Number>(
     batch: usize,
     dims: Dims,
     c: *mut T,
     a: Strided<T>,
     b: Strided<T>,
-    offsets: impl Fn(usize) -> (isize, isize) + Sync,
-) {
+    offsets: &(dyn Fn(usize) -> (isize, isize) + Sync),
+) where
+    T::Sum: Compute,
+{
     let shared = Shared((c, a, b));
     walk::split(batch, dims.m * dims.k * dims.n, 1 << 18, |from, to| {
         let (c, a, b) = shared.get();
         for i in from..to {
             let (da, db) = offsets(i);
-            // SAFETY: this function's contract.
+            // SAFETY: this function has the same contract.
             unsafe {
                 let a = Strided { ptr: a.ptr.offset(da), ..a };
                 let b = Strided { ptr: b.ptr.offset(db), ..b };
-                gemm(dims, c.add(i * dims.m * dims.n), dims.n, a, b);
+                multiply(dims, c.add(i * dims.m * dims.n), dims.n, a, b);
             }
         }
     });
+}
+
+/// A matrix of elements whose type is known when the program runs.
+pub(crate) type Matrix = Strided<u8>;
+
+/// Writes `batch` row-major products of an `m` by `k` and a `k` by `n` matrix to `out`.
+///
+/// `offsets` gives each pair's distances in elements from the first.
+///
+/// # Safety
+///
+/// The operands have elements of type `dtype` at all of these indices, and `out` has room for the
+/// products.
+pub(crate) unsafe fn products(
+    dtype: DataType,
+    batch: usize,
+    dims: Dims,
+    a: Matrix,
+    b: Matrix,
+    out: *mut u8,
+    offsets: &(dyn Fn(usize) -> (isize, isize) + Sync),
+) {
+    // SAFETY: this function has the same contract. The bits of a wrapping product are those of the signed one.
+    unsafe {
+        match dtype {
+            DataType::F32 => batched::<f32>(batch, dims, out.cast(), a.cast(), b.cast(), offsets),
+            DataType::F64 => batched::<f64>(batch, dims, out.cast(), a.cast(), b.cast(), offsets),
+            DataType::F16 => batched::<f16>(batch, dims, out.cast(), a.cast(), b.cast(), offsets),
+            DataType::BF16 => batched::<bf16>(batch, dims, out.cast(), a.cast(), b.cast(), offsets),
+            DataType::I32 | DataType::U32 => {
+                batched::<i32>(batch, dims, out.cast(), a.cast(), b.cast(), offsets);
+            }
+            DataType::I64 | DataType::U64 => {
+                batched::<i64>(batch, dims, out.cast(), a.cast(), b.cast(), offsets);
+            }
+            _ => debug_assert!(!multiplies(dtype), "`multiplies` takes no type that is missing here"),
+        }
+    }
+}
+
+/// Tells whether [`products`] takes an element type.
+pub(crate) fn multiplies(dtype: DataType) -> bool {
+    use DataType::{BF16, F16, F32, F64, I32, I64, U32, U64};
+    matches!(dtype, F32 | F64 | F16 | BF16 | I32 | I64 | U32 | U64)
 }
 
 #[cfg(test)]

@@ -4,9 +4,9 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::NonNull;
 
-use super::{Element, Strided};
-use crate::simd::dispatch::{Kernel, dispatch};
-use crate::simd::{level, transpose};
+use super::{Number, Strided};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::transpose;
 
 /// A 64-byte aligned buffer that only grows.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ thread_local! {
 
 /// Lends `f` a buffer of this thread, which is reused by the next call.
 ///
-/// The buffer is taken out meanwhile: a thread that waits for others may run another product.
+/// The buffer is taken out while `f` runs, because a thread that waits for others may run another product.
 pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
     let cell = |cells: &[Cell<Scratch>; 3], back: Option<Scratch>| {
         let [left, right, sums] = cells;
@@ -86,25 +86,35 @@ pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
 /// # Safety
 ///
 /// `x` covers `k` rows and `width` columns; `to` has room for `k * panel` elements.
-pub(crate) unsafe fn panel<T: Element>(k: usize, width: usize, panel: usize, x: Strided<T>, to: *mut T::Acc) {
+pub(crate) unsafe fn panel<T: Number>(k: usize, width: usize, panel: usize, x: Strided<T>, to: *mut T::Sum) {
     let mut done = 0;
-    // Types as wide as their sums are their sums' bits.
-    if x.row == 1 && x.col >= 0 && k >= 4 && size_of::<T>() == size_of::<T::Acc>() {
-        // SAFETY: this function's contract.
-        unsafe { transpose::block::<T, true>(width, k, to.cast::<T>(), panel, x.ptr, x.col as usize) };
+    // A type as wide as its sums is the type of its sums.
+    if x.row == 1 && x.col >= 0 && k >= 4 && size_of::<T>() == size_of::<T::Sum>() {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            transpose::block::<true>(
+                size_of::<T>(),
+                width,
+                k,
+                to.cast(),
+                panel,
+                x.ptr.cast(),
+                x.col.unsigned_abs(),
+            )
+        };
         done = width;
     }
-    // SAFETY: this function's contract, for the columns that are left.
+    // SAFETY: this function has the same contract, for the columns that are left.
     unsafe {
-        let x = Strided { ptr: x.ptr.offset(done as isize * x.col), ..x };
+        let x = Strided { ptr: x.ptr.offset(done.cast_signed() * x.col), ..x };
         let (width, room, to) = (width - done, panel - done, to.add(done));
         if room > 0 {
-            dispatch(level(), Copy { k, width, room, panel, x, to });
+            dispatch(Copy { k, width, room, panel, x, to });
         }
     }
 }
 
-struct Copy<T: Element> {
+struct Copy<T: Number> {
     k: usize,
     /// Columns to copy.
     width: usize,
@@ -112,15 +122,15 @@ struct Copy<T: Element> {
     room: usize,
     panel: usize,
     x: Strided<T>,
-    to: *mut T::Acc,
+    to: *mut T::Sum,
 }
 
-impl<T: Element> Kernel for Copy<T> {
+impl<T: Number> VectorLoop for Copy<T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // SAFETY: `panel` checked nothing but was promised that all of this lies in its operands.
+        // SAFETY: the callers of `panel`, which alone makes this, promise that all of this lies in its operands.
         unsafe {
             match (self.x.col == 1 && self.width == self.panel, self.panel) {
                 (true, 32) => self.whole::<32>(),
@@ -132,22 +142,22 @@ impl<T: Element> Kernel for Copy<T> {
     }
 }
 
-impl<T: Element> Copy<T> {
+impl<T: Number> Copy<T> {
     /// # Safety
     ///
     /// The rows have `N` contiguous elements on both sides.
     #[inline(always)]
     unsafe fn whole<const N: usize>(&self) {
         for p in 0..self.k {
-            // SAFETY: this function's contract.
+            // SAFETY: this function has the same contract.
             unsafe {
-                let from = self.x.ptr.offset(p as isize * self.x.row).cast::<[T; N]>();
+                let from = self.x.ptr.offset(p.cast_signed() * self.x.row).cast::<[T; N]>();
                 let to = self.to.add(p * N);
-                if size_of::<T>() == size_of::<T::Acc>() {
-                    // Types as wide as their sums are their sums' bits.
+                if size_of::<T>() == size_of::<T::Sum>() {
+                    // A type as wide as its sums is the type of its sums.
                     to.cast::<[T; N]>().write(from.read());
                 } else {
-                    to.cast::<[T::Acc; N]>().write(from.read().map(T::widen));
+                    to.cast::<[T::Sum; N]>().write(from.read().map(T::widen));
                 }
             }
         }
@@ -160,16 +170,16 @@ impl<T: Element> Copy<T> {
     unsafe fn part(&self) {
         let &Copy { k, width, room, panel, x, to } = self;
         for p in 0..k {
-            // SAFETY: this function's contract.
+            // SAFETY: this function has the same contract.
             unsafe {
-                let (from, to) = (x.ptr.offset(p as isize * x.row), to.add(p * panel));
+                let (from, to) = (x.ptr.offset(p.cast_signed() * x.row), to.add(p * panel));
                 if x.col == 1 {
                     for j in 0..width {
                         to.add(j).write((*from.add(j)).widen());
                     }
                 } else {
                     for j in 0..width {
-                        to.add(j).write((*from.offset(j as isize * x.col)).widen());
+                        to.add(j).write((*from.offset(j.cast_signed() * x.col)).widen());
                     }
                 }
                 for j in width..room {

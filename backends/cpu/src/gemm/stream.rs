@@ -41,10 +41,10 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
     unsafe {
         let mut left = [V::zero(); ROWS];
         for (p, left) in left.iter_mut().enumerate() {
-            *left = V::splat(a.offset(p as isize * a_col));
+            *left = V::splat(a.offset(p.cast_signed() * a_col));
         }
         #[cfg(target_arch = "x86_64")]
-        let ahead = if n < NARROW { b_row * ROWS as isize } else { AHEAD as isize };
+        let ahead = if n < NARROW { b_row * ROWS.cast_signed() } else { AHEAD.cast_signed() };
         // A short first vector keeps the others from straddling lines.
         let head = b.align_offset(64).min(V::LANES - 1).min(n);
         if head > 0 {
@@ -54,7 +54,7 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
         while j + V::LANES <= n {
             let mut sum = if accumulate { V::load(c.add(j)) } else { V::zero() };
             for (p, &left) in left.iter().enumerate() {
-                let from = b.offset(p as isize * b_row).add(j);
+                let from = b.offset(p.cast_signed() * b_row).add(j);
                 #[cfg(target_arch = "x86_64")]
                 _mm_prefetch::<_MM_HINT_T0>(from.wrapping_offset(ahead).cast());
                 sum = sum.mul_add(left, V::load(from));
@@ -80,7 +80,7 @@ unsafe fn part<V: Vector, const ROWS: usize>(args: &Args<V::Item>, left: [V; ROW
         let mask = V::mask(n);
         let mut sum = if args.accumulate { V::load_some(args.c.add(j), mask) } else { V::zero() };
         for (p, left) in left.into_iter().enumerate() {
-            sum = sum.mul_add(left, V::load_some(args.b.offset(p as isize * args.b_row).add(j), mask));
+            sum = sum.mul_add(left, V::load_some(args.b.offset(p.cast_signed() * args.b_row).add(j), mask));
         }
         sum.store_some(args.c.add(j), mask);
     }

@@ -2,8 +2,8 @@
 
 use half::{bf16, f16};
 
-use super::{Dims, Element, Strided, batched, gemm};
-use crate::simd::{at, levels};
+use super::{Compute, Dims, Number, Strided, batched, multiply};
+use crate::kernels::level::{at, levels};
 
 /// Small integers, whose products every type sums exactly.
 fn numbers(n: usize, seed: u64) -> Vec<i64> {
@@ -17,7 +17,10 @@ fn numbers(n: usize, seed: u64) -> Vec<i64> {
 
 const SIZES: [usize; 14] = [0, 1, 2, 3, 5, 7, 8, 15, 17, 31, 33, 63, 65, 130];
 
-fn check<T: Element + std::fmt::Debug>(from: impl Fn(i64) -> T, [m, k, n]: [usize; 3]) {
+fn check<T: Number + std::fmt::Debug>(from: impl Fn(i64) -> T, [m, k, n]: [usize; 3])
+where
+    T::Sum: Compute,
+{
     let (x, y) = (numbers(m * k, 1), numbers(k * n, 2));
     let mut expected = vec![0i64; m * n];
     for i in 0..m {
@@ -51,7 +54,7 @@ fn check<T: Element + std::fmt::Debug>(from: impl Fn(i64) -> T, [m, k, n]: [usiz
                 let mut c = vec![from(2); m * (n + gap)];
                 at(level, || {
                     // SAFETY: the operands and the result have these extents.
-                    unsafe { gemm(Dims { m, k, n }, c.as_mut_ptr(), n + gap, a, b) }
+                    unsafe { multiply(Dims { m, k, n }, c.as_mut_ptr(), n + gap, a, b) }
                 });
                 let rows: Vec<T> = (0..m).flat_map(|i| c[i * (n + gap)..][..n].to_vec()).collect();
                 assert_eq!(rows, expected, "{m}x{k}x{n} layout {forms} at {level:?}");
@@ -98,14 +101,8 @@ fn every_type_equals_the_definition() {
         [[1, 1, 1], [2, 3, 4], [5, 33, 1], [1, 17, 40], [13, 21, 35], [37, 40, 50], [128, 20, 100]]
     {
         check(|v| v as f64, [m, k, n]);
-        check(|v| v as i8, [m, k, n]);
-        check(|v| v as u8, [m, k, n]);
-        check(|v| v as i16, [m, k, n]);
-        check(|v| v as u16, [m, k, n]);
         check(|v| v as i32, [m, k, n]);
-        check(|v| v as u32, [m, k, n]);
         check(|v| v, [m, k, n]);
-        check(|v| v as u64, [m, k, n]);
         check(|v| f16::from_f32(v as f32), [m, k, n]);
         check(|v| bf16::from_f32(v as f32), [m, k, n]);
     }
@@ -116,7 +113,7 @@ fn integers_wrap() {
     let (a, b, mut c) = ([i32::MAX, 2], [3, i32::MAX], [0]);
     // SAFETY: one row times one column of two elements.
     unsafe {
-        gemm(
+        multiply(
             Dims { m: 1, k: 2, n: 1 },
             c.as_mut_ptr(),
             1,
@@ -136,7 +133,7 @@ fn batches_follow_their_offsets() {
     // SAFETY: six left operands follow each other, and share the right one.
     unsafe {
         let (a, b) = (Strided::dense(a.as_ptr(), 30), Strided::dense(b.as_ptr(), 25));
-        batched(6, dims, c.as_mut_ptr(), a, b, |i| (i as isize * 600, 0));
+        batched(6, dims, c.as_mut_ptr(), a, b, &|i| (i as isize * 600, 0));
     }
     for (row, c) in c.chunks(25).enumerate() {
         for (j, &c) in c.iter().enumerate() {

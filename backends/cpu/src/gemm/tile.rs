@@ -6,8 +6,8 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::dot::{self, Dots};
 use super::stream::{self, Stream};
 use super::vector::{Portable, Vector};
-use crate::simd::Level;
-use crate::simd::element::Number;
+use crate::kernels::level::Level;
+use crate::kernels::number::Number;
 
 /// One tile's operands; strides in elements.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
                 *right = if v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
             }
             for (i, sums) in sums.iter_mut().enumerate() {
-                let left = V::splat(a.offset(i as isize * a_row));
+                let left = V::splat(a.offset(i.cast_signed() * a_row));
                 for (sum, right) in sums.iter_mut().zip(right) {
                     *sum = sum.mul_add(left, right);
                 }
@@ -106,7 +106,7 @@ macro_rules! levels {
        [$($more:literal)*];)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             unsafe { tile::<V, ROWS, VECTORS>(args) }
         }
 
@@ -114,13 +114,13 @@ macro_rules! levels {
         unsafe fn $dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
             args: &dot::Args<V::Item>,
         ) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             unsafe { dot::dots::<V, ROWS, COLUMNS, RUN>(args) }
         }
 
         $(#[$feature])?
         unsafe fn $stream<V: Vector, const ROWS: usize>(args: &stream::Args<V::Item>) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             unsafe { stream::stream::<V, ROWS>(args) }
         }
 
@@ -153,21 +153,25 @@ levels! {
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
     tile_avx512, dots_avx512, stream_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
+    // Multiplying integers takes several times as long as loading them, so that small tiles keep the processor busy.
+    tile_integers, dots_integers, stream_integers, integers,
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
 }
 
 /// A type that tiles compute with.
-pub(crate) trait Compute: Number {
+pub(crate) trait Compute: Number<Sum = Self> {
     /// Returns the kernels of a level that this processor has.
     fn kernels(level: Level) -> &'static Kernels<Self>;
 }
 
 macro_rules! compute {
-    ($($t:ty: $avx512:ident, $avx2:ty, $narrow:ident;)*) => {$(
+    ($($t:ty: $wide:ident $avx512:ident, $narrow:ident $avx2:ty;)*) => {$(
         impl Compute for $t {
             fn kernels(level: Level) -> &'static Kernels<$t> {
                 match level {
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => const { &avx512::<super::vector::$avx512>() },
+                    Level::Avx512 => const { &$wide::<super::vector::$avx512>() },
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => const { &$narrow::<$avx2>() },
                     _ => const { &portable::<Portable<$t>>() },
@@ -178,8 +182,8 @@ macro_rules! compute {
 }
 
 compute! {
-    f32: F32x16, super::vector::F32x8, avx2;
-    f64: F64x8, super::vector::F64x4, avx2;
-    i32: I32x16, super::vector::I32x8, avx2;
-    i64: I64x8, Portable<i64>, portable;
+    f32: avx512 F32x16, avx2 super::vector::F32x8;
+    f64: avx512 F64x8, avx2 super::vector::F64x4;
+    i32: integers I32x16, avx2 super::vector::I32x8;
+    i64: integers I64x8, portable Portable<i64>;
 }

@@ -1,6 +1,6 @@
 //! Vectors of the instruction sets, as far as products need them.
 
-use crate::simd::element::Number;
+use crate::kernels::number::Number;
 
 /// The most lanes of a vector.
 const MOST: usize = 16;
@@ -73,17 +73,17 @@ impl<T: Number> Vector for Portable<T> {
     }
     #[inline(always)]
     unsafe fn splat(from: *const T) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller makes the same promise.
         Self([unsafe { *from }; 8])
     }
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller makes the same promise.
         Self(unsafe { from.cast::<[T; 8]>().read() })
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller makes the same promise.
         unsafe { to.cast::<[T; 8]>().write(self.0) }
     }
     #[inline(always)]
@@ -94,7 +94,7 @@ impl<T: Number> Vector for Portable<T> {
     unsafe fn load_some(from: *const T, mask: usize) -> Self {
         let mut lanes = [T::default(); 8];
         for (i, lane) in lanes.iter_mut().enumerate().take(mask) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             *lane = unsafe { *from.add(i) };
         }
         Self(lanes)
@@ -102,7 +102,7 @@ impl<T: Number> Vector for Portable<T> {
     #[inline(always)]
     unsafe fn store_some(self, to: *mut T, mask: usize) {
         for (i, lane) in self.0.into_iter().enumerate().take(mask) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller makes the same promise.
             unsafe { to.add(i).write(lane) };
         }
     }
@@ -136,7 +136,8 @@ mod x86 {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name($register);
 
-            // SAFETY of every body: the trait's callers have the instruction set, and valid pointers.
+            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to as
+            // many elements as are read or written.
             impl Vector for $name {
                 type Item = $item;
                 type Mask = $mask;
@@ -144,57 +145,57 @@ mod x86 {
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $zero() })
                 }
                 #[inline(always)]
                 unsafe fn splat(from: *const $item) -> Self {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $splat(*from) })
                 }
                 #[inline(always)]
                 unsafe fn load(from: *const $item) -> Self {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $load(from.cast::<$cast>()) })
                 }
                 #[inline(always)]
                 unsafe fn store(self, to: *mut $item) {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     unsafe { $store(to.cast::<$cast>(), self.0) }
                 }
                 #[inline(always)]
                 unsafe fn mask($n: usize) -> $mask {
                     #[allow(unused_unsafe, reason = "some masks are plain arithmetic")]
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     unsafe {
                         $make
                     }
                 }
                 #[inline(always)]
                 unsafe fn load_some($p: *const $item, $m: $mask) -> Self {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $load_some })
                 }
                 #[inline(always)]
                 unsafe fn store_some(self, $q: *mut $item, $k: $mask) {
                     let $v = self.0;
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     unsafe { $store_some }
                 }
                 #[inline(always)]
                 unsafe fn add(self, other: Self) -> Self {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $add(self.0, other.0) })
                 }
                 #[inline(always)]
                 unsafe fn mul_add(self, a: Self, b: Self) -> Self {
                     let ($s, $a, $b) = (self.0, a.0, b.0);
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     Self(unsafe { $mul_add })
                 }
                 $(#[inline(always)]
                 unsafe fn total(self) -> $item {
-                    // SAFETY: as above.
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     unsafe { $total(self.0) }
                 })?
             }

@@ -1,48 +1,58 @@
-//! The arithmetic of elements as the op table defines it.
+//! The arithmetic of elements as the op table defines it: the one trait that all kernels compute with.
 
 use half::{bf16, f16};
 
 /// A number that kernels compute with.
-pub(crate) trait Number: Copy + PartialEq + PartialOrd + Send + Sync + 'static {
-    /// What sums are kept in.
-    type Sum: Copy;
-    const ZERO: Self;
+pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
+    /// The type in which sums and products are kept: `f32` for 16-bit floats, else the type itself.
+    type Sum: Number<Sum = Self::Sum>;
+    /// One.
     const ONE: Self;
+    /// The number that no other is less than.
     const LEAST: Self;
+    /// The number that no other is greater than.
     const GREATEST: Self;
+    /// The sum that changes no other sum: for floats -0.0, because 0.0 would change -0.0.
     const NO_SUM: Self::Sum;
 
+    /// Returns `self + other`; integers wrap.
     fn add(self, other: Self) -> Self;
+    /// Returns `self - other`; integers wrap.
     fn sub(self, other: Self) -> Self;
+    /// Returns `self * other`; integers wrap.
     fn mul(self, other: Self) -> Self;
-    /// Divides; integers towards zero, to 0 by 0, which callers have refused.
+    /// Returns `self / other`; integers divide towards zero and wrap. Callers refuse integer divisors of 0,
+    /// for which the result is 0.
     fn div(self, other: Self) -> Self;
+    /// Returns `-self`; integers wrap.
     fn neg(self) -> Self;
+    /// Returns the absolute value; integers wrap.
     fn abs(self) -> Self;
-    /// The greater one; NaN if either is.
+    /// Returns the larger; NaN if either is.
     fn max(self, other: Self) -> Self;
-    /// The lesser one; NaN if either is.
+    /// Returns the smaller; NaN if either is.
     fn min(self, other: Self) -> Self;
+    /// Converts to the type of sums, which has every value of this type.
     fn widen(self) -> Self::Sum;
-    fn sum(a: Self::Sum, b: Self::Sum) -> Self::Sum;
+    /// Converts from the type of sums, rounding to nearest.
     fn narrow(sum: Self::Sum) -> Self;
-    /// The sum divided by a number of elements.
+    /// Returns a sum divided by the number of its elements; integers divide towards zero.
     fn mean(sum: Self::Sum, count: usize) -> Self;
 }
 
-/// A floating-point number.
+/// A floating-point number: its functions are those of the standard library.
 pub(crate) trait Float: Number {
-    fn sqrt(self) -> Self;
     fn exp(self) -> Self;
     fn log(self) -> Self;
     fn pow(self, other: Self) -> Self;
+    /// Converts, rounding to nearest once.
+    fn from_f64(x: f64) -> Self;
 }
 
 macro_rules! integers {
     ($($t:ident, $sum:ident, $abs:expr;)*) => {$(
         impl Number for $t {
             type Sum = $sum;
-            const ZERO: Self = 0;
             const ONE: Self = 1;
             const LEAST: Self = $t::MIN;
             const GREATEST: Self = $t::MAX;
@@ -67,12 +77,12 @@ macro_rules! integers {
             #[inline(always)]
             fn widen(self) -> $sum { self }
             #[inline(always)]
-            fn sum(a: $sum, b: $sum) -> $sum { a.wrapping_add(b) }
-            #[inline(always)]
             fn narrow(sum: $sum) -> Self { sum }
             #[inline(always)]
-            fn mean(sum: $sum, count: usize) -> Self { // An extent fits 128 bits beside every sum.
-                (sum as i128).checked_div(count as i128).unwrap_or(0) as $t }
+            fn mean(sum: $sum, count: usize) -> Self {
+                // Both fit 128 bits, and the quotient lies between 0 and the sum, so the casts lose nothing.
+                (sum as i128).checked_div(count as i128).unwrap_or(0) as $t
+            }
         }
     )*};
 }
@@ -89,14 +99,12 @@ integers! {
 }
 
 macro_rules! floats {
-    ($($t:ident, $sum:ident, |$x:ident| $widen:expr, |$s:ident| $narrow:expr, $bits:literal;)*) => {$(
+    ($($t:ident, $sum:ident, |$x:ident| $widen:expr, |$s:ident| $narrow:expr, |$d:ident| $from_f64:expr, $bits:literal;)*) => {$(
         impl Number for $t {
             type Sum = $sum;
-            const ZERO: Self = $t::from_bits(0);
             const ONE: Self = floats!(@one $t);
             const LEAST: Self = $t::NEG_INFINITY;
             const GREATEST: Self = $t::INFINITY;
-            // Minus zero is what leaves every number as it is.
             const NO_SUM: $sum = -0.0;
 
             #[inline(always)]
@@ -118,8 +126,6 @@ macro_rules! floats {
             #[inline(always)]
             fn widen(self) -> $sum { let $x = self; $widen }
             #[inline(always)]
-            fn sum(a: $sum, b: $sum) -> $sum { a + b }
-            #[inline(always)]
             fn narrow($s: $sum) -> Self { $narrow }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> Self { Self::narrow(sum / count as $sum) }
@@ -127,13 +133,13 @@ macro_rules! floats {
 
         impl Float for $t {
             #[inline(always)]
-            fn sqrt(self) -> Self { Self::narrow(self.widen().sqrt()) }
-            #[inline(always)]
             fn exp(self) -> Self { Self::narrow(self.widen().exp()) }
             #[inline(always)]
             fn log(self) -> Self { Self::narrow(self.widen().ln()) }
             #[inline(always)]
             fn pow(self, other: Self) -> Self { Self::narrow(self.widen().powf(other.widen())) }
+            #[inline(always)]
+            fn from_f64($d: f64) -> Self { $from_f64 }
         }
     )*};
     (@one f32) => { 1.0 };
@@ -143,15 +149,15 @@ macro_rules! floats {
 }
 
 floats! {
-    f16, f32, |x| x.to_f32(), |s| f16::from_f32(s), 0x8000;
-    bf16, f32, |x| x.to_f32(), |s| bf16::from_f32(s), 0x8000;
-    f32, f32, |x| x, |s| s, 0x8000_0000;
-    f64, f64, |x| x, |s| s, 0x8000_0000_0000_0000;
+    f16, f32, |x| x.to_f32(), |s| f16::from_f32(s), |d| f16::from_f64(d), 0x8000;
+    bf16, f32, |x| x.to_f32(), |s| bf16::from_f32(s), |d| bf16::from_f64(d), 0x8000;
+    f32, f32, |x| x, |s| s, |d| d as f32, 0x8000_0000;
+    f64, f64, |x| x, |s| s, |d| d, 0x8000_0000_0000_0000;
 }
 
-/// Raises an integer to an integer power, wrapping; to a negative one, the truncated quotient.
+/// Raises an integer to an integer power, wrapping; a negative power gives the truncated quotient.
 ///
-/// `0` to a negative power gives 0, which callers have refused.
+/// Callers refuse 0 to a negative power, for which the result is 0.
 pub(crate) fn power<T: Number>(base: T, negative: bool, mut left: u64) -> T {
     if negative {
         let odd = left & 1 == 1;
@@ -160,7 +166,7 @@ pub(crate) fn power<T: Number>(base: T, negative: bool, mut left: u64) -> T {
         } else if base == T::ONE.neg() {
             if odd { base } else { T::ONE }
         } else {
-            T::ZERO
+            T::default()
         };
     }
     let (mut base, mut result) = (base, T::ONE);

@@ -1,54 +1,90 @@
 //! Operations on single elements, broadcast.
 
-use super::{copied, made, room, text, unsupported};
+use super::{copied, made, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
-use crate::kernels::vector::{self, FEW, Plane};
-use crate::kernels::{binary, strided, unary};
-use crate::layout::{Dim, Dims, broadcast_strides, collapse, for_each_index};
+use crate::kernels::FEW;
+use crate::kernels::elementwise::{self as kernels, Kernel};
+use crate::kernels::op::{Binary, Unary};
+use crate::kernels::walk::walk;
+use crate::layout::{Dim, Dims, broadcast_strides, collapse, for_each_index, innermost};
 use crate::pool::Pool;
-use crate::simd::element::Binary;
 use bb::ir::{Error, infer};
-use bb::{DataType, Primitive, Shape, Tensor};
+use bb::{DataType, Shape, Tensor};
 use std::sync::Arc;
 
-/// Computes a unary operation.
-pub(crate) fn unary(pool: &Arc<Pool>, op: Primitive, kind: unary::Kind, x: &Array) -> Result<Array> {
+/// Computes an operation on one element.
+pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
     let dtype = x.dtype();
-    let few = match unary::kernel(kind, dtype) {
-        Some(kernel) if infer::accepts(op, 0, dtype) => kernel,
-        _ => return Err(unsupported(op.spec().method, dtype)),
-    };
-    if x.is_dense() && x.len() < FEW {
-        let mut storage = room(pool, dtype, x.len())?;
-        // SAFETY: the operand and the room have `len` elements without gaps.
-        unsafe { few(x.len(), x.ptr(), 1, storage.room()) };
-        return Ok(Array::dense(dtype, Shape::from_slice(x.shape()), x.len(), storage));
+    if matches!(op, Unary::Abs | Unary::Relu) && dtype.is_unsigned_integer() {
+        // A number that is not negative is its own result.
+        return Ok(x.clone());
     }
-    each(pool, dtype, x, |plane, out, at| {
-        // SAFETY: `at` points at a plane of the operand, and `out` at room for its results.
-        unsafe { vector::unary(kind, dtype, plane, out, at) }
-    })
+    let few = x.is_dense() && x.len() < FEW;
+    let kernel = kernels::unary(op, dtype, few).ok_or_else(|| unsupported(op.name(), dtype))?;
+    // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
+    unsafe { results(pool, &kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
 }
 
-/// Makes an array of `dtype` with the shape of `x`, plane by plane.
+/// Computes an operation on two elements of one type.
+pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Result<Array> {
+    let dtype = a.dtype();
+    if dtype != b.dtype() {
+        return Err(mismatch(op, dtype, b.dtype()));
+    }
+    if dtype == DataType::String && op == Binary::Equal {
+        return text::equal(pool, a, b);
+    }
+    let alike = a.is_dense() && b.is_dense() && a.shape() == b.shape();
+    let shape = match alike {
+        true => Shape::from_slice(a.shape()),
+        false => infer::broadcast(op.name(), &[a.shape(), b.shape()])?,
+    };
+    let len = shape.iter().product::<usize>();
+    let kernel = kernels::binary(op, dtype, len < FEW).ok_or_else(|| unsupported(op.name(), dtype))?;
+    // An empty quotient divides by nothing.
+    if op == Binary::Div && dtype.is_integer() && len > 0 && has_zero(b) {
+        return Err(Error::DivisionByZero { op: "div" }.into());
+    }
+    let result = if op.compares() { DataType::Bool } else { dtype };
+    let operands = [a.ptr(), b.ptr()];
+    if alike {
+        let line = [Dim { extent: len, strides: [1, 1] }];
+        // SAFETY: the kernel takes elements of this type, of which both operands have `len` without gaps.
+        return unsafe { results(pool, &kernel, result, shape, &line, operands) };
+    }
+    let dims = joint([a, b], &shape);
+    // SAFETY: the kernel takes elements of this type, and the operands have them at every index of `dims`.
+    unsafe { results(pool, &kernel, result, shape, &dims, operands) }
+}
+
+#[cold]
+fn mismatch(op: Binary, expected: DataType, got: DataType) -> crate::CpuError {
+    for dtype in [expected, got] {
+        let strings = dtype == DataType::String && op == Binary::Equal;
+        if !strings && kernels::binary(op, dtype, true).is_none() {
+            return unsupported(op.name(), dtype);
+        }
+    }
+    Error::DataType { expected, got }.into()
+}
+
+/// Makes an array of the results of a kernel, whose element type is `dtype`.
 ///
-/// `f` gets a plane, where to write its results, and where its elements are.
-pub(crate) fn each(
+/// # Safety
+///
+/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`, which are as
+/// many as `shape` has elements.
+pub(super) unsafe fn results<const N: usize>(
     pool: &Arc<Pool>,
+    kernel: &Kernel<N>,
     dtype: DataType,
-    x: &Array,
-    f: impl Fn(&Plane<1>, *mut u8, *const u8),
+    shape: Shape,
+    dims: &[Dim<N>],
+    operands: [*const u8; N],
 ) -> Result<Array> {
-    let dims = dims(x);
-    let (outer, plane) = Plane::split(&dims);
-    let size = element_size(x.dtype()) as isize;
-    made(pool, dtype, Shape::from_slice(x.shape()), |mut out| {
-        for_each_index(outer, |[at]| {
-            f(&plane, out, x.ptr().wrapping_offset(at * size));
-            out = out.wrapping_add(plane.len() * element_size(dtype));
-        });
-    })
+    // SAFETY: the caller promises the operands. The room is new, and is for as many elements.
+    made(pool, dtype, shape, |out| unsafe { walk(kernel, dims, out, operands) })
 }
 
 /// Returns the dimensions in which an array is walked, merged.
@@ -58,133 +94,6 @@ pub(crate) fn dims(x: &Array) -> Dims<1> {
     }
     let strides = x.strides();
     collapse(x.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }))
-}
-
-/// Splits off the innermost dimension.
-fn innermost<const N: usize>(dims: &Dims<N>) -> (&[Dim<N>], Dim<N>) {
-    match dims.as_slice() {
-        [outer @ .., row] => (outer, *row),
-        [] => (&[], Dim { extent: 1, strides: [0; N] }),
-    }
-}
-
-/// Computes a binary operation on operands of one type.
-#[inline]
-pub(crate) fn binary(
-    pool: &Arc<Pool>,
-    op: Primitive,
-    kind: binary::Kind,
-    a: &Array,
-    b: &Array,
-) -> Result<Array> {
-    let dtype = a.dtype();
-    if dtype != b.dtype() {
-        return Err(mismatch(op, dtype, b.dtype()));
-    }
-    let few = match binary::kernel(kind, dtype) {
-        Some(kernel) => kernel,
-        None if dtype == DataType::String && kind == binary::Kind::Equal => return text::equal(pool, a, b),
-        None => return Err(unsupported(op.spec().method, dtype)),
-    };
-    let result = match kind {
-        binary::Kind::Equal | binary::Kind::Greater | binary::Kind::Less => DataType::Bool,
-        _ => dtype,
-    };
-    if kind == binary::Kind::Div && dtype.is_integer() && has_zero(b) {
-        // The shapes are looked at first: an empty quotient divides nothing.
-        if infer::broadcast("div", &[a.shape(), b.shape()])?.iter().all(|&d| d != 0) {
-            return Err(Error::DivisionByZero { op: "div" }.into());
-        }
-    }
-    if a.is_dense() && b.is_dense() && a.shape() == b.shape() {
-        let mut storage = room(pool, result, a.len())?;
-        // SAFETY: both operands and the room have `len` elements without gaps.
-        unsafe {
-            if a.len() < FEW {
-                few(a.len(), a.ptr(), 1, b.ptr(), 1, storage.room());
-            } else {
-                let line = [Dim { extent: a.len(), strides: [1, 1] }];
-                vector::binary(kind, dtype, &Plane::split(&line).1, storage.room(), a.ptr(), b.ptr());
-            }
-        }
-        return Ok(Array::dense(result, Shape::from_slice(a.shape()), a.len(), storage));
-    }
-    let shape = infer::broadcast(op.spec().method, &[a.shape(), b.shape()])?;
-    if shape.iter().product::<usize>() < FEW {
-        return rows(pool, few, result, a, b, shape);
-    }
-    let dims = joint([a, b], &shape);
-    planes(pool, result, shape, &dims, a, b, |plane, out, a, b| {
-        // SAFETY: the pointers are at a plane of each operand, and at room for its results.
-        unsafe { vector::binary(kind, dtype, plane, out, a, b) }
-    })
-}
-
-#[cold]
-fn mismatch(op: Primitive, expected: DataType, got: DataType) -> crate::CpuError {
-    for (i, dtype) in [expected, got].into_iter().enumerate() {
-        if !infer::accepts(op, i, dtype) {
-            return unsupported(op.spec().method, dtype);
-        }
-    }
-    Error::DataType { expected, got }.into()
-}
-
-/// Computes an extreme of two numbers of one type.
-pub(crate) fn extreme(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Result<Array> {
-    let dtype = a.dtype();
-    let method = if op == Binary::Max { "maximum" } else { "minimum" };
-    let shape = infer::broadcast(method, &[a.shape(), b.shape()])?;
-    let dims = joint([a, b], &shape);
-    planes(pool, dtype, shape, &dims, a, b, |plane, out, a, b| {
-        // SAFETY: the pointers are at a plane of each operand, and at room for its results.
-        unsafe { vector::arithmetic(op, dtype, plane, out, a, b) }
-    })
-}
-
-/// Makes an array plane by plane from two of one type; `f` gets the plane, where to write and where
-/// the operands' elements are.
-fn planes(
-    pool: &Arc<Pool>,
-    result: DataType,
-    shape: Shape,
-    dims: &Dims<2>,
-    a: &Array,
-    b: &Array,
-    f: impl Fn(&Plane<2>, *mut u8, *const u8, *const u8),
-) -> Result<Array> {
-    let (outer, plane) = Plane::split(dims);
-    let size = element_size(a.dtype()) as isize;
-    made(pool, result, shape, |mut out| {
-        for_each_index(outer, |[i, j]| {
-            f(&plane, out, a.ptr().wrapping_offset(i * size), b.ptr().wrapping_offset(j * size));
-            out = out.wrapping_add(plane.len() * element_size(result));
-        });
-    })
-}
-
-/// Applies a kernel for few elements to operands of whatever types it was chosen for.
-pub(crate) fn rows(
-    pool: &Arc<Pool>,
-    kernel: binary::Row,
-    result: DataType,
-    a: &Array,
-    b: &Array,
-    shape: Shape,
-) -> Result<Array> {
-    let dims = joint([a, b], &shape);
-    let (outer, row) = innermost(&dims);
-    let sizes = [a, b].map(|x| element_size(x.dtype()) as isize);
-    made(pool, result, shape, |mut out| {
-        for_each_index(outer, |[i, j]| {
-            // SAFETY: `i` and `j` are indices of the operands, and rows are written one after another.
-            unsafe {
-                let ([sa, sb], [size_a, size_b]) = (row.strides, sizes);
-                kernel(row.extent, a.ptr().offset(i * size_a), sa, b.ptr().offset(j * size_b), sb, out);
-                out = out.add(row.extent * element_size(result));
-            }
-        });
-    })
 }
 
 /// Returns the dimensions in which the operands are walked together, merged.
@@ -201,13 +110,14 @@ fn has_zero(x: &Array) -> bool {
     if x.is_empty() {
         return false;
     }
+    let size = element_size(x.dtype());
     let dims = dims(x);
-    let (outer, plane) = Plane::split(&dims);
+    let (outer, Dim { extent, strides: [stride] }) = innermost(&dims);
     let mut found = false;
     for_each_index(outer, |[at]| {
-        let at = x.ptr().wrapping_offset(at * element_size(x.dtype()) as isize);
-        // SAFETY: `at` points at a plane of the array.
-        found = found || unsafe { vector::contains_zero(x.dtype(), &plane, at) };
+        let row = x.ptr().wrapping_offset(at * size.cast_signed());
+        // SAFETY: the array has these integers.
+        found = found || unsafe { kernels::any_zero(size, row, stride * size.cast_signed(), extent) };
     });
     found
 }
@@ -224,24 +134,8 @@ pub(crate) fn select(pool: &Arc<Pool>, condition: &Array, x: &Array, y: &Array) 
     let shape = infer::broadcast("where", &[condition.shape(), x.shape(), y.shape()])?;
     let (y, joined) = text::under_one(pool, x, y)?;
     let dims = joint([condition, x, &y], &shape);
-    let size = element_size(dtype);
-    let out = made(pool, dtype, shape, |out| {
-        let (outer, plane) = Plane::split(&dims);
-        let (width, mut to, mut done) = (size as isize, out, true);
-        for_each_index(outer, |[i, j, k]| {
-            // SAFETY: `i`, `j` and `k` are indices of the operands, and planes are written one after
-            // another.
-            unsafe {
-                let (c, x, y) =
-                    (condition.ptr().offset(i), x.ptr().offset(j * width), y.ptr().offset(k * width));
-                done = done && vector::select(&plane, size, to, c, x, y);
-                to = to.add(plane.len() * size);
-            }
-        });
-        if !done {
-            // SAFETY: the operands have elements at every index of `dims`, and the room is for as many.
-            unsafe { strided::select(&dims, size, condition.ptr(), x.ptr(), y.ptr(), out) };
-        }
-    })?;
+    let kernel = kernels::select(element_size(dtype));
+    // SAFETY: the kernel takes a bool and two elements of this size, which the operands have at every index of `dims`.
+    let out = unsafe { results(pool, &kernel, dtype, shape, &dims, [condition.ptr(), x.ptr(), y.ptr()]) }?;
     Ok(copied(out, joined))
 }

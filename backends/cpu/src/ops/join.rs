@@ -3,8 +3,8 @@
 use super::{copied, copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
-use crate::kernels::strided;
-use crate::layout::{Dim, collapse, dense_strides, for_each_index, is_dense};
+use crate::kernels::moves;
+use crate::layout::{Dim, collapse, dense_strides, for_each_index, innermost, is_dense};
 use crate::pool::Pool;
 use bb::ir::{Error, infer, memory};
 use bb::{DataType, Shape, Tensor};
@@ -43,7 +43,7 @@ fn placed<'a>(
     xs: impl Iterator<Item = &'a Array>,
 ) -> Result<Array> {
     let strides = dense_strides(&shape);
-    let step = strides.get(axis).copied().unwrap_or(0) as usize * element_size(dtype);
+    let step = strides.get(axis).map_or(0, |s| s.unsigned_abs()) * element_size(dtype);
     made(pool, dtype, shape, |mut out| {
         for x in xs {
             // SAFETY: the extents along the axis sum to the result's, and the others are equal.
@@ -82,7 +82,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
         let mut kept = strides;
         kept.remove(axis);
         kept.insert_many(axis, std::iter::repeat_n(1, indices.shape().len()));
-        return Ok(data.view(joined.shape, kept, at as isize * step));
+        return Ok(data.view(joined.shape, kept, at.cast_signed() * step));
     }
     let (_, inner) = data.shape().split_at_checked(axis + 1).unwrap_or_default();
     let (_, inner_strides) = strides.split_at_checked(axis + 1).unwrap_or_default();
@@ -97,10 +97,10 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     let out = made(pool, data.dtype(), joined.shape, |mut out| {
         for_each_index(&outer, |[o]| {
             // SAFETY: `o` is an index of the dimensions before the axis.
-            let base = unsafe { data.ptr().offset(o * size as isize) };
+            let base = unsafe { data.ptr().offset(o * size.cast_signed()) };
             // SAFETY: positions are below the extent; a result has room for a run for each of them.
             unsafe {
-                strided::pick(&at, run, size, base, step, out);
+                moves::pick(&at, run, size, base, step, out);
                 out = out.add(at.len() * run * size);
             }
         });
@@ -116,23 +116,28 @@ fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let strides = indices.strides();
     let dims =
         collapse(indices.shape().iter().zip(&strides).map(|(&extent, &s)| Dim { extent, strides: [s] }));
+    let (outer, row) = innermost(&dims);
+    let [step] = row.strides;
     let mut refused = None;
     let narrow = indices.dtype() == DataType::I32;
     let signed = extent as i64;
-    for_each_index(&dims, |[i]| {
-        // SAFETY: `i` is an index of the array, whose type was checked.
-        let index = unsafe {
-            if narrow {
-                i64::from(*indices.ptr().cast::<i32>().offset(i))
-            } else {
-                *indices.ptr().cast::<i64>().offset(i)
+    for_each_index(outer, |[first]| {
+        for k in 0..row.extent.cast_signed() {
+            let i = first + k * step;
+            // SAFETY: `i` is an index of the array, whose type was checked.
+            let index = unsafe {
+                if narrow {
+                    i64::from(*indices.ptr().cast::<i32>().offset(i))
+                } else {
+                    *indices.ptr().cast::<i64>().offset(i)
+                }
+            };
+            let from_start = if index < 0 { index.wrapping_add(signed) } else { index };
+            if from_start < 0 || from_start >= signed {
+                refused.get_or_insert(index);
             }
-        };
-        let from_start = if index < 0 { index.wrapping_add(signed) } else { index };
-        if from_start < 0 || from_start >= signed {
-            refused.get_or_insert(index);
+            at.push(from_start as usize);
         }
-        at.push(from_start as usize);
     });
     match refused {
         None => Ok(at),

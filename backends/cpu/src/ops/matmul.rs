@@ -3,8 +3,7 @@
 use super::{made, unsupported};
 use crate::array::Array;
 use crate::error::Result;
-use crate::gemm;
-use crate::kernels::vector::{self, Matrix};
+use crate::gemm::{self, Matrix};
 use crate::layout::{Dim, broadcast_strides, collapse};
 use crate::pool::Pool;
 use bb::Tensor;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 /// Multiplies matrices, wherever their rows and columns lie.
 pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dtype = a.dtype();
-    if !vector::multiplies(dtype) {
+    if !gemm::multiplies(dtype) {
         return Err(unsupported("matmul", dtype));
     }
     if b.dtype() != dtype {
@@ -44,7 +43,7 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let mut extents = gemm::Dims { m: mm.m, k: mm.k, n: mm.n };
     let mut batch = mm.batch.iter().product();
     if let [Dim { extent, strides: [step, 0] }] = dims[..]
-        && step == a_row * mm.m as isize
+        && step == a_row * mm.m.cast_signed()
     {
         // One right operand for all: the rows of the left ones follow each other.
         (extents.m, batch) = (mm.m * extent, 1);
@@ -53,7 +52,7 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         let (mut left, mut at) = (i, (0, 0));
         for dim in dims.iter().rev() {
             let [sa, sb] = dim.strides;
-            let index = (left % dim.extent) as isize;
+            let index = (left % dim.extent).cast_signed();
             left /= dim.extent;
             at = (at.0 + index * sa, at.1 + index * sb);
         }
@@ -62,6 +61,6 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     // SAFETY: the operands have matrices of these extents at the offsets of each pair, and the room is
     // for all products.
     made(pool, dtype, mm.shape, |out| unsafe {
-        vector::products(dtype, batch, extents, a, b, out, offsets);
+        gemm::products(dtype, batch, extents, a, b, out, &offsets);
     })
 }

@@ -1,5 +1,5 @@
-//! The primitives: each settles types, shapes and strides, makes room for the result and calls a
-//! kernel, or returns a view.
+//! The primitives. Each settles element types, shapes and strides, and returns a view, or makes room for the result and
+//! calls a kernel.
 
 pub(crate) mod convert;
 pub(crate) mod elementwise;
@@ -13,7 +13,7 @@ pub(crate) mod views;
 
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
-use crate::kernels::strided;
+use crate::kernels::moves;
 use crate::layout::{Dim, Strides, collapse, dense_strides};
 use crate::pool::Pool;
 use crate::storage::Storage;
@@ -66,7 +66,7 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
         x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim { extent, strides: [d, s] }),
     );
     // SAFETY: `x` has an element at each of its indices; the caller answers for `dst`.
-    unsafe { strided::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
+    unsafe { moves::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
 }
 
 /// Returns the array itself if its elements are row-major without gaps, else a copy that is.

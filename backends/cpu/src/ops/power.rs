@@ -1,13 +1,14 @@
 //! Powers, whose operands may differ in type.
 //!
-//! What neither operand's type computes is computed in `f64` and converted as a cast does.
+//! An operand of each kind, float and integer, makes the power one of `f64`, which is converted as a cast does.
 
-use super::elementwise::{self, joint, rows};
+use super::elementwise::{self, joint, results};
 use super::{convert, unsupported};
-use crate::array::{Array, element_size};
+use crate::array::Array;
 use crate::error::Result;
-use crate::kernels::binary::{self, Kind};
-use crate::layout::for_each_index;
+use crate::kernels::elementwise::integer_power;
+use crate::kernels::op::Binary;
+use crate::layout::{for_each_index, innermost};
 use crate::pool::Pool;
 use bb::ir::{Error, infer};
 use bb::{DataType, Primitive, RoundMode, Tensor};
@@ -23,7 +24,7 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         }
     }
     if base == exponent && base.is_float() {
-        return elementwise::binary(pool, op, Kind::Pow, a, b);
+        return elementwise::binary(pool, Binary::Pow, a, b);
     }
     if base.is_integer() && exponent.is_integer() {
         let unsigned = exponent == DataType::U64;
@@ -32,32 +33,38 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         if !unsigned {
             refuse_reciprocal_of_zero(a, &b)?;
         }
-        return match binary::integer_power(base, unsigned) {
-            Some(kernel) => {
-                let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
-                rows(pool, kernel, base, a, &b, shape)
-            }
-            None => Err(unsupported("pow", base)),
-        };
+        let kernel = integer_power(base, unsigned).ok_or_else(|| unsupported("pow", base))?;
+        let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
+        let dims = joint([a, &b], &shape);
+        // SAFETY: the kernel was chosen for these two types, and the operands have elements at every index of `dims`.
+        return unsafe { results(pool, &kernel, base, shape, &dims, [a.ptr(), b.ptr()]) };
     }
     let [a, b] = [a, b].map(|x| convert::cast(pool, x, DataType::F64, true, RoundMode::Up));
-    let power = elementwise::binary(pool, op, Kind::Pow, &a?, &b?)?;
+    let power = elementwise::binary(pool, Binary::Pow, &a?, &b?)?;
     convert::cast(pool, &power, base, true, RoundMode::Up)
 }
 
-/// Refuses 0 to a negative power; `b` is of `i64`.
+/// Refuses 0 to a negative power; `a` is of `i32` or `i64`, and `b` of `i64`.
 fn refuse_reciprocal_of_zero(a: &Array, b: &Array) -> Result<()> {
     let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
-    let size = element_size(a.dtype()) as isize;
     let dims = joint([a, b], &shape);
+    let (outer, row) = innermost(&dims);
+    let narrow = a.dtype() == DataType::I32;
     let mut refused = false;
-    for_each_index(&dims, |[i, j]| {
-        // SAFETY: `i` and `j` are indices of the operands; bases are `i32` or `i64`.
-        unsafe {
-            let negative = *b.ptr().cast::<i64>().offset(j) < 0;
-            let at = a.ptr().offset(i * size);
-            refused |= negative && if size == 4 { *at.cast::<i32>() == 0 } else { *at.cast::<i64>() == 0 };
-        }
+    for_each_index(outer, |[i, j]| {
+        let [sa, sb] = row.strides;
+        refused |= (0..row.extent.cast_signed()).any(|k| {
+            let (i, j) = (i + k * sa, j + k * sb);
+            // SAFETY: `i` and `j` are indices of the operands, whose types are those named above.
+            unsafe {
+                let zero = if narrow {
+                    *a.ptr().cast::<i32>().offset(i) == 0
+                } else {
+                    *a.ptr().cast::<i64>().offset(i) == 0
+                };
+                zero && *b.ptr().cast::<i64>().offset(j) < 0
+            }
+        });
     });
     if refused { Err(Error::DivisionByZero { op: "pow" }.into()) } else { Ok(()) }
 }

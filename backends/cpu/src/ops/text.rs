@@ -51,7 +51,9 @@ fn list(x: &Array) -> Result<Vec<&str>> {
 }
 
 fn piece(text: &[u8], [start, end]: Range) -> &str {
-    text.get(start as usize..end as usize)
+    let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
+    range
+        .and_then(|(start, end)| text.get(start..end))
         .and_then(|piece| std::str::from_utf8(piece).ok())
         .unwrap_or_default()
 }
@@ -89,8 +91,8 @@ pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: 
     from_host(pool, &format_tensor(from, shape, numbers)?)
 }
 
-/// Returns `y` with its ranges in a text that has `x`'s before it, and that text; `y` as it is and
-/// none unless they are strings.
+/// Returns `y` with its ranges in a text that begins with the text of `x`, and that text. If the operands are no strings,
+/// returns `y` as it is and no text.
 pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array, Option<Arc<Bytes>>)> {
     let (Some(first), Some(second)) = (x.text(), y.text()) else {
         return Ok((y.clone(), None));

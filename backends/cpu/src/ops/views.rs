@@ -1,4 +1,4 @@
-//! What moves dimensions, not elements.
+//! Primitives that move dimensions, not elements.
 
 use super::dense;
 use crate::array::Array;
@@ -49,7 +49,7 @@ pub(crate) fn slice(x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps
     let mut strides = x.strides();
     let mut skip = 0;
     for (stride, dim) in strides.iter_mut().zip(&sliced.dims) {
-        skip += dim.start as isize * *stride;
+        skip += dim.start.cast_signed() * *stride;
         *stride *= dim.step;
     }
     Ok(x.view(sliced.shape, strides, skip))
@@ -69,7 +69,7 @@ pub(crate) fn split(x: &Array, axis: i64, sizes: &[usize]) -> Result<Vec<Array>>
                 *extent = size;
             }
             let part = x.view(shape, strides.clone(), start * step);
-            start += size as isize;
+            start += size.cast_signed();
             part
         })
         .collect())

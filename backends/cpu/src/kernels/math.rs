@@ -3,26 +3,27 @@
 //! Each reduces its argument to a short interval, where a Taylor or fitted polynomial is exact to
 //! well below one unit in the last place. Tests state the errors measured.
 
-use super::super::dispatch::{Kernel, dispatch};
-use super::super::element::{MathFn, UnaryLoop};
-use super::super::level;
+use super::dispatch::{VectorLoop, dispatch};
+use super::elementwise::{Run, slices};
+use super::op::Unary;
+use std::marker::PhantomData;
 
-/// A function compiled with and without fused multiply-add.
-pub(crate) trait Function<T> {
+/// A function that is compiled with and without fused multiply-add.
+pub(super) trait Function<T> {
     /// Returns the value at `x`.
     fn at<const FMA: bool>(x: T) -> T;
 }
 
-/// Elements computed at once; shorter ends are padded.
+/// Elements that are computed at once; a shorter end is padded to as many.
 const BLOCK: usize = 64;
 
 struct Apply<'a, T, F> {
     out: &'a mut [T],
     x: &'a [T],
-    function: std::marker::PhantomData<F>,
+    function: PhantomData<F>,
 }
 
-impl<T: Copy, F: Function<T>> Kernel for Apply<'_, T, F> {
+impl<T: Copy, F: Function<T>> VectorLoop for Apply<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
@@ -34,15 +35,17 @@ impl<T: Copy, F: Function<T>> Kernel for Apply<'_, T, F> {
 }
 
 fn apply<T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
-    dispatch(level(), Apply::<T, F> { out, x, function: std::marker::PhantomData });
+    dispatch(Apply::<T, F> { out, x, function: PhantomData });
 }
 
+/// Writes the values of a function.
+///
 /// # Safety
 ///
-/// As for [`UnaryLoop`].
-pub(crate) unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut T, x: *const T, n: usize) {
-    // SAFETY: the caller gives `n` elements each, which do not overlap.
-    let (out, x) = unsafe { (std::slice::from_raw_parts_mut(out, n), std::slice::from_raw_parts(x, n)) };
+/// As for [`Run`].
+unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut u8, x: [*const u8; 1], n: usize) {
+    // SAFETY: this function has the same contract.
+    let (out, [x]) = unsafe { slices::<T, T, 1>(out, x, n) };
     let whole = if n % BLOCK < 4 { n } else { n / BLOCK * BLOCK };
     let ((out, out_end), (x, x_end)) = (out.split_at_mut(whole), x.split_at(whole));
     apply::<T, F>(out, x);
@@ -54,18 +57,31 @@ pub(crate) unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut T, x: *con
     }
 }
 
+/// Declares a type for each function, by which loops over it are told apart.
+macro_rules! functions {
+    ($t:ident; $($name:ident<$fma:ident>: |$x:ident| $value:expr;)*) => {$(
+        struct $name;
+        impl Function<$t> for $name {
+            #[inline(always)]
+            fn at<const $fma: bool>($x: $t) -> $t {
+                $value
+            }
+        }
+    )*};
+}
+
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, ln2 $ln2_high:expr, $ln2_low:expr,
      erf $erf:ident, taylor [$($taylor:expr),*], atanh [$($atanh:expr),*]) => {
-        pub(crate) mod $module {
-            use super::Function;
+        pub(super) mod $module {
+            use super::{Function, Run, Unary, map};
 
             /// Adding it leaves the nearest integer in the low bits.
             const MAGIC: $t = $magic;
 
             #[inline(always)]
-            pub(crate) fn fma<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
+            pub(super) fn fma<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
@@ -89,7 +105,7 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            pub(crate) fn exp<const FMA: bool>(x: $t) -> $t {
+            pub(super) fn exp<const FMA: bool>(x: $t) -> $t {
                 // Comparisons that NaN fails.
                 let x = if x < $low { $low } else { x };
                 let x = if x > $high { $high } else { x };
@@ -107,7 +123,7 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            pub(crate) fn log<const FMA: bool>(x: $t) -> $t {
+            pub(super) fn log<const FMA: bool>(x: $t) -> $t {
                 const SQRT_HALF: $unsigned = std::$t::consts::FRAC_1_SQRT_2.to_bits();
                 const UNIT: $t = ((1 as $unsigned) << ($bits + 1)) as $t;
                 let tiny = x < $t::MIN_POSITIVE;
@@ -134,7 +150,7 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            pub(crate) fn tanh<const FMA: bool>(x: $t) -> $t {
+            pub(super) fn tanh<const FMA: bool>(x: $t) -> $t {
                 let a = x.abs();
                 let a = if a > 20.0 { 20.0 } else { a };
                 let e = exp_m1::<FMA>(2.0 * a);
@@ -142,7 +158,7 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            pub(crate) fn sigmoid<const FMA: bool>(x: $t) -> $t {
+            pub(super) fn sigmoid<const FMA: bool>(x: $t) -> $t {
                 // Of the negative absolute value, so that nothing overflows or cancels.
                 let e = exp::<FMA>(-x.abs());
                 let low = e / (1.0 + e);
@@ -150,89 +166,38 @@ macro_rules! elementary {
                 if x < 0.0 { low } else { high }
             }
 
-            pub(crate) struct Sqrt;
-            impl Function<$t> for Sqrt {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    x.sqrt()
-                }
-            }
-
-            pub(crate) struct Exp;
-            impl Function<$t> for Exp {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    exp::<FMA>(x)
-                }
-            }
-
-            pub(crate) struct Log;
-            impl Function<$t> for Log {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    log::<FMA>(x)
-                }
-            }
-
-            pub(crate) struct Tanh;
-            impl Function<$t> for Tanh {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    tanh::<FMA>(x)
-                }
-            }
-
-            pub(crate) struct Sigmoid;
-            impl Function<$t> for Sigmoid {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    sigmoid::<FMA>(x)
-                }
-            }
-
-            pub(crate) struct Silu;
-            impl Function<$t> for Silu {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    let e = exp::<FMA>(-x);
-                    let y = x / (1.0 + e);
-                    // The limit, where the quotient would be infinity over infinity.
+            functions! { $t;
+                Sqrt<FMA>: |x| x.sqrt();
+                Exp<FMA>: |x| exp::<FMA>(x);
+                Log<FMA>: |x| log::<FMA>(x);
+                Tanh<FMA>: |x| tanh::<FMA>(x);
+                Sigmoid<FMA>: |x| sigmoid::<FMA>(x);
+                Silu<FMA>: |x| {
+                    let y = x / (1.0 + exp::<FMA>(-x));
+                    // The quotient would be infinity over infinity; this is its limit.
                     if x == $t::NEG_INFINITY { 0.0 } else { y }
-                }
-            }
-
-            pub(crate) struct Erf;
-            impl Function<$t> for Erf {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
-                    super::$erf::<FMA>(x)
-                }
-            }
-
-            pub(crate) struct Gelu;
-            impl Function<$t> for Gelu {
-                #[inline(always)]
-                fn at<const FMA: bool>(x: $t) -> $t {
+                };
+                Erf<FMA>: |x| super::$erf::<FMA>(x);
+                Gelu<FMA>: |x| {
                     let half = 0.5 * x;
                     let e = super::$erf::<FMA>(x * std::$t::consts::FRAC_1_SQRT_2);
-                    // Of minus infinity, a product of infinity and zero.
                     fma::<FMA>(half, e, half)
-                }
+                };
             }
 
-            /// Returns the loop of a function.
-            pub(crate) fn function(op: super::MathFn) -> super::UnaryLoop<$t> {
-                use super::MathFn;
-                match op {
-                    MathFn::Sqrt => super::map::<$t, Sqrt>,
-                    MathFn::Exp => super::map::<$t, Exp>,
-                    MathFn::Log => super::map::<$t, Log>,
-                    MathFn::Tanh => super::map::<$t, Tanh>,
-                    MathFn::Sigmoid => super::map::<$t, Sigmoid>,
-                    MathFn::Erf => super::map::<$t, Erf>,
-                    MathFn::Gelu => super::map::<$t, Gelu>,
-                    MathFn::Silu => super::map::<$t, Silu>,
-                }
+            /// Returns the loop of a function, if the operation is one.
+            pub(in crate::kernels) fn function(op: Unary) -> Option<Run<1>> {
+                Some(match op {
+                    Unary::Neg | Unary::Abs | Unary::Relu => return None,
+                    Unary::Sqrt => map::<$t, Sqrt>,
+                    Unary::Exp => map::<$t, Exp>,
+                    Unary::Log => map::<$t, Log>,
+                    Unary::Tanh => map::<$t, Tanh>,
+                    Unary::Sigmoid => map::<$t, Sigmoid>,
+                    Unary::Erf => map::<$t, Erf>,
+                    Unary::Gelu => map::<$t, Gelu>,
+                    Unary::Silu => map::<$t, Silu>,
+                })
             }
         }
     };
@@ -314,7 +279,7 @@ fn erf_f64<const FMA: bool>(x: f64) -> f64 {
 
 /// `x` to the power `y` in single precision, by way of double.
 #[inline(always)]
-pub(crate) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
+pub(super) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
     let (a, e) = (f64::from(x.abs()), f64::from(y));
     let r = double::exp::<FMA>(e * double::log::<FMA>(a)) as f32;
     let integer = y.trunc() == y;
@@ -325,13 +290,13 @@ pub(crate) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
     if y == 0.0 || x == 1.0 || (x == -1.0 && y.is_infinite()) { 1.0 } else { r }
 }
 
-struct Power<'a> {
+struct Powers<'a> {
     out: &'a mut [f32],
     x: &'a [f32],
     y: &'a [f32],
 }
 
-impl Kernel for Power<'_> {
+impl VectorLoop for Powers<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -346,15 +311,9 @@ impl Kernel for Power<'_> {
 ///
 /// # Safety
 ///
-/// As for [`BinaryLoop`](super::super::element::BinaryLoop).
-pub(crate) unsafe fn powers(out: *mut f32, x: *const f32, y: *const f32, n: usize) {
-    // SAFETY: the caller gives `n` elements each, and the output is no operand.
-    let (out, x, y) = unsafe {
-        (
-            std::slice::from_raw_parts_mut(out, n),
-            std::slice::from_raw_parts(x, n),
-            std::slice::from_raw_parts(y, n),
-        )
-    };
-    dispatch(level(), Power { out, x, y });
+/// As for [`Run`].
+pub(super) unsafe fn powers(out: *mut u8, operands: [*const u8; 2], n: usize) {
+    // SAFETY: this function has the same contract.
+    let (out, [x, y]) = unsafe { slices::<f32, f32, 2>(out, operands, n) };
+    dispatch(Powers { out, x, y });
 }

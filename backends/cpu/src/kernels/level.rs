@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A set of instructions for which kernels are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Level {
+pub(crate) enum Level {
     /// What every processor of the target has.
     Portable = 1,
     /// AVX2, FMA and F16C: 32-byte vectors.
@@ -16,7 +16,7 @@ pub enum Level {
 
 /// Returns the widest level that this processor supports.
 #[inline]
-pub fn level() -> Level {
+pub(crate) fn level() -> Level {
     static DETECTED: AtomicU8 = AtomicU8::new(0);
     #[cfg(test)]
     if let Some(forced) = FORCED.get() {

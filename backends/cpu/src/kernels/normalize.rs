@@ -1,4 +1,4 @@
-//! Functions of whole rows, in one pass over memory: softmax and normalisations.
+//! Functions of whole rows that read memory once: softmax and normalisations.
 
 use super::{Shared, walk};
 
@@ -21,7 +21,7 @@ unsafe fn each_row(
     walk::split(rows, cols, GRAIN, |from, to| {
         let (out, x) = shared.get();
         for i in from..to {
-            // SAFETY: row `i` lies in both.
+            // SAFETY: row `i` lies in both matrices.
             unsafe { f(out.add(i * cols), x.add(i * cols)) };
         }
     });
@@ -32,8 +32,8 @@ unsafe fn each_row(
 /// # Safety
 ///
 /// `out` and `x` hold `rows * cols` elements; they are disjoint or the same.
-pub unsafe fn softmax([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
-    // SAFETY: this function's contract.
+pub(crate) unsafe fn softmax([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
+    // SAFETY: this function has the same contract.
     unsafe {
         each_row(rows, cols, out, x, |out, x| {
             let mut max = f32::NEG_INFINITY;
@@ -62,7 +62,7 @@ pub unsafe fn softmax([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
 ///
 /// `out` and `x` hold `rows * cols` elements and are disjoint or the same; `scale` and `bias` hold
 /// `cols` elements or are null.
-pub unsafe fn layer_norm(
+pub(crate) unsafe fn layer_norm(
     [rows, cols]: [usize; 2],
     out: *mut f32,
     x: *const f32,
@@ -71,7 +71,7 @@ pub unsafe fn layer_norm(
     epsilon: f32,
 ) {
     let parameters = Shared((scale, bias));
-    // SAFETY: this function's contract.
+    // SAFETY: this function has the same contract.
     unsafe {
         each_row(rows, cols, out, x, |out, x| {
             let (scale, bias) = parameters.get();
@@ -93,7 +93,7 @@ pub unsafe fn layer_norm(
 /// # Safety
 ///
 /// As for [`layer_norm`].
-pub unsafe fn rms_norm(
+pub(crate) unsafe fn rms_norm(
     [rows, cols]: [usize; 2],
     out: *mut f32,
     x: *const f32,
@@ -101,7 +101,7 @@ pub unsafe fn rms_norm(
     epsilon: f32,
 ) {
     let parameters = Shared(scale);
-    // SAFETY: this function's contract.
+    // SAFETY: this function has the same contract.
     unsafe {
         each_row(rows, cols, out, x, |out, x| {
             let scale = parameters.get();

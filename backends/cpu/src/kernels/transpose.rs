@@ -1,60 +1,64 @@
 //! Exchanges the two dimensions of a matrix, by blocks that fit the first cache.
 
-use super::{Level, Shared, level, walk};
+use super::elementwise::GRAIN;
+use super::level::{Level, level};
+use super::moves::line;
+use super::{Shared, walk};
 
 /// Side of a block.
 const BLOCK: usize = 64;
 
 /// Writes `dst[j, i] = src[i, j]` for a `rows` by `cols` source, each with contiguous rows that lie
-/// `src_row` and `dst_row` elements apart.
-///
-/// Elements are moved, so any type of the same size serves: `u8`, `u16`, `u32`, `u64`, `u128`.
+/// `src_row` and `dst_row` elements of `size` bytes apart.
 ///
 /// # Safety
 ///
 /// `src` holds `rows` rows of `cols` elements and `dst` `cols` rows of `rows` elements at these
 /// distances; they do not overlap.
-pub unsafe fn transpose<T: Copy>(
+pub(crate) unsafe fn transpose(
+    size: usize,
     rows: usize,
     cols: usize,
-    dst: *mut T,
+    dst: *mut u8,
     dst_row: usize,
-    src: *const T,
+    src: *const u8,
     src_row: usize,
 ) {
     let shared = Shared((dst, src));
-    walk::split(cols.div_ceil(BLOCK), rows * BLOCK, 1 << 17, |from, to| {
+    walk::split(cols.div_ceil(BLOCK), rows * BLOCK, GRAIN, |from, to| {
         let (dst, src) = shared.get();
         for at in from..to {
             let (left, right) = (at * BLOCK, cols.min(at * BLOCK + BLOCK));
             for top in (0..rows).step_by(BLOCK) {
                 let end = rows.min(top + BLOCK);
-                // SAFETY: this function's contract; the block lies in the matrix.
+                // SAFETY: the block lies in the matrix that the caller promises.
                 unsafe {
-                    let (dst, src) = (dst.add(left * dst_row + top), src.add(top * src_row + left));
-                    block::<T, false>(end - top, right - left, dst, dst_row, src, src_row);
+                    let dst = dst.add((left * dst_row + top) * size);
+                    let src = src.add((top * src_row + left) * size);
+                    block::<false>(size, end - top, right - left, dst, dst_row, src, src_row);
                 }
             }
         }
     });
 }
 
-/// Does what [`transpose`] does on this thread, along the rows of the source or else of the destination: best along
-/// those that are far apart.
+/// Does what [`transpose`] does on this thread, along the rows of the source if `SOURCE`, else of the destination: it is
+/// fastest along the rows that are far apart.
 ///
 /// # Safety
 ///
 /// As for [`transpose`].
-pub(crate) unsafe fn block<T: Copy, const SOURCE: bool>(
+pub(crate) unsafe fn block<const SOURCE: bool>(
+    size: usize,
     rows: usize,
     cols: usize,
-    dst: *mut T,
+    dst: *mut u8,
     dst_row: usize,
-    src: *const T,
+    src: *const u8,
     src_row: usize,
 ) {
-    // SAFETY: this function's contract.
-    unsafe { squares::<T, SOURCE>(forms(size_of::<T>(), level()), rows, cols, dst, dst_row, src, src_row) }
+    // SAFETY: this function has the same contract, and the forms are those of this processor's level.
+    unsafe { squares::<SOURCE>(size, forms(size, level()), rows, cols, dst, dst_row, src, src_row) }
 }
 
 /// Transposes a square that registers hold.
@@ -68,8 +72,8 @@ struct Form {
 fn forms(size: usize, level: Level) -> &'static [Form] {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY of each: the level says that the processor has the instructions, and whoever calls a form names a whole
-        // square at both ends, of elements as wide as those it moves.
+        // SAFETY of each: the level says that the processor has the instructions. Whoever calls a form promises a whole
+        // square at both ends, of elements as wide as those that the form moves.
         const SIXTEEN: Form = Form {
             side: 16,
             run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
@@ -93,26 +97,31 @@ fn forms(size: usize, level: Level) -> &'static [Form] {
     &[]
 }
 
-/// Transposes by squares of the first form, and what is left by those of the others, at last one by one.
+/// Transposes by squares of the first form, and the rest by squares of the other forms, at last by lines.
 ///
 /// # Safety
 ///
 /// As for [`transpose`]; the processor has what the forms need.
-unsafe fn squares<T: Copy, const SOURCE: bool>(
+#[expect(clippy::too_many_arguments, reason = "two matrices and how to move them")]
+unsafe fn squares<const SOURCE: bool>(
+    size: usize,
     forms: &[Form],
     rows: usize,
     cols: usize,
-    dst: *mut T,
+    dst: *mut u8,
     dst_row: usize,
-    src: *const T,
+    src: *const u8,
     src_row: usize,
 ) {
+    // SAFETY: the elements lie in the matrices that the caller promises.
+    let at = |i: usize, j: usize| unsafe {
+        (dst.add((j * dst_row + i) * size), src.add((i * src_row + j) * size))
+    };
     let Some((&Form { side, run }, others)) = forms.split_first() else {
         for j in 0..cols {
-            for i in 0..rows {
-                // SAFETY: the element lies in the matrix.
-                unsafe { dst.add(j * dst_row + i).write(*src.add(i * src_row + j)) };
-            }
+            let (dst, src) = at(0, j);
+            // SAFETY: column `j` of the source and row `j` of the destination lie in the matrices.
+            unsafe { line(size, rows, dst, size.cast_signed(), src, (src_row * size).cast_signed()) };
         }
         return;
     };
@@ -123,16 +132,17 @@ unsafe fn squares<T: Copy, const SOURCE: bool>(
         for x in (0..outer).step_by(side) {
             for y in (0..inner).step_by(side) {
                 let (i, j) = if SOURCE { (x, y) } else { (y, x) };
-                run(dst.add(j * dst_row + i).cast(), dst_row, src.add(i * src_row + j).cast(), src_row);
+                let (dst, src) = at(i, j);
+                run(dst, dst_row, src, src_row);
             }
         }
         if whole_rows < rows {
-            let (dst, src) = (dst.add(whole_rows), src.add(whole_rows * src_row));
-            squares::<T, SOURCE>(others, rows - whole_rows, whole_cols, dst, dst_row, src, src_row);
+            let (dst, src) = at(whole_rows, 0);
+            squares::<SOURCE>(size, others, rows - whole_rows, whole_cols, dst, dst_row, src, src_row);
         }
         if whole_cols < cols {
-            let (dst, src) = (dst.add(whole_cols * dst_row), src.add(whole_cols));
-            squares::<T, SOURCE>(others, rows, cols - whole_cols, dst, dst_row, src, src_row);
+            let (dst, src) = at(0, whole_cols);
+            squares::<SOURCE>(size, others, rows, cols - whole_cols, dst, dst_row, src, src_row);
         }
     }
 }
@@ -146,7 +156,7 @@ mod x86 {
     /// Sixteen rows of sixteen elements on both sides; the processor has AVX-512 F.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn sixteen(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
-        // SAFETY: this function's contract.
+        // SAFETY: this function has the same contract.
         let row = |i: usize| unsafe { _mm512_loadu_ps(src.add(i * src_row)) };
         // Four rows, transposed within each 16 bytes: column `4 * l + v` lies in 16 bytes `l` of register `v`.
         let four = |i: usize| {
@@ -182,7 +192,7 @@ mod x86 {
     /// Eight rows of eight elements on both sides; the processor has AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn eight(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
-        // SAFETY: this function's contract.
+        // SAFETY: this function has the same contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_ps(src.add(i * src_row + j)) };
         // Rows i and i + 4 share a register, so that only neighbours within 16 bytes need to move.
         let pair = |i: usize, j: usize| _mm256_set_m128(half(i + 4, j), half(i, j));
@@ -208,7 +218,7 @@ mod x86 {
     /// Four rows of four elements on both sides; the processor has AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn four(dst: *mut f64, dst_row: usize, src: *const f64, src_row: usize) {
-        // SAFETY: this function's contract.
+        // SAFETY: this function has the same contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_pd(src.add(i * src_row + j)) };
         let pair = |i: usize, j: usize| _mm256_set_m128d(half(i + 2, j), half(i, j));
         for j in [0, 2] {
@@ -227,7 +237,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, reason = "tests")]
 
     use super::transpose;
-    use crate::simd::{at, levels};
+    use crate::kernels::level::{at, levels};
 
     fn check<T: Copy + PartialEq + std::fmt::Debug>(from: impl Fn(usize) -> T) {
         for rows in [0, 1, 2, 3, 4, 7, 8, 9, 15, 17, 33, 63, 65, 130] {
@@ -238,7 +248,15 @@ mod tests {
                     let mut dst = vec![from(251); cols * dst_row];
                     // SAFETY: the vectors have these extents.
                     at(level, || unsafe {
-                        transpose(rows, cols, dst.as_mut_ptr(), dst_row, src.as_ptr(), src_row);
+                        transpose(
+                            size_of::<T>(),
+                            rows,
+                            cols,
+                            dst.as_mut_ptr().cast(),
+                            dst_row,
+                            src.as_ptr().cast(),
+                            src_row,
+                        );
                     });
                     for j in 0..cols {
                         for i in 0..rows {

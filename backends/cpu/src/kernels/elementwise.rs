@@ -1,0 +1,362 @@
+//! Which loop computes which operation on which element type.
+//!
+//! A loop sees contiguous elements; [`walk`](super::walk) brings operands of other layouts into that form. Loops exist
+//! once per element type that differs: what wraps or is only compared for equality is computed on unsigned integers,
+//! 16-bit floats are computed as `f32`, and elements that are only moved are told apart by their size.
+
+use super::dispatch::{VectorLoop, dispatch};
+use super::half::Half;
+use super::math::{self, double, single};
+use super::number::{Float, Number, power};
+use super::op::{Binary, Unary};
+use crate::array::element_size;
+use bb::DataType;
+
+/// Computes `n` results from `n` elements of each operand.
+///
+/// # Safety
+///
+/// Each operand points to `n` contiguous elements of the type that the loop was chosen for, `out` to room for `n`
+/// results, aligned for them. `out` overlaps no operand.
+pub(crate) type Run<const N: usize> = unsafe fn(out: *mut u8, operands: [*const u8; N], n: usize);
+
+/// A loop with what walking over other layouts needs to know.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel<const N: usize> {
+    pub(crate) run: Run<N>,
+    /// Bytes of an element of each operand.
+    pub(crate) operands: [usize; N],
+    /// Bytes of a result.
+    pub(crate) result: usize,
+    /// The conversions around a loop on `f32`, if the operands are 16-bit floats.
+    pub(crate) half: Option<Half>,
+    /// Elements below which a second thread costs more than it brings.
+    pub(crate) grain: usize,
+}
+
+/// Elements below which a second thread costs more than it brings, where memory is the limit.
+pub(crate) const GRAIN: usize = 1 << 17;
+
+/// Returns the operands and the results of a loop as slices.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands `T` and results `U`.
+#[inline(always)]
+pub(super) unsafe fn slices<'a, T, U, const N: usize>(
+    out: *mut u8,
+    operands: [*const u8; N],
+    n: usize,
+) -> (&'a mut [U], [&'a [T]; N]) {
+    // SAFETY: the caller promises `n` elements each, and that no result overlaps an operand. Results are plain numbers,
+    // of which any bytes are one.
+    unsafe {
+        let out = std::slice::from_raw_parts_mut(out.cast::<U>(), n);
+        (out, operands.map(|x| std::slice::from_raw_parts(x.cast::<T>(), n)))
+    }
+}
+
+struct Map<'a, T, U, F> {
+    out: &'a mut [U],
+    x: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T) -> U> VectorLoop for Map<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out = (self.f)(x);
+        }
+    }
+}
+
+struct Zip<'a, T, U, F> {
+    out: &'a mut [U],
+    a: &'a [T],
+    b: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T, T) -> U> VectorLoop for Zip<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for ((out, &a), &b) in self.out.iter_mut().zip(self.a).zip(self.b) {
+            *out = (self.f)(a, b);
+        }
+    }
+}
+
+/// Writes `f(x)` for each element, with the widest vectors of this processor.
+#[inline(always)]
+pub(crate) fn map<T: Copy, U>(out: &mut [U], x: &[T], f: impl Fn(T) -> U) {
+    dispatch(Map { out, x, f });
+}
+
+/// Writes `f(a, b)` for each pair of elements.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands `T` and results `U`.
+#[inline(always)]
+unsafe fn zip<T: Copy, U>(out: *mut u8, operands: [*const u8; 2], n: usize, f: impl Fn(T, T) -> U) {
+    // SAFETY: this function has the same contract.
+    let (out, [a, b]) = unsafe { slices(out, operands, n) };
+    dispatch(Zip { out, a, b, f });
+}
+
+/// Writes `f(x)` for each element.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands and results `T`.
+#[inline(always)]
+unsafe fn each<T: Copy>(out: *mut u8, x: [*const u8; 1], n: usize, f: impl Fn(T) -> T) {
+    // SAFETY: this function has the same contract.
+    let (out, [x]) = unsafe { slices(out, x, n) };
+    map(out, x, f);
+}
+
+/// Writes `f` of the elements, one by one.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands and results `T`.
+#[inline(always)]
+unsafe fn plain<T: Copy, const N: usize>(
+    out: *mut u8,
+    operands: [*const u8; N],
+    n: usize,
+    f: impl Fn([T; N]) -> T,
+) {
+    for i in 0..n {
+        // SAFETY: the caller promises `n` elements each.
+        unsafe { out.cast::<T>().add(i).write(f(operands.map(|x| *x.cast::<T>().add(i)))) }
+    }
+}
+
+/// Evaluates a body with a name for the Rust type whose loops compute elements of a type, if there is one.
+macro_rules! with_type {
+    ([$($($variant:ident)|+: $t:ty),*] $dtype:expr, $name:ident => $body:expr) => {
+        match $dtype { $( $(DataType::$variant)|+ => { type $name = $t; Some($body) } )* _ => None }
+    };
+    // Integers of one size are one type here.
+    (bits $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32 | F16 | BF16: f32, F64: f64, I8 | U8: u8, I16 | U16: u16, I32 | U32: u32, I64 | U64: u64]
+            $dtype, $name => $body)
+    };
+    (signed $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32 | F16 | BF16: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64] $dtype, $name => $body)
+    };
+    (number $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32 | F16 | BF16: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
+            U64: u64] $dtype, $name => $body)
+    };
+    (float $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32 | F16 | BF16: f32, F64: f64] $dtype, $name => $body)
+    };
+}
+
+/// Returns the kernel of an operation on one element, if it takes signed elements of that type.
+///
+/// `few` asks for the functions of the standard library, which cost less than a block of vectors.
+pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
+    // A sign is one bit of 16-bit floats, which needs no conversion.
+    let half = if matches!(op, Unary::Neg | Unary::Abs) { None } else { Half::of(dtype) };
+    let sixteen = Half::of(dtype).is_some();
+    // SAFETY of each loop: `each` and `plain` have the contract of `Run`, for elements of the type `T`.
+    let run: Option<Run<1>> = unsafe {
+        match op {
+            Unary::Neg if sixteen => Some(|out, x, n| each(out, x, n, |bits: u16| bits ^ 0x8000)),
+            Unary::Abs if sixteen => Some(|out, x, n| each(out, x, n, |bits: u16| bits & 0x7fff)),
+            Unary::Neg => with_type!(signed dtype, T => |out, x, n| each(out, x, n, <T as Number>::neg)),
+            Unary::Abs => with_type!(signed dtype, T => |out, x, n| each(out, x, n, <T as Number>::abs)),
+            Unary::Relu => {
+                with_type!(signed dtype, T => |out, x, n| each(out, x, n, |x: T| Number::max(x, T::default())))
+            }
+            Unary::Exp if few => {
+                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::exp(x)))
+            }
+            Unary::Log if few => {
+                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::log(x)))
+            }
+            _ if dtype == DataType::F64 => double::function(op),
+            _ if dtype.is_float() => single::function(op),
+            _ => None,
+        }
+    };
+    let grain = match op {
+        Unary::Neg | Unary::Abs | Unary::Relu => GRAIN,
+        Unary::Sqrt => GRAIN / 2,
+        _ => GRAIN / 4,
+    };
+    let size = element_size(dtype);
+    Some(Kernel { run: run?, operands: [size], result: size, half, grain })
+}
+
+/// Returns the kernel of an operation on two elements of one type, if it takes that type.
+///
+/// `few` is as for [`unary`].
+pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>> {
+    // SAFETY of each loop: `zip` and `plain` have the contract of `Run`, for elements of the type `T`.
+    let run: Option<Run<2>> = unsafe {
+        match op {
+            Binary::Add => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::add)),
+            Binary::Sub => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::sub)),
+            Binary::Mul => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::mul)),
+            Binary::Div if dtype.is_float() => {
+                with_type!(float dtype, T => |out, x, n| zip(out, x, n, <T as Number>::div))
+            }
+            // Processors divide integers one by one.
+            Binary::Div => {
+                with_type!(number dtype, T => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| Number::div(a, b)))
+            }
+            Binary::Pow if few || dtype == DataType::F64 => {
+                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| Float::pow(a, b)))
+            }
+            Binary::Pow if dtype.is_float() => Some(math::powers),
+            Binary::Pow => None,
+            Binary::Max => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::max)),
+            Binary::Min => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::min)),
+            Binary::Equal if dtype == DataType::Bool => Some(|out, x, n| equal::<u8>(out, x, n)),
+            Binary::Equal => with_type!(bits dtype, T => |out, x, n| equal::<T>(out, x, n)),
+            Binary::Greater => with_type!(number dtype, T => |out, x, n| greater::<T>(out, x, n)),
+            Binary::Less => with_type!(number dtype, T => |out, [a, b], n| greater::<T>(out, [b, a], n)),
+        }
+    };
+    let size = element_size(dtype);
+    let half = Half::of(dtype);
+    let (result, half) = match op.compares() {
+        true => (element_size(DataType::Bool), half.map(|half| Half { narrow: None, ..half })),
+        false => (size, half),
+    };
+    let grain = if op == Binary::Pow { GRAIN / 16 } else { GRAIN };
+    Some(Kernel { run: run?, operands: [size; 2], result, half, grain })
+}
+
+/// Writes whether the elements are equal.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands `T` and bools.
+unsafe fn equal<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
+    // SAFETY: this function has the same contract.
+    unsafe { zip(out, operands, n, |a: T, b: T| a == b) }
+}
+
+/// Writes whether the elements of the first operand are greater.
+///
+/// # Safety
+///
+/// As for [`Run`], of operands `T` and bools.
+unsafe fn greater<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
+    // SAFETY: this function has the same contract.
+    unsafe { zip(out, operands, n, |a: T, b: T| a > b) }
+}
+
+/// Returns the kernel of an integer of type `base` to the power of an `i64` or, unsigned, a `u64`.
+pub(crate) fn integer_power(base: DataType, unsigned: bool) -> Option<Kernel<2>> {
+    /// # Safety
+    ///
+    /// As for [`Run`], of operands `T` and `i64` or, unsigned, `u64`, and results `T`.
+    unsafe fn powers<T: Number, const UNSIGNED: bool>(out: *mut u8, [a, b]: [*const u8; 2], n: usize) {
+        // SAFETY: this function has the same contract; both 64-bit integers are any eight bytes.
+        let ((out, [a]), b) =
+            unsafe { (slices::<T, T, 1>(out, [a], n), std::slice::from_raw_parts(b.cast::<i64>(), n)) };
+        for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+            *out =
+                if UNSIGNED { power(a, false, b.cast_unsigned()) } else { power(a, b < 0, b.unsigned_abs()) };
+        }
+    }
+    let run: Run<2> = match (base, unsigned) {
+        (DataType::I32, false) => powers::<i32, false>,
+        (DataType::I32, true) => powers::<i32, true>,
+        (DataType::I64, false) => powers::<i64, false>,
+        (DataType::I64, true) => powers::<i64, true>,
+        _ => return None,
+    };
+    let size = element_size(base);
+    Some(Kernel { run, operands: [size, 8], result: size, half: None, grain: GRAIN / 16 })
+}
+
+/// An element that is only moved: its size is known, its alignment is not.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, packed)]
+struct Unaligned<T>(T);
+
+struct Select<'a, T> {
+    out: &'a mut [Unaligned<T>],
+    condition: &'a [u8],
+    a: &'a [Unaligned<T>],
+    b: &'a [Unaligned<T>],
+}
+
+impl<T: Copy> VectorLoop for Select<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let operands = self.condition.iter().zip(self.a).zip(self.b);
+        for (out, ((&c, &Unaligned(a)), &Unaligned(b))) in self.out.iter_mut().zip(operands) {
+            *out = Unaligned(if c != 0 { a } else { b });
+        }
+    }
+}
+
+/// Writes the element of the second operand where the byte of the first is not 0, else that of the third.
+///
+/// # Safety
+///
+/// As for [`Run`], of bytes, `T` and `T`, which need not be aligned.
+unsafe fn selected<T: Copy>(out: *mut u8, [condition, a, b]: [*const u8; 3], n: usize) {
+    // SAFETY: this function has the same contract, and nothing here needs an alignment.
+    let ((out, [a, b]), condition) =
+        unsafe { (slices(out, [a, b], n), std::slice::from_raw_parts(condition, n)) };
+    dispatch(Select::<T> { out, condition, a, b });
+}
+
+/// Returns the kernel that chooses between elements of `size` bytes by a bool.
+pub(crate) fn select(size: usize) -> Kernel<3> {
+    let run: Run<3> = match size {
+        1 => selected::<u8>,
+        2 => selected::<u16>,
+        4 => selected::<u32>,
+        8 => selected::<u64>,
+        _ => selected::<u128>,
+    };
+    Kernel { run, operands: [1, size, size], result: size, half: None, grain: GRAIN }
+}
+
+/// Tells whether any of `n` integers of `size` bytes is 0; they lie `stride` bytes apart.
+///
+/// # Safety
+///
+/// `x` points to the first of these integers.
+pub(crate) unsafe fn any_zero(size: usize, x: *const u8, stride: isize, n: usize) -> bool {
+    /// # Safety
+    ///
+    /// As for [`any_zero`].
+    unsafe fn any<T: Number>(x: *const u8, stride: isize, n: usize) -> bool {
+        let zero = T::default();
+        if stride == size_of::<T>().cast_signed() {
+            // SAFETY: the caller promises the elements, which are contiguous.
+            let x = unsafe { std::slice::from_raw_parts(x.cast::<T>(), n) };
+            return x.chunks(256).any(|chunk| chunk.iter().fold(false, |any, &v| any | (v == zero)));
+        }
+        // SAFETY: the caller promises the elements.
+        (0..n.cast_signed()).any(|i| unsafe { *x.offset(i * stride).cast::<T>() } == zero)
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match size {
+            1 => any::<u8>(x, stride, n),
+            2 => any::<u16>(x, stride, n),
+            4 => any::<u32>(x, stride, n),
+            _ => any::<u64>(x, stride, n),
+        }
+    }
+}

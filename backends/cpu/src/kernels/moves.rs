@@ -1,0 +1,150 @@
+//! Moves elements between places of any strides. Elements are told apart by their size alone, and need no alignment.
+
+use super::elementwise::GRAIN;
+use super::{Shared, transpose, walk};
+use crate::layout::{Dim, for_each_index};
+use smallvec::SmallVec;
+use std::ptr;
+
+/// Copies `n` elements of `size` bytes; the distances between them are in bytes.
+///
+/// # Safety
+///
+/// `src` has `n` elements at its distances, `dst` room for as many; they do not overlap.
+#[inline]
+pub(crate) unsafe fn line(
+    size: usize,
+    n: usize,
+    dst: *mut u8,
+    dst_step: isize,
+    src: *const u8,
+    src_step: isize,
+) {
+    /// # Safety
+    ///
+    /// As for [`line`], of elements `T`.
+    unsafe fn each<T: Copy>(n: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize) {
+        // SAFETY: the caller promises the elements and the room, and nothing here needs an alignment.
+        unsafe {
+            let (size, n) = (size_of::<T>().cast_signed(), n.cast_signed());
+            let read = |i: isize| src.offset(i * src_step).cast::<T>().read_unaligned();
+            if src_step == 0 && dst_step == size && n > 0 {
+                let value = read(0);
+                (0..n).for_each(|i| dst.cast::<T>().offset(i).write_unaligned(value));
+            } else if dst_step == size {
+                (0..n).for_each(|i| dst.cast::<T>().offset(i).write_unaligned(read(i)));
+            } else {
+                (0..n).for_each(|i| dst.offset(i * dst_step).cast::<T>().write_unaligned(read(i)));
+            }
+        }
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        if dst_step == src_step && dst_step == size.cast_signed() {
+            return ptr::copy_nonoverlapping(src, dst, n * size);
+        }
+        match size {
+            1 => each::<u8>(n, dst, dst_step, src, src_step),
+            2 => each::<u16>(n, dst, dst_step, src, src_step),
+            4 => each::<u32>(n, dst, dst_step, src, src_step),
+            8 => each::<u64>(n, dst, dst_step, src, src_step),
+            _ => each::<u128>(n, dst, dst_step, src, src_step),
+        }
+    }
+}
+
+/// Copies the elements at the second strides of `dims` to the first ones.
+///
+/// # Safety
+///
+/// `dst` and `src` have elements of `size` bytes at every index of `dims`; no two of `dst` overlap, nor do `dst` and
+/// `src`.
+pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *const u8) {
+    let [first, inner @ ..] = dims else {
+        // SAFETY: without dimensions there is one element.
+        return unsafe { ptr::copy_nonoverlapping(src, dst, size) };
+    };
+    let weight = inner.iter().map(|d| d.extent).product();
+    let shared = Shared((dst, src));
+    walk::split(first.extent, weight, GRAIN, |from, to| {
+        let (dst, src) = shared.get();
+        let [d, s] = first.strides.map(|s| s * from.cast_signed() * size.cast_signed());
+        let mut part: SmallVec<[Dim<2>; 6]> = SmallVec::from_slice(dims);
+        if let Some(first) = part.first_mut() {
+            first.extent = to - from;
+        }
+        // SAFETY: the caller promises an element at every index of `dims`; each part has its own.
+        unsafe { copy_part(&mut part, size, dst.offset(d), src.offset(s)) }
+    });
+}
+
+/// Copies as [`copy`] does, on this thread.
+///
+/// # Safety
+///
+/// As for [`copy`].
+unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const u8) {
+    // The dimension that has no gaps in the source belongs beside the one that has none in the result.
+    let last = dims.len().saturating_sub(1);
+    if let Some(at) = dims.iter().position(|d| d.strides[1] == 1)
+        && at < last
+        && let Some(middle) = dims.get_mut(at..last)
+    {
+        middle.rotate_left(1);
+    }
+    let width = size.cast_signed();
+    let at = |[d, s]: [isize; 2]| (dst.wrapping_offset(d * width), src.wrapping_offset(s * width));
+    match &*dims {
+        [outer @ .., Dim { extent: rows, strides: [dr, 1] }, Dim { extent: cols, strides: [1, sc] }]
+            if *dr > 0 && *sc > 0 =>
+        {
+            let (dst_row, src_row) = (dr.unsigned_abs(), sc.unsigned_abs());
+            for_each_index(outer, |index| {
+                let (dst, src) = at(index);
+                // SAFETY: the caller promises an element at every index of `dims`.
+                unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
+            });
+        }
+        [outer @ .., Dim { extent, strides: [d, s] }] => for_each_index(outer, |index| {
+            let (dst, src) = at(index);
+            // SAFETY: the caller promises an element at every index of `dims`.
+            unsafe { line(size, *extent, dst, d * width, src, s * width) };
+        }),
+        // SAFETY: without dimensions there is one element.
+        [] => unsafe { ptr::copy_nonoverlapping(src, dst, size) },
+    }
+}
+
+/// Copies the run of `run` elements at each position to `out`, one after another; positions are `step` elements apart.
+///
+/// # Safety
+///
+/// A run of elements of `size` bytes lies at each position after `base`, and `out` has room for all of them.
+pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8, step: isize, out: *mut u8) {
+    /// # Safety
+    ///
+    /// As for [`pick`], of runs of one element `T`.
+    unsafe fn each<T: Copy>(at: &[usize], base: *const u8, step: isize, out: *mut u8) {
+        let (base, out) = (base.cast::<T>(), out.cast::<T>());
+        for (i, &at) in at.iter().enumerate() {
+            // SAFETY: the caller promises an element at each position, and nothing here needs an alignment.
+            unsafe { out.add(i).write_unaligned(base.offset(at.cast_signed() * step).read_unaligned()) }
+        }
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match (run, size) {
+            (1, 1) => each::<u8>(at, base, step, out),
+            (1, 2) => each::<u16>(at, base, step, out),
+            (1, 4) => each::<u32>(at, base, step, out),
+            (1, 8) => each::<u64>(at, base, step, out),
+            _ => {
+                let bytes = run * size;
+                for (i, &at) in at.iter().enumerate() {
+                    let from = base.offset(at.cast_signed() * step * size.cast_signed());
+                    ptr::copy_nonoverlapping(from, out.add(i * bytes), bytes);
+                }
+            }
+        }
+    }
+}

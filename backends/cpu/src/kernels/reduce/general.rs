@@ -1,0 +1,209 @@
+//! Reductions over any dimensions of any element type, on one thread.
+
+use super::Extents;
+use crate::kernels::number::Number;
+use crate::kernels::op::Reduction;
+use crate::layout::{Dim, for_each_index};
+use bb::DataType;
+use half::{bf16, f16};
+
+/// Reduces over some dimensions for each index of the others, writing results in order.
+///
+/// # Safety
+///
+/// `x` has elements of the type that the function was chosen for at every index of the extents, and `out` has room for as
+/// many results as there are indices of the dimensions that are kept.
+pub(super) type General = unsafe fn(op: Reduction, extents: &Extents<'_>, x: *const u8, out: *mut u8);
+
+/// Independent states of one row, which a processor advances at once.
+const LANES: usize = 16;
+
+/// Elements that are reduced one after another. Longer rows are halved, so that errors grow with the logarithm of the
+/// length.
+const RUN: usize = 4096;
+
+/// Columns that are reduced side by side when neighbours in memory belong to different results.
+const COLUMNS: usize = 64;
+
+/// How elements `T` become a state `S`, and states one state.
+#[derive(Clone, Copy)]
+struct Steps<S, F, G> {
+    start: S,
+    take: F,
+    join: G,
+}
+
+impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
+    /// Reduces `n` elements that lie `stride` elements apart.
+    ///
+    /// # Safety
+    ///
+    /// `x` points to the first of these elements.
+    unsafe fn fold<T: Copy>(&self, n: usize, x: *const T, stride: isize) -> S
+    where
+        F: Fn(S, T) -> S,
+    {
+        // SAFETY: the caller promises the elements; both halves are part of them.
+        unsafe {
+            if n > RUN {
+                let half = n / 2 / LANES * LANES;
+                let (low, high) = (
+                    self.fold(half, x, stride),
+                    self.fold(n - half, x.offset(half.cast_signed() * stride), stride),
+                );
+                return (self.join)(low, high);
+            }
+            let mut lanes = [self.start; LANES];
+            let whole = n / LANES * LANES;
+            for i in (0..whole).step_by(LANES) {
+                if stride == 1 {
+                    for (j, lane) in lanes.iter_mut().enumerate() {
+                        *lane = (self.take)(*lane, *x.add(i + j));
+                    }
+                } else {
+                    for (j, lane) in lanes.iter_mut().enumerate() {
+                        *lane = (self.take)(*lane, *x.offset((i + j).cast_signed() * stride));
+                    }
+                }
+            }
+            let mut state = self.start;
+            if whole > 0 {
+                state = lanes.into_iter().fold(state, &self.join);
+            }
+            for i in whole..n {
+                state = (self.take)(state, *x.offset(i.cast_signed() * stride));
+            }
+            state
+        }
+    }
+
+    /// Reduces as a [`General`] does; `finish` makes a result of a state.
+    ///
+    /// # Safety
+    ///
+    /// As for [`General`].
+    unsafe fn reduce<T: Copy>(
+        &self,
+        &Extents { kept, reduced, .. }: &Extents<'_>,
+        x: *const u8,
+        out: *mut u8,
+        finish: impl Fn(S) -> T,
+    ) where
+        F: Fn(S, T) -> S,
+    {
+        let x = x.cast::<T>();
+        let mut out = out.cast::<T>();
+        let mut put = |state: S| {
+            // SAFETY: the caller promises room for a result of every index of `kept`, each of which calls this once.
+            unsafe {
+                out.write(finish(state));
+                out = out.add(1);
+            }
+        };
+        if let [outer @ .., Dim { extent, strides: [1] }] = kept
+            && reduced.last().is_some_and(|d| d.strides != [1])
+        {
+            return for_each_index(outer, |[k]| {
+                for start in (0..*extent).step_by(COLUMNS) {
+                    let width = COLUMNS.min(*extent - start);
+                    let mut states = [self.start; COLUMNS];
+                    for_each_index(reduced, |[r]| {
+                        // SAFETY: the caller promises elements at every index, and `start + j` is below the extent.
+                        let line = unsafe { std::slice::from_raw_parts(x.offset(k + r).add(start), width) };
+                        for (state, &v) in states.iter_mut().zip(line) {
+                            *state = (self.take)(*state, v);
+                        }
+                    });
+                    states.iter().take(width).for_each(|&state| put(state));
+                }
+            });
+        }
+        let (outer, row) = match reduced {
+            [outer @ .., row] => (outer, *row),
+            [] => (reduced, Dim { extent: 1, strides: [1] }),
+        };
+        let [stride] = row.strides;
+        for_each_index(kept, |[k]| {
+            let mut state = self.start;
+            for_each_index(outer, |[r]| {
+                // SAFETY: the caller promises elements at every index of `kept` and `reduced`.
+                state = (self.join)(state, unsafe { self.fold(row.extent, x.offset(k + r), stride) });
+            });
+            put(state);
+        });
+    }
+}
+
+/// Sums, or computes means.
+///
+/// # Safety
+///
+/// As for [`General`], of elements `T`.
+unsafe fn sums<T: Number>(op: Reduction, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
+    let steps = Steps { start: T::NO_SUM, take: |sum: T::Sum, x: T| sum.add(x.widen()), join: T::Sum::add };
+    let finish = |sum| match op {
+        Reduction::Mean => T::mean(sum, extents.count),
+        _ if extents.count == 0 => T::default(),
+        _ => T::narrow(sum),
+    };
+    // SAFETY: this function has the same contract.
+    unsafe { steps.reduce(extents, x, out, finish) }
+}
+
+/// Finds the largest elements; of no elements, `start`.
+///
+/// # Safety
+///
+/// As for [`General`], of elements `T`.
+unsafe fn maxima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
+    let steps = Steps { start, take: |most: T, x: T| x.max(most), join: T::max };
+    // SAFETY: this function has the same contract.
+    unsafe { steps.reduce(extents, x, out, |most| most) }
+}
+
+/// Finds the smallest elements; of no elements, `start`.
+///
+/// # Safety
+///
+/// As for [`General`], of elements `T`.
+unsafe fn minima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
+    let steps = Steps { start, take: |least: T, x: T| x.min(least), join: T::min };
+    // SAFETY: this function has the same contract.
+    unsafe { steps.reduce(extents, x, out, |least| least) }
+}
+
+macro_rules! by_type {
+    ($dtype:expr, $name:ident => $body:expr, [$($variant:ident: $t:ty),*]) => {
+        match $dtype { $( DataType::$variant => { type $name = $t; Some($body) } )* _ => None }
+    };
+    (wide $dtype:expr, $name:ident => $body:expr) => {
+        by_type!($dtype, $name => $body, [F32: f32, F64: f64, F16: f16, BF16: bf16, I32: i32, I64: i64, U32: u32, U64: u64])
+    };
+    (ordered $dtype:expr, $name:ident => $body:expr) => {
+        by_type!($dtype, $name => $body, [F32: f32, F64: f64, F16: f16, BF16: bf16, I8: i8, I32: i32, I64: i64, U8: u8,
+            U32: u32, U64: u64])
+    };
+}
+
+/// Returns the kernel of a reduction, if it takes that element type.
+pub(super) fn general(op: Reduction, dtype: DataType) -> Option<General> {
+    // SAFETY of each: the functions have the contract of `General`, for elements of the type `T`.
+    unsafe {
+        match op {
+            Reduction::Sum | Reduction::Mean => by_type!(wide dtype, T => sums::<T>),
+            // Of bools, false is the least and true the greatest.
+            Reduction::Max if dtype == DataType::Bool => {
+                Some(|_, extents, x, out| maxima(0u8, extents, x, out))
+            }
+            Reduction::Min if dtype == DataType::Bool => {
+                Some(|_, extents, x, out| minima(1u8, extents, x, out))
+            }
+            Reduction::Max => {
+                by_type!(ordered dtype, T => |_, extents, x, out| maxima(T::LEAST, extents, x, out))
+            }
+            Reduction::Min => {
+                by_type!(ordered dtype, T => |_, extents, x, out| minima(T::GREATEST, extents, x, out))
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Reductions: many elements to one.
+//!
+//! Floats are folded by vectors along one dimension, by rows or side by side, where they are many; everything else is
+//! reduced by [`general`]. The order in which floats are added depends on extents and strides alone, never on the number of
+//! threads, and the error of a sum grows with the logarithm of its length.
+
+mod columns;
+mod general;
+mod rows;
+
+use self::columns::{COLUMNS, by_columns};
+use self::general::General;
+use self::rows::{by_rows, halves};
+use super::elementwise::GRAIN;
+use super::op::Reduction;
+use super::{FEW, Shared, walk};
+use crate::array::element_size;
+use crate::layout::Dim;
+use crate::threads;
+use bb::DataType;
+use half::{bf16, f16};
+
+/// The dimensions of a reduction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Extents<'a> {
+    /// The dimensions of the result.
+    pub(crate) kept: &'a [Dim<1>],
+    /// The dimensions that are reduced.
+    pub(crate) reduced: &'a [Dim<1>],
+    /// How many elements become one.
+    pub(crate) count: usize,
+}
+
+/// The kernel of a reduction of one element type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel {
+    op: Reduction,
+    general: General,
+    vector: Option<Vector>,
+}
+
+/// Loops over floats. Extents and strides are in elements.
+#[derive(Debug, Clone, Copy)]
+struct Vector {
+    /// Bytes of an element.
+    size: usize,
+    /// Reduces rows, as [`by_rows`] does.
+    rows: unsafe fn(Reduction, [usize; 2], *const u8, [isize; 2], *mut u8),
+    /// Reduces columns, as [`by_columns`] does.
+    columns: unsafe fn(Reduction, [usize; 2], *const u8, isize, *mut u8),
+}
+
+/// Returns the kernel of a reduction, if it takes that element type.
+pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
+    let size = element_size(dtype);
+    // SAFETY of both: `halves` has the contract of `by_rows`, and columns are rows of other strides.
+    let vector = match dtype {
+        DataType::F32 => Some(Vector { size, rows: by_rows::<f32>, columns: by_columns::<f32> }),
+        DataType::F64 => Some(Vector { size, rows: by_rows::<f64>, columns: by_columns::<f64> }),
+        DataType::F16 => Some(Vector {
+            size,
+            rows: halves::<f16>,
+            columns: |op, [len, width], x, row, out| unsafe {
+                halves::<f16>(op, [width, len], x, [1, row], out)
+            },
+        }),
+        DataType::BF16 => Some(Vector {
+            size,
+            rows: halves::<bf16>,
+            columns: |op, [len, width], x, row, out| unsafe {
+                halves::<bf16>(op, [width, len], x, [1, row], out)
+            },
+        }),
+        _ => None,
+    };
+    Some(Kernel { op, general: general::general(op, dtype)?, vector })
+}
+
+impl Kernel {
+    /// Reduces; results are written one after another.
+    ///
+    /// # Safety
+    ///
+    /// `x` has elements of the type that the kernel was chosen for at every index of the extents, and `out` has room for
+    /// as many results as there are indices of the dimensions that are kept. They do not overlap.
+    pub(crate) unsafe fn run(&self, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
+        if extents.count >= FEW
+            && let Some(vector) = &self.vector
+            && let [Dim { extent: len, strides: [middle] }] = *extents.reduced
+            && let Some((dims, strides)) = around(extents.kept, len, middle)
+        {
+            // SAFETY: these are the extents and strides of `x`, and the caller promises the rest.
+            return unsafe { vector.reduce(self.op, dims, x, strides, out) };
+        }
+        // SAFETY: this function has the same contract.
+        unsafe { (self.general)(self.op, extents, x, out) }
+    }
+}
+
+/// Returns the dimensions outside, reduced and inside, and their strides, if there are no more.
+fn around(kept: &[Dim<1>], len: usize, middle: isize) -> Option<([usize; 3], [isize; 3])> {
+    match *kept {
+        [] => Some(([1, len, 1], [0, middle, 0])),
+        [Dim { extent, strides: [s] }] if s.unsigned_abs() < middle.unsigned_abs() => {
+            Some(([1, len, extent], [0, middle, s]))
+        }
+        [Dim { extent, strides: [s] }] => Some(([extent, len, 1], [s, middle, 0])),
+        [Dim { extent: outer, strides: [so] }, Dim { extent: inner, strides: [si] }] => {
+            Some(([outer, len, inner], [so, middle, si]))
+        }
+        _ => None,
+    }
+}
+
+impl Vector {
+    /// Reduces the middle of three dimensions: `out[o, i] = op over l of x[o, l, i]`; `out` is dense.
+    ///
+    /// # Safety
+    ///
+    /// `x` covers the dimensions, `out` has room for `outer * inner` results.
+    unsafe fn reduce(
+        &self,
+        op: Reduction,
+        [outer, len, inner]: [usize; 3],
+        x: *const u8,
+        [so, sl, si]: [isize; 3],
+        out: *mut u8,
+    ) {
+        let shared = Shared((out, x));
+        let size = self.size;
+        let bytes = |elements: isize| elements * size.cast_signed();
+        if inner > 1 && si == 1 && len > 0 {
+            // Each thread has a block at least, as wide as memory is read best.
+            let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
+            let blocks = inner.div_ceil(width);
+            return walk::split(outer * blocks, len.saturating_mul(width), GRAIN, |from, to| {
+                let (out, x) = shared.get();
+                for at in from..to {
+                    let (o, first) = (at / blocks, at % blocks * width);
+                    // SAFETY: the caller promises the elements, and the columns are below `inner`.
+                    unsafe {
+                        let x = x.offset(bytes(o.cast_signed() * so)).add(first * size);
+                        let out = out.add((o * inner + first) * size);
+                        (self.columns)(op, [len, width.min(inner - first)], x, sl, out);
+                    }
+                }
+            });
+        }
+        // Rows that lie one way apart are reduced together.
+        let (rows, row) = if inner == 1 { (outer, so) } else { (inner, si) };
+        walk::split(outer * inner, len.max(1), GRAIN, |from, to| {
+            let (out, x) = shared.get();
+            let mut at = from;
+            while at < to {
+                let (run, first) = (at / rows, at % rows);
+                let count = (rows - first).min(to - at);
+                // SAFETY: the caller promises the elements and the room.
+                unsafe {
+                    let x = x.offset(bytes(run.cast_signed() * so + first.cast_signed() * row));
+                    (self.rows)(op, [count, len], x, [row, sl], out.add(at * size));
+                }
+                at += count;
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Walks operands of any layout and hands contiguous runs of them to a loop.
+//!
+//! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for
+//! contiguous memory. The copies stay in the first cache. Elements are told apart by their size, so that all of this is
+//! compiled once for each number of operands.
+
+use super::Shared;
+use super::elementwise::Kernel;
+use super::moves::line;
+use crate::layout::{Dim, for_each_index};
+use crate::threads;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Parts for each thread: a thread that comes late takes fewer of them.
+pub(crate) const PARTS: usize = 4;
+
+/// How much less work is worth sharing with threads that are awake.
+const AWAKE: usize = 4;
+/// How much more work is worth waking threads for.
+const ASLEEP: usize = 4;
+
+/// Shares `n` units among threads if the whole costs at least `grain` times two.
+///
+/// `weight` is the cost of one unit in the same measure as `grain`. Less is enough while threads are awake, and more is
+/// needed while they sleep. `f` gets half-open ranges, each once.
+pub(crate) fn split(n: usize, weight: usize, grain: usize, f: impl Fn(usize, usize) + Sync) {
+    split_into(PARTS, n, weight, grain, &f);
+}
+
+/// Does what [`split`] does, with `each` parts for each thread.
+pub(crate) fn split_into(
+    each: usize,
+    n: usize,
+    weight: usize,
+    grain: usize,
+    f: &(dyn Fn(usize, usize) + Sync),
+) {
+    let total = n.saturating_mul(weight);
+    let least = (grain / AWAKE).max(1);
+    let count = if n < 2 || total / 2 < least { 1 } else { threads::count() };
+    if count < 2 {
+        return f(0, n);
+    }
+    let asleep = grain.saturating_mul(ASLEEP).max(1);
+    let most = n.min(total / if threads::warm() { least } else { asleep });
+    let count = count.min(most);
+    if count < 2 {
+        f(0, n);
+        return threads::worked();
+    }
+    let parts = most.min(count * each);
+    let (whole, rest) = (n / parts, n % parts);
+    let start = |part: usize| match whole * part + rest * part / parts {
+        // Boundaries on multiples of 64 keep threads out of each other's cache lines.
+        at if whole > 256 && part < parts => at & !63,
+        at => at,
+    };
+    let next = AtomicUsize::new(0);
+    threads::share(count, &|| {
+        loop {
+            let part = next.fetch_add(1, Ordering::Relaxed);
+            if part >= parts {
+                return;
+            }
+            f(start(part), start(part + 1));
+        }
+    });
+    threads::worked();
+}
+
+/// One operand of a plane: element `(i, j)` lies `i * row + j * col` bytes after `ptr`.
+#[derive(Debug, Clone, Copy)]
+struct Operand {
+    ptr: *const u8,
+    row: isize,
+    col: isize,
+    /// Bytes of an element.
+    size: usize,
+}
+
+impl Operand {
+    /// Points at element `(i, j)`.
+    fn at(&self, i: usize, j: usize) -> *const u8 {
+        self.ptr.wrapping_offset(i.cast_signed() * self.row).wrapping_offset(j.cast_signed() * self.col)
+    }
+
+    /// Tells whether the elements of a row follow each other.
+    fn contiguous(&self) -> bool {
+        self.col == self.size.cast_signed()
+    }
+
+    /// Tells whether all elements are reached as those of one row.
+    fn flat(&self, [rows, cols]: [usize; 2]) -> bool {
+        let one = self.col == 0 && (rows == 1 || self.row == 0);
+        one || self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
+    }
+}
+
+/// Writes the results of a kernel, one after another, for each index of `dims`.
+///
+/// # Safety
+///
+/// Each operand points to an element, of the type that the kernel was chosen for, at every index of `dims`, whose strides
+/// are in elements; `out` points to room for as many results, and overlaps no operand.
+pub(crate) unsafe fn walk<const N: usize>(
+    kernel: &Kernel<N>,
+    dims: &[Dim<N>],
+    out: *mut u8,
+    operands: [*const u8; N],
+) {
+    let one = Dim { extent: 1, strides: [0; N] };
+    let (outer, rows, cols) = match dims {
+        [] => (dims, one, one),
+        [cols] => (&[][..], one, *cols),
+        [outer @ .., rows, cols] => (outer, *rows, *cols),
+    };
+    let sizes = kernel.operands;
+    let bytes = |i: usize, strides: [isize; N]| {
+        strides.get(i).copied().unwrap_or(0) * sizes.get(i).map_or(0, |s| s.cast_signed())
+    };
+    let plane: [Operand; N] = std::array::from_fn(|i| Operand {
+        ptr: operands.get(i).copied().unwrap_or_default(),
+        row: bytes(i, rows.strides),
+        col: bytes(i, cols.strides),
+        size: sizes.get(i).copied().unwrap_or(0),
+    });
+    let extents = [rows.extent, cols.extent];
+    let mut out = out;
+    for_each_index(outer, |at| {
+        let mut operands = plane;
+        for (i, operand) in operands.iter_mut().enumerate() {
+            operand.ptr = operand.ptr.wrapping_offset(bytes(i, at));
+        }
+        // SAFETY: this plane's elements are part of those that the caller promises; results lie one after another.
+        unsafe { walk_plane(kernel, extents, out, operands) };
+        out = out.wrapping_add(rows.extent * cols.extent * kernel.result);
+    });
+}
+
+/// Writes the results of a kernel for one plane.
+///
+/// # Safety
+///
+/// Each operand has elements in `rows` rows and `cols` columns, and `out` points to room for as many results.
+unsafe fn walk_plane<const N: usize>(
+    kernel: &Kernel<N>,
+    [rows, cols]: [usize; 2],
+    out: *mut u8,
+    operands: [Operand; N],
+) {
+    if rows == 0 || cols == 0 {
+        return;
+    }
+    let flat = operands.iter().all(|x| x.flat([rows, cols]));
+    let [rows, cols] = if flat { [1, rows * cols] } else { [rows, cols] };
+    let shared = Shared((out, operands));
+    let run = |i: usize, from: usize, to: usize| {
+        let (out, operands) = shared.get();
+        // SAFETY: row `i` and columns `from..to` are part of the plane; no other call writes these results.
+        unsafe {
+            let out = out.add((i * cols + from) * kernel.result);
+            walk_row(kernel, to - from, out, operands.map(|x| Operand { ptr: x.at(i, from), ..x }));
+        }
+    };
+    if rows == 1 {
+        split(cols, 1, kernel.grain, |from, to| run(0, from, to));
+    } else {
+        split(rows, cols, kernel.grain, |from, to| (from..to).for_each(|i| run(i, 0, cols)));
+    }
+}
+
+/// Writes the results of a kernel for one row.
+///
+/// # Safety
+///
+/// Each operand has elements in `n` columns of its first row, and `out` points to room for as many results.
+#[inline]
+unsafe fn walk_row<const N: usize>(kernel: &Kernel<N>, n: usize, out: *mut u8, operands: [Operand; N]) {
+    if kernel.half.is_none() && (n == 1 || operands.iter().all(Operand::contiguous)) {
+        // SAFETY: the elements are contiguous, and the caller promises the rest.
+        return unsafe { (kernel.run)(out, operands.map(|x| x.ptr), n) };
+    }
+    // SAFETY: this function has the same contract.
+    unsafe { walk_buffered(kernel, n, out, operands) }
+}
+
+/// Bytes of a buffer on the stack.
+const BUFFER: usize = 4096;
+
+/// Room for some elements, aligned for vectors.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Buffer(MaybeUninit<[u8; BUFFER]>);
+
+impl Buffer {
+    const fn new() -> Buffer {
+        Buffer(MaybeUninit::uninit())
+    }
+
+    fn ptr(&mut self) -> *mut u8 {
+        self.0.as_mut_ptr().cast()
+    }
+}
+
+/// Writes the results of a kernel for one row, through buffers.
+///
+/// # Safety
+///
+/// As for [`walk_row`].
+unsafe fn walk_buffered<const N: usize>(kernel: &Kernel<N>, n: usize, out: *mut u8, operands: [Operand; N]) {
+    let mut buffers = [const { Buffer::new() }; N];
+    let (mut gathered, mut results) = (Buffer::new(), Buffer::new());
+    let widest = operands.iter().map(|x| x.size).max().unwrap_or(1);
+    let most = BUFFER / if kernel.half.is_some() { size_of::<f32>() } else { widest };
+    let narrow = kernel.half.and_then(|half| half.narrow);
+    let mut at = 0;
+    while at < n {
+        let len = most.min(n - at);
+        let mut runs = operands.map(|x| x.at(0, at));
+        for ((run, x), buffer) in runs.iter_mut().zip(&operands).zip(&mut buffers) {
+            // SAFETY: `len` elements, widened ones too, fit a buffer, and the operand has them from column `at` on. A
+            // buffer that repeats one element was filled by the first round, which is the longest.
+            unsafe {
+                match kernel.half {
+                    _ if x.col == 0 && at > 0 => *run = buffer.ptr(),
+                    None if x.contiguous() => {}
+                    None => {
+                        line(x.size, len, buffer.ptr(), x.size.cast_signed(), *run, x.col);
+                        *run = buffer.ptr();
+                    }
+                    Some(half) => {
+                        if !x.contiguous() {
+                            line(x.size, len, gathered.ptr(), x.size.cast_signed(), *run, x.col);
+                            *run = gathered.ptr();
+                        }
+                        (half.widen)(buffer.ptr(), [*run], len);
+                        *run = buffer.ptr();
+                    }
+                }
+            }
+        }
+        // SAFETY: the runs are contiguous now, and `out` has room for the results from column `at` on.
+        unsafe {
+            let out = out.add(at * kernel.result);
+            match narrow {
+                None => (kernel.run)(out, runs, len),
+                Some(narrow) => {
+                    (kernel.run)(results.ptr(), runs, len);
+                    narrow(out, [results.ptr()], len);
+                }
+            }
+        }
+        at += len;
+    }
+}
