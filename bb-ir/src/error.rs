@@ -1,7 +1,7 @@
 //! The error of this crate: why a tensor, a graph or a frame was refused.
 
-use crate::file::{FileKind, Format};
-use crate::{DataType, LimitInfo, Limits};
+use crate::DataType;
+use crate::format::{FileKind, Format};
 use std::path::{Path, PathBuf};
 
 /// An error of any type; the source of other errors.
@@ -241,10 +241,12 @@ pub enum Error {
     },
 
     /// No limit has this name.
-    #[error("there is no limit `{name}`; the limits and their default values are: {}", limit_names())]
+    #[error("there is no limit `{name}`; the limits and their default values are: {known}")]
     UnknownLimit {
         /// The name.
         name: String,
+        /// The limits with their default values.
+        known: String,
     },
 
     /// A value of a limit is invalid.
@@ -906,8 +908,8 @@ fn range(least: usize, most: usize) -> String {
 
 /// Returns the name of the type with this hash, if it is known.
 fn declared(hash: u64) -> String {
-    match crate::wire::element_type(hash) {
-        Some(dtype) => format!("`{}`", crate::wire::type_name(dtype)),
+    match crate::type_hash::element_type(hash) {
+        Some(dtype) => format!("`{}`", crate::type_hash::type_name(dtype)),
         None => format!("a type that is not declared here (hash {hash:#018x})"),
     }
 }
@@ -923,14 +925,6 @@ fn too_large(limit: usize, name: Option<&str>) -> String {
 /// Returns text with the name of the limit, if it has one.
 fn by_limit(name: Option<&str>) -> String {
     name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
-}
-
-fn limit_names() -> String {
-    let text = |limit: &LimitInfo| match limit.default() {
-        default if default.is_empty() => format!("`{}`", limit.name),
-        default => format!("`{}` ({default})", limit.name),
-    };
-    Limits::all().iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 fn paths(paths: &[PathBuf]) -> String {

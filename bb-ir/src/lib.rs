@@ -8,6 +8,7 @@ pub mod convert;
 mod dtype;
 mod error;
 pub mod file;
+mod format;
 pub mod graph;
 pub mod infer;
 mod limits;
@@ -18,14 +19,16 @@ pub mod opset;
 pub mod proto;
 mod shape;
 mod tensor;
+mod type_hash;
 pub mod wire;
 
+pub use convert::Summary;
 pub use dtype::{DataType, Element};
 pub use error::{BoxError, Error, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, Strings, StringsBuilder, Summary, TensorData, element_count, unpack_into};
+pub use tensor::{ALIGNMENT, Strings, StringsBuilder, TensorData, element_count, unpack_into};
 
 /// Re-exported so that callers use the same version of the crate `half`.
 pub use half::{bf16, f16};

@@ -141,7 +141,7 @@ impl Limits {
     /// [`Error::UnknownLimit`], which lists the names; [`Error::LimitValue`].
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let limit = ALL.iter().find(|limit| limit.name == name);
-        let limit = limit.ok_or_else(|| Error::UnknownLimit { name: name.to_owned() })?;
+        let limit = limit.ok_or_else(|| Error::UnknownLimit { name: name.to_owned(), known: names() })?;
         if (limit.set)(self, value) {
             return Ok(());
         }
@@ -316,6 +316,15 @@ impl<'l> Meter<'l> {
 /// Returns an error if `got` exceeds `limit`, which is the field `name` of [`Limits`].
 pub(crate) fn within(name: &'static str, what: &'static str, got: usize, limit: usize) -> Result<(), Error> {
     if got > limit { Err(Error::Limit { what, name: Some(name), limit, got }) } else { Ok(()) }
+}
+
+/// Lists the limits with their default values.
+fn names() -> String {
+    let text = |limit: &LimitInfo| match limit.default() {
+        default if default.is_empty() => format!("`{}`", limit.name),
+        default => format!("`{}` ({default})", limit.name),
+    };
+    Limits::all().iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 
 use super::build::{Builder, push_value};
 use super::model::{function_name, opsets};
-use super::types::weight;
 use crate::Error;
-use crate::graph::{Attribute, Node, ValueId, ValueInfo, ValueType};
+use crate::graph::{Attribute, Node, ValueId, ValueInfo, ValueType, weight};
 use crate::opset::{NEWEST, domain_name};
 use crate::proto::{FunctionProto, NodeProto};
 use std::collections::{HashMap, HashSet};

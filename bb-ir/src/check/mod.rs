@@ -17,5 +17,3 @@ mod schema;
 mod types;
 
 pub use model::{CheckOptions, CheckedModel, check, check_graph, declared_inputs, load_model, parse_model};
-
-pub(crate) use types::{merge, weight};

@@ -6,9 +6,9 @@
 //! between.
 
 use super::build::{Builder, at_value, contradiction, push_value};
-use super::{merge, types};
+use super::types;
 use crate::Error;
-use crate::graph::{Attribute, ValueId, ValueInfo, ValueType};
+use crate::graph::{Attribute, ValueId, ValueInfo, ValueType, merge, weight};
 use crate::proto::ValueInfoProto;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -162,7 +162,7 @@ impl<'p> Builder<'p> {
             info.map(|info| ValueInfo { name: info.name.clone(), ty: info.ty.clone(), declared: Vec::new() });
         let info = info.unwrap_or_default();
         self.meter.name(&info.name)?;
-        self.meter.text(types::weight(&info.ty))?;
+        self.meter.text(weight(&info.ty))?;
         let inner = self.outer.get_mut(level + 1).unwrap_or(&mut self.level);
         let id = push_value(inner, info, true)?;
         inner.graph.captures.push((outer, id));

@@ -21,10 +21,12 @@
 
 mod minifloat;
 mod numeric;
+mod summary;
 mod text;
 
 pub use minifloat::{decode_table, encode_small_float};
 pub use numeric::{cast_into, unpacked_size};
+pub use summary::Summary;
 pub use text::{format_elements, format_tensor, parse_elements};
 
 use crate::op::RoundMode;

@@ -1,73 +1,17 @@
 //! Opens the files of models: only regular files, mapped if the limits ask for it and the system can do it.
 
-mod format;
 #[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
 mod mapped;
 
-pub use format::Format;
+pub use crate::format::{FileKind, Format};
 
 use crate::limits::within;
 use crate::tensor::aligned;
 use crate::{Error, FileAccess, Limits};
 use bytes::Bytes;
-use std::fmt;
-use std::fs::{File, FileType};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-
-/// The kind of a file that is not a regular file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum FileKind {
-    /// A folder.
-    Folder,
-    /// A pipe.
-    Pipe,
-    /// A socket.
-    Socket,
-    /// A device.
-    Device,
-    /// Something else.
-    Other,
-}
-
-impl FileKind {
-    /// Returns the kind of a file; `None` for a regular file.
-    pub(crate) fn of(file: FileType) -> Option<FileKind> {
-        if file.is_file() {
-            return None;
-        }
-        if file.is_dir() {
-            return Some(FileKind::Folder);
-        }
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::FileTypeExt;
-            if file.is_fifo() {
-                return Some(FileKind::Pipe);
-            }
-            if file.is_socket() {
-                return Some(FileKind::Socket);
-            }
-            if file.is_char_device() || file.is_block_device() {
-                return Some(FileKind::Device);
-            }
-        }
-        Some(FileKind::Other)
-    }
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FileKind::Folder => "a folder",
-            FileKind::Pipe => "a pipe",
-            FileKind::Socket => "a socket",
-            FileKind::Device => "a device",
-            FileKind::Other => "no regular file",
-        })
-    }
-}
 
 /// Loads a whole file into memory, mapped or read as `limits` say.
 ///

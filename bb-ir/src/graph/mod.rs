@@ -8,11 +8,13 @@
 mod attribute;
 mod claims;
 mod dim_expr;
+mod merge;
 mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
 pub use claims::Warning;
 pub use dim_expr::DimExpr;
+pub(crate) use merge::{merge, weight};
 pub use to_proto::{entry, type_proto};
 
 use crate::{DataType, TensorData};

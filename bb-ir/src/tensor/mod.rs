@@ -8,11 +8,9 @@ mod array;
 mod npy;
 mod packed;
 mod strings;
-mod summary;
 
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};
-pub use summary::Summary;
 
 use crate::{DataType, Element, Error, Shape, memory};
 use bytes::Bytes;

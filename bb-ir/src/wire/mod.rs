@@ -21,11 +21,12 @@
 //! needs no copy; most channels that carry frames have their own checksums. Strings and truth values are
 //! validated with or without a checksum.
 
-mod hash;
+mod collisions;
 mod header;
 mod stream;
 
-pub use hash::{element_type, hash_name, refuse_collisions, type_hash, type_name};
+pub use crate::type_hash::{element_type, hash_name, type_hash, type_name};
+pub use collisions::refuse_collisions;
 pub use stream::{Frame, read, read_frame, write};
 
 use crate::{ALIGNMENT, DataType, Error, TensorData, memory};

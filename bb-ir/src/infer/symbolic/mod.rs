@@ -24,8 +24,8 @@ mod windows;
 pub use operators::has_rule;
 
 use super::current;
-use crate::check::{merge, weight};
 use crate::graph::{Dim, DimExpr, Graph, Node, ValueId, ValueType};
+use crate::graph::{merge, weight};
 use crate::limits::Meter;
 use crate::opset::{Lookup, lookup};
 use crate::{Error, Limits, element_count};

@@ -3,7 +3,7 @@
 //! A name is declared, never derived from a Rust path, so that renaming or moving a type does not change it.
 //! The hash is FNV-1a with 64 bits.
 
-use crate::{DataType, Error};
+use crate::DataType;
 
 const OFFSET: u64 = 0xCBF2_9CE4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01B3;
@@ -62,25 +62,6 @@ pub fn element_type(hash: u64) -> Option<DataType> {
     DataType::ALL.get(index).copied()
 }
 
-/// Checks that no two of `names` and the names of all tensor types have the same hash.
-///
-/// # Errors
-///
-/// [`Error::HashCollision`] with the two names; a name that occurs twice collides with itself.
-pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
-    let tensors = DataType::ALL.iter().map(|&t| type_name(t));
-    let mut all: Vec<(u64, String)> =
-        tensors.chain(names.into_iter().map(str::to_owned)).map(|name| (hash_name(&name), name)).collect();
-    all.sort_unstable();
-    for pair in all.array_windows() {
-        let [(hash, first), (other, second)] = pair;
-        if hash == other {
-            return Err(Error::HashCollision { hash: *hash, first: first.clone(), second: second.clone() });
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,12 +76,10 @@ mod tests {
 
     #[test]
     fn every_element_type_has_a_hash_of_its_own() {
-        assert!(refuse_collisions([]).is_ok());
         for &dtype in DataType::ALL {
             assert_eq!(hash_name(&type_name(dtype)), type_hash(dtype));
             assert_eq!(element_type(type_hash(dtype)), Some(dtype));
         }
         assert_eq!(type_name(DataType::F32), "bb.tensor/1;f32;dense-le");
-        assert!(matches!(refuse_collisions(["bb.tensor/1;f32;dense-le"]), Err(Error::HashCollision { .. })));
     }
 }

@@ -1,8 +1,7 @@
 //! Formats a tensor as one line for people.
 
-use super::TensorData;
-use crate::DataType;
-use crate::convert::{Rounding, cast_into, format_elements, unpacked_size};
+use super::{Rounding, cast_into, format_elements, unpacked_size};
+use crate::{DataType, TensorData};
 use std::fmt;
 
 /// The number of elements that a summary shows.

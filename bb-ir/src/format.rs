@@ -1,6 +1,7 @@
 //! Recognizes files that are not ONNX models, so that messages can name their format.
 
 use std::fmt;
+use std::fs::FileType;
 
 /// The format of bytes that are not an ONNX model.
 ///
@@ -65,6 +66,60 @@ pub enum Format {
     Pdf,
     /// Other text.
     Text,
+}
+
+/// The kind of a file that is not a regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A folder.
+    Folder,
+    /// A pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+    /// Something else.
+    Other,
+}
+
+impl FileKind {
+    /// Returns the kind of a file; `None` for a regular file.
+    pub(crate) fn of(file: FileType) -> Option<FileKind> {
+        if file.is_file() {
+            return None;
+        }
+        if file.is_dir() {
+            return Some(FileKind::Folder);
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::FileTypeExt;
+            if file.is_fifo() {
+                return Some(FileKind::Pipe);
+            }
+            if file.is_socket() {
+                return Some(FileKind::Socket);
+            }
+            if file.is_char_device() || file.is_block_device() {
+                return Some(FileKind::Device);
+            }
+        }
+        Some(FileKind::Other)
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FileKind::Folder => "a folder",
+            FileKind::Pipe => "a pipe",
+            FileKind::Socket => "a socket",
+            FileKind::Device => "a device",
+            FileKind::Other => "no regular file",
+        })
+    }
 }
 
 /// Formats and the bytes with which they begin.

@@ -1,0 +1,34 @@
+//! No two names of types that travel in frames may have the same hash.
+
+use crate::type_hash::{hash_name, type_name};
+use crate::{DataType, Error};
+
+/// Checks that no two of `names` and the names of all tensor types have the same hash.
+///
+/// # Errors
+///
+/// [`Error::HashCollision`] with the two names; a name that occurs twice collides with itself.
+pub fn refuse_collisions<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+    let tensors = DataType::ALL.iter().map(|&t| type_name(t));
+    let mut all: Vec<(u64, String)> =
+        tensors.chain(names.into_iter().map(str::to_owned)).map(|name| (hash_name(&name), name)).collect();
+    all.sort_unstable();
+    for pair in all.array_windows() {
+        let [(hash, first), (other, second)] = pair;
+        if hash == other {
+            return Err(Error::HashCollision { hash: *hash, first: first.clone(), second: second.clone() });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_occurs_twice_collides_with_itself() {
+        assert!(refuse_collisions([]).is_ok());
+        assert!(matches!(refuse_collisions(["bb.tensor/1;f32;dense-le"]), Err(Error::HashCollision { .. })));
+    }
+}
