@@ -1,30 +1,30 @@
-//! What flows between nodes: tensors, and what ONNX builds of them.
+//! The values that nodes exchange: tensors, and ONNX's structures of tensors.
 
 use bb_ir::TensorData;
 
-/// A value of a graph: a tensor, or a structure whose leaves are tensors.
+/// A value of a graph: a tensor, or a structure of tensors.
 ///
-/// Structures are known while a plan is made: a plan holds for inputs of one structure. An optional that holds
-/// something is what it holds.
+/// The structure of the inputs is known when a plan is made, and the plan is only valid for inputs of this
+/// structure. An optional with a content is represented by the content itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OnnxValue<T> {
     /// A tensor.
     Tensor(T),
-    /// Any number of items of one kind, in order.
+    /// A list of values of the same kind.
     Sequence(Vec<OnnxValue<T>>),
-    /// An optional that holds nothing.
+    /// An empty optional.
     Absent,
-    /// Keys, and the value of each.
+    /// A map from keys to values.
     Map {
-        /// The keys, integers or strings: `[n]`.
+        /// The keys, which are integers or strings, of shape `[n]`.
         keys: TensorData,
-        /// The values: `[n]`.
+        /// The values, of shape `[n]`.
         values: T,
     },
 }
 
 impl<T> OnnxValue<T> {
-    /// Returns the tensor, if it is one.
+    /// Returns the tensor; `None` if the value is not a tensor.
     pub fn tensor(&self) -> Option<&T> {
         match self {
             OnnxValue::Tensor(x) => Some(x),
@@ -32,7 +32,7 @@ impl<T> OnnxValue<T> {
         }
     }
 
-    /// Returns the kind in words.
+    /// Returns the kind as text for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             OnnxValue::Tensor(_) => "a tensor",
@@ -51,7 +51,7 @@ impl<T> OnnxValue<T> {
         }
     }
 
-    /// Returns the same structure with every tensor replaced by what `f` makes of it.
+    /// Returns the same structure with the results of `f` in place of its tensors.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl<T> OnnxValue<T> {
         })
     }
 
-    /// Returns the same structure with every tensor replaced by what `f` makes of it.
+    /// Returns the same structure with the results of `f` in place of its tensors.
     pub fn map<'a, U>(&'a self, f: &mut impl FnMut(&'a T) -> U) -> OnnxValue<U> {
         match self {
             OnnxValue::Tensor(x) => OnnxValue::Tensor(f(x)),

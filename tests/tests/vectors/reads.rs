@@ -1,7 +1,7 @@
-//! Every attribute that a version of an operator has is read by the function that serves the version, and what the function
-//! takes where it is left out is the schema's default.
+//! Tests that the function of each operator version reads every attribute of the version's schema, with the
+//! schema's default if the attribute is absent.
 //!
-//! The functions run node by node on all vectors, so that every version of every operator is run.
+//! The functions run node by node on all vectors, which contain every version of every operator.
 
 use super::{Vector, folder, item, read, stems};
 use bb::ext::Extended;
@@ -126,10 +126,10 @@ fn seen() -> Seen {
     seen
 }
 
-/// Says what is wrong with how an attribute is read.
+/// Describes what is wrong with the reading of an attribute; `None` if it is right.
 fn problem(reads: &BTreeMap<String, BTreeSet<String>>, attribute: &AttributeSchema) -> Option<String> {
     let Some(defaults) = reads.get(attribute.name) else { return Some("is not read".to_owned()) };
-    // The schema of `GRU` 1 spells it wrongly.
+    // The schema of `GRU` 1 misspells it.
     let wanted = attribute.default.map(|default| if default == "foward" { "forward" } else { default })?;
     let same = |found: &String| match (found.parse::<f32>(), wanted.parse::<f32>()) {
         (Ok(found), Ok(wanted)) => found == wanted,
