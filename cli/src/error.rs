@@ -38,7 +38,7 @@ pub(crate) enum Error {
     Npz {
         path: PathBuf,
         #[source]
-        source: crate::inputs::NpzError,
+        source: crate::npz::NpzError,
     },
 
     #[error("`{}` is a picture; give it with --image {name}={}", .path.display(), .path.display())]

@@ -32,6 +32,7 @@ mod export;
 mod graph;
 mod inputs;
 mod inspect;
+mod npz;
 mod number;
 mod out;
 mod outputs;

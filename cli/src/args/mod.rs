@@ -3,7 +3,7 @@
 mod shared;
 mod values;
 
-pub(crate) use shared::{Common, Extents, Inputs, Model, Picture, Threads};
+pub(crate) use shared::{Channels, Common, Extents, Inputs, Layout, Model, Picture, Threads};
 pub(crate) use values::{Amount, Dim, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};

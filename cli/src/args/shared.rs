@@ -1,7 +1,6 @@
 //! Options that several commands share.
 
 use super::values::{Dim, Limit, Range, Shape};
-use crate::inputs::{Channels, Layout};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -110,4 +109,23 @@ pub(crate) struct Picture {
     /// The order of the axes, if the declared shape does not determine it
     #[arg(long, value_enum, requires = "images")]
     pub(crate) layout: Option<Layout>,
+}
+
+/// The order of the axes of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Layout {
+    /// Channels, rows, columns
+    Nchw,
+    /// Rows, columns, channels
+    Nhwc,
+}
+
+/// The order of the colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Channels {
+    /// Red, green, blue
+    #[default]
+    Rgb,
+    /// Blue, green, red
+    Bgr,
 }

@@ -1,9 +1,10 @@
 //! Reads inputs from files.
 
 use super::extents::Extents;
-use super::{npz, picture};
+use super::picture;
 use crate::args;
 use crate::error::{Error, Result};
+use crate::npz;
 use bb::conformance::onnx;
 use bb::onnx::OnnxValue;
 use bb::{Port, TensorData};

@@ -2,7 +2,6 @@
 
 mod extents;
 mod files;
-mod npz;
 mod picture;
 mod random;
 mod search;
@@ -16,9 +15,6 @@ use bb::{Module, Port, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
-
-pub(crate) use npz::NpzError;
-pub(crate) use picture::{Channels, Layout};
 
 /// What happens to inputs that are not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

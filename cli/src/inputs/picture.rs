@@ -1,7 +1,7 @@
 //! Reads pictures as inputs: decodes and resizes them, and lays them out as the model declares.
 
 use super::extents::Extents;
-use crate::args;
+use crate::args::{self, Channels, Layout};
 use crate::error::{Error, Result};
 use crate::number;
 use bb::{DataType, Port, TensorData};
@@ -13,25 +13,6 @@ use std::path::Path;
 
 /// The greatest number of elements of a picture.
 const MOST_ELEMENTS: usize = 1 << 28;
-
-/// The order of the axes of a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Layout {
-    /// Channels, rows, columns
-    Nchw,
-    /// Rows, columns, channels
-    Nhwc,
-}
-
-/// The order of the colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum Channels {
-    /// Red, green, blue
-    #[default]
-    Rgb,
-    /// Blue, green, red
-    Bgr,
-}
 
 /// The layout of a picture in an input.
 struct Plan {
