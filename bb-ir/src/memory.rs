@@ -33,7 +33,7 @@ pub fn room<T>(op: &'static str, n: usize) -> Result<Vec<T>, Error> {
 ///
 /// As [`room`].
 pub fn reserve<T>(op: &'static str, vec: &mut Vec<T>, n: usize) -> Result<(), Error> {
-    vec.try_reserve_exact(n).map_err(|_| none::<T>(op, vec.len().saturating_add(n)))
+    vec.try_reserve_exact(n).map_err(|_| out_of_memory::<T>(op, vec.len().saturating_add(n)))
 }
 
 /// Makes a vector of `n` elements that are all `value`.
@@ -99,7 +99,7 @@ pub fn try_collected<T, E: From<Error>>(
 /// As [`room`].
 pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Error> {
     if vec.len() == vec.capacity() {
-        vec.try_reserve(1).map_err(|_| none::<T>(op, vec.len().saturating_add(1)))?;
+        vec.try_reserve(1).map_err(|_| out_of_memory::<T>(op, vec.len().saturating_add(1)))?;
     }
     vec.push(element);
     Ok(())
@@ -111,7 +111,8 @@ pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Err
 ///
 /// As [`room`].
 pub fn append<T: Clone>(op: &'static str, vec: &mut Vec<T>, elements: &[T]) -> Result<(), Error> {
-    vec.try_reserve(elements.len()).map_err(|_| none::<T>(op, vec.len().saturating_add(elements.len())))?;
+    vec.try_reserve(elements.len())
+        .map_err(|_| out_of_memory::<T>(op, vec.len().saturating_add(elements.len())))?;
     vec.extend_from_slice(elements);
     Ok(())
 }
@@ -129,7 +130,7 @@ pub fn probe(op: &'static str, bytes: usize) -> Result<(), Error> {
 }
 
 #[cold]
-fn none<T>(op: &'static str, n: usize) -> Error {
+fn out_of_memory<T>(op: &'static str, n: usize) -> Error {
     Error::Memory { op, bytes: n.saturating_mul(size_of::<T>()) }
 }
 

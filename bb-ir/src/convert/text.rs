@@ -35,32 +35,32 @@ pub fn format_tensor(from: DataType, shape: &[usize], src: &[u8]) -> Result<Tens
 }
 
 /// A function that receives each formatted element.
-type Take<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
+type Emit<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 
-fn format_each(from: DataType, src: &[u8], take: Take<'_>) -> Result<(), Error> {
+fn format_each(from: DataType, src: &[u8], emit: Emit<'_>) -> Result<(), Error> {
     match from {
         DataType::String | DataType::C64 | DataType::C128 => {
             Err(Error::Unsupported { op: "cast", dtype: from })
         }
-        DataType::Bool => src.iter().try_for_each(|&b| take(if b == 0 { "False" } else { "True" })),
-        DataType::U64 => through(from, src, DataType::U64, take, |b| u64::from_le_bytes(b).to_string()),
-        DataType::F64 => through(from, src, DataType::F64, take, |b| {
+        DataType::Bool => src.iter().try_for_each(|&b| emit(if b == 0 { "False" } else { "True" })),
+        DataType::U64 => through(from, src, DataType::U64, emit, |b| u64::from_le_bytes(b).to_string()),
+        DataType::F64 => through(from, src, DataType::F64, emit, |b| {
             let x = f64::from_le_bytes(b);
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
         }),
-        DataType::F16 => through(from, src, DataType::F16, take, |b| {
+        DataType::F16 => through(from, src, DataType::F16, emit, |b| {
             let x = shortest_half(f16::from_le_bytes(b));
             plain(x, || format!("{x:?}"), || format!("{x:e}"))
         }),
         float
             if float == DataType::F32 || float == DataType::BF16 || super::decode_table(float).is_some() =>
         {
-            through(from, src, DataType::F32, take, |b| {
+            through(from, src, DataType::F32, emit, |b| {
                 let x = f32::from_le_bytes(b);
                 plain(f64::from(x), || format!("{x:?}"), || format!("{x:e}"))
             })
         }
-        _ => through(from, src, DataType::I64, take, |b| i64::from_le_bytes(b).to_string()),
+        _ => through(from, src, DataType::I64, emit, |b| i64::from_le_bytes(b).to_string()),
     }
 }
 
@@ -114,7 +114,7 @@ fn through<const N: usize>(
     from: DataType,
     src: &[u8],
     carrier: DataType,
-    take: Take<'_>,
+    emit: Emit<'_>,
     format: impl Fn([u8; N]) -> String,
 ) -> Result<(), Error> {
     const CHUNK: usize = 256;
@@ -123,7 +123,7 @@ fn through<const N: usize>(
         let count = chunk.len() / unpacked_size(from);
         let carried = carried.get_mut(..count).unwrap_or_default();
         cast_into(from, chunk, carrier, Rounding::default(), carried.as_flattened_mut())?;
-        carried.iter().try_for_each(|&element| take(&format(element)))?;
+        carried.iter().try_for_each(|&element| emit(&format(element)))?;
     }
     Ok(())
 }

@@ -80,16 +80,16 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
             total = total.saturating_add(GROWTH * size_of::<u64>());
             continue;
         };
-        match message.holds(number) {
-            Holds::Shared => {}
-            Holds::Text => total = total.saturating_add(content.len().saturating_add(STRING)),
-            Holds::Fixed => total = total.saturating_add(content.len().saturating_mul(GROWTH)),
-            Holds::Integers(size) => {
+        match message.content_of(number) {
+            FieldContent::Shared => {}
+            FieldContent::Text => total = total.saturating_add(content.len().saturating_add(STRING)),
+            FieldContent::Fixed => total = total.saturating_add(content.len().saturating_mul(GROWTH)),
+            FieldContent::Integers(size) => {
                 // Only the last byte of an integer has its highest bit clear.
                 let count = content.iter().filter(|&&b| b < 0x80).count();
                 total = total.saturating_add(count.saturating_mul(GROWTH * size));
             }
-            Holds::Message(inner) => {
+            FieldContent::Message(inner) => {
                 total = total.saturating_add(GROWTH * inner.size());
                 outer.push((message, rest));
                 if outer.len() > DEEPEST {
@@ -103,7 +103,7 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
 }
 
 /// The content of a field that has a length.
-enum Holds {
+enum FieldContent {
     /// Bytes that are shared, not copied.
     Shared,
     /// A string, or bytes that are copied.
@@ -147,13 +147,13 @@ enum Message {
 
 impl Message {
     /// Returns the content of a field. Source: `onnx.proto`.
-    fn holds(self, number: u64) -> Holds {
+    fn content_of(self, number: u64) -> FieldContent {
         use Message as M;
         let message = match (self, number) {
-            (M::Tensor, 9) => return Holds::Shared,
-            (M::Tensor, 4 | 10) | (M::Attribute, 7) => return Holds::Fixed,
-            (M::Tensor, 5) => return Holds::Integers(4),
-            (M::Tensor, 1 | 7 | 11) | (M::Attribute, 8) | (M::Sparse, 3) => return Holds::Integers(8),
+            (M::Tensor, 9) => return FieldContent::Shared,
+            (M::Tensor, 4 | 10) | (M::Attribute, 7) => return FieldContent::Fixed,
+            (M::Tensor, 5) => return FieldContent::Integers(4),
+            (M::Tensor, 1 | 7 | 11) | (M::Attribute, 8) | (M::Sparse, 3) => return FieldContent::Integers(8),
             (M::Model, 7) | (M::Training, 1 | 2) | (M::Attribute, 6 | 11) => M::Graph,
             (M::Model, 20) => M::Training,
             (M::Model, 25) => M::Function,
@@ -175,7 +175,7 @@ impl Message {
             (M::Sequence, 3) => M::Tensor,
             (M::Sequence, 5 | 7) | (M::Map, 5) => M::Sequence,
             (M::Sequence, 6) => M::Map,
-            (M::Map, 3) => return Holds::Integers(8),
+            (M::Map, 3) => return FieldContent::Integers(8),
             (M::Model, 8 | 14 | 26)
             | (M::Graph, 16)
             | (M::Node, 9)
@@ -187,9 +187,9 @@ impl Message {
             | (M::Sharding, 3)
             | (M::ShardedDim, 2)
             | (M::Type, 7) => M::Plain,
-            _ => return Holds::Text,
+            _ => return FieldContent::Text,
         };
-        Holds::Message(message)
+        FieldContent::Message(message)
     }
 
     /// Returns the size of the decoded message in memory, without what it points to.

@@ -36,7 +36,7 @@ macro_rules! contract {
 
             $(
                 $(#[$doc])*
-                #[allow(clippy::too_many_arguments, reason = "the row has them")]
+                #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error>;
             )*

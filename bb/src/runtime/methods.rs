@@ -18,7 +18,7 @@ macro_rules! methods_of {
         impl crate::runtime::$type {
             $(
                 $(#[$doc])*
-                #[allow(clippy::too_many_arguments, reason = "the row has them")]
+                #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
                 pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::runtime::erased_output!($output), crate::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Tensors, each with the name of its output or of its part of an output.
-type Leaves = Vec<(String, TensorData)>;
+type NamedTensors = Vec<(String, TensorData)>;
 
 /// A data set: inputs, and the folder with the expected outputs.
-struct Set {
+struct DataSet {
     folder: PathBuf,
     inputs: Vec<Option<OnnxValue<TensorData>>>,
 }
 
 /// The comparison of an output.
-struct Compared {
+struct Comparison {
     output: String,
     errors: Errors,
     verdict: Verdict,
@@ -56,7 +56,7 @@ pub(super) fn saved(options: &args::Compare, outputs: &Path) -> Result<ExitCode>
         let equal = !compared.iter().any(|output| matches!(output.verdict, Verdict::Differs(_)));
         all_equal &= equal;
         if options.json {
-            let outputs: Vec<_> = compared.iter().map(Compared::json).collect();
+            let outputs: Vec<_> = compared.iter().map(Comparison::json).collect();
             records.push(
                 json!({ "folder": set.folder.display().to_string(), "equal": equal, "outputs": outputs }),
             );
@@ -80,7 +80,7 @@ pub(super) fn saved(options: &args::Compare, outputs: &Path) -> Result<ExitCode>
     Ok(if all_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn print(set: &Set, compared: &[Compared]) -> Result<()> {
+fn print(set: &DataSet, compared: &[Comparison]) -> Result<()> {
     let mut table = render::table(["OUTPUT", "MAX ABS ERROR", "AT", "MAX REL ERROR", "AT", "ULPS", ""]);
     for output in compared {
         let error = |of: &Option<Greatest>| match of {
@@ -116,7 +116,7 @@ impl Verdict {
     }
 }
 
-impl Compared {
+impl Comparison {
     fn json(&self) -> serde_json::Value {
         // JSON has no infinity, so an infinite error is null.
         let greatest = |of: &Option<Greatest>| {
@@ -132,11 +132,11 @@ impl Compared {
 
 fn compare_set(
     session: &Session,
-    set: &Set,
+    set: &DataSet,
     got: Vec<OnnxValue<TensorData>>,
     tolerance: Tolerance,
-) -> Result<Vec<Compared>> {
-    let mut made = Leaves::new();
+) -> Result<Vec<Comparison>> {
+    let mut made = NamedTensors::new();
     for (port, item) in session.executable.outputs().iter().zip(got) {
         flatten(&port.name, item, &mut made);
     }
@@ -147,16 +147,16 @@ fn compare_set(
     }
     let compared = made.into_iter().map(|(output, got)| {
         let Some((_, expected)) = expected.iter().find(|(name, _)| *name == output) else {
-            return Compared { output, errors: Errors::default(), verdict: Verdict::NotSaved };
+            return Comparison { output, errors: Errors::default(), verdict: Verdict::NotSaved };
         };
         let verdict = compare(expected, &got, tolerance).err().map_or(Verdict::Equal, Verdict::Differs);
-        Compared { output, errors: Errors::of(expected, &got), verdict }
+        Comparison { output, errors: Errors::of(expected, &got), verdict }
     });
     Ok(compared.collect())
 }
 
 /// Returns the data sets in a case's folder; if there are none, the folder itself is the data set.
-fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Vec<Set>> {
+fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Vec<DataSet>> {
     let numbered: Vec<PathBuf> = (0..)
         .map(|i| outputs.join(format!("test_data_set_{i}")))
         .take_while(|folder| folder.is_dir())
@@ -173,25 +173,25 @@ fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Ve
         } else {
             inputs::given(session, &options.inputs, Otherwise::Refuse)?.items
         };
-        Ok(Set { folder, inputs })
+        Ok(DataSet { folder, inputs })
     });
     sets.collect()
 }
 
 /// Reads outputs: `output_0.pb`, `output_1.pb`, … in the order of the model, or files as `bb run --output`
 /// names them.
-fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
+fn expected(folder: &Path, ports: &[Port]) -> Result<NamedTensors> {
     let items = onnx::read_items(folder, "output", ports)?;
     if items.len() > ports.len() {
         let (expected, got) = (items.len(), ports.len());
         return Err(onnx::Failure::Outputs { expected, got }.into());
     }
-    let mut leaves = Leaves::new();
+    let mut tensors = NamedTensors::new();
     for (port, item) in ports.iter().zip(items) {
-        flatten(&port.name, item, &mut leaves);
+        flatten(&port.name, item, &mut tensors);
     }
-    if !leaves.is_empty() {
-        return Ok(leaves);
+    if !tensors.is_empty() {
+        return Ok(tensors);
     }
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     for (port, stem) in ports.iter().zip(written::stems(&names)) {
@@ -206,24 +206,24 @@ fn expected(folder: &Path, ports: &[Port]) -> Result<Leaves> {
         } else {
             continue;
         };
-        flatten(&port.name, item, &mut leaves);
+        flatten(&port.name, item, &mut tensors);
     }
-    if leaves.is_empty() { Err(Error::NoOutputs { folder: folder.to_owned() }) } else { Ok(leaves) }
+    if tensors.is_empty() { Err(Error::NoOutputs { folder: folder.to_owned() }) } else { Ok(tensors) }
 }
 
 /// Lists the tensors of an output with their names: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
-fn flatten(name: &str, item: OnnxValue<TensorData>, leaves: &mut Leaves) {
+fn flatten(name: &str, item: OnnxValue<TensorData>, tensors: &mut NamedTensors) {
     match item {
-        OnnxValue::Tensor(x) => leaves.push((name.to_owned(), x)),
+        OnnxValue::Tensor(x) => tensors.push((name.to_owned(), x)),
         OnnxValue::Sequence(items) => {
             for (i, item) in items.into_iter().enumerate() {
-                flatten(&format!("{name}[{i}]"), item, leaves);
+                flatten(&format!("{name}[{i}]"), item, tensors);
             }
         }
         OnnxValue::Absent => {}
         OnnxValue::Map { keys, values } => {
-            leaves.push((format!("{name}.keys"), keys));
-            leaves.push((format!("{name}.values"), values));
+            tensors.push((format!("{name}.keys"), keys));
+            tensors.push((format!("{name}.values"), values));
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn elements(graph: &Graph, input: ValueId) -> Option<Elements> {
         for node in &followed.graph.nodes {
             for (operand, read) in node.inputs.iter().enumerate() {
                 if *read == Some(followed.value) {
-                    search.read(At { graph: followed.graph, node }, operand, followed.plus, &mut pending);
+                    search.read(Reader { graph: followed.graph, node }, operand, followed.plus, &mut pending);
                 }
             }
             for (_, attribute) in node.attributes.iter() {
@@ -64,7 +64,7 @@ struct Followed<'g> {
 }
 
 #[derive(Clone, Copy)]
-struct At<'g> {
+struct Reader<'g> {
     graph: &'g Graph,
     node: &'g Node,
 }
@@ -77,8 +77,8 @@ struct Search {
 
 impl Search {
     /// Handles a node that reads a followed value as one of its operands.
-    fn read<'g>(&mut self, at: At<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
-        let node = at.node;
+    fn read<'g>(&mut self, reader: Reader<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
+        let node = reader.node;
         let op = (node.domain.as_str(), node.op_type.as_str(), operand);
         let onward = match op {
             (
@@ -90,47 +90,47 @@ impl Search {
             )
             | ("", "Concat", _)
             | ("", "Where", 1 | 2) => Some(plus),
-            ("", "Add", _) => at.constant(1 - operand.min(1)).and_then(|n| plus.checked_add(n)),
-            ("", "Sub", 0) => at.constant(1).and_then(|n| plus.checked_sub(n)),
+            ("", "Add", _) => reader.constant(1 - operand.min(1)).and_then(|n| plus.checked_add(n)),
+            ("", "Sub", 0) => reader.constant(1).and_then(|n| plus.checked_sub(n)),
             _ => None,
         };
         if let Some(plus) = onward {
             let handed_on = node.outputs.iter().flatten();
-            pending.extend(handed_on.map(|value| Followed { graph: at.graph, value: *value, plus }));
+            pending.extend(handed_on.map(|value| Followed { graph: reader.graph, value: *value, plus }));
             return;
         }
-        self.bound(at, operand, plus);
+        self.bound(reader, operand, plus);
     }
 
     /// Records the elements that a node accepts, if it does not pass them on.
-    fn bound(&mut self, at: At<'_>, operand: usize, plus: i64) {
-        let node = at.node;
+    fn bound(&mut self, reader: Reader<'_>, operand: usize, plus: i64) {
+        let node = reader.node;
         let axis = |usual: i64| node.attributes.int("axis").ok().flatten().unwrap_or(usual);
         match (node.domain.as_str(), node.op_type.as_str(), operand) {
             ("", "Gather" | "GatherElements" | "Scatter" | "ScatterElements", 1)
-            | ("com.microsoft", "GatherBlockQuantized", 1) => self.indices(at.extent(0, axis(0)), plus),
-            ("", "GatherND" | "ScatterND", 1) => self.indices(at.least_indexed(), plus),
-            ("", "OneHot", 0) => self.indices(at.constant(1), plus),
-            ("", "RotaryEmbedding", 3) => self.indices(at.extent(1, 0), plus),
-            ("com.microsoft", "RotaryEmbedding", 1) => self.indices(at.extent(2, 0), plus),
-            ("com.microsoft", "EmbedLayerNormalization", 0) => self.indices(at.extent(2, 0), plus),
-            ("com.microsoft", "EmbedLayerNormalization", 1) => self.indices(at.extent(4, 0), plus),
-            ("ai.onnx.ml", "ArrayFeatureExtractor", 1) => self.indices(at.extent(0, -1), plus),
-            ("", "RoiAlign", 2) => self.indices(at.extent(0, 0), plus),
+            | ("com.microsoft", "GatherBlockQuantized", 1) => self.indices(reader.extent(0, axis(0)), plus),
+            ("", "GatherND" | "ScatterND", 1) => self.indices(reader.least_indexed(), plus),
+            ("", "OneHot", 0) => self.indices(reader.constant(1), plus),
+            ("", "RotaryEmbedding", 3) => self.indices(reader.extent(1, 0), plus),
+            ("com.microsoft", "RotaryEmbedding", 1) => self.indices(reader.extent(2, 0), plus),
+            ("com.microsoft", "EmbedLayerNormalization", 0) => self.indices(reader.extent(2, 0), plus),
+            ("com.microsoft", "EmbedLayerNormalization", 1) => self.indices(reader.extent(4, 0), plus),
+            ("ai.onnx.ml", "ArrayFeatureExtractor", 1) => self.indices(reader.extent(0, -1), plus),
+            ("", "RoiAlign", 2) => self.indices(reader.extent(0, 0), plus),
             ("", "NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss", 1) => {
-                self.indices(at.extent(0, 1), plus);
+                self.indices(reader.extent(0, 1), plus);
             }
             ("", "LSTM" | "GRU" | "RNN", 4) => {
                 let layout = node.attributes.int("layout").ok().flatten().unwrap_or(0);
-                self.lengths(at.extent(0, layout), plus);
+                self.lengths(reader.extent(0, layout), plus);
             }
             ("", "ReverseSequence", 1) => {
                 let time = node.attributes.int("time_axis").ok().flatten().unwrap_or(0);
-                self.lengths(at.extent(0, time), plus);
+                self.lengths(reader.extent(0, time), plus);
             }
-            ("", "TopK", 1) => self.lengths(at.extent(0, axis(-1)), plus),
-            ("", "Equal", _) if at.elements(operand) == Some(1) => {
-                if let Some(number) = at.constant(1 - operand.min(1)).and_then(|n| n.checked_sub(plus)) {
+            ("", "TopK", 1) => self.lengths(reader.extent(0, axis(-1)), plus),
+            ("", "Equal", _) if reader.elements(operand) == Some(1) => {
+                if let Some(number) = reader.constant(1 - operand.min(1)).and_then(|n| n.checked_sub(plus)) {
                     match &mut self.choice {
                         Some(Elements::Numbers(numbers)) => numbers.push(number),
                         choice => *choice = Some(Elements::Numbers(vec![number])),
@@ -142,7 +142,7 @@ impl Search {
                 let numbers = ["keys_int64s", "cats_int64s"].into_iter().find_map(|name| {
                     node.attributes.ints(name).ok().flatten().filter(|numbers| !numbers.is_empty())
                 });
-                self.choice = match (at.dtype(operand), texts, numbers) {
+                self.choice = match (reader.dtype(operand), texts, numbers) {
                     (Some(DataType::String), Some(texts), _) => Some(Elements::Texts(texts)),
                     (Some(DataType::String), None, _) => keys(node).map(Elements::Texts),
                     (Some(_), _, Some(numbers)) => Some(Elements::Numbers(numbers.to_vec())),
@@ -171,7 +171,7 @@ impl Search {
     }
 }
 
-impl At<'_> {
+impl Reader<'_> {
     fn ty(&self, operand: usize) -> Option<&ValueType> {
         let value = self.node.inputs.get(operand).copied().flatten()?;
         self.graph.values.get(value.index()).map(|value| &value.ty)
