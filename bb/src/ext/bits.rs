@@ -59,7 +59,7 @@ static NOT: HostKernel = HostKernel {
     name: "bitwise_not",
     random: false,
     run: |inputs, _| {
-        let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+        let [x] = super::host::operands("bitwise_not", inputs)?;
         let bytes = memory::collected("bitwise_not", x.bytes().iter().map(|b| !b))?;
         Ok(vec![TensorData::adopt(x.dtype(), x.shape(), bytes.into())?])
     },
@@ -122,7 +122,7 @@ fn joined(
     inputs: &[Option<&TensorData>],
     join: impl Fn(u8, u8) -> u8,
 ) -> Result<Vec<TensorData>, Error> {
-    let &[Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+    let [a, b] = super::host::operands(op, inputs)?;
     if a.dtype() != b.dtype() {
         return Err(bb_ir::Error::DataType { expected: a.dtype(), got: b.dtype() }.into());
     }

@@ -1,5 +1,6 @@
 //! What no primitive can say: computations on host tensors, which plans run as steps of their own.
 
+use crate::error::Internal;
 use crate::{Backend, Error, Outputs};
 use bb_ir::TensorData;
 use bb_ir::op::Param;
@@ -32,6 +33,20 @@ impl std::hash::Hash for HostKernel {
     }
 }
 
+/// Returns the operands of a host kernel that takes exactly `N`.
+///
+/// # Errors
+///
+/// [`Internal::Count`] for another number of operands, and if one is left out: whoever calls the kernel gives them all.
+pub(crate) fn operands<'a, const N: usize>(
+    kernel: &'static str,
+    inputs: &[Option<&'a TensorData>],
+) -> Result<[&'a TensorData; N], Error> {
+    let given: Vec<&TensorData> = inputs.iter().flatten().copied().collect();
+    let got = given.len();
+    given.try_into().map_err(|_| Error::Internal(Internal::Count { what: kernel, expected: N, got }))
+}
+
 /// Copies operands to the host, computes, and copies the results back.
 ///
 /// # Errors
@@ -47,4 +62,22 @@ pub(crate) fn run<B: Backend + ?Sized>(
         inputs.iter().map(|x| x.map(|x| on.to_host(x)).transpose()).collect::<Result<_, _>>()?;
     let refs: Vec<Option<&TensorData>> = operands.iter().map(Option::as_ref).collect();
     (body.run)(&refs, params)?.iter().map(|y| on.constant(y)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_without_one_of_its_operands_is_an_internal_error() {
+        let x = TensorData::scalar(1f32);
+        assert!(operands::<2>("pair", &[Some(&x), Some(&x)]).is_ok());
+        for inputs in [&[Some(&x)][..], &[Some(&x), None], &[Some(&x); 3]] {
+            let got = inputs.iter().flatten().count();
+            let expected = Internal::Count { what: "pair", expected: 2, got };
+            assert!(
+                matches!(operands::<2>("pair", inputs), Err(Error::Internal(found)) if found == expected)
+            );
+        }
+    }
 }

@@ -282,7 +282,7 @@ static FLOAT_REMAINDER: HostKernel = HostKernel {
     name: "float_remainder",
     random: false,
     run: |inputs, _| {
-        let [Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+        let [a, b] = super::host::operands("float_remainder", inputs)?;
         let (x, y) = (a.as_slice::<f64>()?, b.as_slice::<f64>()?);
         let rests: Vec<f64> = x.iter().zip(y).map(|(x, y)| x % y).collect();
         Ok(vec![TensorData::new(a.shape(), &rests)?])

@@ -108,7 +108,7 @@ pub(super) fn elements(
     params: &[Param<'_>],
 ) -> Result<Vec<TensorData>, Error> {
     const OP: &str = "scatter_elements";
-    let &[Some(data), Some(places), Some(updates)] = inputs else { return Ok(Vec::new()) };
+    let [data, places, updates] = super::host::operands(OP, inputs)?;
     let axis = usize::try_from(take::Int(OP, params.get(1))?).unwrap_or(usize::MAX);
     let shape = places.shape();
     let fits = shape.len() == data.shape().len()
@@ -134,7 +134,7 @@ pub(super) fn elements(
 /// `scatter_nd`: the parameter is the reduction.
 pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     const OP: &str = "scatter_nd";
-    let &[Some(data), Some(places), Some(updates)] = inputs else { return Ok(Vec::new()) };
+    let [data, places, updates] = super::host::operands(OP, inputs)?;
     let Some((&tuple, lead)) = places.shape().split_last() else {
         return Err(mismatch(OP, data, places));
     };

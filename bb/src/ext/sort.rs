@@ -44,7 +44,7 @@ pub(crate) fn around(shape: &[usize], axis: usize) -> [usize; 3] {
 
 /// `top_k`: parameters are `k`, the axis and whether the greatest are taken.
 pub(super) fn top_k(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+    let [x] = super::host::operands("top_k", inputs)?;
     let index = |i| -> Result<usize, Error> {
         Ok(usize::try_from(take::Int("top_k", params.get(i))?).unwrap_or(usize::MAX))
     };

@@ -9,7 +9,8 @@ use bb_ir::{TensorData, memory};
 static UNPOOL: HostKernel = HostKernel { name: "max_unpool", random: false, run: unpool };
 
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let ([Some(x), Some(indices)], [Param::Extents(shape)]) = (inputs, params) else { return Ok(Vec::new()) };
+    let [x, indices] = crate::ext::host::operands("max_unpool", inputs)?;
+    let shape = bb_ir::op::take::Extents("max_unpool", params.first())?;
     let width = x.dtype().bits() / 8;
     let zeros = TensorData::zeros(x.dtype(), shape, 1 << 32)?;
     let mut bytes = memory::copied("unpool", zeros.bytes())?;

@@ -148,11 +148,13 @@ fn grown<'a>(
 /// Counts the n-grams of each row whose items lie one, two, … apart.
 fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     const OP: &str = "count_ngrams";
-    let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+    let [x] = crate::ext::host::operands(OP, inputs)?;
     let pool = take::Data(OP, params.first())?;
     let (starts, places) = (take::Ints(OP, params.get(1))?, take::Ints(OP, params.get(2))?);
     let weights = take::Floats(OP, params.get(3))?;
-    let &[least, most, skips] = take::Ints(OP, params.get(4))? else { return Ok(Vec::new()) };
+    let &[least, most, skips] = take::Ints(OP, params.get(4))? else {
+        return Err(Error::excluded("three lengths as a parameter of `count_ngrams`"));
+    };
     let counting = take::Bool(OP, params.get(5))?;
     let shape = take::Extents(OP, params.get(6))?;
     let length = |n: i64| usize::try_from(n).unwrap_or(0);

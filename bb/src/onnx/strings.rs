@@ -13,7 +13,7 @@ static CONCAT: HostKernel = HostKernel {
     name: "string_concat",
     random: false,
     run: |inputs, params| {
-        let &[Some(a), Some(b)] = inputs else { return Ok(Vec::new()) };
+        let [a, b] = crate::ext::host::operands("string_concat", inputs)?;
         let shape = take::Extents("string_concat", params.first())?;
         const OP: &str = "StringConcat";
         let texts = [memory::collected(OP, a.iter_str())?, memory::collected(OP, b.iter_str())?];
@@ -48,7 +48,7 @@ static FULL_MATCH: HostKernel = HostKernel {
     name: "regex_full_match",
     random: false,
     run: |inputs, params| {
-        let &[Some(x)] = inputs else { return Ok(Vec::new()) };
+        let [x] = crate::ext::host::operands("regex_full_match", inputs)?;
         let matches = full_matches(x, take::Text("regex_full_match", params.first())?)?;
         Ok(vec![TensorData::bools(x.shape(), &matches)?])
     },

@@ -11,7 +11,7 @@ static HASH: HostKernel = HostKernel {
     name: "murmur_hash3",
     random: false,
     run: |inputs, params| {
-        let &[Some(x)] = inputs else { return Ok(Vec::new()) };
+        let [x] = crate::ext::host::operands("murmur_hash3", inputs)?;
         let seed = take::Int("murmur_hash3", params.first())? as u32;
         let hashes: Vec<u32> = match x.dtype() {
             DataType::String => x.iter_str().map(|text| hash(text.as_bytes(), seed)).collect(),

@@ -149,7 +149,7 @@ static KNOWN: HostKernel = HostKernel {
     name: "known_category",
     random: false,
     run: |inputs, _| {
-        let Some(Some(hot)) = inputs.first() else { return Ok(Vec::new()) };
+        let [hot] = crate::ext::host::operands("known_category", inputs)?;
         let width = hot.shape().last().copied().unwrap_or(0).max(1);
         let unknown = hot.as_slice::<f32>()?.chunks(width).position(|row| !row.contains(&1.0));
         match unknown {

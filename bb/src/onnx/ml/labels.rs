@@ -139,7 +139,7 @@ static LOOK_UP: HostKernel = HostKernel {
     name: "look_up",
     random: false,
     run: |inputs, params| {
-        let Some(Some(x)) = inputs.first() else { return Ok(Vec::new()) };
+        let [x] = crate::ext::host::operands("look_up", inputs)?;
         let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
         let places: HashMap<Vec<u8>, usize> = parts(keys)?.into_iter().zip(0..).collect();
         let found: Vec<usize> =

@@ -273,7 +273,7 @@ static COUPLE: crate::ext::HostKernel = crate::ext::HostKernel {
         use bb_ir::convert::{Rounding, cast};
         let classes = bb_ir::op::take::Int("couple_probabilities", params.first())?;
         let classes = usize::try_from(classes).unwrap_or(0);
-        let Some(Some(wins)) = inputs.first() else { return Ok(Vec::new()) };
+        let [wins] = crate::ext::host::operands("couple_probabilities", inputs)?;
         let pairs = wins.shape().last().copied().unwrap_or(0).max(1);
         let wide = cast(wins, DataType::F64, Rounding::default())?;
         let rows: Vec<f64> =
