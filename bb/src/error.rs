@@ -5,6 +5,7 @@ mod backend_id;
 mod input;
 mod missing;
 mod problem;
+mod trace_fault;
 
 pub(crate) use advice::Advice;
 pub use backend_id::BackendId;
@@ -12,6 +13,7 @@ pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 pub use problem::{Problem, ProblemList, Uncovered};
+pub use trace_fault::TraceFault;
 
 pub use bb_ir::BoxError;
 
@@ -560,6 +562,15 @@ pub enum Error {
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
 
+    /// There is no pass of a name.
+    #[error("there is no pass `{name}`; there are {}", quoted(.expected))]
+    UnknownPass {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        expected: Vec<&'static str>,
+    },
+
     /// `bb` contradicts itself. No input can cause this: it is a mistake in `bb`.
     #[error("internal error: {0}; this is a mistake in bb")]
     Internal(Internal),
@@ -598,6 +609,19 @@ pub enum Internal {
         expected: usize,
         /// The length found.
         got: usize,
+    },
+
+    /// A trace is not what passes and plans rely on.
+    #[error("the trace is faulty: {0}")]
+    Trace(TraceFault),
+
+    /// A pass made a trace that is not what other passes and plans rely on.
+    #[error("after `{pass}`: {fault}")]
+    AfterPass {
+        /// The pass; `trace` if it is the tracer.
+        pass: &'static str,
+        /// What is wrong.
+        fault: Box<Internal>,
     },
 
     /// A part of `bb` is in a state that its maker excludes.

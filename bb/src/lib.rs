@@ -36,7 +36,8 @@ pub use contract::{
     InputSpec, Later, Outputs, Port, SlotValue, Tensor,
 };
 pub use error::{
-    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, Problem, ProblemList, Uncovered,
+    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, Problem, ProblemList, TraceFault,
+    Uncovered,
 };
 
 pub use deployment::{
@@ -44,7 +45,8 @@ pub use deployment::{
     Placement, Side, Source, Transfer,
 };
 pub use plan::{
-    Activity, CompileOptions, Estimate, Module, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span,
+    Activity, CompileOptions, Estimate, Module, NodeCost, PassCount, Profile, ProfileRow, ProfiledNode,
+    Scope, Span, pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,

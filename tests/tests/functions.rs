@@ -3,8 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{Create, Extended, Llm, Nn, Ops, Scalar};
-use bb::trace::{TracedTensor, Tracer};
-use bb::{Backend, DataType, Error, Primitive, TensorData};
+use bb::trace::{TraceStop, TracedTensor, Tracer};
+use bb::{Backend, DataType, Primitive, TensorData};
 use bb_reference::Reference;
 
 /// Calls the function of one operand called `name`.
@@ -131,7 +131,7 @@ fn remainders_take_the_sign_that_is_asked_for() {
 /// Traces a function of one `f32` operand and returns the recorded operators.
 fn recorded(
     shape: &[usize],
-    function: impl FnOnce(&Tracer, &TracedTensor) -> Result<TracedTensor, Error>,
+    function: impl FnOnce(&Tracer, &TracedTensor) -> Result<TracedTensor, TraceStop>,
 ) -> Vec<String> {
     let inputs = [("x", DataType::F32, shape)];
     let graph = bb::trace(&inputs, |on, xs| Ok(vec![function(on, &xs[0])?])).unwrap();

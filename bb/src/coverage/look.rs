@@ -11,7 +11,7 @@ use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::onnx::OnnxValue;
-use crate::plan::{Code, End, Outcome, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, trace};
+use crate::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
 use crate::runtime::Question;
 use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
@@ -46,11 +46,8 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         Ok(resolved) => Arc::new(resolved),
         Err(_) => return vec![Seen { unchecked: true, ..Seen::default() }; graph.nodes.len()],
     };
-    let settings = Settings {
-        natives: on.capabilities().families,
-        value_bytes: bb_ir::Limits::default().value_bytes,
-        explores: true,
-    };
+    let settings =
+        Settings { natives: on.capabilities().families, value_bytes: bb_ir::Limits::default().value_bytes };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
         let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
@@ -163,16 +160,17 @@ impl Look<'_> {
         let mut certain = self.owner.is_none() && self.exact;
         for _ in 0..PASSED {
             let from = begin.start.node;
-            let traced =
-                trace(resolved, &begin.start, &begin.inputs_known, &begin.structure(), self.settings);
-            let Ok(Outcome::Done(mut traced)) = traced else {
+            let (start, known, structure) = (&begin.start, &begin.inputs_known, begin.structure());
+            let Ok((traced, explored)) = explore(resolved, start, known, &structure, self.settings) else {
                 return self.unchecked_from(resolved, from);
             };
             self.steps(resolved, &traced);
-            let stop = traced.stop.take();
-            let End::Read { start, .. } = &traced.end else { return self.returned(resolved, &traced) };
-            self.passed_over(resolved, start, &traced, stop, certain);
-            begin = self.after(resolved, start, &traced);
+            let (start, stop) = match explored {
+                Explored::Returned(values) => return self.returned(resolved, &traced, &values),
+                Explored::Stopped(start, stop) => (start, stop),
+            };
+            self.passed_over(resolved, &start, &traced, stop, certain);
+            begin = self.after(resolved, &start, &traced);
             certain = false;
         }
         self.unchecked_from(resolved, begin.start.node);
@@ -269,9 +267,8 @@ impl Look<'_> {
     }
 
     /// A constant that is returned is made from host elements, so the backend is asked about constants.
-    fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace) {
-        for (value, _, _) in results(&traced.returned, traced) {
-            let Some(at) = traced.returned.iter().position(|v| *v == value) else { continue };
+    fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace, values: &[ValueId]) {
+        for (at, (value, _, _)) in results(values, traced).into_iter().enumerate() {
             let made = traced.recorded.outputs.get(at).and_then(|v| traced.recorded.values.get(*v).ok());
             let makes = |node: &Node| node.outputs.contains(&Some(value));
             if let (Some(made), Some(node)) = (made, resolved.graph.nodes.iter().position(makes))
@@ -289,25 +286,25 @@ impl Look<'_> {
         resolved: &Arc<Resolved>,
         start: &Start,
         traced: &SegmentTrace,
-        stop: Option<Stop>,
+        stop: Stop,
         certain: bool,
     ) {
         let at = start.node;
         let (Some(node), Some(code)) = (resolved.graph.nodes.get(at), resolved.code.get(at)) else { return };
         match (code, stop) {
             (Code::Unused | Code::Missing, _) => {}
-            (Code::If, Some(Stop::Branch(taken))) => self.inside(resolved, start, traced, taken),
+            (Code::If, Stop::Branch(taken)) => self.inside(resolved, start, traced, taken),
             (Code::If, _) => {
                 self.inside(resolved, start, traced, "then_branch");
                 self.inside(resolved, start, traced, "else_branch");
             }
             (Code::Repeat(_), _) => self.inside(resolved, start, traced, "body"),
-            (_, Some(Stop::Failed(error))) if certain => {
+            (_, Stop::Failed(error)) if certain => {
                 let why = Why::Fails { reason: crate::error::causes(&error) };
                 self.wrong(resolved, at, why);
             }
             (code, stop) => {
-                self.failed += usize::from(matches!(stop, Some(Stop::Failed(_))));
+                self.failed += usize::from(matches!(stop, Stop::Failed(_)));
                 self.by_types(resolved, at, node, *code);
             }
         }

@@ -243,7 +243,9 @@ fn drawn<B: Ops + ?Sized>(
 /// Draws on the host.
 fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Result<Vec<TensorData>, Error> {
     let shape = take::Extents("draw", params.first())?;
-    let &[offset, scale] = take::Floats("draw", params.get(1))? else { return Ok(Vec::new()) };
+    let &[offset, scale] = take::Floats("draw", params.get(1))? else {
+        return Err(Error::excluded("an offset and a scale as a parameter of a draw"));
+    };
     let mut random = crate::ext::Mersenne::of(take::OptInt("draw", params.get(2))?);
     let dtype = take::Type("draw", params.get(3))?;
     let count = limited(shape, dtype)?;
@@ -301,7 +303,7 @@ mod tests {
         let expected = [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9];
         assert_eq!(on.to_host(&seeded).unwrap(), TensorData::new(&[3], &expected).unwrap());
         let fresh = on.random_uniform(&[3], 0.0, 1.0, None, DataType::F64).unwrap();
-        assert!(matches!(on.to_host(&fresh), Err(Error::NotConstant { .. })));
+        assert!(matches!(on.to_host(&fresh), Err(crate::trace::TraceStop::Needs(_))));
         assert_eq!(on.steps(), 1);
     }
 }

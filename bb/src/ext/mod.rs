@@ -99,7 +99,7 @@ impl Ops for Tracer {
         params: &[Param<'_>],
         results: &[(DataType, Shape)],
     ) -> Result<Outputs<Self::Tensor>, Self::Error> {
-        self.record_host(body, inputs, params, results)
+        Ok(self.record_host(body, inputs, params, results)?)
     }
 }
 

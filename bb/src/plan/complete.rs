@@ -1,7 +1,6 @@
 //! A module traced to its end, with every operation of a family as it is: what an export starts from.
 
 use super::Module;
-use super::end::End;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use crate::Error;
@@ -48,22 +47,16 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
     let settings = Settings {
         natives: crate::ext::every_operation(),
         value_bytes: bb_ir::Limits::default().value_bytes,
-        explores: false,
     };
     let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;
-    let traced = match outcome {
-        Outcome::Done(traced) => *traced,
+    let (traced, end) = match outcome {
+        Outcome::Traced(traced, end) => (*traced, end),
         Outcome::Needs(wanted) => {
             let value = live.get(wanted.position).map_or("", |v| graph.name_of(*v));
             return Err(Error::NotConstant { op: "trace".to_owned(), value: value.to_owned() });
         }
     };
-    let end = match &traced.end {
-        End::Done => None,
-        End::Read { start, .. } => Some(start.node),
-        End::Between(between) => Some(between.node),
-    };
-    if let Some(node) = end.and_then(|at| traced.resolved.graph.nodes.get(at)) {
+    if let Some(node) = end.node(|start| start.node).and_then(|at| traced.resolved.graph.nodes.get(at)) {
         let name = crate::error::name(&traced.resolved.graph, node);
         return Err(Error::NotOneGraph { node: name, op: node.op_type.clone() });
     }

@@ -3,10 +3,12 @@
 //! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither
 //! uploads its weights again nor computes again what follows from them.
 
-use super::lir::{Callee, Constants, PlanConstant, callee};
+use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::segment::SegmentTrace;
 use crate::ext::{FamilyTable, OpSet};
-use crate::trace::{Liveness, Operation, Step, Table, Trace, TraceValue, ValueSource, WeightId, indices};
+use crate::trace::{
+    Liveness, Operation, Phase, Step, Table, TraceValue, ValueSource, WeightId, held, indices,
+};
 use crate::{Backend, Error, Outputs};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, TensorData};
@@ -42,9 +44,6 @@ pub(crate) struct Pool<T> {
 /// The most constants kept beyond the weights; plans hold their own, so forgetting them is safe.
 const KEPT: usize = 1 << 14;
 
-/// The most bytes that a fold may make out of smaller operands.
-const GROWN: usize = 1 << 20;
-
 impl<T> Default for Pool<T> {
     fn default() -> Self {
         Pool {
@@ -56,29 +55,24 @@ impl<T> Default for Pool<T> {
     }
 }
 
-/// The constants of one plan: for each value of the trace its constant, and their tensors.
-pub(crate) struct PlanConstants<T> {
-    pub(crate) of_value: Constants,
-    pub(crate) tensors: Table<PlanConstant, T>,
-}
-
-/// Materialises the constants of a trace and runs the steps that read nothing else.
+/// Puts the constants of a plan on the backend, and runs the steps that run once.
 ///
 /// # Errors
 ///
 /// The backend's own.
-pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
+pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
     natives: &N,
     pool: &mut Pool<B::Tensor>,
     traced: &SegmentTrace,
-) -> Result<PlanConstants<B::Tensor>, B::Error> {
+    plan: &Plan,
+) -> Result<Table<PlanConstant, B::Tensor>, B::Error> {
     let recorded = &traced.recorded;
     if pool.tensors.len() > KEPT + pool.weights.len() {
         *pool = Pool::default();
     }
     let liveness = Liveness::of(recorded)?;
-    let mut found: Table<TraceValue, Option<PoolConstant>> = Table::with(recorded.values.len(), || None);
+    let mut found: Found = Table::with(recorded.values.len(), || None);
     for (value, info) in recorded.values.iter() {
         if !liveness.is_read(value)? {
             continue;
@@ -95,53 +89,33 @@ pub(crate) fn fold<B: Backend + ?Sized, N: Natives<B>>(
         };
         found.set(value, Some(constant))?;
     }
-    for (id, step) in recorded.steps.iter() {
-        if !liveness.is_live(id)? || step.inputs.is_empty() || !worth_folding(recorded, step)? {
+    for (id, step) in recorded.steps.iter().filter(|(_, step)| step.phase == Phase::Once) {
+        if !liveness.is_live(id)? {
             continue;
         }
-        let Some(known) = known(&found, step)? else { continue };
-        let results = run(on, natives, pool, step, known)
+        let results = run(on, natives, pool, step, known(&found, step)?)
             .map_err(|error| traced.node_of(id).name(&traced.resolved.graph, error))?;
         for (&value, &constant) in step.outputs.iter().zip(&results) {
             found.set(value, Some(constant))?;
         }
     }
-    Ok(compact(pool, recorded, &found)?)
+    let mut tensors = Table::default();
+    for &value in plan.constants.entries() {
+        tensors.push(pool.tensors.get(held(*found.get(value)?, value)?)?.clone());
+    }
+    Ok(tensors)
 }
 
-/// Returns the constants that a step reads; `None` if it reads anything else.
-fn known(
-    found: &Table<TraceValue, Option<PoolConstant>>,
-    step: &Step,
-) -> Result<Option<SmallVec<[Option<PoolConstant>; 3]>>, Error> {
+/// Where the constants of a trace are in the pool.
+type Found = Table<TraceValue, Option<PoolConstant>>;
+
+/// Returns the constants that a step reads.
+fn known(found: &Found, step: &Step) -> Result<SmallVec<[Option<PoolConstant>; 3]>, Error> {
     let mut known = SmallVec::new();
     for input in &step.inputs {
-        let constant = input.map(|value| found.get(value).copied()).transpose()?;
-        if constant == Some(None) {
-            return Ok(None);
-        }
-        known.push(constant.flatten());
+        known.push(input.map(|value| held(*found.get(value)?, value)).transpose()?);
     }
-    Ok(Some(known))
-}
-
-/// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
-///
-/// # Errors
-///
-/// [`Error::Internal`] if the step refers to a value that does not exist.
-pub(super) fn worth_folding(recorded: &Trace, step: &Step) -> Result<bool, Error> {
-    if matches!(step.operation, Operation::Host(body) if body.random) {
-        return Ok(false);
-    }
-    let bytes = |all: Result<usize, Error>, value: TraceValue| {
-        let info = recorded.values.get(value)?;
-        let elements = bb_ir::element_count(&info.shape).unwrap_or(usize::MAX);
-        Ok(all?.saturating_add(info.dtype.bytes_for(elements).unwrap_or(elements)))
-    };
-    let made = step.outputs.iter().copied().fold(Ok(0), bytes)?;
-    let read = step.reads().fold(Ok(0), bytes)?;
-    Ok(made <= read.saturating_mul(2).max(GROWN))
+    Ok(known)
 }
 
 fn weight<B: Backend + ?Sized>(
@@ -279,34 +253,4 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
         Callee::Extension(family, index) => natives.call(on, family, index, operands, params),
         Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }
-}
-
-/// Keeps the constants that steps which will run, or the caller, read.
-fn compact<T: Clone>(
-    pool: &Pool<T>,
-    recorded: &Trace,
-    found: &Table<TraceValue, Option<PoolConstant>>,
-) -> Result<PlanConstants<T>, Error> {
-    // A step all of whose results are constant does not run.
-    let is_open = |value: &TraceValue| found.get(*value).is_ok_and(Option::is_none);
-    let steps = recorded.steps.iter().rev();
-    let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied().filter(is_open), step.reads()));
-    let (values, outputs) = (recorded.values.len(), recorded.outputs.iter().copied());
-    let liveness = Liveness::backwards(values, recorded.steps.len(), outputs, steps)?;
-    let mut kept: HashMap<PoolConstant, PlanConstant> = HashMap::new();
-    let mut tensors = Table::default();
-    let mut of_value = Table::with(values, || None);
-    for (value, constant) in found.iter() {
-        let Some(constant) = *constant else { continue };
-        if !liveness.is_read(value)? {
-            continue;
-        }
-        let number = match kept.get(&constant) {
-            Some(number) => *number,
-            None => tensors.push(pool.tensors.get(constant)?.clone()),
-        };
-        kept.insert(constant, number);
-        of_value.set(value, Some(number))?;
-    }
-    Ok(PlanConstants { of_value, tensors })
 }

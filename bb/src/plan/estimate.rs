@@ -1,16 +1,15 @@
 //! What a run of a module costs, before anything runs.
 
 use super::Module;
-use super::constants::worth_folding;
-use super::end::End;
-use super::lir::{Constants, Plan, PlanConstant};
 use super::origin::NodeName;
 use super::partition::step_cost;
+use super::passes::{PassOptions, rewrite};
 use super::profile::ProfiledNode;
+use super::program::Engine;
 use crate::Error;
 use crate::cost::Cost;
 use crate::ext::OpSet;
-use crate::trace::{Table, TableIndex, Trace};
+use crate::trace::Phase;
 use bb_ir::op::Family;
 use std::collections::HashMap;
 
@@ -55,15 +54,15 @@ impl Module {
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<Estimate, Error> {
-        let traced = self.trace(shapes, natives)?;
+        let (mut traced, end) = self.trace(shapes, natives)?;
+        rewrite(&mut traced.recorded, PassOptions { engine: Engine::Interpreter, check: false })?;
         let recorded = &traced.recorded;
-        let plan = Plan::new(recorded, &known(recorded)?)?;
         let graph = &traced.resolved.graph;
         let mut nodes: Vec<NodeCost> = Vec::new();
-        for instruction in &plan.instructions {
-            let [name, _] = traced.origins.names_of([&instruction.origins], graph)?;
+        for step in recorded.steps.entries().filter(|step| step.phase == Phase::EachRun) {
+            let [name, _] = traced.origins.names_of([&step.origins], graph)?;
             let Some(NodeName { path, op, domain }) = name else { continue };
-            let cost = step_cost(recorded, recorded.steps.get(instruction.step)?)?;
+            let cost = step_cost(recorded, step)?;
             let node = ProfiledNode { path, op, domain };
             match nodes.last_mut().filter(|last| last.node == node) {
                 Some(last) => {
@@ -73,31 +72,7 @@ impl Module {
                 None => nodes.push(NodeCost { node, operations: 1, cost }),
             }
         }
-        let until = match &traced.end {
-            End::Done => None,
-            End::Read { start, .. } => Some(start.node),
-            End::Between(between) => Some(between.node),
-        };
-        let until = until.and_then(|at| NodeName::of(graph, at)).map(|name| name.path);
+        let until = end.node(|start| start.node).and_then(|at| NodeName::of(graph, at)).map(|name| name.path);
         Ok(Estimate { nodes, until })
     }
-}
-
-/// Tells which values are known before the plan runs, as [`fold`](super::constants::fold) computes them.
-fn known(recorded: &Trace) -> Result<Constants, Error> {
-    let constant = Some(PlanConstant::at(0));
-    let of = |info: &crate::trace::TraceValueInfo| info.source.is_constant().then_some(PlanConstant::at(0));
-    let mut known: Constants = recorded.values.entries().map(of).collect::<Table<_, _>>();
-    for step in recorded.steps.entries() {
-        let mut all = !step.inputs.is_empty();
-        for value in step.reads() {
-            all &= known.get(value)?.is_some();
-        }
-        if all && worth_folding(recorded, step)? {
-            for value in &step.outputs {
-                known.set(*value, constant)?;
-            }
-        }
-    }
-    Ok(known)
 }

@@ -1,10 +1,9 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
-use super::constants::{Natives, PlanConstants, call};
+use super::constants::{Natives, call};
 use super::failure::{Failure, Where};
 use super::lir::{Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
-use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error};
@@ -23,18 +22,9 @@ pub(crate) struct Prepared<T> {
 }
 
 impl<T: crate::Tensor> Prepared<T> {
-    /// Plans a trace whose constants have been folded.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Internal`] if the trace refers to what does not exist.
-    pub(crate) fn new(trace: &SegmentTrace, constants: PlanConstants<T>) -> Result<Prepared<T>, Error> {
-        Ok(Prepared {
-            plan: Plan::new(&trace.recorded, &constants.of_value)?,
-            constants: constants.tensors,
-            origins: trace.origins.clone(),
-            sites: OnceLock::new(),
-        })
+    /// Puts a plan together with its constants on the backend.
+    pub(crate) fn new(plan: Plan, constants: Table<PlanConstant, T>, origins: Origins) -> Prepared<T> {
+        Prepared { plan, constants, origins, sites: OnceLock::new() }
     }
 
     /// Runs the plan, which was made of this graph.

@@ -6,7 +6,7 @@
 use crate::Error;
 use crate::ext::HostKernel;
 use crate::trace::{
-    InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, Trace, TraceValue,
+    InputIndex, LastRead, Liveness, Operation, Step, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, indices,
 };
 use bb_ir::op::{Family, Param, Primitive};
@@ -56,8 +56,6 @@ pub(crate) struct Instruction {
     pub(crate) frees: SmallVec<[SlotId; 2]>,
     /// The nodes that this comes from.
     pub(crate) origins: StepOrigins,
-    /// The step of the trace that this was.
-    pub(crate) step: StepId,
 }
 
 /// A plan: instructions over slots.
@@ -66,34 +64,28 @@ pub(crate) struct Plan {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) slots: usize,
     pub(crate) outputs: Vec<Operand>,
+    /// The values of the trace that the constants are.
+    pub(crate) constants: Table<PlanConstant, TraceValue>,
 }
 
-/// Says of each value of a trace whether it is known before the plan runs, as which constant.
-pub(crate) type Constants = Table<TraceValue, Option<PlanConstant>>;
-
 impl Plan {
-    /// Assigns slots and last uses. `constants` names the values that the caller has folded; the steps that made
-    /// them are left out.
+    /// Assigns slots and last uses to the steps that run in each run.
     ///
     /// # Errors
     ///
     /// [`Error::Internal`] if the trace refers to what does not exist.
-    pub(crate) fn new(recorded: &Trace, constants: &Constants) -> Result<Plan, Error> {
-        let is_open = |v: &TraceValue| constants.get(*v).is_ok_and(Option::is_none);
-        let steps = recorded.steps.iter().rev();
-        let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied().filter(is_open), step.reads()));
-        let (values, outputs) = (recorded.values.len(), recorded.outputs.iter().copied());
-        let liveness = Liveness::backwards(values, recorded.steps.len(), outputs, steps)?;
-        let mut slots = Slots { slot_of: Table::with(values, || None), free: Vec::new(), made: 0 };
-        let mut instructions = Vec::with_capacity(recorded.steps.len());
-        for (at, step) in recorded.steps.iter() {
+    pub(crate) fn new(trace: &Trace) -> Result<Plan, Error> {
+        let liveness = Liveness::of_runs(trace)?;
+        let mut places = Places::new(trace)?;
+        let mut instructions = Vec::with_capacity(trace.steps.len());
+        for (at, step) in trace.steps.iter() {
             if !liveness.is_live(at)? {
                 continue;
             }
             let mut inputs: SmallVec<[Operand; 3]> = SmallVec::new();
             for input in &step.inputs {
                 inputs.push(match input {
-                    Some(value) => slots.operand(recorded, constants, *value)?,
+                    Some(value) => places.operand(trace, *value)?,
                     None => Operand::Absent,
                 });
             }
@@ -106,11 +98,11 @@ impl Plan {
                     frees.push(*slot);
                 }
             }
-            slots.free.extend(frees.iter().rev());
+            places.free.extend(frees.iter().rev());
             let mut outputs: SmallVec<[Option<SlotId>; 1]> = SmallVec::new();
             for value in &step.outputs {
                 let read = liveness.is_read(*value)?;
-                outputs.push(if read { Some(slots.fill(*value)?) } else { None });
+                outputs.push(if read { Some(places.fill(*value)?) } else { None });
             }
             instructions.push(Instruction {
                 callee: callee(step),
@@ -120,43 +112,61 @@ impl Plan {
                 outputs,
                 frees,
                 origins: step.origins.clone(),
-                step: at,
             });
         }
-        let mut outputs = Vec::with_capacity(recorded.outputs.len());
-        for value in &recorded.outputs {
-            outputs.push(slots.operand(recorded, constants, *value)?);
+        let mut outputs = Vec::with_capacity(trace.outputs.len());
+        for value in &trace.outputs {
+            outputs.push(places.operand(trace, *value)?);
         }
-        Ok(Plan { instructions, slots: slots.made, outputs })
+        Ok(Plan { instructions, slots: places.slots, outputs, constants: places.constants })
     }
 }
 
-/// The slots of a plan under construction.
-struct Slots {
+/// Where the values of a plan under construction are.
+struct Places {
     slot_of: Table<TraceValue, Option<SlotId>>,
     /// The slots that can be used again.
     free: Vec<SlotId>,
     /// How many slots there are.
-    made: usize,
+    slots: usize,
+    /// The values that are known before a run.
+    is_constant: Table<TraceValue, bool>,
+    constant_of: Table<TraceValue, Option<PlanConstant>>,
+    constants: Table<PlanConstant, TraceValue>,
 }
 
-impl Slots {
+impl Places {
+    fn new(trace: &Trace) -> Result<Places, Error> {
+        let values = trace.values.len();
+        Ok(Places {
+            slot_of: Table::with(values, || None),
+            free: Vec::new(),
+            slots: 0,
+            is_constant: trace.constant_values()?,
+            constant_of: Table::with(values, || None),
+            constants: Table::default(),
+        })
+    }
+
     /// Gives a value a slot.
     fn fill(&mut self, value: TraceValue) -> Result<SlotId, Error> {
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.made += 1;
-            crate::trace::TableIndex::at(self.made - 1)
+            self.slots += 1;
+            SlotId::at(self.slots - 1)
         });
         self.slot_of.set(value, Some(slot))?;
         Ok(slot)
     }
 
     /// Finds where a value is.
-    fn operand(&self, recorded: &Trace, constants: &Constants, value: TraceValue) -> Result<Operand, Error> {
-        if let Some(constant) = constants.get(value)? {
-            return Ok(Operand::Constant(*constant));
+    fn operand(&mut self, trace: &Trace, value: TraceValue) -> Result<Operand, Error> {
+        if *self.is_constant.get(value)? {
+            let known = *self.constant_of.get(value)?;
+            let constant = known.unwrap_or_else(|| self.constants.push(value));
+            self.constant_of.set(value, Some(constant))?;
+            return Ok(Operand::Constant(constant));
         }
-        match recorded.values.get(value)?.source {
+        match trace.values.get(value)?.source {
             ValueSource::Input(index) => Ok(Operand::Input(index)),
             _ => Ok(Operand::Slot(held(*self.slot_of.get(value)?, value)?)),
         }
@@ -165,12 +175,9 @@ impl Slots {
 
 /// Decodes what a step calls.
 pub(crate) fn callee(step: &Step) -> Callee {
-    let spec = match step.operation {
-        Operation::Host(body) => return Callee::Host(body),
-        Operation::Row(spec) => spec,
-    };
-    match (spec.family, Primitive::from_index(spec.index)) {
-        (Family::Primitive, Some(primitive)) => Callee::Primitive(primitive),
-        (family, _) => Callee::Extension(family, spec.index),
+    match (step.operation, step.operation.primitive()) {
+        (Operation::Host(body), _) => Callee::Host(body),
+        (Operation::Row(_), Some(primitive)) => Callee::Primitive(primitive),
+        (Operation::Row(spec), None) => Callee::Extension(spec.family, spec.index),
     }
 }

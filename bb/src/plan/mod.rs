@@ -6,7 +6,6 @@
 
 mod complete;
 mod constants;
-mod end;
 mod estimate;
 mod execute;
 mod failure;
@@ -16,25 +15,27 @@ mod lir;
 mod module;
 mod origin;
 mod partition;
+mod passes;
 mod print;
 mod profile;
 mod program;
 mod refuse;
 mod repetition;
 mod resolve;
-mod run;
+mod run_segments;
 mod segment;
+mod segment_end;
 mod splice;
-mod unroll;
+mod trace_nodes;
 mod watch;
 
 pub(crate) use complete::{Complete, complete};
-pub(crate) use end::End;
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
 pub(crate) use how::{how, how_version};
 pub use module::{CompileOptions, Module};
+pub use passes::{PassCount, pass_names};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
 pub(crate) use program::compile;
 pub use program::compile_whole_graph;
@@ -45,5 +46,5 @@ pub(crate) use resolve::Code;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
 pub(crate) use resolve::{Resolved, is_control_flow};
-pub(crate) use segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, trace};
+pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
 pub(crate) use splice::subgraphs;

@@ -175,6 +175,9 @@ pub struct CompileOptions {
     pub refuse_host: bool,
     /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
     pub refuse_lowered: bool,
+    /// Whether to check each trace after each pass that rewrites it; so it is in builds with debug assertions. What a check
+    /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
+    pub check_passes: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -238,6 +241,7 @@ impl CompileOptions {
             iterations,
             refuse_host,
             refuse_lowered,
+            check_passes,
             identity,
             caller,
             families: _,
@@ -247,6 +251,7 @@ impl CompileOptions {
             && *iterations == other.iterations
             && *refuse_host == other.refuse_host
             && *refuse_lowered == other.refuse_lowered
+            && *check_passes == other.check_passes
             && *caller == other.caller
     }
 
@@ -273,6 +278,7 @@ impl Default for CompileOptions {
             iterations,
             refuse_host: false,
             refuse_lowered: false,
+            check_passes: cfg!(debug_assertions),
             identity: None,
             caller: None,
             families: None,

@@ -1,19 +1,23 @@
 //! Segments of a module as text, for people: one line per node, step or instruction.
 
 use super::Module;
-use super::end::End;
-use super::lir::{Constants, Operand, Plan, PlanConstant};
+use super::lir::{Operand, Plan};
+use super::passes::{PassCount, PassOptions, UNREWRITTEN, rewrite, rewrite_to};
+use super::program::Engine;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
+use super::segment_end::End;
 use crate::ext::OpSet;
-use crate::trace::{Operation, Table, TableIndex, TraceValue, ValueSource};
+use crate::trace::called;
 use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
-use bb_ir::op::{Family, Param};
+use bb_ir::op::Family;
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
+
+/// What the texts show: the passes for a backend with kernels, each checked.
+const INTERPRETED: PassOptions = PassOptions { engine: Engine::Interpreter, check: true };
 
 impl Module {
     /// Prints the graph as authored, functions inlined.
@@ -23,7 +27,7 @@ impl Module {
         text
     }
 
-    /// Prints what the graph is lowered to for a backend with these native operations.
+    /// Prints what the graph is lowered to for a backend with these native operations, before any pass rewrites it.
     ///
     /// Shapes: `shapes` names the extents of inputs; those that the model leaves open are 1 unless named.
     ///
@@ -35,37 +39,32 @@ impl Module {
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<String, Error> {
-        let traced = self.trace(shapes, natives)?;
-        let mut text = String::new();
-        for step in traced.recorded.steps.entries() {
-            let value = |value: TraceValue| -> Result<String, Error> {
-                Ok(match traced.recorded.values.get(value)?.source {
-                    ValueSource::Step => format!("%{value}"),
-                    ValueSource::Input(index) => format!("input{index}"),
-                    ValueSource::Weight(id) => format!("weight{id}"),
-                    ValueSource::Constant(index) => format!("constant{index}"),
-                })
-            };
-            let mut outputs = Vec::with_capacity(step.outputs.len());
-            for output in &step.outputs {
-                let info = traced.recorded.values.get(*output)?;
-                outputs.push(format!("%{output}: {}{:?}", info.dtype, info.shape.as_slice()));
-            }
-            let inputs = step.inputs.iter().map(|v| v.map_or_else(|| Ok("-".to_owned()), value));
-            let inputs: Vec<String> = inputs.collect::<Result<_, _>>()?;
-            line(
-                &mut text,
-                &outputs.join(", "),
-                step.operation.name(),
-                &inputs,
-                &params(step.operation, &step.params),
-            );
-        }
-        end(&mut text, &traced);
+        self.print_mir_after(shapes, natives, UNREWRITTEN)
+    }
+
+    /// Prints what the graph is lowered to for a backend with kernels after a pass, and how many steps each pass changed.
+    /// [`pass_names`](crate::pass_names) lists the passes; `trace` is the trace that no pass has rewritten.
+    ///
+    /// Shapes: as [`print_mir`](Self::print_mir).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownPass`]; what makes lowering fail.
+    pub fn print_mir_after(
+        &self,
+        shapes: &HashMap<String, Vec<usize>>,
+        natives: &[(Family, OpSet)],
+        pass: &str,
+    ) -> Result<String, Error> {
+        let (mut traced, ended) = self.trace(shapes, natives)?;
+        let counts = rewrite_to(&mut traced.recorded, INTERPRETED, pass)?;
+        let mut text = traced.recorded.to_string();
+        end(&mut text, &ended);
+        print_counts(&mut text, &counts);
         Ok(text)
     }
 
-    /// Prints the instructions over slots.
+    /// Prints the instructions over slots, and how many steps each pass changed before.
     ///
     /// Shapes: as [`print_mir`](Self::print_mir).
     ///
@@ -77,20 +76,9 @@ impl Module {
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
     ) -> Result<String, Error> {
-        let traced = self.trace(shapes, natives)?;
-        let mut constants = 0;
-        let of_value: Constants = traced
-            .recorded
-            .values
-            .entries()
-            .map(|v| {
-                v.source.is_constant().then(|| {
-                    constants += 1;
-                    PlanConstant::at(constants - 1)
-                })
-            })
-            .collect::<Table<_, _>>();
-        let plan = Plan::new(&traced.recorded, &of_value)?;
+        let (mut traced, ended) = self.trace(shapes, natives)?;
+        let counts = rewrite(&mut traced.recorded, INTERPRETED)?;
+        let plan = Plan::new(&traced.recorded)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),
             Operand::Input(i) => format!("input{i}"),
@@ -105,16 +93,17 @@ impl Module {
                 .map(|slot| slot.map_or_else(|| "_".to_owned(), |s| format!("s{s}")))
                 .collect();
             let inputs: Vec<String> = instruction.inputs.iter().map(operand).collect();
-            let mut params = params(instruction.operation, &instruction.params);
+            let mut call = called(instruction.operation, &inputs, &instruction.params);
             if !instruction.frees.is_empty() {
                 let frees: Vec<String> = instruction.frees.iter().map(|s| format!("s{s}")).collect();
-                params.push_str(&format!("  frees {}", frees.join(", ")));
+                call.push_str(&format!("  frees {}", frees.join(", ")));
             }
-            line(&mut text, &outputs.join(", "), instruction.operation.name(), &inputs, &params);
+            text.push_str(&format!("{} = {call}\n", outputs.join(", ")));
         }
         let outputs: Vec<String> = plan.outputs.iter().map(operand).collect();
         text.push_str(&format!("return {} ({} slots)\n", outputs.join(", "), plan.slots));
-        end(&mut text, &traced);
+        end(&mut text, &ended);
+        print_counts(&mut text, &counts);
         Ok(text)
     }
 
@@ -123,7 +112,7 @@ impl Module {
         &self,
         shapes: &HashMap<String, Vec<usize>>,
         natives: &[(Family, OpSet)],
-    ) -> Result<SegmentTrace, Error> {
+    ) -> Result<(SegmentTrace, End<Start>), Error> {
         let graph = self.graph();
         let inputs_known = graph
             .inputs
@@ -148,13 +137,10 @@ impl Module {
         let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings = Settings {
-            natives: natives.to_vec(),
-            value_bytes: bb_ir::Limits::default().value_bytes,
-            explores: false,
-        };
+        let settings =
+            Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
-            Outcome::Done(traced) => Ok(*traced),
+            Outcome::Traced(traced, end) => Ok((*traced, end)),
             Outcome::Needs(wanted) => {
                 let value = start.live.get(wanted.position).map_or("", |v| graph.name_of(*v));
                 Err(Error::NotConstant { op: "trace".to_owned(), value: value.to_owned() })
@@ -164,45 +150,18 @@ impl Module {
 }
 
 /// Says how the trace ended, where it did not reach the graph's end.
-fn end(text: &mut String, traced: &SegmentTrace) {
-    let node = match &traced.end {
-        End::Done => return,
-        End::Read { start, .. } => {
-            text.push_str(&format!("… node {} needs a value that only running gives\n", start.node));
-            return;
-        }
-        End::Between(between) => between.node,
-    };
-    text.push_str(&format!("… node {node} runs between this plan and the next\n"));
+fn end(text: &mut String, end: &End<Start>) {
+    let Some(node) = end.node(|start| start.node) else { return };
+    text.push_str(&match end {
+        End::Read { .. } => format!("… node {node} needs a value that only running gives\n"),
+        _ => format!("… node {node} runs between this plan and the next\n"),
+    });
 }
 
-fn line(text: &mut String, outputs: &str, op: &str, inputs: &[String], params: &str) {
-    // Writing to a string cannot fail.
-    let _infallible = writeln!(text, "{outputs} = {op}({}){params}", inputs.join(", "));
-}
-
-fn params(of: Operation, params: &[Param<'_>]) -> String {
-    let text: Vec<String> = match of {
-        Operation::Row(spec) => {
-            spec.params.iter().zip(params).map(|(spec, p)| format!("{}={}", spec.name, param(p))).collect()
-        }
-        Operation::Host(_) => params.iter().map(param).collect(),
-    };
-    if text.is_empty() { String::new() } else { format!(" {{{}}}", text.join(", ")) }
-}
-
-fn param(param: &Param<'_>) -> String {
-    match param {
-        Param::Int(v) => v.to_string(),
-        Param::Float(v) => v.to_string(),
-        Param::Bool(v) => v.to_string(),
-        Param::Ints(v) => format!("{v:?}"),
-        Param::Extents(v) => format!("{v:?}"),
-        Param::Type(v) => v.to_string(),
-        Param::Round(v) => v.name().to_owned(),
-        Param::Text(v) => v.to_string(),
-        Param::Data(v) => format!("{v:?}"),
-        other => format!("{other:?}"),
+/// Says how many steps each pass changed.
+fn print_counts(text: &mut String, counts: &[PassCount]) {
+    for PassCount { pass, count } in counts {
+        text.push_str(&format!("pass {pass}: {count}\n"));
     }
 }
 
@@ -223,13 +182,8 @@ fn graph(text: &mut String, of: &Graph, depth: usize) {
             .collect();
         let scalars = if scalars.is_empty() { String::new() } else { format!(" {{{}}}", scalars.join(", ")) };
         text.push_str(&indent);
-        line(
-            text,
-            &outputs.join(", "),
-            &format!("{domain}{}.{}", node.op_type, node.opset),
-            &inputs,
-            &scalars,
-        );
+        let (op, opset, inputs) = (&node.op_type, node.opset, inputs.join(", "));
+        text.push_str(&format!("{} = {domain}{op}.{opset}({inputs}){scalars}\n", outputs.join(", ")));
         for (name, a) in node.attributes.iter() {
             if let Attribute::Graph(inner) = a {
                 text.push_str(&format!("{indent}  {name}:\n"));

@@ -4,14 +4,16 @@
 //! the trace consulted that, and for one value only where it read that. So a graph whose functions consult
 //! nothing keeps one plan, and a decoder whose cache grows makes one per step, of which the latest are kept.
 
-use super::constants::{Natives, NoNatives, Pool, fold};
-use super::end::{Between, End, What};
+use super::constants::{Natives, NoNatives, Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::interpreter::Prepared;
+use super::lir::Plan;
 use super::partition::PartitionedGraph;
+use super::passes::{PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
+use super::segment_end::End;
 use super::watch::Watch;
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
@@ -28,7 +30,7 @@ pub(crate) struct Program<T, N> {
     pub(super) resolved: Arc<Resolved>,
     natives: N,
     settings: Settings,
-    engine: Engine,
+    passes: PassOptions,
     pub(super) inputs: Vec<Port>,
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
@@ -62,25 +64,7 @@ pub(super) struct Specialization<T> {
     code: Code<T>,
     /// What the results make up.
     pub(super) results: Structure,
-    pub(super) next: Next<T>,
-}
-
-/// What follows a segment.
-pub(super) enum Next<T> {
-    /// Nothing.
-    Done,
-    /// The next segment.
-    Segment(Segment<T>),
-    /// A node, and then the next segment.
-    Between(Box<BetweenSegments<T>>),
-}
-
-/// A node that runs between segments.
-pub(super) struct BetweenSegments<T> {
-    pub(super) node: Between,
-    /// The body, of a node that repeats one.
-    pub(super) body: Option<Segment<T>>,
-    pub(super) after: Segment<T>,
+    pub(super) end: End<Segment<T>>,
 }
 
 /// What runs a segment.
@@ -147,6 +131,13 @@ impl<T> Segment<T> {
     fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<T> {
         Segment { resolved, start, read: RwLock::new(read), specializations: RwLock::default() }
     }
+
+    /// Makes a segment that follows another and needs the elements of a tensor, by position, if any.
+    fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment<T> {
+        let node = start.node;
+        let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
+        Segment::new(resolved.clone(), start, wanted.into_iter().collect())
+    }
 }
 
 /// Compiles for a backend with kernels; [`Backend::compile`] unless overridden.
@@ -205,7 +196,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
         pool: Mutex::new(Pool::default()),
-        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes, explores: false },
+        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
         natives,
         first: Segment::new(resolved.clone(), start, Vec::new()),
         iterations: options.iterations,
@@ -214,7 +205,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         inputs,
         outputs,
         resolved,
-        engine,
+        passes: PassOptions { engine, check: options.check_passes },
     })
 }
 
@@ -300,7 +291,8 @@ impl<T: Tensor, N> Program<T, N> {
                     }
                     watch.activity(since, Activity::Planning, None);
                 }
-                Outcome::Done(traced) => {
+                Outcome::Traced(mut traced, end) => {
+                    rewrite(&mut traced.recorded, self.passes)?;
                     let guards: Vec<Guard> = inputs_known
                         .into_iter()
                         .enumerate()
@@ -317,7 +309,7 @@ impl<T: Tensor, N> Program<T, N> {
                         guards,
                         structure: structure.clone(),
                         from: segment.start.node,
-                        next: Next::new(&traced.resolved, traced.end),
+                        end: end.segments(&traced.resolved, Segment::follows),
                         resolved: traced.resolved,
                         code,
                         results: traced.structure,
@@ -341,11 +333,12 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        match self.engine {
+        match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let constants = fold(on, &self.natives, &mut pool, traced)?;
-                Ok(Code::Plan(Prepared::new(traced, constants)?))
+                let plan = Plan::new(&traced.recorded)?;
+                let constants = materialize(on, &self.natives, &mut pool, traced, &plan)?;
+                Ok(Code::Plan(Prepared::new(plan, constants, traced.origins.clone())))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();
@@ -367,29 +360,6 @@ impl<T: Tensor, N> Program<T, N> {
                 dims.iter().any(|d| !matches!(d, Dim::Known(_)))
             }
             _ => true,
-        }
-    }
-}
-
-impl<T> Next<T> {
-    fn new(resolved: &Arc<Resolved>, end: End) -> Next<T> {
-        match end {
-            End::Done => Next::Done,
-            End::Read { start, wanted } => {
-                let (node, resolved) = (start.node, resolved.clone());
-                let wanted = wanted.map(|position| Wanted { position, resolved: resolved.clone(), node });
-                Next::Segment(Segment::new(resolved, start, wanted.map(Arc::new).into_iter().collect()))
-            }
-            End::Between(node) => {
-                let body = match &node.what {
-                    What::Host(_) => None,
-                    What::Repeat { body, start, .. } => {
-                        Some(Segment::new(body.clone(), start.clone(), Vec::new()))
-                    }
-                };
-                let after = Segment::new(resolved.clone(), node.after.clone(), Vec::new());
-                Next::Between(Box::new(BetweenSegments { node: *node, body, after }))
-            }
         }
     }
 }

@@ -193,6 +193,35 @@ impl Resolved {
         self.liveness.is_read_from(value, NodeIndex::at(from))
     }
 
+    /// Returns a node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is none.
+    pub(crate) fn node(&self, at: usize) -> Result<&Node, Error> {
+        self.graph.nodes.get(at).ok_or_else(|| Error::excluded("a node of the graph"))
+    }
+
+    /// Returns a subgraph of a node as the graph has it, with its captures.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if the node has none of the name.
+    pub(crate) fn branch(&self, node: usize, attribute: &str) -> Result<&Graph, Error> {
+        match self.node(node)?.attributes.graph(attribute)? {
+            Some(branch) => Ok(branch),
+            None => Err(self.no_subgraph(node, attribute)),
+        }
+    }
+
+    fn no_subgraph(&self, node: usize, attribute: &str) -> Error {
+        Error::Operator {
+            op: self.graph.nodes.get(node).map_or_else(String::new, |node| node.op_type.clone()),
+            what: format!("attribute `{attribute}`"),
+            problem: "is missing".to_owned(),
+        }
+    }
+
     /// Iterates over the subgraphs of control flow.
     pub(crate) fn subgraphs(&self) -> impl Iterator<Item = &Resolved> {
         self.inner.iter().map(|inner| &*inner.resolved)
@@ -204,13 +233,8 @@ impl Resolved {
     ///
     /// [`Error::Operator`] if the node has none of the name.
     pub(crate) fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
-        self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute).ok_or_else(|| {
-            Error::Operator {
-                op: self.graph.nodes.get(node).map_or_else(String::new, |node| node.op_type.clone()),
-                what: format!("attribute `{attribute}`"),
-                problem: "is missing".to_owned(),
-            }
-        })
+        let found = self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute);
+        found.ok_or_else(|| self.no_subgraph(node, attribute))
     }
 }
 

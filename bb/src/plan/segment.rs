@@ -6,16 +6,16 @@
 //!   read back from the backend;
 //! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two segments.
 
-use super::end::{Cut, End, Outputs, end};
 use super::failure::in_node;
-use super::origin::{Origin, Origins};
-use super::resolve::{Code, Resolved};
+use super::origin::Origins;
+use super::resolve::Resolved;
+use super::segment_end::{Boundary, End, Outputs, end, start_at};
 use super::splice::splice;
-use super::unroll::{BodiesInPlace, Ran, Tracing};
-use crate::Error;
+use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
 use crate::ext::OpSet;
 use crate::onnx::OnnxValue;
-use crate::trace::{InputIndex, TableIndex, Trace, Tracer, WeightId};
+use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, WeightId};
+use crate::{Backend, Error};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::Family;
 use bb_ir::{DataType, Shape, TensorData};
@@ -61,23 +61,6 @@ pub(crate) struct SegmentTrace {
     pub(crate) inner_weights: Vec<TensorData>,
     /// The nodes that the steps come from.
     pub(crate) origins: Origins,
-    /// What follows.
-    pub(crate) end: End,
-    /// Of a trace that explores: why it stopped before a node.
-    pub(crate) stop: Option<Stop>,
-    /// Of a trace that explores to the end: the values that its outputs are.
-    pub(crate) returned: Vec<ValueId>,
-}
-
-/// Why a trace that explores stopped before a node.
-#[derive(Debug)]
-pub(crate) enum Stop {
-    /// It needs a value that only running gives, or runs between segments.
-    Cut,
-    /// It goes on with this branch, in which something runs between segments.
-    Branch(&'static str),
-    /// It fails.
-    Failed(Error),
 }
 
 impl SegmentTrace {
@@ -112,8 +95,8 @@ impl<'a> Weights<'a> {
 /// How tracing a segment ended.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// With a trace.
-    Done(Box<SegmentTrace>),
+    /// With a trace, and what follows it.
+    Traced(Box<SegmentTrace>, End<Start>),
     /// Before its first node: a tensor must be known.
     Needs(Wanted),
 }
@@ -127,17 +110,38 @@ pub(crate) struct Wanted {
     pub(crate) node: usize,
 }
 
+/// How a trace ended that looks at nodes before inputs arrive.
+#[derive(Debug)]
+pub(crate) enum Explored {
+    /// At the graph's end; the outputs of the trace are these values.
+    Returned(Vec<ValueId>),
+    /// Before a node, where the next trace may start.
+    Stopped(Start, Stop),
+}
+
+/// Why a trace that explores stopped before a node.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// It needs a value that only running gives, or runs between segments.
+    Boundary,
+    /// It goes on with this branch, in which something runs between segments.
+    Branch(&'static str),
+    /// It fails.
+    Failed(Error),
+}
+
 /// Settings of a trace that do not change between segments.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
-    /// Whether to look at nodes before inputs arrive rather than to plan: nothing is spliced or specialised, and a node that
-    /// cannot be traced ends the segment, whatever the reason.
-    pub(crate) explores: bool,
 }
 
 /// Traces from `start` as far as values allow.
+///
+/// # Errors
+///
+/// [`Error::Node`] if a node cannot be traced whatever the values.
 pub(crate) fn trace(
     resolved: &Arc<Resolved>,
     start: &Start,
@@ -146,133 +150,152 @@ pub(crate) fn trace(
     settings: &Settings,
 ) -> Result<Outcome, Error> {
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
-    let inner: RefCell<BodiesInPlace> = RefCell::default();
-    let mut tracing = Tracing::new(&tracer, resolved.clone(), &inner);
-    tracing.splices = !settings.explores;
-    let mut arrived = Vec::with_capacity(inputs_known.len());
-    for (index, from) in inputs_known.iter().enumerate() {
-        arrived.push(tracer.input(
-            InputIndex::at(index),
-            from.dtype,
-            &from.shape,
-            from.varies,
-            from.known.clone(),
-        ));
-    }
-    let mut tensors = arrived.iter().cloned();
-    match structure {
-        None => {
-            for &value in &start.live {
-                tracing.set(value, tensors.next().map(OnnxValue::Tensor))?;
-            }
-        }
-        Some(items) => {
-            for (&value, item) in start.live.iter().zip(items.iter()) {
-                tracing.set(value, filled(item, &mut tensors))?;
-            }
-        }
-    }
-    for (value, data) in &start.known {
-        tracing.set(*value, Some(OnnxValue::Tensor(crate::Backend::constant(&tracer, data)?)))?;
-    }
-    let mut cut = None;
-    let mut stop = None;
-    let mut at = start.node;
-    while let Some(&code) = tracing.resolved.code.get(at) {
-        if matches!(code, Code::Unused) {
-            at += 1;
-            continue;
-        }
-        let (before, traced) = (tracer.steps(), inner.borrow().origins.len());
-        tracer.set_origin(Some(inner.borrow_mut().origins.push(Origin::Node(at))));
-        match tracing.node(at, code) {
-            Ok(Ran::Results) => {
-                tracer.take_wanted();
-                at += 1;
-                continue;
-            }
-            Ok(Ran::Branch(name)) if settings.explores => stop = Some(Stop::Branch(name)),
-            Ok(Ran::Host(_) | Ran::Repeat(_)) if settings.explores => stop = Some(Stop::Cut),
-            Err(error) if settings.explores => {
-                let wants = tracer.take_wanted().is_some();
-                stop = Some(if wants { Stop::Cut } else { Stop::Failed(error) });
-            }
-            Ok(Ran::Branch(name)) => {
+    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
+    let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
+    let ended = tracing.follow(start.node, |tracing, at, traced| {
+        let resolved = tracing.resolved.clone();
+        Ok(match traced {
+            Ok(NodeTrace::Results) => Step::Next,
+            Ok(NodeTrace::Branch(name)) => {
                 // The branch's first node stands where the `If` stood.
-                let graph = &tracing.resolved.graph;
-                let branch = graph.nodes.get(at).and_then(|n| n.attributes.graph(name).ok().flatten());
-                let Some(branch) = branch else { return Err(missing_branch(graph, at, name)) };
-                let spliced = splice(graph, at, branch);
-                inner.borrow_mut().origins.forget(traced);
-                tracing.replace(Resolved::new(Arc::new(spliced))?);
-                continue;
+                let branch = resolved.branch(at, name)?;
+                tracing.replace(Resolved::new(Arc::new(splice(&resolved.graph, at, branch)?))?);
+                Step::Again
             }
-            Ok(Ran::Host(function)) => cut = Some(Cut::Host(function)),
-            Ok(Ran::Repeat(repeat)) => cut = Some(Cut::Repeat(repeat)),
-            Err(error) => {
-                let graph = &tracing.resolved.graph;
-                let Some(wanted) = tracer.take_wanted() else { return Err(in_node(graph, at, error)) };
-                if let Some(position) = arrived.iter().position(|x| x.value() == wanted) {
-                    let resolved = tracing.resolved.clone();
-                    return Ok(Outcome::Needs(Wanted { position, resolved, node: at }));
+            Ok(NodeTrace::Host(function)) => Step::End(Ok(Boundary::Host(function))),
+            Ok(NodeTrace::Repeat(repeat)) => Step::End(Ok(Boundary::Repeat(repeat))),
+            Err(TraceStop::Needs(needed)) => {
+                let value = needed.value();
+                if let Some(position) = arrived.iter().position(|x| x.value() == value) {
+                    Step::End(Err(Wanted { position, resolved, node: at }))
+                } else if resolved.node(at)?.reads().any(|read| tracing.holds(read, value)) {
+                    Step::End(Ok(Boundary::Read(value)))
+                } else {
+                    return Err(in_node(&resolved.graph, at, Error::from(TraceStop::Needs(needed))));
                 }
-                let node = graph.nodes.get(at);
-                if !node.is_some_and(|n| n.reads().any(|v| tracing.holds(v, wanted))) {
-                    return Err(in_node(graph, at, error));
-                }
-                cut = Some(Cut::Read(Some(wanted)));
             }
-        }
-        tracer.forget(before);
-        inner.borrow_mut().origins.forget(traced);
-        break;
-    }
-    let consulted = tracer.consulted();
+            Err(TraceStop::Error(error)) => return Err(in_node(&resolved.graph, at, error)),
+        })
+    })?;
     let mut outputs = Outputs::default();
-    let mut returned = Vec::new();
-    if stop.is_some() {
-        cut = Some(Cut::Read(None));
-    }
-    let end = match cut {
-        None if settings.explores => {
-            for (value, item) in tracing.values() {
-                if tracing.resolved.is_read_from(value, usize::MAX)? {
-                    returned.push(value);
-                    outputs.push(item);
-                }
-            }
-            End::Done
-        }
+    let end = match ended {
         None => {
             for output in tracing.resolved.graph.outputs.clone() {
                 outputs.push(&tracing.value(output)?);
             }
             End::Done
         }
-        Some(cut) => end(&tracing, at, &cut, &mut outputs)?,
+        Some((_, Err(wanted))) => return Ok(Outcome::Needs(wanted)),
+        Some((at, Ok(boundary))) => end(&tracing, at, boundary, &mut outputs)?,
     };
     let resolved = tracing.resolved;
-    let structure = outputs.structured.then(|| outputs.items.into());
-    let inner = inner.into_inner();
-    Ok(Outcome::Done(Box::new(SegmentTrace {
+    Ok(Outcome::Traced(Box::new(finished(resolved, tracer, bodies.into_inner(), outputs)), end))
+}
+
+/// Traces from `start` to look at nodes before inputs arrive: nothing is spliced, and a node that cannot be traced ends the
+/// segment, whatever the reason.
+///
+/// # Errors
+///
+/// [`Error::MissingInput`] if `start` leaves out what the graph reads.
+pub(crate) fn explore(
+    resolved: &Arc<Resolved>,
+    start: &Start,
+    inputs_known: &[SegmentInput],
+    structure: &Structure,
+    settings: &Settings,
+) -> Result<(SegmentTrace, Explored), Error> {
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
+    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
+    tracing.splices = false;
+    arrive(&mut tracing, start, inputs_known, structure)?;
+    let ended = tracing.follow(start.node, |_, _, traced| {
+        Ok(match traced {
+            Ok(NodeTrace::Results) => Step::Next,
+            Ok(NodeTrace::Branch(name)) => Step::End(Stop::Branch(name)),
+            Ok(NodeTrace::Host(_) | NodeTrace::Repeat(_)) | Err(TraceStop::Needs(_)) => {
+                Step::End(Stop::Boundary)
+            }
+            Err(TraceStop::Error(error)) => Step::End(Stop::Failed(error)),
+        })
+    })?;
+    let mut outputs = Outputs::default();
+    let explored = match ended {
+        Some((at, stop)) => Explored::Stopped(start_at(&tracing, at, &mut outputs)?, stop),
+        None => {
+            let mut returned = Vec::new();
+            for (value, item) in tracing.values() {
+                if tracing.resolved.is_read_from(value, usize::MAX)? {
+                    returned.push(value);
+                    outputs.push(item);
+                }
+            }
+            Explored::Returned(returned)
+        }
+    };
+    let resolved = tracing.resolved;
+    Ok((finished(resolved, tracer, bodies.into_inner(), outputs), explored))
+}
+
+/// Adds what comes from before a segment; returns the tensors that arrive.
+fn arrive(
+    tracing: &mut Tracing<'_>,
+    start: &Start,
+    inputs_known: &[SegmentInput],
+    structure: &Structure,
+) -> Result<Vec<TracedTensor>, Error> {
+    let mut arrived = Vec::with_capacity(inputs_known.len());
+    for (index, from) in inputs_known.iter().enumerate() {
+        let (shape, known) = (&from.shape, from.known.clone());
+        arrived.push(tracing.tracer.input(InputIndex::at(index), from.dtype, shape, from.varies, known));
+    }
+    let mut tensors = arrived.iter().cloned();
+    for (position, &value) in start.live.iter().enumerate() {
+        let of = match structure {
+            None => &OnnxValue::Tensor(()),
+            Some(items) => items.get(position).ok_or_else(too_few_tensors)?,
+        };
+        tracing.set(value, filled(of, &mut tensors)?)?;
+    }
+    for (value, data) in &start.known {
+        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.constant(data)?))?;
+    }
+    Ok(arrived)
+}
+
+/// Puts a traced segment together.
+fn finished(
+    resolved: Arc<Resolved>,
+    tracer: Tracer,
+    bodies: BodiesInPlace,
+    outputs: Outputs,
+) -> SegmentTrace {
+    SegmentTrace {
+        consulted: tracer.consulted(),
         recorded: tracer.finish(outputs.tensors),
-        structure,
-        consulted,
+        structure: outputs.structured.then(|| outputs.items.into()),
         resolved,
-        inner_weights: inner.weights,
-        origins: inner.origins,
-        end,
-        stop,
-        returned,
-    })))
+        inner_weights: bodies.weights,
+        origins: bodies.origins,
+    }
 }
 
 /// Gives a structure its tensors.
+///
+/// # Errors
+///
+/// [`Error::Internal`] if there are too few.
 pub(crate) fn filled<T>(
     structure: &OnnxValue<()>,
     tensors: &mut impl Iterator<Item = T>,
-) -> Option<OnnxValue<T>> {
-    structure.try_map(&mut |()| tensors.next().ok_or(())).ok()
+) -> Result<OnnxValue<T>, Error> {
+    structure.try_map(&mut |()| tensors.next().ok_or_else(too_few_tensors))
+}
+
+fn too_few_tensors() -> Error {
+    Error::excluded("a tensor for each value between segments")
 }
 
 /// Says that a value has no source.
@@ -281,10 +304,4 @@ pub(super) fn missing(graph: &Graph, value: ValueId) -> Error {
         name: graph.name_of(value).to_owned(),
         expected: graph.inputs.iter().map(|v| graph.name_of(*v).to_owned()).collect(),
     }
-}
-
-fn missing_branch(graph: &Graph, at: usize, name: &str) -> Error {
-    let problem = "is missing".to_owned();
-    let error = Error::Operator { op: "If".to_owned(), what: format!("attribute `{name}`"), problem };
-    in_node(graph, at, error)
 }

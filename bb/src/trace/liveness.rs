@@ -2,7 +2,7 @@
 //!
 //! The one place that finds it, for the steps of traces and for the nodes of graphs.
 
-use super::steps::{StepId, Trace, TraceValue};
+use super::steps::{Phase, Step, StepId, Trace, TraceValue};
 use super::table::{Table, TableIndex};
 use crate::Error;
 
@@ -100,13 +100,27 @@ impl Liveness<TraceValue, StepId> {
     ///
     /// [`Error::Internal`] if a step refers to a value that does not exist.
     pub(crate) fn of(trace: &Trace) -> Result<Self, Error> {
-        let steps =
-            trace.steps.iter().rev().map(|(id, step)| (id, step.outputs.iter().copied(), step.reads()));
+        Liveness::among(trace, |_| true)
+    }
+
+    /// Finds the liveness of the steps that run in each run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn of_runs(trace: &Trace) -> Result<Self, Error> {
+        Liveness::among(trace, |step| step.phase == Phase::EachRun)
+    }
+
+    fn among(trace: &Trace, counts: impl Fn(&Step) -> bool) -> Result<Self, Error> {
+        let steps = trace.steps.iter().rev().filter(|(_, step)| counts(step));
+        let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied(), step.reads()));
         Liveness::backwards(trace.values.len(), trace.steps.len(), trace.outputs.iter().copied(), steps)
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::trace::table::indices;

@@ -3,6 +3,8 @@
 //! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
 //! its operations compute nothing but what the small evaluator can.
 
+mod check;
+mod edit;
 mod eval;
 mod export;
 mod form;
@@ -12,13 +14,16 @@ mod liveness;
 mod model;
 mod one_node;
 mod options;
+mod print;
 mod proto;
 mod replay;
 mod save;
 mod steps;
+mod stop;
 mod table;
 mod tracer;
 
+pub(crate) use edit::{NewStep, Uses};
 pub(crate) use export::to_graph;
 pub use inlined::inlined;
 pub use keep::Keep;
@@ -27,10 +32,12 @@ pub(crate) use liveness::{LastRead, Liveness};
 pub use model::{ModelTrace, trace};
 pub(crate) use one_node::one_node_graph;
 pub use options::{ExportOptions, check_ir_version};
+pub(crate) use print::called;
 pub use save::save;
 pub(crate) use steps::{
-    InputIndex, Operation, OriginId, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo,
-    ValueSource, WeightId,
+    InputIndex, Operation, OriginId, Phase, Step, StepId, StepOrigins, Trace, TraceValue, ValueSource,
+    WeightId,
 };
+pub use stop::{NeededValue, TraceStop};
 pub(crate) use table::{Table, TableIndex, held, indices};
 pub use tracer::{TracedTensor, Tracer};

@@ -7,7 +7,7 @@ use super::replay::{Replayed, replay};
 use super::save::{encode, save};
 use super::steps::{InputIndex, Trace, ValueSource, WeightId};
 use super::table::TableIndex;
-use super::{ExportOptions, Keep, TracedTensor, Tracer};
+use super::{ExportOptions, Keep, TraceStop, TracedTensor, Tracer};
 use crate::plan::{Complete, complete};
 use crate::{Error, Module};
 use bb_ir::check::{CheckOptions, check};
@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 /// ```
 pub fn trace(
     inputs: &[(&str, DataType, &[usize])],
-    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Result<GraphProto, Error> {
     let (recorded, _) = run(Tracer::default(), inputs, function)?;
     let names: Vec<String> = inputs.iter().map(|(name, ..)| (*name).to_owned()).collect();
@@ -55,7 +55,7 @@ pub fn trace(
 fn run(
     tracer: Tracer,
     inputs: &[(&str, DataType, &[usize])],
-    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Result<(Trace, u64), Error> {
     let traced: Vec<TracedTensor> = inputs
         .iter()
@@ -137,7 +137,7 @@ impl ModelTrace {
     /// The function's own; [`Error::NotConstant`] if it reads an element that is not constant.
     pub fn new(
         inputs: &[(&str, DataType, &[usize])],
-        function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>,
+        function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
     ) -> Result<ModelTrace, Error> {
         let tracer = Tracer::new(crate::ext::every_operation(), bb_ir::Limits::default().value_bytes);
         let (recorded, consulted) = run(tracer, inputs, function)?;

@@ -1,8 +1,9 @@
 //! What a tracer recorded: steps over typed indices.
 
 use super::table::{Table, indices};
+use crate::Error;
 use crate::ext::HostKernel;
-use bb_ir::op::{OpSpec, Param};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 
@@ -83,11 +84,28 @@ impl Operation {
             Operation::Host(body) => body.name,
         }
     }
+
+    /// Returns the primitive, if it is one.
+    pub(crate) fn primitive(self) -> Option<Primitive> {
+        match self {
+            Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
+            Operation::Row(_) | Operation::Host(_) => None,
+        }
+    }
 }
 
 /// The nodes that a step comes from, in order: one for what was traced, several for what was made of several steps, none
 /// where nobody said.
 pub(crate) type StepOrigins = SmallVec<[OriginId; 1]>;
+
+/// When a step runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Once for all runs of a program: it reads constants alone.
+    Once,
+    /// In each run.
+    EachRun,
+}
 
 /// One operation of a trace.
 #[derive(Debug, Clone)]
@@ -97,6 +115,7 @@ pub(crate) struct Step {
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
     pub(crate) outputs: SmallVec<[TraceValue; 1]>,
     pub(crate) origins: StepOrigins,
+    pub(crate) phase: Phase,
 }
 
 impl Step {
@@ -114,4 +133,22 @@ pub(crate) struct Trace {
     pub(crate) constants: Table<ConstantIndex, TensorData>,
     /// The values to return, in order.
     pub(crate) outputs: Vec<TraceValue>,
+}
+
+impl Trace {
+    /// Tells of each value whether it is known before a run: constants, weights, and what steps make that run once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn constant_values(&self) -> Result<Table<TraceValue, bool>, Error> {
+        let mut constant: Table<TraceValue, bool> =
+            self.values.entries().map(|info| info.source.is_constant()).collect();
+        for step in self.steps.entries().filter(|step| step.phase == Phase::Once) {
+            for value in &step.outputs {
+                constant.set(*value, true)?;
+            }
+        }
+        Ok(constant)
+    }
 }

@@ -147,6 +147,11 @@ impl<I: TableIndex, T> Table<I, T> {
         self.entries.iter()
     }
 
+    /// Returns the entries without their indices.
+    pub(crate) fn into_entries(self) -> Vec<T> {
+        self.entries
+    }
+
     /// Removes the entries from a length on.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.entries.truncate(len);
@@ -185,6 +190,7 @@ fn empty(what: &'static str, index: usize) -> Error {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -3,9 +3,10 @@
 use super::eval;
 use super::keep::{Kept, Policy};
 use super::steps::{
-    ConstantIndex, InputIndex, Operation, OriginId, Step, StepOrigins, Trace, TraceValue, TraceValueInfo,
-    ValueSource, WeightId,
+    ConstantIndex, InputIndex, Operation, OriginId, Phase, Step, StepOrigins, Trace, TraceValue,
+    TraceValueInfo, ValueSource, WeightId,
 };
+use super::stop::{NeededValue, TraceStop};
 use super::table::TableIndex;
 use crate::ext::{HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
@@ -68,8 +69,6 @@ struct State {
     recorded: Trace,
     /// The node that the next steps come from.
     origin: Option<OriginId>,
-    /// The value whose elements were asked for and are not constant.
-    wanted: Option<TraceValue>,
 }
 
 /// A backend that records the operations called on it.
@@ -272,11 +271,6 @@ impl Tracer {
         results
     }
 
-    /// Takes the value whose elements were asked for in vain.
-    pub(crate) fn take_wanted(&self) -> Option<TraceValue> {
-        self.lock().wanted.take()
-    }
-
     /// Returns the inputs, as bits, whose extents the trace depends on.
     pub(crate) fn consulted(&self) -> u64 {
         self.consulted.load(Ordering::Relaxed)
@@ -437,6 +431,7 @@ fn step(
         inputs: inputs.iter().map(|x| x.map(TracedTensor::value)).collect(),
         outputs: outputs.iter().map(TracedTensor::value).collect(),
         origins: origin.into_iter().collect::<StepOrigins>(),
+        phase: Phase::EachRun,
     }
 }
 
@@ -449,22 +444,22 @@ macro_rules! record {
         #[diagnostic::do_not_recommend]
         impl Backend for Tracer {
             type Tensor = TracedTensor;
-            type Error = Error;
+            type Error = TraceStop;
 
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
-                    -> Result<crate::__output_type!($output), Error> {
+                    -> Result<crate::__output_type!($output), TraceStop> {
                     record_one!($name, self, ($($kind $input),*), ($($($pkind $param),+)?), $output, $method)
                 }
             )*
 
             /// Returns the elements where they are constant.
-            fn to_host(&self, x: &TracedTensor) -> Result<TensorData, Error> {
-                if let Some(known) = x.known() {
-                    return Ok(known.clone());
-                }
-                self.lock().wanted = Some(x.value());
-                Err(Error::NotConstant { op: "to_host".to_owned(), value: format!("%{}", x.value()) })
+            ///
+            /// # Errors
+            ///
+            /// [`TraceStop::Needs`] where they are not.
+            fn to_host(&self, x: &TracedTensor) -> Result<TensorData, TraceStop> {
+                x.known().cloned().ok_or_else(|| TraceStop::Needs(NeededValue::new(x.value())))
             }
         }
     };

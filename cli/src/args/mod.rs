@@ -106,6 +106,10 @@ pub(crate) struct Inspect {
     /// Also print the graph in this form
     #[arg(long, value_enum)]
     pub(crate) segment: Option<Segment>,
+    /// Also print what the model is lowered to after this pass, and how many steps each pass changed; `trace` is before all
+    /// passes
+    #[arg(long, value_name = "PASS", value_parser = clap::builder::PossibleValuesParser::new(bb::pass_names()))]
+    pub(crate) after: Option<String>,
     /// Draw the graph, coloured by what runs each node: .svg, .html (can be moved and zoomed) or .dot (for
     /// Graphviz)
     #[arg(long, value_name = "FILE")]

@@ -7,10 +7,12 @@ use crate::error::Result;
 use crate::{args, graph, inputs, out, render, session, warnings};
 use bb::Module;
 use bb::coverage::{Coverage, How};
+use bb::ext::OpSet;
 use bb_ir::graph::ValueId;
+use bb_ir::op::Family;
 use cost::RunCost;
 use model::Facts;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::process::ExitCode;
 
 pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
@@ -66,20 +68,31 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     if let Some(segment) = options.segment {
         out::line(format_args!("\n{}", stage_text(&module, options, segment)?))?;
     }
+    if let Some(pass) = &options.after {
+        let (shapes, families) = lowering(&module, options)?;
+        out::line(format_args!("\n{}", module.print_mir_after(&shapes, &families, pass)?))?;
+    }
     let unsupported = coverage.nodes.iter().any(|node| node.how == How::Unsupported);
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Prints the module at a segment.
 fn stage_text(module: &Module, options: &args::Inspect, segment: args::Segment) -> Result<String> {
-    let shapes = inputs::shapes(module, &options.extents)?;
-    let handle = session::backend(options.common.backend.as_deref())?;
-    let families = handle.runtime().capabilities().families.clone();
+    let (shapes, families) = lowering(module, options)?;
     Ok(match segment {
         args::Segment::Hir => module.print_hir(),
         args::Segment::Mir => module.print_mir(&shapes, &families)?,
         args::Segment::Lir => module.print_lir(&shapes, &families)?,
     })
+}
+
+/// The extents of inputs by name, and the native operations of the backend.
+type Lowering = (HashMap<String, Vec<usize>>, Vec<(Family, OpSet)>);
+
+/// Finds what decides how the module is lowered.
+fn lowering(module: &Module, options: &args::Inspect) -> Result<Lowering> {
+    let handle = session::backend(options.common.backend.as_deref())?;
+    Ok((inputs::shapes(module, &options.extents)?, handle.runtime().capabilities().families.clone()))
 }
 
 fn type_of(module: &Module, value: ValueId) -> String {

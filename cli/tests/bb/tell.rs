@@ -34,6 +34,30 @@ fn inspect_says_what_runs_each_node() {
 }
 
 #[test]
+fn inspect_prints_the_trace_after_a_pass() {
+    let folder = folder("inspect-after");
+    let bytes = model(
+        &[("x", &[2])],
+        vec![node("Identity", &["x"], &["same"]), node("Neg", &["same"], &["y"])],
+        &[("y", &[2])],
+    );
+    let path = write(&folder, "model.onnx", &bytes);
+    let after = |pass| bb(&["inspect", &path, "--after", pass]);
+    assert!(after("trace").out.contains("%1: f32[2] = identity(input0)\n%2: f32[2] = neg(%1)\nreturn %2\n"));
+    let ended = after("drop-identities");
+    let expected = "%2: f32[2] = neg(input0)\nreturn %2\npass drop-identities: 1\n";
+    assert!(ended.out.contains(expected), "{}", ended.out);
+    // An unknown pass is an error of the command, which lists those that there are.
+    let ended = after("drop");
+    assert_eq!(ended.code(), 2);
+    assert!(
+        ended.err.contains("trace, drop-identities, merge-reshapes, dead-steps, fold-constants"),
+        "{}",
+        ended.err
+    );
+}
+
+#[test]
 fn inspect_reports_wrong_declarations() {
     let folder = folder("inspect-warnings");
     let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[3])]);

@@ -9,7 +9,7 @@ use bb::ir::graph::{Graph, Node};
 use bb::ir::opset::NEWEST;
 use bb::ir::proto::{ModelProto, OperatorSetIdProto};
 use bb::onnx::{Body, Call, Class, OnnxValue, lookup};
-use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
 use bb::{Backend, CompileOptions, DataType, GraphProto, Module, Port, Primitive, TensorData};
 use bb_reference::Reference;
 use prost::Message;
@@ -86,7 +86,7 @@ impl Single {
                 free.filter_map(|(i, x)| Some((i, format!("operand_{i}"), x.as_ref()?))).collect();
             let inputs: Vec<(&str, DataType, &[usize])> =
                 free.iter().map(|(_, name, x)| (name.as_str(), x.dtype(), x.shape())).collect();
-            let function = |on: &Tracer, traced: &[TracedTensor]| -> Result<Vec<TracedTensor>, bb::Error> {
+            let function = |on: &Tracer, traced: &[TracedTensor]| -> Result<Vec<TracedTensor>, TraceStop> {
                 let mut operands = Vec::new();
                 for (i, operand) in self.operands.iter().enumerate() {
                     let position = free.iter().position(|(at, ..)| *at == i);

@@ -5,11 +5,11 @@ use super::{operators, run};
 use bb::conformance::onnx::{Tolerance, compare};
 use bb::ext::{Bits, Create, Image, Index, Llm, Nn, Scalar};
 use bb::ir::opset::since;
-use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use std::collections::BTreeSet;
 
-type Function = fn(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, Error>;
+type Function = fn(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>;
 
 /// An operator of ONNX, and a function that calls the operation which is exported as this operator.
 pub(crate) struct Sample {

@@ -3,7 +3,7 @@
 
 use super::{operators, run};
 use bb::ir::opset::NEWEST;
-use bb::trace::{ExportOptions, Keep, ModelTrace, TracedTensor, Tracer};
+use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, TensorData, bf16};
 
 fn f(shape: &[usize]) -> TensorData {
@@ -13,7 +13,7 @@ fn f(shape: &[usize]) -> TensorData {
 }
 
 /// Calls every primitive that becomes a step, with parameters that opsets write in different places.
-fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Error> {
+fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop> {
     let [a, b, i] = x else { return Ok(Vec::new()) };
     let positive = on.add(&on.mul(a, a)?, &on.constant(&TensorData::scalar(1f32))?)?;
     let bits = on.less(a, b)?;
@@ -116,7 +116,7 @@ fn axes_are_attributes_where_the_opset_has_them_so() {
 fn refused(
     dtype: DataType,
     opset: i64,
-    function: fn(&Tracer, &TracedTensor) -> Result<TracedTensor, Error>,
+    function: fn(&Tracer, &TracedTensor) -> Result<TracedTensor, TraceStop>,
 ) -> Option<(String, &'static str, Option<i64>)> {
     let trace = ModelTrace::new(&[("x", dtype, &[3])], |on, x| Ok(vec![function(on, &x[0])?])).unwrap();
     match trace.model(&ExportOptions::default().opset(opset)) {

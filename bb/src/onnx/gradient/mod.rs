@@ -13,7 +13,6 @@ use crate::ext::Ops;
 use crate::trace::{InputIndex, Operation, Table, TableIndex, Trace, TraceValue, Tracer, ValueSource, held};
 use crate::{Error, Tensor};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
-use bb_ir::op::{Family, Primitive};
 use std::collections::HashMap;
 
 /// The attribute under which the graph to be differentiated is handed to the operator.
@@ -133,7 +132,8 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
         .enumerate()
         .map(|(at, x)| tracer.input(InputIndex::at(at), x.dtype(), x.shape(), false, None))
         .collect();
-    let outputs = inline(&tracer, graph, &traced, &|problem| call.wrong("y", problem))?;
+    let outputs = inline(&tracer, graph, &traced, &|problem| call.wrong("y", problem));
+    let outputs = outputs.map_err(Error::from)?;
     let Some(y) = outputs.first() else { return Err(call.wrong("y", "is missing").into()) };
     let y = y.value();
     let mut tape = Tape { on, call, recorded: tracer.finish(vec![y]), values: Table::default() };
@@ -229,11 +229,7 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
             }
             let operands = step.reads().map(|value| self.value(value)).collect::<Result<Vec<_>, _>>()?;
             let results = step.outputs.iter().map(|v| self.value(*v)).collect::<Result<Vec<_>, _>>()?;
-            let primitive = match step.operation {
-                Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
-                _ => None,
-            };
-            let Some(primitive) = primitive else {
+            let Some(primitive) = step.operation.primitive() else {
                 let problem = format!("needs `{}`, which has no derivative", step.operation.name());
                 return Err(self.call.wrong("y", problem).into());
             };

@@ -2,7 +2,7 @@
 
 use super::{Collected, Repetition, empty, join};
 use crate::onnx::OnnxValue;
-use crate::{Backend, Tensor};
+use crate::{Backend, Error, Tensor};
 
 /// The batch of a `Scan` of opset 8.
 #[derive(Debug)]
@@ -62,17 +62,22 @@ impl<T: Tensor> Repetition<T> {
         let nothing = || self.wrong("the batch", "is empty; its results have no extents");
         let states = batch.done.first().ok_or_else(nothing)?.state.len();
         for i in 0..states {
-            let rows = batch.done.iter().filter_map(|row| row.state.get(i)?.tensor());
-            let rows = rows.map(|x| on.unsqueeze(x, &[0])).collect::<Result<Vec<_>, _>>()?;
+            let mut rows = Vec::with_capacity(batch.done.len());
+            for row in &batch.done {
+                let state = row.state.get(i).and_then(OnnxValue::tensor);
+                let state = state.ok_or_else(|| self.wrong("a state", "is no tensor"))?;
+                rows.push(on.unsqueeze(state, &[0])?);
+            }
             results.push(OnnxValue::Tensor(join(on, &rows, 0)?));
         }
         for (i, collected) in self.collected.iter().enumerate() {
             let mut rows = Vec::new();
             for row in &batch.done {
-                let parts = row.parts.get(i).cloned().unwrap_or_default();
-                let missing = batch.extent - parts.len();
+                let parts =
+                    row.parts.get(i).ok_or_else(|| Error::excluded("the parts of each result"))?.clone();
+                let missing = batch.extent.saturating_sub(parts.len());
                 let made = Collected { parts, declared: collected.declared.clone(), ..*collected };
-                let OnnxValue::Tensor(mut row) = self.stacked(on, made)? else { continue };
+                let mut row = self.stacked(on, made)?;
                 if missing > 0 {
                     let mut extents = row.shape().to_vec();
                     if let Some(first) = extents.first_mut() {

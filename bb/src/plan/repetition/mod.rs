@@ -208,7 +208,7 @@ impl<T: Tensor> Repetition<T> {
         for collected in std::mem::take(&mut self.collected) {
             results.push(match self.repeat {
                 Repeat::Map => OnnxValue::Sequence(collected.parts),
-                _ => self.stacked(on, collected)?,
+                _ => OnnxValue::Tensor(self.stacked(on, collected)?),
             });
         }
         Ok(results)
@@ -218,7 +218,7 @@ impl<T: Tensor> Repetition<T> {
         &self,
         on: &B,
         collected: Collected<T>,
-    ) -> Result<OnnxValue<T>, B::Error> {
+    ) -> Result<T, B::Error> {
         let axis = collected.axis;
         if collected.parts.is_empty() {
             let ValueType::Tensor { dtype, shape } = &collected.declared else {
@@ -229,7 +229,7 @@ impl<T: Tensor> Repetition<T> {
                 shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 0 }).collect();
             let at = if axis < 0 { axis + extents.len() as i64 + 1 } else { axis };
             extents.insert(usize::try_from(at).unwrap_or(0).min(extents.len()), 0);
-            return Ok(OnnxValue::Tensor(empty(on, *dtype, &extents)?));
+            return empty(on, *dtype, &extents);
         }
         let mut parts = Vec::with_capacity(collected.parts.len());
         for part in &collected.parts {
@@ -242,7 +242,7 @@ impl<T: Tensor> Repetition<T> {
         if collected.backwards {
             parts.reverse();
         }
-        Ok(OnnxValue::Tensor(join(on, &parts, axis)?))
+        join(on, &parts, axis)
     }
 
     /// Reads an operand of one element.

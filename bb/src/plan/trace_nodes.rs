@@ -10,7 +10,7 @@ use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::Error;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
-use crate::trace::{OriginId, Table, TraceValue, TracedTensor, Tracer, WeightId};
+use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use bb_ir::TensorData;
 use bb_ir::graph::{Node, ValueId};
 use smallvec::SmallVec;
@@ -25,13 +25,13 @@ const STEPS: usize = 1 << 15;
 
 /// A graph being traced.
 pub(super) struct Tracing<'t> {
-    tracer: &'t Tracer,
+    pub(super) tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
     env: Table<ValueId, Option<OnnxValue<TracedTensor>>>,
     /// What all subgraphs in their nodes' places leave to the segment.
     inner: &'t RefCell<BodiesInPlace>,
-    /// The node in whose place this is traced, and its attribute that is this graph.
-    holder: Option<(OriginId, &'static str)>,
+    /// The node in whose place this is traced.
+    holder: Option<OriginId>,
     /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
     pub(super) splices: bool,
 }
@@ -46,7 +46,7 @@ pub(super) struct BodiesInPlace {
 }
 
 /// What became of a node.
-pub(super) enum Ran {
+pub(super) enum NodeTrace {
     /// Its results are there.
     Results,
     /// An `If` goes on with the branch of this name.
@@ -55,6 +55,16 @@ pub(super) enum Ran {
     Host(HostFunction),
     /// It runs between segments, iteration by iteration.
     Repeat(Repeat),
+}
+
+/// What a graph goes on with behind a node.
+pub(super) enum Step<E> {
+    /// The next node.
+    Next,
+    /// The node that stands there now.
+    Again,
+    /// Nothing: this ends the segment before the node.
+    End(E),
 }
 
 impl<'t> Tracing<'t> {
@@ -75,8 +85,8 @@ impl<'t> Tracing<'t> {
         self.resolved = Arc::new(resolved);
     }
 
-    pub(super) fn set(&mut self, value: ValueId, item: Option<OnnxValue<TracedTensor>>) -> Result<(), Error> {
-        self.env.set(value, item)
+    pub(super) fn set(&mut self, value: ValueId, item: OnnxValue<TracedTensor>) -> Result<(), Error> {
+        self.env.set(value, Some(item))
     }
 
     /// Iterates over the values traced so far.
@@ -109,33 +119,64 @@ impl<'t> Tracing<'t> {
             self.tracer.weight(WeightId::Graph(position), data)
         };
         let item = OnnxValue::Tensor(traced);
-        self.set(value, Some(item.clone()))?;
+        self.set(value, item.clone())?;
         Ok(item)
     }
 
+    /// Traces nodes from one on, and asks `decide` after each what comes next. Returns the node before which the segment ends,
+    /// and why; `None` at the graph's end.
+    pub(super) fn follow<E>(
+        &mut self,
+        from: usize,
+        mut decide: impl FnMut(&mut Self, usize, Result<NodeTrace, TraceStop>) -> Result<Step<E>, Error>,
+    ) -> Result<Option<(usize, E)>, Error> {
+        let mut at = from;
+        while let Some(&code) = self.resolved.code.get(at) {
+            if matches!(code, Code::Unused) {
+                at += 1;
+                continue;
+            }
+            let (steps, origins) = (self.tracer.steps(), self.inner.borrow().origins.len());
+            self.begin(Origin::Node(at));
+            let traced = self.node(at, code);
+            match decide(self, at, traced)? {
+                Step::Next => at += 1,
+                again_or_end => {
+                    self.tracer.forget(steps);
+                    self.inner.borrow_mut().origins.forget(origins);
+                    if let Step::End(why) = again_or_end {
+                        return Ok(Some((at, why)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes that the next steps come from a node.
+    fn begin(&self, origin: Origin) {
+        self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
+    }
+
     /// Traces a node and stores its results.
-    pub(super) fn node(&mut self, at: usize, code: Code) -> Result<Ran, Error> {
+    pub(super) fn node(&mut self, at: usize, code: Code) -> Result<NodeTrace, TraceStop> {
         let resolved = self.resolved.clone();
-        let Some(node) = resolved.graph.nodes.get(at) else { return Ok(Ran::Results) };
+        let node = resolved.node(at)?;
         let mut operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]> = SmallVec::new();
         for input in &node.inputs {
             operands.push(input.map(|value| self.value(value)).transpose()?);
         }
         let results = match code {
-            Code::Unused => return Ok(Ran::Results),
+            Code::Unused => return Ok(NodeTrace::Results),
             Code::Missing => {
-                return Err(Error::UnsupportedOperator {
-                    op: node.op_type.clone(),
-                    domain: node.domain.clone(),
-                    opset: node.opset,
-                });
+                let (op, domain) = (node.op_type.clone(), node.domain.clone());
+                return Err(Error::UnsupportedOperator { op, domain, opset: node.opset }.into());
             }
             Code::Call(function) => {
                 let tensors = tensors(node, operands)?;
                 let results = function(self.tracer, &Call::new(node, &tensors))?;
-                return self
-                    .store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))
-                    .map(|()| Ran::Results);
+                self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
+                return Ok(NodeTrace::Results);
             }
             Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
             Code::Host(function) => {
@@ -147,7 +188,7 @@ impl<'t> Tracing<'t> {
                         None => Some(None),
                     })
                     .collect();
-                let Some(known) = known else { return Ok(Ran::Host(function)) };
+                let Some(known) = known else { return Ok(NodeTrace::Host(function)) };
                 let mut results = OpOutputs::new();
                 for result in function(&Call::new(node, &known))? {
                     let traced = |data: TensorData| crate::Backend::constant(self.tracer, &data);
@@ -158,20 +199,20 @@ impl<'t> Tracing<'t> {
             Code::If => {
                 let name = self.branch(&operands)?;
                 if self.holder.is_none() && self.splices {
-                    return Ok(Ran::Branch(name));
+                    return Ok(NodeTrace::Branch(name));
                 }
                 match self.inline(name, resolved.inner(at, name)?, Vec::new())? {
                     Some(results) => results.into_iter().map(Some).collect(),
-                    None => return Ok(Ran::Branch(name)),
+                    None => return Ok(NodeTrace::Branch(name)),
                 }
             }
             Code::Repeat(repeat) => match self.unroll(at, repeat, node, operands.into_vec())? {
                 Some(results) => results.into_iter().map(Some).collect(),
-                None => return Ok(Ran::Repeat(repeat)),
+                None => return Ok(NodeTrace::Repeat(repeat)),
             },
         };
         self.store(node, results.into_iter())?;
-        Ok(Ran::Results)
+        Ok(NodeTrace::Results)
     }
 
     /// Stores a node's results.
@@ -185,19 +226,17 @@ impl<'t> Tracing<'t> {
         for (position, output) in node.outputs.iter().enumerate() {
             let result = results.next().flatten();
             if let Some(value) = output {
-                if result.is_none() {
-                    return Err(Error::Results { op: node.op_type.clone(), expected: position + 1, got });
-                }
-                self.set(*value, result)?;
+                let missing = || Error::Results { op: node.op_type.clone(), expected: position + 1, got };
+                self.set(*value, result.ok_or_else(missing)?)?;
             }
         }
         Ok(())
     }
 
     /// Finds which branch an `If` takes.
-    fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, Error> {
+    fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, TraceStop> {
         let [Some(OnnxValue::Tensor(condition))] = operands else {
-            return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" });
+            return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" }.into());
         };
         match crate::ext::Ops::ints(self.tracer, condition)?.as_slice() {
             [0] => Ok("else_branch"),
@@ -206,7 +245,8 @@ impl<'t> Tracing<'t> {
                 op: "If".to_owned(),
                 what: "the condition".to_owned(),
                 problem: format!("expected one truth value, got {}", other.len()),
-            }),
+            }
+            .into()),
         }
     }
 
@@ -217,13 +257,13 @@ impl<'t> Tracing<'t> {
         repeat: Repeat,
         node: &Node,
         operands: Vec<Option<OnnxValue<TracedTensor>>>,
-    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
+    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
         let resolved = self.resolved.clone();
         let inner = resolved.inner(at, "body")?;
         let body = &inner.resolved.graph;
         let before = self.tracer.steps();
         let noted = self.inner.borrow().origins.len();
-        let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
+        let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
             let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
             if iterations.is_none_or(|n| n > UNROLLED) {
@@ -243,8 +283,8 @@ impl<'t> Tracing<'t> {
         })();
         match attempt {
             Ok(Some(results)) => Ok(Some(results)),
-            Err(error) if self.tracer.take_wanted().is_none() => Err(error),
-            Ok(None) | Err(_) => {
+            Err(TraceStop::Error(error)) => Err(error.into()),
+            Ok(None) | Err(TraceStop::Needs(_)) => {
                 self.tracer.forget(before);
                 self.inner.borrow_mut().origins.forget(noted);
                 Ok(None)
@@ -267,7 +307,7 @@ impl<'t> Tracing<'t> {
         let Some(holder) = self.tracer.origin() else {
             return Err(Error::excluded("a node to be traced before its subgraph"));
         };
-        tracing.holder = Some((holder, attribute));
+        tracing.holder = Some(holder);
         let inputs = &inner.resolved.graph.inputs;
         let own = inputs.len().saturating_sub(captured.len());
         let given = given.into_iter().take(own);
@@ -275,23 +315,16 @@ impl<'t> Tracing<'t> {
             return Err(Error::Results { op: "body".to_owned(), expected: own, got: given.len() });
         }
         for (&value, item) in inputs.iter().zip(given.chain(captured)) {
-            tracing.set(value, Some(item))?;
+            tracing.set(value, item)?;
         }
         for (node, &code) in inner.resolved.code.iter().enumerate() {
             let resolved = inner.resolved.clone();
-            let origin = Origin::Inner { holder, attribute, resolved, node };
-            self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
+            self.begin(Origin::Inner { holder, attribute, resolved, node });
             match tracing.node(node, code) {
-                Ok(Ran::Results) => {
-                    self.tracer.take_wanted();
-                }
-                Ok(Ran::Branch(_) | Ran::Host(_) | Ran::Repeat(_)) => return Ok(None),
-                Err(error) => {
-                    if self.tracer.take_wanted().is_some() {
-                        return Ok(None);
-                    }
-                    return Err(in_node(&inner.resolved.graph, node, error));
-                }
+                Ok(NodeTrace::Results) => {}
+                Ok(NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_))
+                | Err(TraceStop::Needs(_)) => return Ok(None),
+                Err(TraceStop::Error(error)) => return Err(in_node(&inner.resolved.graph, node, error)),
             }
         }
         self.tracer.set_origin(Some(holder));

@@ -1,21 +1,22 @@
-//! Runs a compiled graph, segment by segment, and what runs between segments.
+//! Runs a compiled graph: goes from state to state of `segment_end.rs`, segment by segment, with what runs between them.
 //!
 //! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
 
 use super::constants::Natives;
-use super::end::{Place, What};
 use super::failure::{Where, initializer};
-use super::program::{BetweenSegments, Next, Program, Segment, Specialization};
+use super::program::{Program, Segment, Specialization};
 use super::repetition::Repetition;
-use super::resolve::Resolved;
 use super::segment::{Structure, filled};
+use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode};
 use super::watch::{Silent, Watch};
 use super::{Activity, Profile};
 use crate::contract::Caller;
 use crate::onnx::{Call, OnnxValue};
+use crate::trace::Table;
 use crate::{Backend, Error, Executable, Port, Tensor};
 use bb_ir::TensorData;
-use bb_ir::graph::ValueType;
+use bb_ir::graph::{Graph, ValueType};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Values that go into a segment or come out of one, tensor by tensor.
@@ -33,19 +34,19 @@ impl<T: Clone> Live<T> {
         Live { tensors, structure }
     }
 
-    fn items(self) -> Vec<OnnxValue<T>> {
+    /// Puts the values together again.
+    fn items(self) -> Result<Vec<OnnxValue<T>>, Error> {
         let mut tensors = self.tensors.into_iter();
         match self.structure {
-            None => tensors.map(OnnxValue::Tensor).collect(),
-            Some(items) => items.iter().filter_map(|item| filled(item, &mut tensors)).collect(),
+            None => Ok(tensors.map(OnnxValue::Tensor).collect()),
+            Some(items) => items.iter().map(|item| filled(item, &mut tensors)).collect(),
         }
     }
 }
 
 /// A loop under way.
 struct Frame<T> {
-    /// The plan before the loop, which holds the loop.
-    before: Arc<Specialization<T>>,
+    node: Arc<RepeatNode<Segment<T>>>,
     repetition: Repetition<T>,
     /// What the body captures.
     captured: Vec<OnnxValue<T>>,
@@ -54,37 +55,23 @@ struct Frame<T> {
 }
 
 impl<T> Frame<T> {
-    /// Returns the loop's node.
-    fn node(&self) -> Option<(&Arc<Resolved>, usize)> {
-        match &self.before.next {
-            Next::Between(between) => Some((&self.before.resolved, between.node.node)),
-            Next::Done | Next::Segment(_) => None,
-        }
-    }
-
     /// Says in which loop an error happened.
     fn name<E>(&self, error: E) -> E
     where
         E: std::error::Error + From<Error> + Send + Sync + 'static,
     {
-        match &self.before.next {
-            Next::Between(between) => Where::Node(between.node.node).name(&self.before.resolved.graph, error),
-            Next::Done | Next::Segment(_) => error,
-        }
+        self.node.name(error)
     }
 }
 
-/// Returns the body of the loop after a plan.
-fn body<T>(before: &Specialization<T>) -> Result<&Segment<T>, Error> {
-    match &before.next {
-        Next::Between(between) => between.body.as_ref().ok_or_else(lost),
-        Next::Done | Next::Segment(_) => Err(lost()),
+impl<S> RepeatNode<S> {
+    /// Says that an error happened in the loop.
+    fn name<E>(&self, error: E) -> E
+    where
+        E: std::error::Error + From<Error> + Send + Sync + 'static,
+    {
+        Where::Node(self.at.node).name(&self.resolved.graph, error)
     }
-}
-
-/// Says that a plan does not fit itself, which no input can bring about.
-fn lost() -> Error {
-    Error::Operand { op: "plan", index: 0, expected: "a value that the plan made" }
 }
 
 /// A plan that ran, and what it gave.
@@ -123,21 +110,21 @@ impl<T: Tensor, N> Program<T, N> {
         let mut iterations = 0;
         let mut ran = first;
         loop {
-            if matches!(ran.specialization.next, Next::Done) && frames.is_empty() {
-                return Ok(ran.live);
+            match self.step(on, &mut frames, &mut iterations, ran, watch) {
+                Ok(ControlFlow::Continue(next)) => ran = next,
+                Ok(ControlFlow::Break(outputs)) => return Ok(outputs),
+                // What fails in a body fails in every loop around it.
+                Err(error) => {
+                    return Err(frames.iter().rev().fold(error, |error, frame| {
+                        let index = frame.repetition.index();
+                        frame.name(Error::Iteration { index, source: error.into() }.into())
+                    }));
+                }
             }
-            let next = self.step(on, &mut frames, &mut iterations, ran, watch);
-            // What fails in a body fails in every loop around it.
-            ran = next.map_err(|error| {
-                frames.iter().rev().fold(error, |error, frame| {
-                    let index = frame.repetition.index();
-                    frame.name(Error::Iteration { index, source: error.into() }.into())
-                })
-            })?;
         }
     }
 
-    /// Runs what follows a plan: a segment, or a node between segments and the segment after it.
+    /// Goes from a segment that ran to the next one; breaks with the outputs of the graph at its end.
     fn step<B, W: Watch>(
         &self,
         on: &B,
@@ -145,38 +132,33 @@ impl<T: Tensor, N> Program<T, N> {
         iterations: &mut usize,
         Ran { specialization, live }: Ran<T>,
         watch: &mut W,
-    ) -> Result<Ran<T>, B::Error>
+    ) -> Result<ControlFlow<Live<T>, Ran<T>>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        match &specialization.next {
-            Next::Segment(segment) => self.enter(on, segment, &live, watch),
-            Next::Between(between) => {
-                let here = Where::Node(between.node.node);
-                let failed = |error| here.name(&specialization.resolved.graph, error);
-                match between.node.what {
-                    What::Host(_) => {
-                        let items =
-                            host(on, &specialization, between, live.items(), watch).map_err(failed)?;
-                        self.enter(on, &between.after, &Live::new(&items), watch)
-                    }
-                    What::Repeat { .. } => {
-                        let since = watch.mark();
-                        let frame = begin(on, &specialization, between, live.items()).map_err(failed)?;
-                        watch.activity(since, Activity::Loop, frame.node());
-                        self.advance(on, frames, frame, iterations, watch)
-                    }
-                }
-            }
-            Next::Done => {
-                let Some(mut frame) = frames.pop() else { return Err(lost().into()) };
+        let next = match &specialization.end {
+            End::Done => {
+                let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
                 let since = watch.mark();
-                frame.repetition.absorb(on, live.items()).map_err(|error| frame.name(error))?;
-                watch.activity(since, Activity::Loop, frame.node());
-                self.advance(on, frames, frame, iterations, watch)
+                frame.repetition.absorb(on, live.items()?).map_err(|error| frame.name(error))?;
+                watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
+                self.advance(on, frames, frame, iterations, watch)?
             }
-        }
+            End::Read { next, .. } => self.enter(on, next, &live, watch)?,
+            End::Host(host) => {
+                let items = run_host(on, &specialization, host, live.items()?, watch)
+                    .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
+                self.enter(on, &host.at.after, &Live::new(&items), watch)?
+            }
+            End::Repeat(node) => {
+                let since = watch.mark();
+                let frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
+                watch.activity(since, Activity::Loop, Some((&node.resolved, node.at.node)));
+                self.advance(on, frames, frame, iterations, watch)?
+            }
+        };
+        Ok(ControlFlow::Continue(next))
     }
 
     /// Begins the next iteration of a loop, or goes on behind it.
@@ -192,38 +174,35 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
+        let node = frame.node.clone();
+        let of = Some((&node.resolved, node.at.node));
         let since = watch.mark();
-        let given = frame.repetition.next(on).map_err(|error| frame.name(error))?;
-        watch.activity(since, Activity::Loop, frame.node());
+        let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
+        watch.activity(since, Activity::Loop, of);
         if let Some(mut given) = given {
             *iterations += 1;
             if *iterations > self.iterations {
                 let (what, name, limit) = ("iterations of loops", Some("iterations"), self.iterations);
                 let error = Error::from(bb_ir::Error::Limit { what, name, got: *iterations, limit });
-                return Err(frame.name(error.into()));
+                return Err(node.name(error.into()));
             }
             given.extend(frame.captured.iter().cloned());
-            if let Some((resolved, node)) = frame.node() {
-                watch.begin_round(frames.len(), resolved, node);
-            }
-            let before = frame.before.clone();
+            watch.begin_round(frames.len(), &node.resolved, node.at.node);
             frames.push(frame);
-            return self.enter(on, body(&before)?, &Live::new(&given), watch);
+            return self.enter(on, &node.first, &Live::new(&given), watch);
         }
-        let before = frame.before.clone();
-        let Next::Between(between) = &before.next else { return Err(lost().into()) };
-        let failed = |error| Where::Node(between.node.node).name(&before.resolved.graph, error);
         let mut items = frame.kept;
         let since = watch.mark();
-        let results = frame.repetition.finish(on).map_err(failed)?;
+        let results = frame.repetition.finish(on).map_err(|error| node.name(error))?;
         let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
-        watch.activity(since, Activity::Loop, Some((&before.resolved, between.node.node)));
+        watch.activity(since, Activity::Loop, of);
         watch.end_rounds(frames.len());
-        for &position in &between.node.results {
+        for &position in &node.at.results {
             let result = results.get_mut(position).and_then(Option::take);
-            items.push(result.ok_or_else(|| failed(too_few(&before, between, position).into()))?);
+            let missing = || node.name(node.at.too_few(&node.resolved.graph, position));
+            items.push(result.ok_or_else(missing)?);
         }
-        self.enter(on, &between.after, &Live::new(&items), watch)
+        self.enter(on, &node.at.after, &Live::new(&items), watch)
     }
 
     /// Runs with tensors, and gives tensors.
@@ -240,7 +219,7 @@ impl<T: Tensor, N> Program<T, N> {
                 self.declared.check(inputs)?;
                 let specialization = self.specialization(on, &self.first, &given, &None, &mut Silent)?;
                 let tensors = self.run_specialization(on, &specialization, &given, &mut Silent)?;
-                if matches!(specialization.next, Next::Done) && specialization.results.is_none() {
+                if matches!(specialization.end, End::Done) && specialization.results.is_none() {
                     return Ok(tensors);
                 }
                 let live = Live { tensors, structure: specialization.results.clone() };
@@ -296,56 +275,71 @@ impl<T: Tensor, N> Program<T, N> {
     }
 }
 
-/// Says that a node gave too few results.
-fn too_few<T>(specialization: &Specialization<T>, between: &BetweenSegments<T>, position: usize) -> Error {
-    let graph = &specialization.resolved.graph;
-    let op = graph.nodes.get(between.node.node).map_or_else(String::new, |n| n.op_type.clone());
-    Error::Results { op, expected: position + 1, got: position }
+impl<S> Between<S> {
+    /// Says that the node gave too few results.
+    fn too_few(&self, graph: &Graph, position: usize) -> Error {
+        let op = graph.nodes.get(self.node).map_or_else(String::new, |n| n.op_type.clone());
+        Error::Results { op, expected: position + 1, got: position }
+    }
+
+    /// Picks the values that the segment after the node takes over.
+    fn kept<T: Clone>(&self, live: &Table<LiveIndex, OnnxValue<T>>) -> Result<Vec<OnnxValue<T>>, Error> {
+        picked(live, &self.kept)
+    }
+}
+
+/// Picks values.
+fn picked<T: Clone>(
+    live: &Table<LiveIndex, OnnxValue<T>>,
+    indices: &[LiveIndex],
+) -> Result<Vec<OnnxValue<T>>, Error> {
+    indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 
 /// Runs a function on host tensors, and returns what the next segment takes.
-fn host<B: Backend + ?Sized, W: Watch>(
+fn run_host<B: Backend + ?Sized, S, W: Watch>(
     on: &B,
     specialization: &Specialization<B::Tensor>,
-    between: &BetweenSegments<B::Tensor>,
+    host: &HostNode<S>,
     live: Vec<OnnxValue<B::Tensor>>,
     watch: &mut W,
 ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-    let graph = &specialization.resolved.graph;
-    let at = &between.node;
-    let (Some(node), What::Host(function)) = (graph.nodes.get(at.node), &at.what) else {
-        return Err(lost().into());
-    };
-    let of = Some((&specialization.resolved, at.node));
+    let resolved = &specialization.resolved;
+    let at = &host.at;
+    let node = resolved.node(at.node)?;
+    let live = live.into_iter().collect();
+    let of = Some((resolved, at.node));
     let since = watch.mark();
     let mut operands: Vec<Option<TensorData>> = Vec::with_capacity(at.operands.len());
-    for place in &at.operands {
-        operands.push(match place {
-            Place::Absent => None,
-            Place::Known(data) => Some(data.clone()),
-            Place::Live(position) => match live.get(*position) {
-                Some(OnnxValue::Tensor(x)) => {
-                    let value = node.inputs.get(operands.len()).copied().flatten();
-                    let failed = |error: B::Error| Error::Transfer {
-                        value: value.map(|v| graph.name_of(v).to_owned()).unwrap_or_default(),
-                        dtype: x.dtype(),
-                        source: error.into(),
-                    };
-                    Some(on.to_host(x).map_err(failed)?)
-                }
-                _ => None,
-            },
+    for (place, value) in at.operands.iter().zip(&node.inputs) {
+        let item = match place {
+            Place::Absent | Place::Known(_) => None,
+            Place::Live(index) => Some(Table::get(&live, *index)?),
+        };
+        operands.push(match (place, item) {
+            (Place::Known(data), _) => Some(data.clone()),
+            (_, Some(OnnxValue::Tensor(x))) => {
+                let failed = |error: B::Error| Error::Transfer {
+                    value: value.map(|v| resolved.graph.name_of(v).to_owned()).unwrap_or_default(),
+                    dtype: x.dtype(),
+                    source: error.into(),
+                };
+                Some(on.to_host(x).map_err(failed)?)
+            }
+            // An optional that holds nothing is left out; tracing refused everything else.
+            (_, None | Some(OnnxValue::Absent)) => None,
+            (_, Some(_)) => return Err(Error::excluded("tensors as operands of a host function").into()),
         });
     }
     watch.activity(since, Activity::Transfer, of);
     let since = watch.mark();
-    let results = function(&Call::new(node, &operands))?;
+    let results = (host.function)(&Call::new(node, &operands))?;
     watch.activity(since, Activity::Host, of);
     let since = watch.mark();
-    let mut items: Vec<OnnxValue<B::Tensor>> = at.kept.iter().filter_map(|i| live.get(*i).cloned()).collect();
+    let mut items = at.kept(&live)?;
     for &position in &at.results {
         let data = results.get(position).and_then(Option::as_ref);
-        let data = data.ok_or_else(|| too_few(specialization, between, position))?;
+        let data = data.ok_or_else(|| at.too_few(&resolved.graph, position))?;
         let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
         items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));
     }
@@ -356,33 +350,27 @@ fn host<B: Backend + ?Sized, W: Watch>(
 /// Begins a loop.
 fn begin<B: Backend + ?Sized>(
     on: &B,
-    before: &Arc<Specialization<B::Tensor>>,
-    between: &BetweenSegments<B::Tensor>,
+    node: &Arc<RepeatNode<Segment<B::Tensor>>>,
     live: Vec<OnnxValue<B::Tensor>>,
 ) -> Result<Frame<B::Tensor>, B::Error> {
-    let graph = &before.resolved.graph;
-    let at = &between.node;
-    let (Some(node), What::Repeat { repeat, body, captures, .. }) = (graph.nodes.get(at.node), &at.what)
-    else {
-        return Err(lost().into());
-    };
-    let mut operands = Vec::with_capacity(at.operands.len());
-    for place in &at.operands {
+    let live: Table<LiveIndex, _> = live.into_iter().collect();
+    let mut operands = Vec::with_capacity(node.at.operands.len());
+    for place in &node.at.operands {
         operands.push(match place {
             Place::Absent => None,
             Place::Known(data) => {
                 let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
                 Some(OnnxValue::Tensor(on.constant(data).map_err(failed)?))
             }
-            Place::Live(position) => live.get(*position).cloned(),
+            Place::Live(index) => Some(live.get(*index)?.clone()),
         });
     }
-    let picked = |positions: &[usize]| positions.iter().filter_map(|i| live.get(*i).cloned()).collect();
+    let of = node.resolved.node(node.at.node)?;
     Ok(Frame {
-        before: before.clone(),
-        repetition: Repetition::begin(on, *repeat, node, &body.graph, operands)?,
-        captured: picked(captures),
-        kept: picked(&at.kept),
+        repetition: Repetition::begin(on, node.repeat, of, &node.body.graph, operands)?,
+        captured: picked(&live, &node.captures)?,
+        kept: node.at.kept(&live)?,
+        node: node.clone(),
     })
 }
 
@@ -409,7 +397,7 @@ where
         on: &B,
         inputs: &[Option<OnnxValue<&B::Tensor>>],
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Silent)?.items()))
+        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Silent)?.items()?))
     }
 
     fn run_profiled(
@@ -419,7 +407,7 @@ where
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         Caller::within(&self.caller, || {
-            profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()))
+            profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()?))
         })
     }
 }

@@ -1,0 +1,73 @@
+//! What a trace can be found to be wrong about.
+
+use super::{Error, Internal};
+use crate::DataType;
+
+/// What is wrong with a trace. No input can cause it: a pass, or the tracer, is mistaken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceFault {
+    /// A step reads, or the trace returns, a value that no earlier step makes.
+    #[error("{reader} reads `{value}`, which nothing before it makes")]
+    NotMade {
+        /// The step, or `return`.
+        reader: String,
+        /// The value.
+        value: String,
+    },
+
+    /// Two steps make a value, or a step makes one that comes from elsewhere.
+    #[error("{step} makes `{value}`, which is made already")]
+    MadeTwice {
+        /// The step.
+        step: String,
+        /// The value.
+        value: String,
+    },
+
+    /// A step makes another number of values than its operation has results.
+    #[error("{step} makes {got} values, expected {expected}")]
+    Results {
+        /// The step.
+        step: String,
+        /// How many results the operation has.
+        expected: usize,
+        /// How many values the step makes.
+        got: usize,
+    },
+
+    /// A value has another element type or other extents than its operation gives, or than its constant has.
+    #[error("`{value}` is {}{:?}, expected {}{:?}", .got.0, .got.1, .expected.0, .expected.1)]
+    Type {
+        /// The value.
+        value: String,
+        /// What the operation gives.
+        expected: (DataType, Vec<usize>),
+        /// What the trace says.
+        got: (DataType, Vec<usize>),
+    },
+
+    /// An operation does not take its operands.
+    #[error("{step} is refused: {reason}")]
+    Refused {
+        /// The step.
+        step: String,
+        /// Why.
+        reason: String,
+    },
+
+    /// A step that runs once reads a value that differs between runs.
+    #[error("{step} runs once, but reads `{value}`, which differs between runs")]
+    Varies {
+        /// The step.
+        step: String,
+        /// The value.
+        value: String,
+    },
+}
+
+impl From<TraceFault> for Error {
+    fn from(fault: TraceFault) -> Error {
+        Error::Internal(Internal::Trace(fault))
+    }
+}

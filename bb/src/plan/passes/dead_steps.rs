@@ -1,0 +1,49 @@
+//! Removes the steps whose results nobody reads.
+
+use super::Pass;
+use crate::Error;
+use crate::plan::program::Engine;
+use crate::trace::{Liveness, Trace};
+
+pub(super) const PASS: Pass =
+    Pass { name: "dead-steps", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
+
+fn run(trace: &mut Trace) -> Result<usize, Error> {
+    let liveness = Liveness::of(trace)?;
+    let mut edit = trace.edit();
+    let mut dead = Vec::new();
+    for (id, _) in edit.trace().steps.iter() {
+        if !liveness.is_live(id)? {
+            dead.push(id);
+        }
+    }
+    for id in dead {
+        edit.remove(id)?;
+    }
+    edit.finish()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::plan::passes::samples::traced;
+
+    #[test]
+    fn a_chain_that_nobody_reads_goes_and_the_rest_stays() {
+        let mut trace = traced(&[&[2]], |on, xs| {
+            let kept = on.neg(&xs[0])?;
+            on.exp(&on.abs(&kept)?)?;
+            Ok(vec![kept])
+        });
+        assert_eq!(
+            trace.to_string(),
+            "%1: f32[2] = neg(input0)\n%2: f32[2] = abs(%1)\n%3: f32[2] = exp(%2)\nreturn %1\n"
+        );
+        assert_eq!(run(&mut trace).unwrap(), 2);
+        assert_eq!(trace.to_string(), "%1: f32[2] = neg(input0)\nreturn %1\n");
+        trace.check().unwrap();
+        assert_eq!(run(&mut trace).unwrap(), 0);
+    }
+}

@@ -1,0 +1,78 @@
+//! Lets the steps that read nothing but constants run once for all runs of a program, rather than in each.
+//!
+//! They run on the backend, when the plan is made: its results are the elements, whatever its precision.
+
+use super::Pass;
+use crate::Error;
+use crate::plan::program::Engine;
+use crate::trace::{Operation, Phase, Step, Trace, TraceValue};
+
+pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::Interpreter], run };
+
+/// The most bytes that a fold may make out of smaller operands.
+const GROWN: usize = 1 << 20;
+
+fn run(trace: &mut Trace) -> Result<usize, Error> {
+    let mut constant = trace.constant_values()?;
+    let mut folded = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        let mut all = !step.inputs.is_empty();
+        for value in step.reads() {
+            all &= *constant.get(value)?;
+        }
+        if all && worth_folding(trace, step)? {
+            for value in &step.outputs {
+                constant.set(*value, true)?;
+            }
+            folded.push(id);
+        }
+    }
+    for id in &folded {
+        trace.steps.get_mut(*id)?.phase = Phase::Once;
+    }
+    Ok(folded.len())
+}
+
+/// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
+fn worth_folding(trace: &Trace, step: &Step) -> Result<bool, Error> {
+    if matches!(step.operation, Operation::Host(body) if body.random) {
+        return Ok(false);
+    }
+    let bytes = |all: Result<usize, Error>, value: TraceValue| {
+        let info = trace.values.get(value)?;
+        let elements = bb_ir::element_count(&info.shape).unwrap_or(usize::MAX);
+        Ok(all?.saturating_add(info.dtype.bytes_for(elements).unwrap_or(elements)))
+    };
+    let made = step.outputs.iter().copied().fold(Ok(0), bytes)?;
+    let read = step.reads().fold(Ok(0), bytes)?;
+    Ok(made <= read.saturating_mul(2).max(GROWN))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::plan::passes::samples::{traced, zeros};
+
+    #[test]
+    fn what_follows_from_constants_alone_runs_once() {
+        let mut trace = traced(&[&[1]], |on, xs| {
+            let folded = on.exp(&on.neg(&zeros(on, &[8192]))?)?;
+            Ok(vec![on.add(&xs[0], &folded)?])
+        });
+        assert_eq!(run(&mut trace).unwrap(), 2);
+        assert_eq!(
+            trace.to_string(),
+            "once %2: f32[8192] = neg(constant0)\nonce %3: f32[8192] = exp(%2)\n\
+             %4: f32[8192] = add(input0, %3)\nreturn %4\n"
+        );
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn what_would_make_much_memory_of_little_runs_in_each_run() {
+        let mut trace = traced(&[], |on, _| Ok(vec![on.add(&zeros(on, &[8192]), &zeros(on, &[1024, 1]))?]));
+        assert_eq!(run(&mut trace).unwrap(), 0);
+    }
+}

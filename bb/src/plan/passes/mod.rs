@@ -1,0 +1,151 @@
+//! The passes: what rewrites a trace before it becomes a plan, in the order of one list.
+//!
+//! A pass is a file here with a [`Pass`] in it, and its name in the list below. It uses `Trace::uses` and `Trace::edit`, and
+//! returns how much it did. In builds with debug assertions, and with
+//! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each.
+
+use crate::Error;
+use crate::error::Internal;
+use crate::plan::program::Engine;
+use crate::trace::Trace;
+
+/// Declares the modules of the passes, and lists them in the order in which they run.
+macro_rules! passes {
+    ($($pass:ident),* $(,)?) => {
+        $( mod $pass; )*
+
+        /// The passes, in the order in which they run.
+        const PASSES: &[Pass] = &[$( $pass::PASS ),*];
+    };
+}
+
+passes![drop_identities, merge_reshapes, dead_steps, fold_constants];
+
+/// A rewriting of traces.
+#[derive(Debug, Clone, Copy)]
+struct Pass {
+    /// The name, as in `bb inspect --after dead-steps`.
+    name: &'static str,
+    /// The engines whose traces it rewrites.
+    engines: &'static [Engine],
+    /// Rewrites a trace, and returns how many steps it changed.
+    run: fn(&mut Trace) -> Result<usize, Error>,
+}
+
+/// How much a pass did to a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassCount {
+    /// The pass.
+    pub pass: &'static str,
+    /// How many steps it changed.
+    pub count: usize,
+}
+
+/// The word for a trace that no pass has rewritten, where the name of a pass is expected.
+pub(super) const UNREWRITTEN: &str = "trace";
+
+/// Returns the names that [`Module::print_mir_after`](crate::Module::print_mir_after) takes: `trace`, then the passes in the
+/// order in which they run.
+pub fn pass_names() -> Vec<&'static str> {
+    std::iter::once(UNREWRITTEN).chain(PASSES.iter().map(|pass| pass.name)).collect()
+}
+
+/// Which passes to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PassOptions {
+    pub(super) engine: Engine,
+    /// Whether to check the trace after each pass.
+    pub(super) check: bool,
+}
+
+/// Runs the passes on a trace, and returns what each did.
+///
+/// # Errors
+///
+/// [`Error::Internal`] if a pass is mistaken.
+pub(super) fn rewrite(trace: &mut Trace, options: PassOptions) -> Result<Vec<PassCount>, Error> {
+    rewrite_until(trace, options, |_| false)
+}
+
+/// Runs the passes up to one of a name.
+///
+/// # Errors
+///
+/// [`Error::UnknownPass`] if there is none of the name; [`Error::Internal`] if a pass is mistaken.
+pub(super) fn rewrite_to(
+    trace: &mut Trace,
+    options: PassOptions,
+    last: &str,
+) -> Result<Vec<PassCount>, Error> {
+    if !pass_names().contains(&last) {
+        return Err(Error::UnknownPass { name: last.to_owned(), expected: pass_names() });
+    }
+    if last == UNREWRITTEN {
+        return Ok(Vec::new());
+    }
+    rewrite_until(trace, options, |pass| pass.name == last)
+}
+
+fn rewrite_until(
+    trace: &mut Trace,
+    options: PassOptions,
+    is_last: impl Fn(&Pass) -> bool,
+) -> Result<Vec<PassCount>, Error> {
+    let mut counts = Vec::with_capacity(PASSES.len());
+    check(trace, options, UNREWRITTEN)?;
+    for pass in PASSES {
+        if pass.engines.contains(&options.engine) {
+            let count = (pass.run)(trace)?;
+            counts.push(PassCount { pass: pass.name, count });
+            check(trace, options, pass.name)?;
+        }
+        if is_last(pass) {
+            break;
+        }
+    }
+    Ok(counts)
+}
+
+fn check(trace: &Trace, options: PassOptions, after: &'static str) -> Result<(), Error> {
+    if !options.check {
+        return Ok(());
+    }
+    trace.check().map_err(|error| match error {
+        Error::Internal(fault) => {
+            Error::Internal(Internal::AfterPass { pass: after, fault: Box::new(fault) })
+        }
+        other => other,
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod samples;
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_of_passes_are_those_of_files_and_differ() {
+        let mut names = pass_names();
+        assert_eq!(names, ["trace", "drop-identities", "merge-reshapes", "dead-steps", "fold-constants"]);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 1 + PASSES.len());
+    }
+
+    #[test]
+    fn a_pass_that_breaks_a_trace_is_named() {
+        let mut trace = Trace::default();
+        trace.outputs.push(crate::trace::TableIndex::at(0));
+        let options = PassOptions { engine: Engine::Interpreter, check: true };
+        let error = check(&trace, options, "dead-steps").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "internal error: after `dead-steps`: there is no value of the trace 0 among 0; this is a mistake in bb"
+        );
+        assert!(check(&trace, PassOptions { check: false, ..options }, "dead-steps").is_ok());
+    }
+}

@@ -1,0 +1,22 @@
+//! Traces for the tests of passes.
+
+use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer};
+use crate::{DataType, TensorData};
+
+/// Traces a function on `f32` inputs of these extents.
+pub(super) fn traced(
+    inputs: &[&[usize]],
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> Trace {
+    let on = Tracer::default();
+    let input =
+        |(at, shape): (usize, &&[usize])| on.input(InputIndex::at(at), DataType::F32, shape, true, None);
+    let inputs: Vec<TracedTensor> = inputs.iter().enumerate().map(input).collect();
+    let outputs = function(&on, &inputs).unwrap().iter().map(TracedTensor::value).collect();
+    on.finish(outputs)
+}
+
+/// Makes zeros; more than 4096 elements stay a step's operand, because the tracer computes with fewer.
+pub(super) fn zeros(on: &Tracer, shape: &[usize]) -> TracedTensor {
+    crate::Backend::constant(on, &TensorData::zeros(DataType::F32, shape, usize::MAX).unwrap()).unwrap()
+}

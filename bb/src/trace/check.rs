@@ -1,0 +1,250 @@
+//! Checks that a trace is what passes and plans rely on.
+//!
+//! Values are made before they are read, and once; element types and extents are those that the operations' rules give;
+//! constants are what their values say; what runs once reads nothing that differs between runs.
+
+use super::steps::{
+    ConstantIndex, InputIndex, Operation, Phase, Step, StepId, Trace, TraceValue, ValueSource,
+};
+use super::stop::TraceStop;
+use super::table::{Table, TableIndex};
+use super::tracer::{TracedTensor, Tracer};
+use crate::error::TraceFault;
+use crate::{DataType, Error, Tensor};
+use bb_ir::op::OpSpec;
+use bb_ir::{Shape, infer};
+
+/// What is known of a value at a point of the trace.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    No,
+    Once,
+    EachRun,
+}
+
+impl Trace {
+    /// Checks the trace.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Trace`](crate::Internal::Trace) with the first fault; [`Internal::NoEntry`](crate::Internal::NoEntry) for
+    /// an index without an entry.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let mut made: Table<TraceValue, Made> = Table::with(self.values.len(), || Made::No);
+        for (value, info) in self.values.iter() {
+            made.set(
+                value,
+                match info.source {
+                    ValueSource::Input(_) => Made::EachRun,
+                    ValueSource::Weight(_) => Made::Once,
+                    ValueSource::Constant(index) => {
+                        self.check_constant(value, index)?;
+                        Made::Once
+                    }
+                    ValueSource::Step => Made::No,
+                },
+            )?;
+        }
+        for (id, step) in self.steps.iter() {
+            for value in step.reads() {
+                match (made.get(value)?, step.phase) {
+                    (Made::No, _) => {
+                        return Err(TraceFault::NotMade { reader: of(id), value: self.name(value) }.into());
+                    }
+                    (Made::EachRun, Phase::Once) => {
+                        return Err(TraceFault::Varies { step: of(id), value: self.name(value) }.into());
+                    }
+                    _ => {}
+                }
+            }
+            self.check_results(id, step)?;
+            for &value in &step.outputs {
+                if *made.get(value)? != Made::No {
+                    return Err(TraceFault::MadeTwice { step: of(id), value: self.name(value) }.into());
+                }
+                made.set(value, if step.phase == Phase::Once { Made::Once } else { Made::EachRun })?;
+            }
+        }
+        for &value in &self.outputs {
+            if *made.get(value)? == Made::No {
+                let reader = "`return`".to_owned();
+                return Err(TraceFault::NotMade { reader, value: self.name(value) }.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn check_constant(&self, value: TraceValue, index: ConstantIndex) -> Result<(), Error> {
+        let data = self.constants.get(index)?;
+        self.check_type(value, data.dtype(), data.shape())
+    }
+
+    fn check_type(&self, value: TraceValue, dtype: DataType, shape: &[usize]) -> Result<(), Error> {
+        let info = self.values.get(value)?;
+        if info.dtype == dtype && info.shape.as_slice() == shape {
+            return Ok(());
+        }
+        let got = (info.dtype, info.shape.to_vec());
+        Err(TraceFault::Type { value: self.name(value), expected: (dtype, shape.to_vec()), got }.into())
+    }
+
+    /// Checks the results of a step with the rule of its operation.
+    fn check_results(&self, id: StepId, step: &Step) -> Result<(), Error> {
+        let Some(expected) = self.results_of(id, step)? else { return Ok(()) };
+        let (expected_count, got) = (expected.len(), step.outputs.len());
+        if expected_count != got {
+            return Err(TraceFault::Results { step: of(id), expected: expected_count, got }.into());
+        }
+        for (&value, (dtype, shape)) in step.outputs.iter().zip(&expected) {
+            self.check_type(value, *dtype, shape)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the types and extents of a step's results; `None` where only running gives them.
+    fn results_of(&self, id: StepId, step: &Step) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
+        let refused = |error: &(dyn std::error::Error + 'static)| -> Error {
+            TraceFault::Refused { step: of(id), reason: crate::error::causes(error) }.into()
+        };
+        let Operation::Row(spec) = step.operation else { return Ok(None) };
+        match step.operation.primitive() {
+            Some(primitive) => {
+                let mut types: Vec<(DataType, &[usize])> = Vec::with_capacity(step.inputs.len());
+                for value in step.reads() {
+                    let info = self.values.get(value)?;
+                    types.push((info.dtype, &info.shape));
+                }
+                let results = infer::primitive(primitive, &types, &step.params);
+                Ok(Some(results.map_err(|error| refused(&error))?.into_iter().collect()))
+            }
+            None => self.results_of_body(id, spec, step),
+        }
+    }
+
+    /// Finds the types and extents of the results of a family's operation by tracing its body.
+    fn results_of_body(
+        &self,
+        id: StepId,
+        spec: &'static OpSpec,
+        step: &Step,
+    ) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
+        let on = Tracer::new(Vec::new(), usize::MAX);
+        let mut operands: Vec<Option<TracedTensor>> = Vec::with_capacity(step.inputs.len());
+        for input in &step.inputs {
+            let Some(value) = input else {
+                operands.push(None);
+                continue;
+            };
+            let info = self.values.get(*value)?;
+            let known = match info.source {
+                ValueSource::Constant(index) => Some(self.constants.get(index)?.clone()),
+                _ => None,
+            };
+            operands.push(Some(on.input(InputIndex::at(0), info.dtype, &info.shape, false, known)));
+        }
+        let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
+        match crate::ext::call(&on, spec, &operands, &step.params) {
+            Ok(results) => {
+                Ok(Some(results.iter().map(|x| (x.dtype(), Shape::from_slice(x.shape()))).collect()))
+            }
+            Err(TraceStop::Needs(_)) => Ok(None),
+            Err(TraceStop::Error(error)) => {
+                Err(TraceFault::Refused { step: of(id), reason: crate::error::causes(&error) }.into())
+            }
+        }
+    }
+}
+
+/// Names a step in a fault.
+fn of(id: StepId) -> String {
+    format!("step {id}")
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::error::Internal;
+    use crate::{Backend, TensorData};
+
+    /// `exp(-x) + 1`: the values are the input 0, 1 of `neg`, 2 of `exp`, the constant 3, and 4.
+    fn sound() -> Trace {
+        let on = Tracer::default();
+        let x = on.input(InputIndex::at(0), DataType::F32, &[2], true, None);
+        let y = on.exp(&on.neg(&x).unwrap()).unwrap();
+        let one = on.constant(&TensorData::scalar(1f32)).unwrap();
+        let sum = on.add(&y, &one).unwrap();
+        on.finish([sum].iter().map(TracedTensor::value).collect())
+    }
+
+    /// Plants a fault; returns what the check finds.
+    fn fault(plant: impl FnOnce(&mut Trace)) -> TraceFault {
+        let mut trace = sound();
+        trace.check().unwrap();
+        plant(&mut trace);
+        match trace.check() {
+            Err(Error::Internal(Internal::Trace(fault))) => fault,
+            other => panic!("expected a fault, got {other:?}"),
+        }
+    }
+
+    fn step(trace: &mut Trace, at: usize) -> &mut Step {
+        trace.steps.get_mut(StepId::at(at)).unwrap()
+    }
+
+    #[test]
+    fn a_value_is_made_before_it_is_read() {
+        let found = fault(|trace| step(trace, 0).inputs[0] = Some(TraceValue::at(2)));
+        assert_eq!(found.to_string(), "step 0 reads `%2`, which nothing before it makes");
+        let found = fault(|trace| trace.steps.truncate(2));
+        assert_eq!(found.to_string(), "`return` reads `%4`, which nothing before it makes");
+    }
+
+    #[test]
+    fn a_value_is_made_once() {
+        let found = fault(|trace| step(trace, 1).outputs[0] = TraceValue::at(1));
+        assert_eq!(found.to_string(), "step 1 makes `%1`, which is made already");
+        let found = fault(|trace| step(trace, 0).outputs[0] = TraceValue::at(0));
+        assert_eq!(found.to_string(), "step 0 makes `input0`, which is made already");
+    }
+
+    #[test]
+    fn results_are_what_the_rule_gives() {
+        let found = fault(|trace| {
+            trace.values.get_mut(TraceValue::at(1)).unwrap().shape = Shape::from_slice(&[3]);
+        });
+        assert_eq!(found.to_string(), "`%1` is f32[3], expected f32[2]");
+        let found = fault(|trace| trace.values.get_mut(TraceValue::at(1)).unwrap().dtype = DataType::F64);
+        assert_eq!(found.to_string(), "`%1` is f64[2], expected f32[2]");
+        let found = fault(|trace| step(trace, 0).outputs.push(TraceValue::at(2)));
+        assert_eq!(found.to_string(), "step 0 makes 2 values, expected 1");
+    }
+
+    #[test]
+    fn operands_are_those_that_the_rule_takes() {
+        let found = fault(|trace| step(trace, 2).inputs.truncate(1));
+        assert!(matches!(found, TraceFault::Refused { .. }), "{found}");
+    }
+
+    #[test]
+    fn a_constant_is_what_its_value_says() {
+        let found = fault(|trace| {
+            let constant = trace.constants.get_mut(ConstantIndex::at(0)).unwrap();
+            *constant = TensorData::scalar(1i64);
+        });
+        assert_eq!(found.to_string(), "`constant0` is f32[], expected i64[]");
+    }
+
+    #[test]
+    fn what_runs_once_reads_nothing_that_differs_between_runs() {
+        let found = fault(|trace| step(trace, 0).phase = Phase::Once);
+        assert_eq!(found.to_string(), "step 0 runs once, but reads `input0`, which differs between runs");
+    }
+
+    #[test]
+    fn an_index_without_an_entry_is_found() {
+        let mut trace = sound();
+        step(&mut trace, 1).inputs[0] = Some(TraceValue::at(9));
+        assert!(matches!(trace.check(), Err(Error::Internal(Internal::NoEntry { index: 9, .. }))));
+    }
+}

@@ -1,0 +1,336 @@
+//! How passes rewrite a trace: uses of values, and edits that are gathered and then made at once.
+//!
+//! ```text
+//! let uses = trace.uses()?;
+//! let mut edit = trace.edit();
+//! let fused = edit.insert(before, NewStep { … }, &[(dtype, shape)])?;
+//! edit.replace(old, fused[0])?;
+//! edit.remove(step)?;
+//! let changes = edit.finish()?;
+//! ```
+
+use super::steps::{
+    Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo, ValueSource,
+};
+use super::table::{Table, TableIndex};
+use crate::Error;
+use bb_ir::op::Param;
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// Who makes and who reads each value of a trace.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    makers: Table<TraceValue, Option<StepId>>,
+    readers: Table<TraceValue, SmallVec<[StepId; 2]>>,
+    returned: Table<TraceValue, bool>,
+}
+
+impl Uses {
+    /// Returns the step that makes a value; `None` for inputs and constants.
+    pub(crate) fn maker(&self, value: TraceValue) -> Result<Option<StepId>, Error> {
+        self.makers.get(value).copied()
+    }
+
+    /// Returns the steps that read a value, in order, each once.
+    pub(crate) fn readers(&self, value: TraceValue) -> Result<&[StepId], Error> {
+        self.readers.get(value).map(SmallVec::as_slice)
+    }
+
+    /// Returns the one step that reads a value, if there is exactly one and the trace does not return the value: a step that
+    /// may swallow the maker of the value.
+    pub(crate) fn only_reader(&self, value: TraceValue) -> Result<Option<StepId>, Error> {
+        Ok(match self.readers(value)? {
+            [only] if !*self.returned.get(value)? => Some(*only),
+            _ => None,
+        })
+    }
+}
+
+/// A step that a pass inserts.
+#[derive(Debug, Clone)]
+pub(crate) struct NewStep {
+    pub(crate) operation: Operation,
+    pub(crate) params: Box<[Param<'static>]>,
+    pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
+    /// The nodes of all steps that the new one stands for.
+    pub(crate) origins: StepOrigins,
+    pub(crate) phase: Phase,
+}
+
+/// Edits of a trace, which [`finish`](TraceEdit::finish) makes.
+///
+/// Until then the steps are those from before, with their ids; new values and constants exist at once.
+#[derive(Debug)]
+pub(crate) struct TraceEdit<'t> {
+    trace: &'t mut Trace,
+    /// What readers of a value read instead.
+    replaced: HashMap<TraceValue, TraceValue>,
+    removed: Table<StepId, bool>,
+    /// New steps, each with the step before which it runs, in the order in which they were inserted.
+    inserted: Vec<(StepId, Step)>,
+    changes: usize,
+}
+
+impl Trace {
+    /// Finds who makes and who reads each value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn uses(&self) -> Result<Uses, Error> {
+        let values = self.values.len();
+        let mut uses = Uses {
+            makers: Table::with(values, || None),
+            readers: Table::with(values, SmallVec::new),
+            returned: Table::with(values, || false),
+        };
+        for (id, step) in self.steps.iter() {
+            for value in step.reads() {
+                let readers = uses.readers.get_mut(value)?;
+                if readers.last() != Some(&id) {
+                    readers.push(id);
+                }
+            }
+            for value in &step.outputs {
+                uses.makers.set(*value, Some(id))?;
+            }
+        }
+        for value in &self.outputs {
+            uses.returned.set(*value, true)?;
+        }
+        Ok(uses)
+    }
+
+    /// Begins to edit the trace.
+    pub(crate) fn edit(&mut self) -> TraceEdit<'_> {
+        let removed = Table::with(self.steps.len(), || false);
+        TraceEdit { trace: self, replaced: HashMap::new(), removed, inserted: Vec::new(), changes: 0 }
+    }
+}
+
+impl TraceEdit<'_> {
+    /// Returns the trace with its steps from before.
+    pub(crate) fn trace(&self) -> &Trace {
+        self.trace
+    }
+
+    /// Adds a constant.
+    #[cfg_attr(not(test), expect(dead_code, reason = "no pass makes a constant yet"))]
+    pub(crate) fn constant(&mut self, data: TensorData) -> TraceValue {
+        let (dtype, shape) = (data.dtype(), Shape::from_slice(data.shape()));
+        let index = self.trace.constants.push(data);
+        self.trace.values.push(TraceValueInfo { source: ValueSource::Constant(index), dtype, shape })
+    }
+
+    /// Inserts a step before another, behind those inserted there already; returns the values that it makes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is no step `before`.
+    pub(crate) fn insert(
+        &mut self,
+        before: StepId,
+        new: NewStep,
+        results: &[(DataType, Shape)],
+    ) -> Result<SmallVec<[TraceValue; 1]>, Error> {
+        self.removed.get(before)?;
+        let mut outputs: SmallVec<[TraceValue; 1]> = SmallVec::new();
+        for (dtype, shape) in results {
+            let info = TraceValueInfo { source: ValueSource::Step, dtype: *dtype, shape: shape.clone() };
+            outputs.push(self.trace.values.push(info));
+        }
+        let NewStep { operation, params, inputs, origins, phase } = new;
+        let step = Step { operation, params, inputs, outputs: outputs.clone(), origins, phase };
+        self.inserted.push((before, step));
+        self.changes += 1;
+        Ok(outputs)
+    }
+
+    /// Lets everything that reads `value` read `by` instead: steps from before, inserted ones, and the trace's outputs. The
+    /// step that makes `by` still reads `value`, so that a step can be put behind another.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is no such value.
+    pub(crate) fn replace(&mut self, value: TraceValue, by: TraceValue) -> Result<(), Error> {
+        self.trace.values.get(value)?;
+        self.trace.values.get(by)?;
+        self.replaced.insert(value, by);
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// Removes a step. Nothing may read what it makes once all edits are made.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is no such step.
+    pub(crate) fn remove(&mut self, step: StepId) -> Result<(), Error> {
+        self.removed.set(step, true)?;
+        self.changes += 1;
+        Ok(())
+    }
+
+    /// Makes the edits, and returns how many there are. Steps have new ids afterwards.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if values replace each other in a circle.
+    pub(crate) fn finish(mut self) -> Result<usize, Error> {
+        if self.changes == 0 {
+            return Ok(0);
+        }
+        let mut steps = Table::default();
+        let mut inserted = std::mem::take(&mut self.inserted);
+        // Stable, so that steps inserted before the same step keep their order.
+        inserted.sort_by_key(|(before, _)| *before);
+        let mut inserted = inserted.into_iter().peekable();
+        let old = std::mem::take(&mut self.trace.steps);
+        for (position, step) in old.into_entries().into_iter().enumerate() {
+            let id = StepId::at(position);
+            while let Some((_, new)) = inserted.next_if(|(before, _)| *before == id) {
+                steps.push(self.renamed(new)?);
+            }
+            if !*self.removed.get(id)? {
+                steps.push(self.renamed(step)?);
+            }
+        }
+        let mut outputs = Vec::with_capacity(self.trace.outputs.len());
+        for value in &self.trace.outputs {
+            outputs.push(self.current(*value, &[])?);
+        }
+        self.trace.steps = steps;
+        self.trace.outputs = outputs;
+        Ok(self.changes)
+    }
+
+    /// Lets a step read what replaces its operands.
+    fn renamed(&self, mut step: Step) -> Result<Step, Error> {
+        if !self.replaced.is_empty() {
+            for value in step.inputs.iter_mut().flatten() {
+                *value = self.current(*value, &step.outputs)?;
+            }
+        }
+        Ok(step)
+    }
+
+    /// Finds what is read in place of a value by a step that makes `own`.
+    fn current(&self, value: TraceValue, own: &[TraceValue]) -> Result<TraceValue, Error> {
+        let mut current = value;
+        // A chain longer than this is a circle.
+        for _ in 0..=self.replaced.len() {
+            match self.replaced.get(&current) {
+                Some(by) if !own.contains(by) => current = *by,
+                _ => return Ok(current),
+            }
+        }
+        Err(Error::excluded("values not to replace each other in a circle"))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::trace::{InputIndex, TraceStop, TracedTensor, Tracer};
+    use crate::{Backend, Primitive};
+
+    fn traced(
+        function: impl FnOnce(&Tracer, &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop>,
+    ) -> Trace {
+        let on = Tracer::default();
+        let x = on.input(InputIndex::at(0), DataType::F32, &[2], true, None);
+        let outputs = function(&on, &x).unwrap().iter().map(TracedTensor::value).collect();
+        on.finish(outputs)
+    }
+
+    fn new(primitive: Primitive, inputs: &[TraceValue]) -> NewStep {
+        NewStep {
+            operation: Operation::Row(primitive.spec()),
+            params: Box::default(),
+            inputs: inputs.iter().map(|value| Some(*value)).collect(),
+            origins: StepOrigins::new(),
+            phase: Phase::EachRun,
+        }
+    }
+
+    fn f32s() -> (DataType, Shape) {
+        (DataType::F32, Shape::from_slice(&[2]))
+    }
+
+    /// The values and steps of `exp(-x)`: the input, what `neg` makes, what `exp` makes.
+    fn negated_exp() -> (Trace, [TraceValue; 3], [StepId; 2]) {
+        let trace = traced(|on, x| Ok(vec![on.exp(&on.neg(x)?)?]));
+        (trace, [0, 1, 2].map(TraceValue::at), [0, 1].map(StepId::at))
+    }
+
+    #[test]
+    fn uses_say_who_makes_and_reads_a_value() {
+        let trace = traced(|on, x| {
+            let y = on.neg(x)?;
+            Ok(vec![on.mul(&y, &y)?, y])
+        });
+        let uses = trace.uses().unwrap();
+        let [x, y, z] = [0, 1, 2].map(TraceValue::at);
+        assert_eq!((uses.maker(x).unwrap(), uses.maker(y).unwrap()), (None, Some(StepId::at(0))));
+        assert_eq!(uses.readers(y).unwrap(), [StepId::at(1)]);
+        assert_eq!(uses.only_reader(x).unwrap(), Some(StepId::at(0)));
+        // The trace returns both, so that nothing may swallow their makers.
+        assert_eq!((uses.only_reader(y).unwrap(), uses.only_reader(z).unwrap()), (None, None));
+    }
+
+    #[test]
+    fn two_steps_become_one() {
+        let (mut trace, [x, _, result], [neg, exp]) = negated_exp();
+        let mut edit = trace.edit();
+        let fused = edit.insert(exp, new(Primitive::Abs, &[x]), &[f32s()]).unwrap();
+        edit.replace(result, fused[0]).unwrap();
+        edit.remove(neg).unwrap();
+        edit.remove(exp).unwrap();
+        assert_eq!(edit.finish().unwrap(), 4);
+        assert_eq!(trace.to_string(), "%3: f32[2] = abs(input0)\nreturn %3\n");
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn a_step_behind_another_still_reads_it() {
+        let (mut trace, [_, negated, _], [_, exp]) = negated_exp();
+        let mut edit = trace.edit();
+        let absolute = edit.insert(exp, new(Primitive::Abs, &[negated]), &[f32s()]).unwrap();
+        edit.replace(negated, absolute[0]).unwrap();
+        edit.finish().unwrap();
+        assert_eq!(
+            trace.to_string(),
+            "%1: f32[2] = neg(input0)\n%3: f32[2] = abs(%1)\n%2: f32[2] = exp(%3)\nreturn %2\n"
+        );
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn a_new_constant_is_read_like_any_value() {
+        let (mut trace, [_, negated, _], [neg, _]) = negated_exp();
+        let mut edit = trace.edit();
+        let constant = edit.constant(TensorData::new(&[2], &[1f32, 2.]).unwrap());
+        edit.replace(negated, constant).unwrap();
+        edit.remove(neg).unwrap();
+        edit.finish().unwrap();
+        assert_eq!(trace.to_string(), "%2: f32[2] = exp(constant0)\nreturn %2\n");
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn replacements_follow_each_other_and_a_circle_is_an_error() {
+        let (mut trace, [x, negated, result], _) = negated_exp();
+        let mut edit = trace.edit();
+        edit.replace(result, negated).unwrap();
+        edit.replace(negated, x).unwrap();
+        edit.finish().unwrap();
+        assert_eq!(trace.outputs, [x]);
+        let mut edit = trace.edit();
+        edit.replace(x, negated).unwrap();
+        edit.replace(negated, x).unwrap();
+        assert!(matches!(edit.finish(), Err(Error::Internal(_))));
+    }
+}
