@@ -27,7 +27,7 @@ pub(crate) enum Command {
     /// Print a model's inputs, outputs, parameters and operators, and what runs each operator; or draw the
     /// model
     #[command(
-        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --segment lir --dim batch=8"
+        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --stage lir --dim batch=8"
     )]
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
@@ -90,7 +90,7 @@ pub(crate) struct Run {
 
 /// The form in which a model is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Segment {
+pub(crate) enum Stage {
     /// As authored, with functions inlined
     Hir,
     /// Lowered to the operations that the backend runs
@@ -105,7 +105,7 @@ pub(crate) struct Inspect {
     pub(crate) model: Model,
     /// Also print the graph in this form
     #[arg(long, value_enum)]
-    pub(crate) segment: Option<Segment>,
+    pub(crate) stage: Option<Stage>,
     /// Also print what the model is lowered to after this pass, and how many steps each pass changed; `trace` is before all
     /// passes
     #[arg(long, value_name = "PASS", value_parser = clap::builder::PossibleValuesParser::new(bb::pass_names()))]

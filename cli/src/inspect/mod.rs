@@ -65,8 +65,8 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     if !missing.0.is_empty() {
         out::line(format_args!("\ncannot run on `{}`: {missing}", handle.name()))?;
     }
-    if let Some(segment) = options.segment {
-        out::line(format_args!("\n{}", stage_text(&module, options, segment)?))?;
+    if let Some(stage) = options.stage {
+        out::line(format_args!("\n{}", stage_text(&module, options, stage)?))?;
     }
     if let Some(pass) = &options.after {
         let (shapes, families) = lowering(&module, options)?;
@@ -76,13 +76,13 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Prints the module at a segment.
-fn stage_text(module: &Module, options: &args::Inspect, segment: args::Segment) -> Result<String> {
+/// Prints the module at a stage.
+fn stage_text(module: &Module, options: &args::Inspect, stage: args::Stage) -> Result<String> {
     let (shapes, families) = lowering(module, options)?;
-    Ok(match segment {
-        args::Segment::Hir => module.print_hir(),
-        args::Segment::Mir => module.print_mir(&shapes, &families)?,
-        args::Segment::Lir => module.print_lir(&shapes, &families)?,
+    Ok(match stage {
+        args::Stage::Hir => module.print_hir(),
+        args::Stage::Mir => module.print_mir(&shapes, &families)?,
+        args::Stage::Lir => module.print_lir(&shapes, &families)?,
     })
 }
 

@@ -99,7 +99,7 @@ fn every_command_accepts_dims_and_shapes() {
     assert_eq!(shape(&["--dim", "n=5"]).1, serde_json::json!({ "length": 224 }));
     let both: &[&str] = &["--backend", "cpu", "--backend", "reference"];
     for (command, rest) in
-        [("bench", &["--runs", "1"][..]), ("compare", both), ("inspect", &["--segment", "mir"])]
+        [("bench", &["--runs", "1"][..]), ("compare", both), ("inspect", &["--stage", "mir"])]
     {
         for option in [["--dim", "length=300"], ["--shape", "x=1,1,300"]] {
             let ended = bb(&[&[command, &path], rest, &option].concat());
@@ -137,7 +137,7 @@ fn unknown_names_and_contradictory_extents_are_refused() {
             all.extend(match command {
                 "run" => &["--random"][..],
                 "compare" => &["--backend", "cpu", "--backend", "reference"],
-                "inspect" => &["--segment", "mir"],
+                "inspect" => &["--stage", "mir"],
                 _ => &[],
             });
             all.extend(options);

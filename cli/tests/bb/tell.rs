@@ -26,8 +26,8 @@ fn inspect_says_what_runs_each_node() {
     assert_eq!(json["inputs"], serde_json::json!([{ "name": "x", "type": "f32[2]" }]));
     let runs: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["runs"]).collect();
     assert_eq!(runs, ["native", "native"]);
-    for segment in ["hir", "mir", "lir"] {
-        let ended = bb(&["inspect", &path, "--segment", segment]);
+    for stage in ["hir", "mir", "lir"] {
+        let ended = bb(&["inspect", &path, "--stage", stage]);
         assert_eq!(ended.code(), 0, "{}", ended.err);
         assert!(ended.out.contains("2 native, 0 lowered, 0 host, 0 unsupported"), "{}", ended.out);
     }

@@ -221,7 +221,7 @@ fn intermediate_values_are_fetched_by_name() {
 #[test]
 fn fetching_a_value_inside_a_branch_is_an_error() {
     let path = data().join("models/silero_vad_op16/model.onnx");
-    let ended = bb(&["inspect", path.to_str().unwrap(), "--segment", "hir"]);
+    let ended = bb(&["inspect", path.to_str().unwrap(), "--stage", "hir"]);
     let inner = ended.out.lines().find(|line| line.starts_with("    ") && line.contains(" = "));
     let name = inner.unwrap().split_once(" = ").unwrap().0.trim().split(", ").next().unwrap().to_owned();
     let ended = bb(&["run", path.to_str().unwrap(), "--random", "--fetch", &name]);
