@@ -53,6 +53,12 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
             #options
 
             #create
+
+            #[inline(never)]
+            fn start(self, name: &'static #private::str) -> #private::Arc<dyn #private::BackendRuntime> {
+                #private::start(self, name)
+            }
+
             #devices
         }
         #private::inventory::submit! { #registration }

@@ -7,14 +7,18 @@ pub use bb_ir::for_each_primitive;
 pub use inventory;
 
 pub use crate::ext::FamilyTable;
-pub use crate::runtime::{Created, Declared, Device, Listed, OpenOption, OpenOptions, Registration};
+pub use crate::runtime::{
+    BackendRuntime, Created, Declared, Device, Listed, OpenOption, OpenOptions, Registration,
+};
 pub use crate::{Backend, BoxError};
 pub use std::primitive::{bool, str};
 pub use std::result::Result;
+pub use std::sync::Arc;
 pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
 use crate::ext::Native;
+use crate::runtime::Runtime;
 use bb_ir::op::Family;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -115,6 +119,11 @@ pub mod outputs {
     pub fn Tensors<B: Backend + ?Sized>(outputs: Outputs<B::Tensor>) -> Result<Vec<B::Tensor>, B::Error> {
         Ok(outputs.into_vec())
     }
+}
+
+/// Starts a backend under a name.
+pub fn start<B: Declared>(backend: B, name: &'static str) -> Arc<dyn BackendRuntime> {
+    Runtime::start_declared(backend, name)
 }
 
 /// Makes a backend with `Default`.

@@ -95,17 +95,26 @@ macro_rules! op_call {
             inputs: &[Option<&B::Tensor>],
             params: &[bb_ir::op::Param<'_>],
         ) -> Result<crate::Outputs<B::Tensor>, B::Error> {
-            match op { $( $enum::$name => {
-                const METHOD: &str = $enum::$name.spec().method;
-                let mut operands = crate::call::Operands::new(METHOD, inputs);
-                $( let $input = crate::call::take_operand!($kind, operands); )*
-                let mut params = params.iter();
-                $($( let $param = bb_ir::op::take::$pkind(METHOD, params.next()).map_err(crate::Error::from)?; )+)?
-                crate::call::wrap_output!($output, <B as $trait>::$method(on,
-                    $( crate::call::pass_operand!($kind, $input), )* $($( $param, )+)?))
-            } )* }
+            match op { $( $enum::$name => crate::call::call_method! {
+                [$enum::$name, $trait, $method, on, inputs, params]
+                ( $($input: $kind),* ; $($( $param: $pkind ),+)? ) -> $output
+            }, )* }
         }
     };
+}
+
+/// Takes the operands and parameters of a method from lists, and calls it.
+macro_rules! call_method {
+    ([$op:path, $trait:path, $method:ident, $on:ident, $inputs:ident, $params:ident]
+     ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* ) -> $output:ident) => {{
+        const METHOD: &str = $op.spec().method;
+        let mut operands = crate::call::Operands::new(METHOD, $inputs);
+        $( let $input = crate::call::take_operand!($kind, operands); )*
+        let mut params = $params.iter();
+        $( let $param = bb_ir::op::take::$pkind(METHOD, params.next()).map_err(crate::Error::from)?; )*
+        crate::call::wrap_output!($output, <B as $trait>::$method($on,
+            $( crate::call::pass_operand!($kind, $input), )* $( $param, )*))
+    }};
 }
 
 macro_rules! take_operand {
@@ -173,7 +182,7 @@ macro_rules! unwrap_output {
 }
 
 pub(crate) use {
-    list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output,
+    call_method, list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output,
 };
 
 use crate::Backend;

@@ -13,6 +13,13 @@ const _: () = {
         ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
         }
+        #[inline(never)]
+        fn start(
+            self,
+            name: &'static ::bb::__private::str,
+        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+            ::bb::__private::start(self, name)
+        }
     }
     ::bb::__private::inventory::submit! {
         ::bb::__private::Registration::of:: < Cpu < f32 > > ()
@@ -33,6 +40,13 @@ const _: () = {
             _: &::bb::__private::OpenOptions,
         ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::default::<Self>()
+        }
+        #[inline(never)]
+        fn start(
+            self,
+            name: &'static ::bb::__private::str,
+        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+            ::bb::__private::start(self, name)
         }
     }
     ::bb::__private::inventory::submit! {

@@ -17,6 +17,13 @@ const _: () = {
         ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
             ::bb::__private::Created::<Self>::created(Gpu::open(options))
         }
+        #[inline(never)]
+        fn start(
+            self,
+            name: &'static ::bb::__private::str,
+        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+            ::bb::__private::start(self, name)
+        }
         const LISTS_DEVICES: ::bb::__private::bool = true;
         fn devices() -> ::bb::__private::Result<
             ::bb::__private::Vec<::bb::__private::Device>,

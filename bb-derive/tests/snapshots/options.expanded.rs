@@ -15,6 +15,13 @@ const _: () = {
         ) -> renamed::__private::Result<Self, renamed::__private::BoxError> {
             renamed::__private::Created::<Self>::created(Gpu::first_device())
         }
+        #[inline(never)]
+        fn start(
+            self,
+            name: &'static renamed::__private::str,
+        ) -> renamed::__private::Arc<dyn renamed::__private::BackendRuntime> {
+            renamed::__private::start(self, name)
+        }
     }
     renamed::__private::inventory::submit! {
         renamed::__private::Registration::of:: < Gpu > ()

@@ -1,7 +1,8 @@
 //! A call of a primitive as data, which can run on any backend.
 
 use super::Subject;
-use crate::{Backend, DataType, Outputs, TensorData};
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::{DataType, Outputs, TensorData};
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 
@@ -22,7 +23,7 @@ impl Call {
     /// # Errors
     ///
     /// The backend's own.
-    pub fn run<B: Backend>(&self, on: &Subject<'_, B>) -> Result<Outputs<B::Tensor>, B::Error> {
+    pub fn run(&self, on: &Subject<'_>) -> Result<Outputs<ErasedTensor>, ErasedError> {
         let inputs = self.inputs.iter().map(|x| on.constant(x)).collect::<Result<Vec<_>, _>>()?;
         self.run_on(on, &inputs)
     }
@@ -32,13 +33,13 @@ impl Call {
     /// # Errors
     ///
     /// The backend's own.
-    pub fn run_on<B: Backend>(
+    pub fn run_on(
         &self,
-        on: &Subject<'_, B>,
-        inputs: &[B::Tensor],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        let inputs: Vec<Option<&B::Tensor>> = inputs.iter().map(Some).collect();
-        crate::call::primitive(on.backend(), self.op, &inputs, &self.params)
+        on: &Subject<'_>,
+        inputs: &[ErasedTensor],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let inputs: Vec<Option<&ErasedTensor>> = inputs.iter().map(Some).collect();
+        crate::call::primitive(&on.backend(), self.op, &inputs, &self.params)
     }
 
     /// Infers the element types and shapes of the results.
@@ -59,18 +60,14 @@ impl Call {
 
     /// Runs the call, checks the types and shapes of the results, and copies them to the host.
     #[track_caller]
-    pub(crate) fn expect<B: Backend>(&self, on: &Subject<'_, B>) -> Vec<TensorData> {
+    pub(crate) fn expect(&self, on: &Subject<'_>) -> Vec<TensorData> {
         let outputs = self.run(on).unwrap_or_else(|error| on.failed(self, &error));
         self.fetch(on, outputs)
     }
 
     /// Checks the types and shapes of results, and copies them to the host.
     #[track_caller]
-    pub(crate) fn fetch<B: Backend>(
-        &self,
-        on: &Subject<'_, B>,
-        outputs: Outputs<B::Tensor>,
-    ) -> Vec<TensorData> {
+    pub(crate) fn fetch(&self, on: &Subject<'_>, outputs: Outputs<ErasedTensor>) -> Vec<TensorData> {
         let want = self.inferred().unwrap_or_else(|error| panic!("{self} is no valid call: {error}"));
         assert_eq!(outputs.len(), want.len(), "{self}: the number of results");
         let pairs = outputs.iter().zip(&want);

@@ -4,13 +4,14 @@ use super::host::{Value, elements, host_numbers, numbers_of};
 use super::show::{element, shown};
 use super::subject::Subject;
 use crate::coverage::names;
-use crate::{Backend, DataType, TensorData};
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::{DataType, TensorData};
 use bb_ir::op::Primitive;
 use std::fmt::Debug;
 
 /// Copies a result to the host, and checks that its type and shape equal those of the copy.
 #[track_caller]
-fn fetched<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>) -> TensorData {
+fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
     let tensor = match result {
         Ok(tensor) => tensor,
         Err(error) => on.failed(&on.last(), &error),
@@ -31,7 +32,7 @@ fn same(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 #[track_caller]
-fn compare<B: Backend>(on: &Subject<'_, B>, got: &TensorData, want: &TensorData, tolerance: f64) {
+fn compare(on: &Subject<'_>, got: &TensorData, want: &TensorData, tolerance: f64) {
     let other = if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         Some("another type or shape".to_owned())
     } else if !got.dtype().is_compute() || got.dtype().is_integer() {
@@ -83,9 +84,9 @@ pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
 ///
 /// If the result is an error or differs.
 #[track_caller]
-pub fn assert_tensor<B: Backend, T: Value>(
-    on: &Subject<'_, B>,
-    result: Result<B::Tensor, B::Error>,
+pub fn assert_tensor<T: Value>(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[T]>,
 ) {
@@ -98,9 +99,9 @@ pub fn assert_tensor<B: Backend, T: Value>(
 ///
 /// If the result is an error or differs.
 #[track_caller]
-pub fn assert_numbers<B: Backend>(
-    on: &Subject<'_, B>,
-    result: Result<B::Tensor, B::Error>,
+pub fn assert_numbers(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
     dtype: DataType,
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
@@ -116,9 +117,9 @@ pub fn assert_numbers<B: Backend>(
 ///
 /// If the result is an error or differs.
 #[track_caller]
-pub fn assert_near<B: Backend>(
-    on: &Subject<'_, B>,
-    result: Result<B::Tensor, B::Error>,
+pub fn assert_near(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
     dtype: DataType,
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
@@ -132,7 +133,7 @@ pub fn assert_near<B: Backend>(
 ///
 /// If the result is an error or differs.
 #[track_caller]
-pub fn assert_same<B: Backend>(on: &Subject<'_, B>, result: Result<B::Tensor, B::Error>, want: &TensorData) {
+pub fn assert_same(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>, want: &TensorData) {
     let got = fetched(on, result);
     assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "got {got:?}, expected {want:?}");
     for (i, (g, w)) in elements(&got).iter().zip(elements(want)).enumerate() {

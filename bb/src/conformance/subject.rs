@@ -4,44 +4,64 @@ use super::Call;
 use super::hint::hint;
 use super::host::{Value, host_numbers};
 use super::show::{ShownCall, shown};
-use crate::{Backend, DataType, TensorData};
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
+use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::fmt::{Debug, Display};
-use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A backend under test. Its operations are called as on the backend itself; the last call is stored, so that
 /// a failure can report it.
-#[derive(Debug)]
-pub struct Subject<'a, B: Backend> {
-    backend: &'a B,
+///
+/// The type of the backend is erased here, so that the cases are compiled once and not again for each backend. Each call
+/// of an operation reaches the backend's own method.
+pub struct Subject<'a> {
+    on: Box<dyn Kernels + 'a>,
+    erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
+    restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
     types: &'a [DataType],
-    last: Mutex<Option<Last<B::Tensor>>>,
+    last: Mutex<Option<Last>>,
 }
 
 /// A stored call on tensors of the backend.
-struct Last<T> {
+struct Last {
     op: Primitive,
-    operands: Vec<T>,
+    operands: Vec<ErasedTensor>,
     params: Vec<Param<'static>>,
 }
 
-impl<T> Debug for Last<T> {
+impl Debug for Subject<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.op.fmt(f)
+        f.debug_struct("Subject").field("types", &self.types).finish_non_exhaustive()
     }
 }
 
-impl<'a, B: Backend> Subject<'a, B> {
+impl<'a> Subject<'a> {
     /// Makes a subject that supports these element types; cases use no others.
-    pub fn new(backend: &'a B, types: &'a [DataType]) -> Self {
-        Subject { backend, types, last: Mutex::new(None) }
+    pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
+        Subject {
+            on: Box::new(WithFamilies { on: backend, tables: &[] }),
+            erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
+            restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
+            types,
+            last: Mutex::new(None),
+        }
     }
 
-    /// Returns the backend.
-    pub fn backend(&self) -> &'a B {
-        self.backend
+    /// Returns the backend, to call it without keeping what is called.
+    pub(super) fn backend(&self) -> ErasedBackend<'_> {
+        ErasedBackend(&*self.on)
+    }
+
+    /// Erases a tensor's type by the method of the backend's tensor.
+    pub(super) fn erase(&self, x: &ErasedTensor) -> Option<Arc<dyn SlotValue>> {
+        (self.erase)(x)
+    }
+
+    /// Restores a tensor's type by the method of the backend's tensor.
+    pub(super) fn restore(&self, x: &Arc<dyn SlotValue>) -> Option<ErasedTensor> {
+        (self.restore)(x)
     }
 
     /// Tells whether the backend supports all of the element types.
@@ -56,7 +76,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     }
 
     /// Stores a call.
-    fn note(&self, op: Primitive, operands: Vec<B::Tensor>, params: Vec<Param<'static>>) {
+    fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
     }
 
@@ -64,7 +84,7 @@ impl<'a, B: Backend> Subject<'a, B> {
     pub(super) fn last(&self) -> String {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Last { op, operands, params }) = &*last else { return "the operation".to_owned() };
-        let operand = |x: &B::Tensor| match self.backend.to_host(x) {
+        let operand = |x: &ErasedTensor| match self.backend().to_host(x) {
             Ok(host) => shown(&host),
             Err(error) => format!("(`to_host` failed: {error})"),
         };
@@ -73,11 +93,11 @@ impl<'a, B: Backend> Subject<'a, B> {
 
     /// Panics with the call and the error, and with the types to declare if types are missing.
     #[track_caller]
-    pub(super) fn failed(&self, call: &dyn Display, error: &B::Error) -> ! {
+    pub(super) fn failed(&self, call: &dyn Display, error: &ErasedError) -> ! {
         let takes = |call: &Call| {
             let tried = crate::runtime::catch(|| {
                 let results = call.run(self)?;
-                results.iter().try_for_each(|x| self.backend.to_host(x).map(drop))
+                results.iter().try_for_each(|x| self.backend().to_host(x).map(drop))
             });
             matches!(tried, Ok(Ok(())))
         };
@@ -91,8 +111,8 @@ impl<'a, B: Backend> Subject<'a, B> {
     ///
     /// If the backend returns an error.
     #[track_caller]
-    pub fn bring(&self, x: &TensorData) -> B::Tensor {
-        match self.backend.constant(x) {
+    pub fn bring(&self, x: &TensorData) -> ErasedTensor {
+        match self.backend().constant(x) {
             Ok(tensor) => tensor,
             Err(error) => self.failed(&format_args!("constant({})", shown(x)), &error),
         }
@@ -104,8 +124,8 @@ impl<'a, B: Backend> Subject<'a, B> {
     ///
     /// If the backend returns an error.
     #[track_caller]
-    pub fn fetch(&self, x: &B::Tensor) -> TensorData {
-        match self.backend.to_host(x) {
+    pub fn fetch(&self, x: &ErasedTensor) -> TensorData {
+        match self.backend().to_host(x) {
             Ok(host) => host,
             Err(error) => panic!("`to_host` failed: {error}"),
         }
@@ -114,9 +134,9 @@ impl<'a, B: Backend> Subject<'a, B> {
 
 /// The type of an operand of each kind.
 macro_rules! operand {
-    (Tensor) => { &B::Tensor };
-    (Optional) => { Option<&B::Tensor> };
-    (Tensors) => { &[&B::Tensor] };
+    (Tensor) => { &ErasedTensor };
+    (Optional) => { Option<&ErasedTensor> };
+    (Tensors) => { &[&ErasedTensor] };
 }
 
 /// The operands of each kind as a list.
@@ -134,8 +154,8 @@ macro_rules! listed {
 
 /// The type of a result of each kind.
 macro_rules! results {
-    (Tensor) => { B::Tensor };
-    (Tensors) => { Vec<B::Tensor> };
+    (Tensor) => { ErasedTensor };
+    (Tensors) => { Vec<ErasedTensor> };
 }
 
 macro_rules! kept {
@@ -145,15 +165,15 @@ macro_rules! kept {
        -> $output:ident; )*) => {
         /// The primitives: each call is stored and passed on to the backend.
         #[allow(missing_docs, reason = "the contract documents them")]
-        impl<B: Backend> Subject<'_, B> {
+        impl Subject<'_> {
             $(
                 #[allow(clippy::missing_errors_doc, reason = "the contract documents them")]
                 pub fn $method(&self $(, $input: operand!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
-                    -> Result<results!($output), B::Error> {
-                    let operands: Vec<Vec<B::Tensor>> = vec![$( listed!($kind, $input) ),*];
+                    -> Result<results!($output), ErasedError> {
+                    let operands: Vec<Vec<ErasedTensor>> = vec![$( listed!($kind, $input) ),*];
                     let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
                     self.note(Primitive::$name, operands.concat(), params);
-                    self.backend.$method($($input,)* $($($param),+)?)
+                    self.backend().$method($($input,)* $($($param),+)?)
                 }
             )*
         }
@@ -162,25 +182,17 @@ macro_rules! kept {
 
 bb_ir::for_each_primitive!(kept);
 
-impl<B: Backend> Deref for Subject<'_, B> {
-    type Target = B;
-
-    fn deref(&self) -> &B {
-        self.backend
-    }
-}
-
 /// Makes a tensor of the backend from values, whose Rust type determines the element type.
 ///
 /// # Panics
 ///
 /// If the backend returns an error, or the number of values does not match the shape.
 #[track_caller]
-pub fn tensor<B: Backend, T: Value>(
-    on: &Subject<'_, B>,
+pub fn tensor<T: Value>(
+    on: &Subject<'_>,
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[T]>,
-) -> B::Tensor {
+) -> ErasedTensor {
     on.bring(&T::host(shape.as_ref(), values.as_ref()))
 }
 
@@ -190,11 +202,11 @@ pub fn tensor<B: Backend, T: Value>(
 ///
 /// If the backend returns an error, or `dtype` is a storage type.
 #[track_caller]
-pub fn numbers<B: Backend>(
-    on: &Subject<'_, B>,
+pub fn numbers(
+    on: &Subject<'_>,
     dtype: DataType,
     shape: impl AsRef<[usize]>,
     values: impl AsRef<[f64]>,
-) -> B::Tensor {
+) -> ErasedTensor {
     on.bring(&host_numbers(dtype, shape.as_ref(), values.as_ref()))
 }

@@ -1,8 +1,9 @@
 //! Every family on every backend: native where the backend is, by the default body where it is not.
 
+use super::erased::{WithFamilies, run_body};
 use crate::{Backend, BackendAttrs, Outputs};
 use bb_ir::TensorData;
-use bb_ir::op::{Family, Param};
+use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
@@ -29,6 +30,14 @@ impl OpSet {
         self
     }
 
+    /// Returns the set without an operation.
+    fn without(mut self, index: u16) -> OpSet {
+        if let Some(word) = self.0.get_mut(usize::from(index) / 64) {
+            *word &= !(1 << (index % 64));
+        }
+        self
+    }
+
     /// Returns how many operations the set has.
     pub fn len(self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
@@ -40,8 +49,10 @@ impl OpSet {
     }
 
     /// Tells whether the set has the operation.
-    pub fn contains(self, index: u16) -> bool {
-        self.0.get(usize::from(index) / 64).is_some_and(|word| word & (1 << (index % 64)) != 0)
+    #[expect(clippy::indexing_slicing, reason = "checked before; `get` is not const")]
+    pub const fn contains(self, index: u16) -> bool {
+        let word = index as usize / 64;
+        word < self.0.len() && self.0[word] & (1 << (index % 64)) != 0
     }
 }
 
@@ -99,6 +110,13 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
         self.native
     }
 
+    /// Returns the table with one operation less that is native, for the body of that operation.
+    #[must_use]
+    pub(crate) fn without(mut self, index: u16) -> Self {
+        self.native = self.native.without(index);
+        self
+    }
+
     /// Calls an operation by number.
     ///
     /// # Errors
@@ -117,7 +135,8 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 
 /// A backend with every extension family.
 ///
-/// Operations that the backend declares native are its own; all others run their default bodies on it.
+/// Operations that the backend declares native are its own; all others run their default bodies on it. The bodies are
+/// compiled once, for a backend whose type is erased, and not again for each `B`.
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,
@@ -135,10 +154,31 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         self.on
     }
 
-    /// Returns the table of `family` if the backend declares the operation native.
-    pub(crate) fn native(&self, family: Family, index: u16) -> Option<&'a FamilyTable<B>> {
-        self.tables.iter().find(|t| t.family == family).filter(|t| t.native.contains(index))
+    /// Calls an operation of a family: the backend's own where it declares one, else the body.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own.
+    pub(crate) fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        match native_in(self.tables, op.family, op.index) {
+            Some(table) => table.call(self.on, op.index, inputs, params),
+            None => run_body(&WithFamilies { on: self.on, tables: self.tables }, op, inputs, params),
+        }
     }
+}
+
+/// Returns the table of `family` if the backend declares the operation native.
+pub(super) fn native_in<B: Backend + ?Sized>(
+    tables: &[FamilyTable<B>],
+    family: Family,
+    index: u16,
+) -> Option<&FamilyTable<B>> {
+    tables.iter().find(|t| t.family == family).filter(|t| t.native.contains(index))
 }
 
 /// Forwards the primitives.

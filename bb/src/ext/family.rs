@@ -10,6 +10,7 @@ macro_rules! family {
         crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
         crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
         crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
+        crate::ext::family::family_erased!{ [$trait, $enum, $module] $($rows)* }
         crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
         crate::runtime::erased_methods!{ [$enum] $($rows)* }
     };
@@ -31,9 +32,13 @@ macro_rules! family_trait {
                 #[allow(clippy::too_many_arguments, reason = "the row has them")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
-                    let tables = [table::<Self>()];
-                    crate::ext::$module::$method(
-                        &crate::ext::Extended::new(self, &tables) $(, $input)* $($(, $param)+)?)
+                    const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+                    let outputs = crate::ext::Extended::new(self, &[table::<Self>().without(SPEC.index)]).call(
+                        SPEC,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    )?;
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
             )*
         }
@@ -53,10 +58,31 @@ macro_rules! family_trait {
                     bits
                 },
                 |on, index, inputs, params| match $enum::from_index(index) {
-                    Some(op) => call(on, op, inputs, params),
+                    Some(op) => call_native(on, op, inputs, params),
                     None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: stringify!($trait), index }),
                 },
             )
+        }
+
+        /// Calls an operation: the method that the backend wrote, or the body.
+        ///
+        /// A method that the backend did not write is not compiled for it: the conditions are constants.
+        #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
+        fn call_native<B: $trait + ?Sized>(
+            on: &B,
+            op: $enum,
+            inputs: &[Option<&B::Tensor>],
+            params: &[bb_ir::op::Param<'_>],
+        ) -> Result<crate::Outputs<B::Tensor>, B::Error> {
+            match op {
+                $( $enum::$name if const { table::<B>().native().contains($enum::$name as u16) } => {
+                    crate::call::call_method! {
+                        [$enum::$name, $trait, $method, on, inputs, params]
+                        ( $($input: $kind),* ; $($( $param: $pkind ),+)? ) -> $output
+                    }
+                } )*
+                op => crate::ext::Extended::new(on, &[table::<B>()]).call(op.spec(), inputs, params),
+            }
         }
     };
 }
@@ -76,16 +102,41 @@ macro_rules! family_extended {
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
-                    match self.native(bb_ir::op::Family::$trait, $enum::$name as u16) {
-                        Some(table) => {
-                            let outputs = table.call(
-                                self.backend(),
-                                $enum::$name as u16,
-                                &crate::call::list_operands!($($kind $input),*),
-                                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
-                            )?;
-                            crate::call::unwrap_output!($output, stringify!($method), outputs)
-                        }
+                    let outputs = self.call(
+                        $enum::$name.spec(),
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    )?;
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! family_erased {
+    ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
+        impl crate::ext::Native<$enum> for crate::ext::ErasedBackend<'_> {
+            const NATIVE: &'static [$enum] = &[];
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl $trait for crate::ext::ErasedBackend<'_> {
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    let native = self.0.native(
+                        bb_ir::op::Family::$trait,
+                        $enum::$name as u16,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                    );
+                    match native {
+                        Some(outputs) => crate::call::unwrap_output!($output, stringify!($method), outputs?),
                         None => crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?),
                     }
                 }
@@ -129,4 +180,4 @@ macro_rules! family_tracer {
     };
 }
 
-pub(crate) use {family, family_extended, family_tracer, family_trait};
+pub(crate) use {family, family_erased, family_extended, family_tracer, family_trait};

@@ -1,11 +1,13 @@
 //! Extension families: operations beyond the primitives, typed, with bodies made of primitives.
 //!
 //! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family; the methods written in it are native, the
-//! others run the body beside the family's table. [`Extended`] runs every family on every backend.
+//! others run the body beside the family's table. [`Extended`] runs every family on every backend. Bodies are
+//! compiled in this crate alone: for the [`Tracer`], and for a backend whose type is erased (`erased.rs`).
 
 mod angle;
 mod conv_transpose;
 mod deform;
+mod erased;
 mod extended;
 mod family;
 pub(crate) mod fourier;
@@ -32,6 +34,10 @@ pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
+#[cfg(feature = "conformance")]
+pub(crate) use erased::Owned;
+pub(crate) use erased::{ErasedBackend, Kernels, WithFamilies};
+pub use erased::{ErasedError, ErasedTensor};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use host::{HostKernel, HostRun};
 pub use image::{Image, ImageOp};
@@ -136,7 +142,10 @@ macro_rules! families {
             params: &[Param<'_>],
         ) -> Result<Outputs<B::Tensor>, B::Error> {
             match (op.family, Primitive::from_index(op.index)) {
-                $( (Family::$trait, _) => $module::table::<B>().call(on, op.index, inputs, params), )*
+                $( (Family::$trait, _) => match $enum::from_index(op.index) {
+                    Some(op) => $module::call(on, op, inputs, params),
+                    None => fail::<B, _>(crate::Error::UnknownIndex { family: op.family.name(), index: op.index }),
+                }, )*
                 (Family::Primitive, Some(primitive)) => crate::call::primitive(on, primitive, inputs, params),
                 (family, _) => fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index: op.index }),
             }

@@ -34,6 +34,12 @@ pub trait Declared: Backend + Sized + 'static {
     /// The constructor's own error, for instance if there is no device.
     fn create(options: &OpenOptions) -> Result<Self, BoxError>;
 
+    /// Starts the backend under a name, which is [`NAME`](Self::NAME) or that and a device.
+    ///
+    /// The derive writes this, so that the code of the runtime for this type is compiled in the crate of the backend, and
+    /// not again in each crate that starts it.
+    fn start(self, name: &'static str) -> Arc<dyn BackendRuntime>;
+
     /// Lists the devices that are available now, in any order.
     ///
     /// # Errors

@@ -41,7 +41,12 @@ type Typed<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as 
 impl<B: Declared> Runtime<B> {
     /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
     pub fn new(backend: B) -> Arc<Runtime<B>> {
-        Runtime::start(backend, B::NAME, B::VERSION, B::PATH, B::FAMILIES)
+        Runtime::start_declared(backend, B::NAME)
+    }
+
+    /// Starts a declared backend under a name of its own.
+    pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
+        Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES)
     }
 
     /// Constructs a backend and starts it.
@@ -63,7 +68,7 @@ impl<B: Declared> Runtime<B> {
         open::check::<B>(options)?;
         let backend = bridge::construct(B::NAME, || B::create(options))?;
         let name = open::instance_name(B::NAME, options.device.as_deref());
-        Ok(Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES))
+        Ok(backend.start(name))
     }
 }
 
@@ -146,11 +151,7 @@ impl<B: Backend + 'static> Runtime<B> {
         if let (Family::Primitive, Some(primitive)) = (op.family, Primitive::from_index(op.index)) {
             return crate::call::primitive(&self.backend, primitive, inputs, params);
         }
-        let extended = self.extended();
-        match extended.native(op.family, op.index) {
-            Some(table) => table.call(&self.backend, op.index, inputs, params),
-            None => crate::ext::call(&extended, op, inputs, params),
-        }
+        self.extended().call(op, inputs, params)
     }
 
     fn opset(&self, family: Family, ops: Vec<&'static OpSpec>) -> AtomicOpsetDecl {

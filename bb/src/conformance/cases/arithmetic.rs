@@ -1,8 +1,9 @@
 //! The cases of `add sub mul div neg abs`.
 
 use super::definition::{each_integer, each_signed, pairs};
+use crate::DataType;
 use crate::conformance::{Subject, assert_numbers, assert_refused, assert_tensor, numbers, tensor};
-use crate::{Backend, DataType};
+use crate::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
 const INFINITY: f64 = f64::INFINITY;
@@ -12,12 +13,12 @@ fn small() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (5 + i % 7) as f64, |i| (1 + i % 4) as f64)
 }
 
-fn floats<B: Backend>(on: &Subject<'_, B>) -> Vec<DataType> {
+fn floats(on: &Subject<'_>) -> Vec<DataType> {
     on.taken(Primitive::Sqrt, 0)
 }
 
 /// ONNX Add: IEEE 754 for floats, the low bits for integers.
-pub fn add<B: Backend>(on: &Subject<'_, B>) {
+pub fn add(on: &Subject<'_>) {
     pairs(on, Primitive::Add, |a, b| on.add(a, b), small(), |_, a, b| a + b, None);
     each_integer!(on, T => {
         let (a, b) = (tensor(on, [3], [T::MAX, T::MIN, T::MAX]), tensor(on, [3], [1 as T, T::MIN, T::MAX]));
@@ -40,7 +41,7 @@ pub fn add<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Sub.
-pub fn sub<B: Backend>(on: &Subject<'_, B>) {
+pub fn sub(on: &Subject<'_>) {
     pairs(on, Primitive::Sub, |a, b| on.sub(a, b), small(), |_, a, b| a - b, None);
     each_integer!(on, T => {
         let a = tensor(on, [2], [T::MIN, 0 as T]);
@@ -55,7 +56,7 @@ pub fn sub<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Mul.
-pub fn mul<B: Backend>(on: &Subject<'_, B>) {
+pub fn mul(on: &Subject<'_>) {
     pairs(on, Primitive::Mul, |a, b| on.mul(a, b), small(), |_, a, b| a * b, None);
     each_integer!(on, T => {
         // Modulo 2^bits, twice the greatest integer is -2, and its square is 1.
@@ -71,7 +72,7 @@ pub fn mul<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Div: integer quotients are truncated towards zero; the op table makes division by zero an error.
-pub fn div<B: Backend>(on: &Subject<'_, B>) {
+pub fn div(on: &Subject<'_>) {
     let quotient = |dtype: DataType, a: f64, b: f64| if dtype.is_integer() { (a / b).trunc() } else { a / b };
     pairs(on, Primitive::Div, |a, b| on.div(a, b), small(), quotient, None);
     each_signed!(on, T => {
@@ -94,13 +95,13 @@ pub fn div<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Returns the sign bits of a tensor of floats.
-fn signs<B: Backend>(on: &Subject<'_, B>, x: Result<B::Tensor, B::Error>) -> Vec<bool> {
+fn signs(on: &Subject<'_>, x: Result<ErasedTensor, ErasedError>) -> Vec<bool> {
     let host = on.fetch(&x.unwrap_or_else(|error| panic!("{error}")));
     crate::conformance::numbers_of(&host).iter().map(|v| v.is_sign_negative()).collect()
 }
 
 /// ONNX Neg: flips the sign, also of zero.
-pub fn neg<B: Backend>(on: &Subject<'_, B>) {
+pub fn neg(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Neg, 0) {
         for (shape, values) in shapes_of_five() {
             let want: Vec<f64> = values.iter().map(|v| 0.0 - v).collect();
@@ -123,7 +124,7 @@ pub fn neg<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Abs: clears the sign, also of zero.
-pub fn abs<B: Backend>(on: &Subject<'_, B>) {
+pub fn abs(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Abs, 0) {
         let unsigned = dtype.is_integer() && !dtype.is_signed_integer();
         for (shape, values) in shapes_of_five() {

@@ -4,18 +4,19 @@ use crate::conformance::{
     Subject, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, numbers, sample,
     tensor,
 };
-use crate::{Backend, DataType, RoundMode, TensorData};
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::{DataType, RoundMode, TensorData};
 use DataType::{Bool, F32, I4, I8, I16, I32, I64, String, U4, U8, U16, U32};
 use DataType::{C64, C128, F4E2M1, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0};
 use bb_ir::op::Primitive;
 
 /// Casts a tensor with ONNX's default attributes.
-fn to<B: Backend>(on: &Subject<'_, B>, x: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
+fn to(on: &Subject<'_>, x: &ErasedTensor, dtype: DataType) -> Result<ErasedTensor, ErasedError> {
     on.cast(x, dtype, true, RoundMode::Up)
 }
 
 /// ONNX Cast.
-pub fn cast<B: Backend>(on: &Subject<'_, B>) {
+pub fn cast(on: &Subject<'_>) {
     between_all(on);
     compute_types(on);
     truncation(on);
@@ -25,7 +26,7 @@ pub fn cast<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// One stays one in every type, and a cast to the tensor's own type changes nothing.
-fn between_all<B: Backend>(on: &Subject<'_, B>) {
+fn between_all(on: &Subject<'_>) {
     if !on.supports(&[F32]) {
         return;
     }
@@ -60,7 +61,7 @@ fn between_all<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Casts numbers that every compute type has, between every two compute types.
-fn compute_types<B: Backend>(on: &Subject<'_, B>) {
+fn compute_types(on: &Subject<'_>) {
     let values = [0.0, 1.0, 2.0, 100.0];
     let compute = on.taken(Primitive::Cast, 0).into_iter().filter(|t| t.is_compute());
     for from in compute.clone() {
@@ -76,7 +77,7 @@ fn compute_types<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Source: NumPy 2.3 on x86-64, `astype`.
-fn truncation<B: Backend>(on: &Subject<'_, B>) {
+fn truncation(on: &Subject<'_>) {
     if on.supports(&[F32, I32]) {
         let x = tensor(on, [8], [-1.9f32, -0.5, 0.5, 1.9, 3e9, f32::NAN, f32::INFINITY, f32::NEG_INFINITY]);
         let least = i32::MIN;
@@ -108,14 +109,14 @@ fn truncation<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Returns the codes of a small float or of a packed type.
-fn codes<B: Backend>(on: &Subject<'_, B>, x: Result<B::Tensor, B::Error>) -> Vec<u8> {
+fn codes(on: &Subject<'_>, x: Result<ErasedTensor, ErasedError>) -> Vec<u8> {
     let x = x.unwrap_or_else(|error| panic!("cast failed: {error}"));
     let host = on.fetch(&x);
     host.unpacked().expect("memory").to_vec()
 }
 
 /// Source: onnx 1.23, the reference evaluator.
-fn small_floats<B: Backend>(on: &Subject<'_, B>) {
+fn small_floats(on: &Subject<'_>) {
     if !on.supports(&[F32]) {
         return;
     }
@@ -165,7 +166,7 @@ fn small_floats<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Source: onnx 1.23, the reference evaluator.
-fn powers_of_two<B: Backend>(on: &Subject<'_, B>) {
+fn powers_of_two(on: &Subject<'_>) {
     if !on.supports(&[F32, F8E8M0]) {
         return;
     }
@@ -181,7 +182,7 @@ fn powers_of_two<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// Source: NumPy 2.3, `astype(str)` and back.
-fn text<B: Backend>(on: &Subject<'_, B>) {
+fn text(on: &Subject<'_>) {
     if !on.supports(&[String]) {
         return;
     }
@@ -207,7 +208,7 @@ fn text<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Constant: the bits of the result equal those of the argument.
-pub fn constant<B: Backend>(on: &Subject<'_, B>) {
+pub fn constant(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Constant, 0) {
         for shape in [&[][..], &[1], &[5], &[7, 3], &[0], &[3, 0, 2], &[1, 1, 1, 1, 1, 1, 1], &[1000]] {
             let x = sample(dtype, shape);

@@ -1,8 +1,9 @@
 //! The cases of `equal greater less`.
 
 use super::definition::{each_integer, each_signed, pairs};
+use crate::DataType;
 use crate::conformance::{Subject, assert_tensor, numbers, tensor};
-use crate::{Backend, DataType};
+use crate::ext::ErasedTensor;
 use bb_ir::op::Primitive;
 
 const INFINITY: f64 = f64::INFINITY;
@@ -18,7 +19,7 @@ fn truth(yes: bool) -> f64 {
 }
 
 /// ONNX Equal: NaN equals nothing, zeros of either sign are equal, and strings are compared by bytes.
-pub fn equal<B: Backend>(on: &Subject<'_, B>) {
+pub fn equal(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
@@ -53,11 +54,11 @@ pub fn equal<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Greater: NaN is not greater than anything, nor is anything greater than NaN.
-pub fn greater<B: Backend>(on: &Subject<'_, B>) {
+pub fn greater(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
-    let call = |a: &B::Tensor, b: &B::Tensor| on.greater(a, b);
+    let call = |a: &ErasedTensor, b: &ErasedTensor| on.greater(a, b);
     pairs(on, Primitive::Greater, call, around(), |_, a, b| truth(a > b), Some(DataType::Bool));
     for dtype in on.taken(Primitive::Sqrt, 0) {
         let a = numbers(on, dtype, [6], [NAN, 1.0, INFINITY, 0.0, -INFINITY, NAN]);
@@ -75,7 +76,7 @@ pub fn greater<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Less: NaN is not less than anything, nor is anything less than NaN.
-pub fn less<B: Backend>(on: &Subject<'_, B>) {
+pub fn less(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }

@@ -1,7 +1,8 @@
 //! ONNX's definitions, computed on the host one element at a time: broadcasting, positions, reductions.
 
+use crate::DataType;
 use crate::conformance::{Subject, assert_near, assert_numbers, numbers};
-use crate::{Backend, DataType};
+use crate::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
 /// Lists the positions of all elements of a shape in row-major order.
@@ -43,10 +44,10 @@ pub(super) const BROADCASTS: [(&[usize], &[usize], &[usize]); 10] = [
 ///
 /// `a` and `b` return the operands' elements by index; `f` is the definition. The element type of the result
 /// is `result`; if that is `None`, it is that of `a`.
-pub(super) fn pairs<B: Backend>(
-    on: &Subject<'_, B>,
+pub(super) fn pairs(
+    on: &Subject<'_>,
     op: Primitive,
-    call: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+    call: impl Fn(&ErasedTensor, &ErasedTensor) -> Result<ErasedTensor, ErasedError>,
     (a, b): (impl Fn(usize) -> f64, impl Fn(usize) -> f64),
     f: impl Fn(DataType, f64, f64) -> f64,
     result: Option<DataType>,

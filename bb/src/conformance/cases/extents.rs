@@ -2,7 +2,6 @@
 //! type.
 
 use super::definition::{offset, positions};
-use crate::Backend;
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample};
 use bb_ir::op::Primitive;
 
@@ -10,7 +9,7 @@ use bb_ir::op::Primitive;
 const TRANSPOSED: [usize; 6] = [0, 3, 1, 4, 2, 5];
 
 /// ONNX Reshape; the shape is final.
-pub fn reshape<B: Backend>(on: &Subject<'_, B>) {
+pub fn reshape(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Reshape, 0) {
         let x = sample(dtype, &[2, 3]);
         let all: Vec<usize> = (0..6).collect();
@@ -32,7 +31,7 @@ pub fn reshape<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Transpose: dimension `i` of the result is dimension `perm[i]` of the operand.
-pub fn transpose<B: Backend>(on: &Subject<'_, B>) {
+pub fn transpose(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Transpose, 0) {
         for shape in [&[2usize, 3, 4][..], &[2, 0, 3], &[1, 3, 1]] {
             let x = sample(dtype, shape);
@@ -67,7 +66,7 @@ pub fn transpose<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Squeeze; without axes, it removes every extent of 1.
-pub fn squeeze<B: Backend>(on: &Subject<'_, B>) {
+pub fn squeeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Squeeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [
             (&[1, 3, 1], &[], &[3]),
@@ -92,7 +91,7 @@ pub fn squeeze<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Unsqueeze; the axes count in the result.
-pub fn unsqueeze<B: Backend>(on: &Subject<'_, B>) {
+pub fn unsqueeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Unsqueeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [
             (&[2, 3], &[0], &[1, 2, 3]),
@@ -117,7 +116,7 @@ pub fn unsqueeze<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX Identity.
-pub fn identity<B: Backend>(on: &Subject<'_, B>) {
+pub fn identity(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Identity, 0) {
         for shape in [&[][..], &[3], &[2, 3], &[0], &[2, 0, 3]] {
             let x = sample(dtype, shape);

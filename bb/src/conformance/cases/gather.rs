@@ -1,15 +1,15 @@
 //! The case of `gather`.
 
 use super::definition::{offset, positions};
+use crate::DataType;
 use crate::conformance::{Subject, assert_refused, assert_same, numbers, rearranged, sample, tensor};
-use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
 /// The shape of the data, the axis, the shape of the indices, and the indices.
 type Case = (&'static [usize], i64, &'static [usize], &'static [i64]);
 
 /// ONNX Gather: the shape of the indices replaces the axis in the shape of the data.
-pub fn gather<B: Backend>(on: &Subject<'_, B>) {
+pub fn gather(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Gather, 0) {
         for index in on.taken(Primitive::Gather, 1) {
             every_axis(on, dtype, index);
@@ -44,7 +44,7 @@ pub fn gather<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-fn every_axis<B: Backend>(on: &Subject<'_, B>, dtype: DataType, index: DataType) {
+fn every_axis(on: &Subject<'_>, dtype: DataType, index: DataType) {
     let cases: [Case; 9] = [
         (&[4], 0, &[3], &[3, 0, 3]),
         (&[4], 0, &[], &[2]),

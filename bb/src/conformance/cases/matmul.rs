@@ -1,8 +1,9 @@
 //! The case of `matmul`.
 
 use super::definition::{offset, positions, stretched};
+use crate::DataType;
 use crate::conformance::{Subject, assert_numbers, assert_refused, assert_tensor, numbers, tensor};
-use crate::{Backend, DataType};
+use crate::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
 /// The shapes of two operands and of their product. Source: NumPy's `matmul`.
@@ -65,7 +66,7 @@ fn fill(shape: &[usize], f: fn(usize) -> f64) -> Vec<f64> {
 }
 
 /// ONNX MatMul, which is NumPy's `matmul`.
-pub fn matmul<B: Backend>(on: &Subject<'_, B>) {
+pub fn matmul(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::MatMul, 0) {
         for (a, b, shape) in SHAPES {
             let product =
@@ -86,9 +87,10 @@ pub fn matmul<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// The product with a transposed operand equals the product with the same matrix stored in row-major order.
-fn transposed<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
+fn transposed(on: &Subject<'_>, dtype: DataType) {
     let (a, b) = (fill(&[3, 2], left), fill(&[4, 3], right));
-    let call = |x: Result<B::Tensor, B::Error>| x.unwrap_or_else(|error| panic!("transpose failed: {error}"));
+    let call =
+        |x: Result<ErasedTensor, ErasedError>| x.unwrap_or_else(|error| panic!("transpose failed: {error}"));
     let at = call(on.transpose(&numbers(on, dtype, [3, 2], a), &[]));
     let bt = call(on.transpose(&numbers(on, dtype, [4, 3], b), &[]));
     let want: Vec<f64> = positions(&[2, 4])
@@ -101,7 +103,7 @@ fn transposed<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
     assert_numbers(on, on.matmul(&at, &bt), dtype, [2, 4], want);
 }
 
-fn wraps<B: Backend>(on: &Subject<'_, B>) {
+fn wraps(on: &Subject<'_>) {
     if on.supports(&[DataType::I32]) {
         let a = tensor(on, [2, 2], [i32::MAX, 1, 1 << 16, 0]);
         let b = tensor(on, [2, 1], [1i32, 1]);
@@ -124,7 +126,7 @@ fn wraps<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-fn special<B: Backend>(on: &Subject<'_, B>) {
+fn special(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Sqrt, 0) {
         let a = numbers(on, dtype, [3, 2], [f64::INFINITY, 1.0, f64::NAN, 0.0, 0.0, 1.0]);
         let b = numbers(on, dtype, [2, 2], [0.0, 1.0, 1.0, 1.0]);

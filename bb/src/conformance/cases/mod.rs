@@ -24,7 +24,6 @@ pub use reduce::{reduce_max, reduce_mean, reduce_min, reduce_sum};
 pub use truth::r#where;
 
 use super::subject::Subject;
-use crate::Backend;
 use bb_ir::op::Primitive;
 
 /// Writes [`run`] from the op table, so that a primitive without a case does not compile.
@@ -38,7 +37,7 @@ macro_rules! run {
         /// # Panics
         ///
         /// If the backend fails the case.
-        pub fn run<B: Backend>(op: Primitive, on: &Subject<'_, B>) {
+        pub fn run(op: Primitive, on: &Subject<'_>) {
             use super::cases;
             match op { $( Primitive::$name => cases::$method(on), )* }
         }

@@ -2,7 +2,8 @@
 
 use super::definition::{offset, positions};
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample};
-use crate::{Backend, DataType, TensorData};
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::{DataType, TensorData};
 use bb_ir::op::Primitive;
 
 /// Splits a sample into tensors of these shapes, in order.
@@ -23,7 +24,7 @@ fn dealt(dtype: DataType, shapes: &[&[usize]]) -> (TensorData, Vec<TensorData>) 
 type Join = (&'static [&'static [usize]], i64, &'static [usize], &'static [usize]);
 
 /// ONNX Concat; an axis may be negative and then counts from the end.
-pub fn concat<B: Backend>(on: &Subject<'_, B>) {
+pub fn concat(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Concat, 0) {
         let cases: [Join; 9] = [
             (&[&[2], &[3], &[1]], 0, &[6], &[0, 1, 2, 3, 4, 5]),
@@ -53,7 +54,7 @@ pub fn concat<B: Backend>(on: &Subject<'_, B>) {
 
 /// ONNX Slice; bounds are clamped as in Python. A backward slice that includes the first element ends at
 /// `i64::MIN`, where Python omits the end.
-pub fn slice<B: Backend>(on: &Subject<'_, B>) {
+pub fn slice(on: &Subject<'_>) {
     // Source: Python, `range(5)[start:end:step]`.
     let cases: [(i64, i64, i64, &[usize]); 14] = [
         (1, 4, 1, &[1, 2, 3]),
@@ -87,7 +88,7 @@ pub fn slice<B: Backend>(on: &Subject<'_, B>) {
     }
 }
 
-fn several_axes<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
+fn several_axes(on: &Subject<'_>, dtype: DataType) {
     let x = sample(dtype, &[3, 4]);
     let here = on.bring(&x);
     // Axes that are not listed are not sliced; the default step is 1.
@@ -101,7 +102,8 @@ fn several_axes<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
     assert_same(on, part, &rearranged(&x, &[2, 2], &[11, 9, 7, 5]));
     assert_same(on, on.slice(&here, &[], &[], &[], &[]), &x);
     // A slice of a slice of a transposed tensor.
-    let call = |x: Result<B::Tensor, B::Error>| x.unwrap_or_else(|error| panic!("a view failed: {error}"));
+    let call =
+        |x: Result<ErasedTensor, ErasedError>| x.unwrap_or_else(|error| panic!("a view failed: {error}"));
     let turned = call(on.transpose(&here, &[]));
     let inner = call(on.slice(&turned, &[1], &[4], &[0], &[]));
     assert_same(
@@ -118,7 +120,7 @@ fn several_axes<B: Backend>(on: &Subject<'_, B>, dtype: DataType) {
 }
 
 /// ONNX Split; the parts are in order.
-pub fn split<B: Backend>(on: &Subject<'_, B>) {
+pub fn split(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Split, 0) {
         let cases: [(&[usize], i64, &[usize]); 7] = [
             (&[6], 0, &[2, 1, 3]),

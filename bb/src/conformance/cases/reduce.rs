@@ -1,10 +1,11 @@
 //! The cases of `reduce_sum reduce_mean reduce_max reduce_min`.
 
 use super::definition::{each_integer, offset, positions};
+use crate::DataType;
 use crate::conformance::{
     Subject, assert_near, assert_numbers, assert_refused, assert_tensor, numbers, tensor,
 };
-use crate::{Backend, DataType};
+use crate::ext::{ErasedError, ErasedTensor};
 use bb_ir::op::Primitive;
 
 const INFINITY: f64 = f64::INFINITY;
@@ -24,10 +25,10 @@ const AXES: [(&[i64], [bool; 3]); 8] = [
 
 /// Checks a reduction of `[2, 3, 4]` along every choice of axes, and of rank 0; checks that wrong axes are
 /// refused.
-fn by_definition<B: Backend>(
-    on: &Subject<'_, B>,
+fn by_definition(
+    on: &Subject<'_>,
     op: Primitive,
-    call: impl Fn(&B::Tensor, &[i64], bool) -> Result<B::Tensor, B::Error>,
+    call: impl Fn(&ErasedTensor, &[i64], bool) -> Result<ErasedTensor, ErasedError>,
     f: impl Fn(DataType, &[f64]) -> f64,
 ) {
     let shape = [2usize, 3, 4];
@@ -69,7 +70,7 @@ fn by_definition<B: Backend>(
 }
 
 /// ONNX ReduceSum. An empty sum is 0; half floats are summed in `f32`.
-pub fn reduce_sum<B: Backend>(on: &Subject<'_, B>) {
+pub fn reduce_sum(on: &Subject<'_>) {
     by_definition(on, Primitive::ReduceSum, |x, a, k| on.reduce_sum(x, a, k), |_, group| group.iter().sum());
     for dtype in on.taken(Primitive::ReduceSum, 0) {
         let none = numbers(on, dtype, [2, 0], []);
@@ -93,7 +94,7 @@ pub fn reduce_sum<B: Backend>(on: &Subject<'_, B>) {
 
 /// ONNX ReduceMean: integers are truncated towards zero; an empty mean is NaN for floats and an error for
 /// integers.
-pub fn reduce_mean<B: Backend>(on: &Subject<'_, B>) {
+pub fn reduce_mean(on: &Subject<'_>) {
     let mean = |dtype: DataType, group: &[f64]| {
         let mean = group.iter().sum::<f64>() / group.len() as f64;
         if dtype.is_integer() { mean.trunc() } else { mean }
@@ -116,7 +117,7 @@ pub fn reduce_mean<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX ReduceMax: a NaN makes the result NaN; an empty maximum is the least value.
-pub fn reduce_max<B: Backend>(on: &Subject<'_, B>) {
+pub fn reduce_max(on: &Subject<'_>) {
     let max = |_, group: &[f64]| group.iter().copied().fold(-INFINITY, f64::max);
     by_definition(on, Primitive::ReduceMax, |x, a, k| on.reduce_max(x, a, k), max);
     for dtype in on.taken(Primitive::ReduceMax, 0) {
@@ -143,7 +144,7 @@ pub fn reduce_max<B: Backend>(on: &Subject<'_, B>) {
 }
 
 /// ONNX ReduceMin: a NaN makes the result NaN; an empty minimum is the greatest value.
-pub fn reduce_min<B: Backend>(on: &Subject<'_, B>) {
+pub fn reduce_min(on: &Subject<'_>) {
     let min = |_, group: &[f64]| group.iter().copied().fold(INFINITY, f64::min);
     by_definition(on, Primitive::ReduceMin, |x, a, k| on.reduce_min(x, a, k), min);
     for dtype in on.taken(Primitive::ReduceMin, 0) {

@@ -1,8 +1,8 @@
 //! The case of `where`.
 
 use super::definition::{positions, stretched};
+use crate::DataType;
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample, tensor};
-use crate::{Backend, DataType};
 use bb_ir::op::Primitive;
 
 /// The shapes of condition, `x` and `y`, and the shape to which they broadcast. Source: NumPy's rules.
@@ -19,7 +19,7 @@ const SHAPES: [([&[usize]; 3], &[usize]); 9] = [
 ];
 
 /// ONNX Where, on every element type.
-pub fn r#where<B: Backend>(on: &Subject<'_, B>) {
+pub fn r#where(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }

@@ -1,14 +1,14 @@
 //! A backend that is only called on the element types that it declares.
 
+use crate::ext::{ErasedTensor, Kernels, Owned};
 use crate::{Backend, BoxError, DataType, Outputs, TensorData};
 use bb_ir::op::{Param, Primitive};
 use std::error::Error;
 
 /// Passes calls on to a backend, unless an operand, a parameter or a result has a type that it does not
 /// declare.
-#[derive(Debug)]
-pub(super) struct Guard<B> {
-    backend: B,
+pub(super) struct Guard {
+    backend: Box<dyn Kernels>,
     types: &'static [DataType],
 }
 
@@ -39,9 +39,9 @@ pub(super) fn needed(error: &(dyn Error + 'static)) -> Option<DataType> {
     })
 }
 
-impl<B: Backend> Guard<B> {
-    pub(super) fn new(backend: B, types: &'static [DataType]) -> Guard<B> {
-        Guard { backend, types }
+impl Guard {
+    pub(super) fn new<B: Backend + 'static>(backend: B, types: &'static [DataType]) -> Guard {
+        Guard { backend: Box::new(Owned(backend)), types }
     }
 
     fn claimed(&self, dtype: DataType) -> Result<(), GuardError> {
@@ -51,9 +51,9 @@ impl<B: Backend> Guard<B> {
     fn apply(
         &self,
         op: Primitive,
-        inputs: &[Option<&B::Tensor>],
+        inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<B::Tensor>, GuardError> {
+    ) -> Result<Outputs<ErasedTensor>, GuardError> {
         for operand in inputs.iter().flatten() {
             self.claimed(crate::Tensor::dtype(*operand))?;
         }
@@ -64,8 +64,8 @@ impl<B: Backend> Guard<B> {
                 _ => {}
             }
         }
-        let results = crate::call::primitive(&self.backend, op, inputs, params)
-            .map_err(|error| GuardError::Backend(error.into()))?;
+        let results =
+            self.backend.primitive(op, inputs, params).map_err(|error| GuardError::Backend(error.into()))?;
         for result in &results {
             self.claimed(crate::Tensor::dtype(result))?;
         }
@@ -73,13 +73,13 @@ impl<B: Backend> Guard<B> {
     }
 }
 
-impl<B: Backend> Backend for Guard<B> {
-    type Tensor = B::Tensor;
+impl Backend for Guard {
+    type Tensor = ErasedTensor;
     type Error = GuardError;
 
     crate::forward_to_call!(Self::apply);
 
-    fn to_host(&self, x: &B::Tensor) -> Result<TensorData, GuardError> {
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, GuardError> {
         self.backend.to_host(x).map_err(|error| GuardError::Backend(error.into()))
     }
 }

@@ -54,10 +54,7 @@ impl Suite {
         again: impl FnOnce() -> B,
     ) -> Suite {
         let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
-        self.guarded = (!every).then(|| {
-            let guarded: Arc<dyn BackendRuntime> = Runtime::named("guarded", Guard::new(again(), types));
-            guarded
-        });
+        self.guarded = (!every).then(|| started(Guard::new(again(), types)));
         self
     }
 
@@ -226,6 +223,12 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
     }
 }
 
+/// Starts a guarded backend. [`Suite::with_types`] is compiled for each backend; this is compiled once.
+#[inline(never)]
+fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
+    Runtime::named("guarded", guarded)
+}
+
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
@@ -239,7 +242,7 @@ pub struct Made<B>(pub B);
 impl<B: Declared> Made<B> {
     /// Starts the backend.
     pub fn start(self) -> Arc<dyn BackendRuntime> {
-        Runtime::new(self.0)
+        self.0.start(B::NAME)
     }
 }
 

@@ -3,7 +3,8 @@
 use super::calls::call;
 use crate::conformance::show::shown;
 use crate::conformance::{Call, Subject, elements, rearranged, sample};
-use crate::{Backend, DataType, SlotValue, Tensor, TensorData};
+use crate::ext::ErasedTensor;
+use crate::{DataType, SlotValue, TensorData};
 use bb_ir::op::Primitive;
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// # Panics
 ///
 /// If the test fails.
-pub fn rank_zero<B: Backend>(on: &Subject<'_, B>) {
+pub fn rank_zero(on: &Subject<'_>) {
     everywhere(on, &[&[]]);
 }
 
@@ -21,18 +22,18 @@ pub fn rank_zero<B: Backend>(on: &Subject<'_, B>) {
 /// # Panics
 ///
 /// If the test fails.
-pub fn zero_extents<B: Backend>(on: &Subject<'_, B>) {
+pub fn zero_extents(on: &Subject<'_>) {
     everywhere(on, &[&[0], &[2, 0], &[0, 3], &[2, 0, 3], &[0, 0]]);
 }
 
-fn everywhere<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) {
+fn everywhere(on: &Subject<'_>, shapes: &[&[usize]]) {
     for call in valid(on, shapes) {
         call.expect(on);
     }
 }
 
 /// Lists the valid calls on tensors of these shapes, on every element type that the backend declares.
-fn valid<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) -> Vec<Call> {
+fn valid(on: &Subject<'_>, shapes: &[&[usize]]) -> Vec<Call> {
     let all = shapes.iter().flat_map(|shape| {
         let types = move |&op: &Primitive| DataType::ALL.iter().map(move |&dtype| call(op, dtype, shape));
         Primitive::ALL.iter().flat_map(types)
@@ -49,14 +50,14 @@ fn valid<B: Backend>(on: &Subject<'_, B>, shapes: &[&[usize]]) -> Vec<Call> {
 /// # Panics
 ///
 /// If results differ from those of the same tensors without views.
-pub fn views_as_operands<B: Backend>(on: &Subject<'_, B>) {
+pub fn views_as_operands(on: &Subject<'_>) {
     for call in valid(on, &[&[2, 3], &[3, 2, 2]]) {
         if call.inputs.is_empty() {
             continue;
         }
         let want = call.expect(on);
         for view in [transposed, cut, split_off, backwards] {
-            let inputs: Vec<B::Tensor> = call.inputs.iter().map(|x| view(on, x)).collect();
+            let inputs: Vec<ErasedTensor> = call.inputs.iter().map(|x| view(on, x)).collect();
             let outputs = call
                 .run_on(on, &inputs)
                 .unwrap_or_else(|error| panic!("{call} failed on a view: {}", crate::error::causes(&error)));
@@ -86,7 +87,7 @@ fn made<T, E: std::error::Error>(result: Result<T, E>) -> T {
 }
 
 /// Makes the tensor by transposing its transpose.
-fn transposed<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+fn transposed(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let shape: Vec<usize> = x.shape().iter().rev().copied().collect();
     let order: Vec<usize> = (0..x.len()).map(|i| mirrored(&shape, i)).collect();
     made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
@@ -110,7 +111,7 @@ fn mirrored(shape: &[usize], i: usize) -> usize {
 }
 
 /// Makes the tensor as the middle of a longer one.
-fn cut<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+fn cut(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
     };
@@ -121,7 +122,7 @@ fn cut<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
 }
 
 /// Makes the tensor as the second part of a split.
-fn split_off<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+fn split_off(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&last, rest)) = x.shape().split_last() else {
         return on.bring(x);
     };
@@ -135,7 +136,7 @@ fn split_off<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
 }
 
 /// Makes the tensor as a backward slice of its reversal.
-fn backwards<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
+fn backwards(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let Some((&first, rest)) = x.shape().split_first() else {
         return on.bring(x);
     };
@@ -150,7 +151,7 @@ fn backwards<B: Backend>(on: &Subject<'_, B>, x: &TensorData) -> B::Tensor {
 /// # Panics
 ///
 /// If a result differs.
-pub fn threads<B: Backend>(on: &Subject<'_, B>) {
+pub fn threads(on: &Subject<'_>) {
     let calls = valid(on, &[&[3, 4]]);
     let want: Vec<Vec<TensorData>> = calls.iter().map(|call| call.expect(on)).collect();
     std::thread::scope(|scope| {
@@ -182,15 +183,14 @@ impl SlotValue for Foreign {
 /// # Panics
 ///
 /// If the test fails.
-pub fn erasure<B: Backend>(on: &Subject<'_, B>) {
+pub fn erasure(on: &Subject<'_>) {
     for &dtype in DataType::ALL.iter().filter(|dtype| on.supports(&[**dtype])) {
         let x = sample(dtype, &[2, 3]);
-        let erased = on.bring(&x).erase();
+        let erased = on.erase(&on.bring(&x)).expect("a tensor of the backend");
         assert_eq!((erased.dtype(), erased.shape()), (dtype, &[2, 3][..]), "an erased tensor of {dtype}");
-        let restored =
-            B::Tensor::restore(&erased).unwrap_or_else(|| panic!("a tensor of {dtype} was not restored"));
+        let restored = on.restore(&erased).unwrap_or_else(|| panic!("a tensor of {dtype} was not restored"));
         assert_eq!(elements(&on.fetch(&restored)), elements(&x), "a restored tensor of {dtype}");
     }
     let foreign: Arc<dyn SlotValue> = Arc::new(Foreign);
-    assert!(B::Tensor::restore(&foreign).is_none(), "a foreign value was taken for a tensor of the backend");
+    assert!(on.restore(&foreign).is_none(), "a foreign value was taken for a tensor of the backend");
 }

@@ -13,7 +13,7 @@ use bb_ir::op::Primitive;
 /// # Panics
 ///
 /// If the test fails.
-pub fn element_types<B: Backend>(on: &Subject<'_, B>) {
+pub fn element_types(on: &Subject<'_>) {
     for &op in Primitive::ALL {
         let main = if op == Primitive::Where { 1 } else { 0 };
         for &dtype in DataType::ALL {
@@ -42,7 +42,7 @@ pub fn element_types<B: Backend>(on: &Subject<'_, B>) {
 /// Checks the error for undeclared types: it must name the operation that refused the type, or `constant` if
 /// it is an operand's type.
 #[track_caller]
-fn unclaimed<B: Backend>(on: &Subject<'_, B>, call: &Call) {
+fn unclaimed(on: &Subject<'_>, call: &Call) {
     let others: Vec<DataType> = call.types().into_iter().filter(|dtype| !on.supports(&[*dtype])).collect();
     let operand = call
         .inputs

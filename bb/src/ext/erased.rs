@@ -1,0 +1,280 @@
+//! A backend without its type, for code that is compiled once, in this crate, whatever the backends are.
+//!
+//! Bodies of families and conformance cases are compositions of calls of kernels. Generic over the backend, they would be
+//! compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs an indirect call,
+//! and an allocation for each result. The interpreter of plans does not go this way: it calls backends by their type.
+
+use super::FamilyTable;
+use crate::{Backend, BoxError, Error, Outputs, Tensor};
+use bb_ir::op::{Family, Param, Primitive};
+use bb_ir::{DataType, TensorData};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A tensor whose type is erased, in an allocation of its own.
+///
+/// This is not [`Tensor::erase`], which is the author's: a mistake there must not look like a mistake of a kernel.
+#[derive(Clone)]
+pub struct ErasedTensor(Arc<dyn AnyTensor>);
+
+/// What an erased tensor is asked.
+trait AnyTensor: Any + Send + Sync {
+    fn dtype(&self) -> DataType;
+    fn shape(&self) -> &[usize];
+}
+
+impl<T: Tensor> AnyTensor for T {
+    fn dtype(&self) -> DataType {
+        Tensor::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        Tensor::shape(self)
+    }
+}
+
+impl ErasedTensor {
+    /// Erases the type of a tensor.
+    pub(crate) fn new<T: Tensor>(x: T) -> ErasedTensor {
+        ErasedTensor(Arc::new(x))
+    }
+
+    /// Returns the tensor if it is of the type.
+    pub(crate) fn get<T: Tensor>(&self) -> Option<&T> {
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Tensor for ErasedTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+impl std::fmt::Debug for ErasedTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ErasedTensor({}{:?})", self.0.dtype(), self.0.shape())
+    }
+}
+
+/// Why a call on an erased backend failed; its text and causes are those of the error inside.
+#[derive(Debug, thiserror::Error)]
+pub enum ErasedError {
+    /// The backend's own error.
+    #[error(transparent)]
+    Backend(BoxError),
+
+    /// What `bb` found.
+    #[error(transparent)]
+    Bb(#[from] Error),
+}
+
+impl ErasedError {
+    /// Returns the error as the backend's own type.
+    fn typed<B: Backend + ?Sized>(self) -> B::Error {
+        match self {
+            ErasedError::Bb(error) => error.into(),
+            ErasedError::Backend(source) => match source.downcast::<B::Error>() {
+                Ok(own) => *own,
+                Err(source) => {
+                    let backend = std::any::type_name::<B>();
+                    Error::Kernel { backend, op: "body", source }.into()
+                }
+            },
+        }
+    }
+}
+
+/// What is asked of a backend whose type is erased.
+pub(crate) trait Kernels: Send + Sync {
+    /// Calls a primitive.
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError>;
+
+    /// Calls an operation of a family if the backend declares it native.
+    fn native(
+        &self,
+        family: Family,
+        index: u16,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>>;
+
+    /// Copies a tensor to the host.
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
+}
+
+/// A backend, with the families that it adopted.
+#[derive(Debug)]
+pub(crate) struct WithFamilies<'a, B: Backend + ?Sized> {
+    pub(crate) on: &'a B,
+    pub(crate) tables: &'a [FamilyTable<B>],
+}
+
+impl<B: Backend + ?Sized> WithFamilies<'_, B> {
+    /// Restores the operands' type and calls; erases the results'.
+    fn call(
+        &self,
+        op: &'static str,
+        inputs: &[Option<&ErasedTensor>],
+        call: impl FnOnce(&[Option<&B::Tensor>]) -> Result<Outputs<B::Tensor>, B::Error>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::with_capacity(inputs.len());
+        for (index, x) in inputs.iter().enumerate() {
+            operands.push(match x {
+                None => None,
+                Some(x) => Some(x.get().ok_or_else(|| foreign(op, index))?),
+            });
+        }
+        let results = call(&operands).map_err(own::<B>)?;
+        Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+}
+
+/// Erases the type of a backend's own error.
+fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
+    ErasedError::Backend(error.into())
+}
+
+/// Says that an operand is a tensor of another backend.
+fn foreign(op: &'static str, index: usize) -> Error {
+    Error::Operand { op, index, expected: "a tensor of this backend" }
+}
+
+impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.call(op.spec().method, inputs, |inputs| crate::call::primitive(self.on, op, inputs, params))
+    }
+
+    fn native(
+        &self,
+        family: Family,
+        index: u16,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        let table = super::extended::native_in(self.tables, family, index)?;
+        Some(self.call(family.name(), inputs, |inputs| table.call(self.on, index, inputs, params)))
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        let typed = x.get().ok_or_else(|| foreign("to_host", 0))?;
+        self.on.to_host(typed).map_err(own::<B>)
+    }
+}
+
+/// A backend that is owned, without its families.
+#[cfg(feature = "conformance")]
+pub(crate) struct Owned<B>(pub(crate) B);
+
+#[cfg(feature = "conformance")]
+impl<B: Backend> Owned<B> {
+    fn borrowed(&self) -> WithFamilies<'_, B> {
+        WithFamilies { on: &self.0, tables: &[] }
+    }
+}
+
+#[cfg(feature = "conformance")]
+impl<B: Backend> Kernels for Owned<B> {
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.borrowed().primitive(op, inputs, params)
+    }
+
+    fn native(
+        &self,
+        family: Family,
+        index: u16,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        self.borrowed().native(family, index, inputs, params)
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.borrowed().to_host(x)
+    }
+}
+
+/// A backend whose type is erased, with every extension family: native where the backend is, by the body where not.
+#[derive(Clone, Copy)]
+pub(crate) struct ErasedBackend<'a>(pub(crate) &'a dyn Kernels);
+
+impl ErasedBackend<'_> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.0.primitive(op, inputs, params)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Backend for ErasedBackend<'_> {
+    type Tensor = ErasedTensor;
+    type Error = ErasedError;
+
+    crate::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.0.to_host(x)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl super::Ops for ErasedBackend<'_> {}
+
+/// Runs the body of an operation on a backend; operations that the backend declares native are called within.
+///
+/// # Errors
+///
+/// The body's own, and the backend's.
+pub(crate) fn run_body<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: &'static bb_ir::op::OpSpec,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let erased: SmallVec<[Option<ErasedTensor>; 4]> =
+        inputs.iter().map(|x| x.map(|x| ErasedTensor::new(x.clone()))).collect();
+    let results = call_erased(on, op, &erased, params).map_err(ErasedError::typed::<B>)?;
+    let mut typed = Outputs::with_capacity(results.len());
+    for (index, result) in results.iter().enumerate() {
+        let result = result.get::<B::Tensor>();
+        typed.push(result.ok_or_else(|| foreign(op.method, index))?.clone());
+    }
+    Ok(typed)
+}
+
+/// Runs the body of an operation; the part of [`run_body`] that is compiled once.
+fn call_erased(
+    on: &dyn Kernels,
+    op: &'static bb_ir::op::OpSpec,
+    inputs: &[Option<ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    super::call(&ErasedBackend(on), op, &inputs, params)
+}
