@@ -102,7 +102,10 @@ macro_rules! forward_to_execute {
         ) -> ::core::result::Result<
             ::std::boxed::Box<dyn $crate::Executable<Self>>,
             <Self as $crate::__private::Types>::Error,
-        > {
+        >
+        where
+            Self: 'static,
+        {
             $crate::__private::compile_whole_graph(self, module, options)
         }
     };

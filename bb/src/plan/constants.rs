@@ -195,27 +195,7 @@ pub(crate) trait Natives<B: Backend + ?Sized> {
     fn native(&self) -> Vec<(Family, OpSet)>;
 }
 
-/// No operations but the primitives.
-pub(crate) struct NoNatives;
-
-impl<B: Backend + ?Sized> Natives<B> for NoNatives {
-    fn call(
-        &self,
-        _on: &B,
-        family: Family,
-        index: u16,
-        _operands: &[Option<&B::Tensor>],
-        _params: &[Param<'_>],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index })
-    }
-
-    fn native(&self) -> Vec<(Family, OpSet)> {
-        Vec::new()
-    }
-}
-
-impl<B: Backend + ?Sized> Natives<B> for &'static [FamilyTable<B>] {
+impl<B: Backend + ?Sized> Natives<B> for &[FamilyTable<B>] {
     fn call(
         &self,
         on: &B,
@@ -226,7 +206,7 @@ impl<B: Backend + ?Sized> Natives<B> for &'static [FamilyTable<B>] {
     ) -> Result<Outputs<B::Tensor>, B::Error> {
         match self.iter().find(|t| t.family() == family) {
             Some(table) => table.call(on, index, operands, params),
-            None => NoNatives.call(on, family, index, operands, params),
+            None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index }),
         }
     }
 

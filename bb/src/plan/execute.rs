@@ -1,9 +1,9 @@
 //! Running a graph that was not compiled: check, plan, run, with tensors by name.
 
-use super::constants::NoNatives;
 use super::program::Engine;
 use super::{CompileOptions, Module, compile_with};
 use crate::contract::plans_of;
+use crate::ext::FamilyTable;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -24,7 +24,8 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     }
     let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
-    let program = compile_with::<B, _>(&module, &options, NoNatives, Engine::Interpreter)?;
+    let natives: &[FamilyTable<B>] = &[];
+    let program = compile_with::<B, _>(&module, &options, natives, Engine::Interpreter)?;
     run_named(on, &program, inputs)
 }
 

@@ -4,7 +4,7 @@
 //! the trace consulted that, and for one value only where it read that. So a graph whose functions consult
 //! nothing keeps one plan, and a decoder whose cache grows makes one per step, of which the latest are kept.
 
-use super::constants::{Natives, NoNatives, Pool, materialize};
+use super::constants::{Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::interpreter::Prepared;
 use super::lir::Plan;
@@ -14,9 +14,10 @@ use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
-use super::watch::Watch;
+use super::watch::{Silent, Watch};
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
+use crate::ext::FamilyTable;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
 use bb_ir::graph::{Dim, ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
@@ -152,9 +153,6 @@ pub(crate) fn compile<B: Backend + ?Sized + 'static>(
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
     let families = options.families::<B>();
-    if families.is_empty() {
-        return Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::Interpreter)?));
-    }
     Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter)?))
 }
 
@@ -163,12 +161,13 @@ pub(crate) fn compile<B: Backend + ?Sized + 'static>(
 /// # Errors
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
-pub fn compile_whole_graph<B: Backend + ?Sized>(
+pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     _on: &B,
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
-    Ok(Box::new(compile_with::<B, _>(&module, options, NoNatives, Engine::WholeGraph)?))
+    let none: &'static [FamilyTable<B>] = &[];
+    Ok(Box::new(compile_with::<B, _>(&module, options, none, Engine::WholeGraph)?))
 }
 
 /// Compiles with the families that the backend adopted.
@@ -224,9 +223,11 @@ impl<T: Tensor, N> Program<T, N> {
     {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
-        let results = match &specialization.code {
-            Code::Plan(plan) => plan.run(on, &self.natives, live, graph, watch),
-            Code::Graph(whole) => whole.run(on, live, graph, watch),
+        let results = match (&specialization.code, watch.profile()) {
+            (Code::Plan(plan), None) => plan.run(on, &self.natives, live, graph, &mut Silent),
+            (Code::Plan(plan), Some(profile)) => plan.run(on, &self.natives, live, graph, profile),
+            (Code::Graph(whole), None) => whole.run(on, live, graph, &mut Silent),
+            (Code::Graph(whole), Some(profile)) => whole.run(on, live, graph, profile),
         };
         let results = results.map_err(|failure| specialization.name(failure))?;
         watch.segment(since, &specialization.resolved, specialization.from);

@@ -8,7 +8,7 @@ use super::program::{Program, Segment, Specialization};
 use super::repetition::Repetition;
 use super::segment::{Structure, filled};
 use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode};
-use super::watch::{Silent, Watch};
+use super::watch::{Silent, Watch, Watcher};
 use super::{Activity, Profile};
 use crate::contract::Caller;
 use crate::onnx::{Call, OnnxValue};
@@ -217,18 +217,19 @@ impl<T: Tensor, N> Program<T, N> {
         let live = match given {
             Some(given) => {
                 self.declared.check(inputs)?;
-                let specialization = self.specialization(on, &self.first, &given, &None, &mut Silent)?;
+                let specialization =
+                    self.specialization(on, &self.first, &given, &None, &mut Watcher(None))?;
                 let tensors = self.run_specialization(on, &specialization, &given, &mut Silent)?;
                 if matches!(specialization.end, End::Done) && specialization.results.is_none() {
                     return Ok(tensors);
                 }
                 let live = Live { tensors, structure: specialization.results.clone() };
-                self.follow(on, Ran { specialization, live }, &mut Silent)?
+                self.follow(on, Ran { specialization, live }, &mut Watcher(None))?
             }
             None => {
                 let items: Vec<Option<OnnxValue<&T>>> =
                     inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-                self.run_live(on, &items, &mut Silent)?
+                self.run_live(on, &items, &mut Watcher(None))?
             }
         };
         if let Some(items) = &live.structure {
@@ -397,7 +398,7 @@ where
         on: &B,
         inputs: &[Option<OnnxValue<&B::Tensor>>],
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Silent)?.items()?))
+        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Watcher(None))?.items()?))
     }
 
     fn run_profiled(
@@ -407,7 +408,7 @@ where
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         Caller::within(&self.caller, || {
-            profile.measure(|profile| Ok(self.run_live(on, inputs, profile)?.items()?))
+            profile.measure(|profile| Ok(self.run_live(on, inputs, &mut Watcher(Some(profile)))?.items()?))
         })
     }
 }

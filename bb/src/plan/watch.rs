@@ -47,6 +47,69 @@ pub(crate) trait Watch {
 
     /// The last iteration ended of the loop inside so many other loops.
     fn end_rounds(&mut self, depth: usize);
+
+    /// Returns the profile, if there is one, for what is compiled once with and once without it.
+    fn profile(&mut self) -> Option<&mut Profile>;
+}
+
+/// A profile, if there is one, for what is compiled once whether there is one or not: all of a run but its instructions.
+pub(crate) struct Watcher<'a>(pub(crate) Option<&'a mut Profile>);
+
+impl Watch for Watcher<'_> {
+    type Mark = Option<Instant>;
+
+    fn mark(&self) -> Option<Instant> {
+        self.0.as_ref().map(|profile| profile.mark())
+    }
+
+    fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error> {
+        self.0.as_mut().map_or(Ok(0), |profile| profile.plan(sites))
+    }
+
+    fn instruction<'t, T: Tensor + 't>(
+        &mut self,
+        since: Option<Instant>,
+        number: usize,
+        operands: impl Iterator<Item = Option<&'t T>>,
+        results: impl Iterator<Item = &'t T>,
+    ) {
+        if let (Some(profile), Some(since)) = (&mut self.0, since) {
+            profile.instruction(since, number, operands, results);
+        }
+    }
+
+    fn activity(
+        &mut self,
+        since: Option<Instant>,
+        activity: Activity,
+        node: Option<(&Arc<Resolved>, usize)>,
+    ) {
+        if let (Some(profile), Some(since)) = (&mut self.0, since) {
+            profile.activity(since, activity, node);
+        }
+    }
+
+    fn segment(&mut self, since: Option<Instant>, resolved: &Arc<Resolved>, node: usize) {
+        if let (Some(profile), Some(since)) = (&mut self.0, since) {
+            profile.segment(since, resolved, node);
+        }
+    }
+
+    fn begin_round(&mut self, depth: usize, resolved: &Arc<Resolved>, node: usize) {
+        if let Some(profile) = &mut self.0 {
+            profile.begin_round(depth, resolved, node);
+        }
+    }
+
+    fn end_rounds(&mut self, depth: usize) {
+        if let Some(profile) = &mut self.0 {
+            profile.end_rounds(depth);
+        }
+    }
+
+    fn profile(&mut self) -> Option<&mut Profile> {
+        self.0.as_deref_mut()
+    }
 }
 
 /// Listens to nothing.
@@ -84,6 +147,11 @@ impl Watch for Silent {
 
     #[inline(always)]
     fn end_rounds(&mut self, _depth: usize) {}
+
+    #[inline(always)]
+    fn profile(&mut self) -> Option<&mut Profile> {
+        None
+    }
 }
 
 /// The instructions of a plan, as a profile tells of them.
@@ -362,6 +430,10 @@ impl Watch for Profile {
                 self.span(Scope::Iteration { node: path, iteration }, begun, ended);
             }
         }
+    }
+
+    fn profile(&mut self) -> Option<&mut Profile> {
+        Some(self)
     }
 }
 
