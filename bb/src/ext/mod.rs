@@ -34,10 +34,10 @@ pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp};
-#[cfg(feature = "conformance")]
-pub(crate) use erased::Owned;
-pub(crate) use erased::{ErasedBackend, Kernels, WithFamilies};
+pub(crate) use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
+#[cfg(feature = "conformance")]
+pub(crate) use erased::{Kernels, Owned, WithFamilies};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use host::{HostKernel, HostRun};
 pub use image::{Image, ImageOp};
