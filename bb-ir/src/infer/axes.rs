@@ -180,10 +180,10 @@ mod tests {
     fn extents_of_1_go_where_they_are_known() {
         let (n, one) = (Dim::Symbol("n".to_owned()), Dim::Known(1));
         let grown = n.shifted(2).expect("a sum");
-        assert!(squeezes(&[grown.clone(), one.clone()], &[]) && !squeezes(&[n.clone()], &[]));
+        assert!(squeezes(&[grown.clone(), one.clone()], &[]) && !squeezes(std::slice::from_ref(&n), &[]));
         assert_eq!(squeeze(&[grown.clone(), one.clone()], &[]).expect("valid")[..], [grown]);
-        assert_eq!(squeeze(&[n.clone(), Dim::Unknown], &[1]).expect("valid")[..], [n.clone()]);
-        assert_eq!(unsqueeze(&[n.clone()], &[0]).expect("valid")[..], [one.clone(), n.clone()]);
+        assert_eq!(squeeze(&[n.clone(), Dim::Unknown], &[1]).expect("valid")[..], *std::slice::from_ref(&n));
+        assert_eq!(unsqueeze(std::slice::from_ref(&n), &[0]).expect("valid")[..], [one.clone(), n.clone()]);
         assert_eq!(
             reduce("reduce_max", &[n, Dim::Unknown], &[0], true).expect("valid").shape[..],
             [one, Dim::Unknown]

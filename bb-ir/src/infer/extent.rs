@@ -67,7 +67,7 @@ pub trait Extent: Clone + std::fmt::Display {
     fn shifted(&self, by: i64) -> Option<Self> {
         match by {
             0 => Some(self.clone()),
-            0.. => self.plus(&Self::of(by)?),
+            1.. => self.plus(&Self::of(by)?),
             _ => self.minus(&Self::of(by.checked_neg()?)?),
         }
     }
@@ -308,26 +308,19 @@ impl Extent for Dim {
     }
 
     fn plus(&self, other: &Self) -> Option<Self> {
-        match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => a.plus(b).map(Dim::Known),
-            _ => extent(self.formula()?.plus(&other.formula()?)?),
-        }
+        computed(self, other, usize::plus, DimExpr::plus)
     }
 
     fn minus(&self, other: &Self) -> Option<Self> {
-        match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => a.minus(b).map(Dim::Known),
-            _ => extent(self.formula()?.minus(&other.formula()?)?),
-        }
+        computed(self, other, usize::minus, DimExpr::minus)
     }
 
     fn times(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => a.times(b).map(Dim::Known),
             // Nothing of what is not known is nothing.
             (Dim::Known(0), _) | (_, Dim::Known(0)) => Some(Dim::Known(0)),
             (Dim::Known(1), other) | (other, Dim::Known(1)) => Some(other.clone()),
-            _ => extent(self.formula()?.times(&other.formula()?)?),
+            _ => computed(self, other, usize::times, DimExpr::times),
         }
     }
 
@@ -339,24 +332,17 @@ impl Extent for Dim {
     }
 
     fn exact_div(&self, by: &Self) -> Option<Self> {
-        match (self, by) {
-            (Dim::Known(a), Dim::Known(b)) => a.exact_div(b).map(Dim::Known),
-            _ => extent(self.formula()?.exact_div(&by.formula()?)?),
-        }
+        computed(self, by, usize::exact_div, DimExpr::exact_div)
     }
 
     fn max(&self, other: &Self) -> Option<Self> {
-        match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => Extent::max(a, b).map(Dim::Known),
-            _ => extent(self.formula()?.greater(&other.formula()?)?),
-        }
+        computed(self, other, Extent::max, DimExpr::greater)
     }
 
     fn min(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => Extent::min(a, b).map(Dim::Known),
             (Dim::Known(0), _) | (_, Dim::Known(0)) => Some(Dim::Known(0)),
-            _ => extent(self.formula()?.lesser(&other.formula()?)?),
+            _ => computed(self, other, Extent::min, DimExpr::lesser),
         }
     }
 
@@ -385,21 +371,9 @@ impl Extent for Dim {
 
     fn beyond(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) => Some(Dim::Known(a.saturating_sub(*b))),
             (Dim::Known(0), _) => Some(Dim::Known(0)),
             (whole, Dim::Known(0)) => Some(whole.clone()),
-            _ => extent(self.formula()?.beyond(&other.formula()?)?),
-        }
-    }
-
-    fn agreed(&self, other: &Self) -> Option<Self> {
-        match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) if a != b => None,
-            (Dim::Known(_), _) | (_, Dim::Unknown) => Some(self.clone()),
-            (Dim::Unknown, _) | (_, Dim::Known(_)) | (Dim::Computed(_), Dim::Symbol(_)) => {
-                Some(other.clone())
-            }
-            (Dim::Symbol(_) | Dim::Computed(_), _) => Some(self.clone()),
+            _ => computed(self, other, usize::beyond, DimExpr::beyond),
         }
     }
 
@@ -408,6 +382,19 @@ impl Extent for Dim {
             (Dim::Computed(formula), Some(whole)) => formula.is_cut_of(&whole),
             _ => false,
         }
+    }
+}
+
+/// Computes with two numbers, or with the expressions of two extents that are known.
+fn computed(
+    a: &Dim,
+    b: &Dim,
+    numbers: fn(&usize, &usize) -> Option<usize>,
+    expressions: fn(&DimExpr, &DimExpr) -> Option<DimExpr>,
+) -> Option<Dim> {
+    match (a, b) {
+        (Dim::Known(a), Dim::Known(b)) => numbers(a, b).map(Dim::Known),
+        _ => extent(expressions(&a.formula()?, &b.formula()?)?),
     }
 }
 

@@ -10,14 +10,14 @@ use super::extent::{Extent, Extents};
 /// Source: ONNX `Resize`, opset 19.
 pub fn rescaled<E: Extent>(extent: &E, scale: f64) -> Option<E> {
     const PARTS: i64 = 64;
-    if !(scale > 0.0 && scale < 1e6) {
+    if !(scale > 0.0 && scale.is_finite()) {
         return None;
     }
     if let Some(number) = extent.number() {
         return E::of((number as f32 * scale as f32).floor() as i64);
     }
     let parts = scale * PARTS as f64;
-    if parts.fract() == 0.0 { extent.scaled(parts as i64)?.floor_div(PARTS) } else { None }
+    if parts.fract() == 0.0 && scale < 1e6 { extent.scaled(parts as i64)?.floor_div(PARTS) } else { None }
 }
 
 /// How ONNX's `Resize` takes the sizes that are asked for.

@@ -5,7 +5,6 @@
 
 mod check;
 mod edit;
-mod eval;
 mod export;
 mod form;
 mod inlined;

@@ -1,6 +1,5 @@
 //! The backend that records.
 
-use super::eval;
 use super::keep::{Kept, Policy};
 use super::steps::{
     ConstantIndex, InputIndex, Operation, OriginId, Phase, Step, StepOrigins, Trace, TraceValue,
@@ -10,8 +9,9 @@ use super::stop::{NeededValue, TraceStop};
 use super::table::TableIndex;
 use crate::ext::{HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
+use bb_ir::infer::{self, eval};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
-use bb_ir::{DataType, Shape, TensorData, infer};
+use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,8 +108,8 @@ impl Default for Tracer {
     }
 }
 
-/// The most elements that the evaluator computes; shape arithmetic needs a handful.
-const EVALUATED: usize = 4096;
+/// The most elements that are computed while tracing; shape arithmetic needs a handful.
+const EVALUATED: usize = <TensorData as eval::Constant>::MOST;
 
 impl Tracer {
     /// Makes a tracer that records the operations in `natives` as they are, and all others as primitives.
@@ -402,18 +402,11 @@ impl Tracer {
         results: &[(DataType, Shape)],
         params: &[Param<'_>],
     ) -> Result<Option<Vec<TensorData>>, Error> {
-        let small = |shape: &[usize]| bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED);
-        if !results.iter().all(|(_, shape)| small(shape)) {
-            return Ok(None);
+        let known: Option<SmallVec<[&TensorData; 4]>> = inputs.iter().map(|x| x.known()).collect();
+        match known {
+            Some(known) => Ok(eval::primitive(op, &known, results, params, &|_| false)?),
+            None => Ok(None),
         }
-        let mut known: SmallVec<[&TensorData; 4]> = SmallVec::new();
-        for x in inputs {
-            match x.known() {
-                Some(value) if small(value.shape()) => known.push(value),
-                _ => return Ok(None),
-            }
-        }
-        eval::primitive(op, &known, results, params)
     }
 }
 

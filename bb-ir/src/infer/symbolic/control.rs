@@ -4,7 +4,7 @@
 //! Names of extents are those of the graphs around it, which come in with the operands and the captured values.
 
 use super::collections::either;
-use super::contents::{Contents, Entry};
+use super::contents::{Contents, Entry, weight as weight_of};
 use super::dims::told;
 use super::operators::{At, Types, axis, tensor};
 use super::{Facts, Work, pass, shape_of};
@@ -85,7 +85,7 @@ fn infer(
             slot.clone_from(ty);
         }
         if let Some(contents) = outer.contents.get(from) {
-            work.meter.text(contents.weight())?;
+            work.meter.text(weight_of(contents))?;
             facts.contents.insert(*to, contents.clone());
         }
         for dim in shape_of(ty).unwrap_or_default() {
@@ -248,7 +248,8 @@ fn repeated(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<O
     let operands: Vec<ValueType> = std::iter::once(condition).chain(operands).collect();
     let count = operands.len();
     // An iteration that is entered is one whose condition holds.
-    let holds = Contents { shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
+    let holds =
+        Contents { dtype: DataType::Bool, shape: shape_of_scalar(facts, node), entries: vec![1.into()] };
     let carried = Carried {
         first: 0,
         before: &[scalar(DataType::I64)],

@@ -14,7 +14,6 @@ mod elements;
 mod evaluate;
 mod ml;
 mod movement;
-mod numbers;
 mod operators;
 mod parts;
 mod products;
@@ -111,7 +110,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         }
     }
     for id in &graph.inputs {
-        if let Some(nothing) = Contents::nothing(facts.of(*id)) {
+        if let Some(nothing) = contents::nothing(facts.of(*id)) {
             facts.contents.entry(*id).or_insert(nothing);
         }
     }
@@ -168,7 +167,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
             let types: Vec<&ValueType> =
                 node.outputs.iter().map(|id| id.map_or(&ValueType::Unknown, |id| facts.of(id))).collect();
             let operands = (0..node.inputs.len()).filter_map(|i| facts.contents(node, i));
-            let cost = operands.map(|c| c.weight() / 32).sum::<usize>();
+            let cost = operands.map(|c| contents::weight(c) / 32).sum::<usize>();
             if cost <= work.follow {
                 work.follow -= cost;
                 found.contents = evaluate::node(At { node, facts }, &types);
@@ -176,7 +175,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         }
         for (known, output) in found.contents.into_iter().zip(&node.outputs) {
             if let (Some(known), Some(id)) = (known, output) {
-                work.meter.text(known.weight())?;
+                work.meter.text(contents::weight(&known))?;
                 facts.contents.insert(*id, known);
             }
         }

@@ -4,7 +4,7 @@ use super::contents::{Contents, Entry};
 use super::dims::{divided, extent, product, scaled, shifted, told};
 use super::operators::{At, Types, axis};
 use crate::graph::{Dim, DimExpr};
-use crate::infer::{self, Aspect, Extent, broadcast, rescaled};
+use crate::infer::{self, Aspect, Extent, broadcast, range_count, rescaled};
 use crate::{DataType, TensorData};
 
 pub(super) fn shape(at: At<'_>) -> Option<Types> {
@@ -135,13 +135,8 @@ pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
 }
 
 pub(super) fn range(at: At<'_>) -> Option<Types> {
-    let number = |input| at.contents(input)?.only()?.formula().cloned();
-    let count = || {
-        let (start, limit, delta) = (number(0)?, number(1)?, at.scalar(2)?);
-        // Going down is going up the other way round.
-        let distance = if delta < 0 { start.minus(&limit)? } else { limit.minus(&start)? };
-        distance.ceil_div(delta.checked_abs()?)?.greater(&0.into())
-    };
+    let number = |input| at.contents(input)?.only()?.formula();
+    let count = || range_count(number(0)?, number(1)?, at.scalar(2)?);
     let real = || {
         let number = |input| match at.contents(input)?.only()? {
             Entry::Real(value) => Some(*value),

@@ -1,0 +1,33 @@
+//! Where elements are, in row-major order.
+
+/// The distance in elements to the next along each dimension.
+pub fn strides(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![0; shape.len()];
+    let mut step = 1isize;
+    for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
+        *stride = step;
+        // Extents beside one of 0 may be as large as they like.
+        step = step.saturating_mul(isize::try_from(extent).unwrap_or(isize::MAX));
+    }
+    strides
+}
+
+/// The positions that a walk over `extents` in row-major order visits.
+pub fn walk(extents: &[usize], strides: &[isize], start: isize) -> Vec<usize> {
+    // The extents before one of 0 may be as large as they like.
+    let mut positions = if extents.contains(&0) { Vec::new() } else { vec![start] };
+    for (&extent, &stride) in extents.iter().zip(strides) {
+        positions =
+            positions.iter().flat_map(|&p| (0..extent as isize).map(move |i| p + i * stride)).collect();
+    }
+    positions.into_iter().map(|p| p as usize).collect()
+}
+
+/// For each element of a broadcast result, the position of the operand's.
+pub fn spread(shape: &[usize], to: &[usize]) -> Vec<usize> {
+    let missing = to.len().saturating_sub(shape.len());
+    let own = strides(shape);
+    let dims = shape.iter().zip(&own).map(|(&d, &s)| if d == 1 { 0 } else { s });
+    let strides: Vec<isize> = std::iter::repeat_n(0, missing).chain(dims).collect();
+    walk(to, &strides, 0)
+}

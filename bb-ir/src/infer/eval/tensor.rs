@@ -1,0 +1,146 @@
+//! Tensors of numbers: computed in `i64`, `i32`, `bool` and `f32`, moved and cast in every type.
+
+use super::Constant;
+use super::arithmetic::{numeric, reduced, zip};
+use super::number::{Exponent, Held, Of};
+use crate::convert::{self, Rounding};
+use crate::op::{Param, Primitive, take};
+use crate::{DataType, Error, TensorData, infer};
+
+impl Constant for TensorData {
+    type Expr = i64;
+
+    const MOST: usize = 4096;
+
+    fn dtype(&self) -> DataType {
+        TensorData::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        TensorData::shape(self)
+    }
+
+    fn reshaped(&self, shape: &[usize]) -> Result<Self, Error> {
+        TensorData::reshaped(self, shape)
+    }
+
+    fn picked(from: &[&Self], shape: &[usize], positions: &[Option<usize>]) -> Result<Option<Self>, Error> {
+        let Some(dtype) = from.first().map(|x| x.dtype()) else { return Ok(None) };
+        if !dtype.bits().is_multiple_of(8) || dtype == DataType::String {
+            return Ok(None);
+        }
+        let size = dtype.bits() / 8;
+        let element = |position: usize| {
+            let mut at = position.checked_mul(size)?;
+            for x in from {
+                match at.checked_sub(x.bytes().len()) {
+                    Some(rest) => at = rest,
+                    None => return x.bytes().get(at..at.checked_add(size)?),
+                }
+            }
+            None
+        };
+        let bytes: Vec<u8> = positions.iter().filter_map(|p| element((*p)?)).flatten().copied().collect();
+        Ok(Some(TensorData::adopt(dtype, shape, bytes.into())?))
+    }
+
+    fn alike(_: (&Self, usize), _: (&Self, usize)) -> bool {
+        false
+    }
+
+    fn ints(&self) -> Option<Vec<Option<i64>>> {
+        Some(match self.dtype() {
+            DataType::I64 => self.as_slice::<i64>().ok()?.iter().map(|&v| Some(v)).collect(),
+            DataType::I32 => self.as_slice::<i32>().ok()?.iter().map(|&v| Some(v.into())).collect(),
+            DataType::Bool => self.to_bools().ok()?.into_iter().map(|v| Some(v.into())).collect(),
+            _ => return None,
+        })
+    }
+
+    fn cast(&self, to: DataType, rounding: Rounding) -> Result<Self, Error> {
+        convert::cast(self, to, rounding)
+    }
+
+    fn compute(
+        op: Primitive,
+        inputs: &[&Self],
+        shape: &[usize],
+        params: &[Param<'_>],
+        _: &dyn Fn(&i64) -> bool,
+    ) -> Result<Option<Self>, Error> {
+        use Primitive as P;
+        let Some(first) = inputs.first() else { return Ok(None) };
+        match (op, inputs, first.dtype()) {
+            (P::Equal | P::Greater | P::Less, [a, b], DataType::Bool) => {
+                let (x, y) = (a.to_bools()?, b.to_bools()?);
+                let truths = zip((&x, a.shape()), (&y, b.shape()), shape, |a, b| holds(op, a, b));
+                Ok(Some(TensorData::bools(shape, &truths)?))
+            }
+            (P::ReduceMax | P::ReduceMin, [x], DataType::Bool) => {
+                let method = op.spec().method;
+                let axes = take::Ints(method, params.first())?;
+                let reduction = infer::reduce(method, x.shape(), axes, take::Bool(method, params.get(1))?)?;
+                // The maximum of truth values is false until one is true; the minimum true until one is false.
+                let seek = op == P::ReduceMax;
+                let step = |a: &bool, b: &bool| if seek { *a || *b } else { *a && *b };
+                let out = reduced(&x.to_bools()?, x.shape(), &reduction, &Some(!seek), step);
+                out.map(|truths| TensorData::bools(shape, &truths)).transpose()
+            }
+            (_, _, DataType::I64) => of::<i64>(op, inputs, shape, params),
+            (_, _, DataType::I32) => of::<i32>(op, inputs, shape, params),
+            (_, _, DataType::F32) => of::<f32>(op, inputs, shape, params),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Tells whether a comparison holds.
+fn holds<T: PartialOrd>(op: Primitive, a: &T, b: &T) -> bool {
+    match op {
+        Primitive::Greater => a > b,
+        Primitive::Less => a < b,
+        _ => a == b,
+    }
+}
+
+/// Computes a primitive in one element type.
+fn of<T: Held + PartialOrd>(
+    op: Primitive,
+    inputs: &[&TensorData],
+    shape: &[usize],
+    params: &[Param<'_>],
+) -> Result<Option<TensorData>, Error> {
+    match (op, inputs) {
+        (Primitive::Equal | Primitive::Greater | Primitive::Less, [a, b]) => {
+            let (x, y) = ((a.as_slice::<T>()?, a.shape()), (b.as_slice::<T>()?, b.shape()));
+            let truths = zip(x, y, shape, |a, b| holds(op, a, b));
+            Ok(Some(TensorData::bools(shape, &truths)?))
+        }
+        _ => {
+            let (own, exponents) = match (op, inputs) {
+                (Primitive::Pow, [a, b]) => (vec![*a], self::exponents(b)?.map(|list| (list, b.shape()))),
+                _ => (inputs.to_vec(), None),
+            };
+            let operands = own.iter().map(|x| Ok((x.as_slice::<T>()?, x.shape())));
+            let operands = operands.collect::<Result<Vec<_>, Error>>()?;
+            let elements = numeric::<T>(
+                op,
+                &operands,
+                exponents,
+                shape,
+                params,
+                Of { dtype: T::DTYPE, signless: &|_| false },
+            )?;
+            elements.map(|e| TensorData::new(shape, &e)).transpose()
+        }
+    }
+}
+
+fn exponents(b: &TensorData) -> Result<Option<Vec<Exponent>>, Error> {
+    Ok(match b.dtype() {
+        DataType::I64 => Some(b.as_slice::<i64>()?.iter().map(|&v| Exponent::Int(v)).collect()),
+        DataType::I32 => Some(b.as_slice::<i32>()?.iter().map(|&v| Exponent::Int(v.into())).collect()),
+        DataType::F32 => Some(b.as_slice::<f32>()?.iter().map(|&v| Exponent::Float(v.into())).collect()),
+        _ => None,
+    })
+}
