@@ -6,6 +6,7 @@
 use crate::ext::{Ops, fail, nn::least};
 use crate::{Error, Tensor};
 use bb_ir::Shape;
+use bb_ir::infer::{Padding, Step};
 
 /// The most places of all windows along a dimension.
 const MOST: usize = 1 << 26;
@@ -79,18 +80,10 @@ pub(crate) fn windows(
         if kernel == 0 || most.into_iter().any(|v| v >= REACH) {
             return Err(wrong("kernel", "and `pads` are out of range").into());
         }
-        let mut w = Windows { extent, kernel, stride, dilation, before, after, out: 0 };
-        let room = extent as i64 + before + after - w.span();
-        if room < 0 {
-            return Err(wrong("kernel", "is larger than the padded extent").into());
-        }
-        let step = stride as i64;
-        let mut out = if ceil { (room + step - 1) / step + 1 } else { room / step + 1 };
-        // A window must begin in the operand or the padding before it.
-        if ceil && (out - 1) * step >= extent as i64 + before {
-            out -= 1;
-        }
-        w.out = out as usize;
+        let step = Step { kernel, stride: stride as i64, dilation: dilation as i64, before, after };
+        let out = step.count(&extent, Padding::Given, ceil);
+        let out = out.ok_or_else(|| wrong("kernel", "is larger than the padded extent"))?;
+        let w = Windows { extent, kernel, stride, dilation, before, after, out };
         // An operand without elements may have any extent, and its windows are listed.
         if w.kernel.checked_mul(w.out).is_none_or(|places| places > MOST) {
             return Err(wrong("kernel", "has more places in all windows than memory can hold").into());

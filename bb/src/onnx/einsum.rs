@@ -5,49 +5,8 @@
 
 use super::call::{Call, OpResult, one};
 use crate::ext::{Ops, math};
-use crate::{DataType, Error, Tensor};
-
-/// The name of a dimension: a letter, or a place among those of `...`, counted from the right.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Label {
-    Unnamed(usize),
-    Letter(char),
-}
-
-/// A part of an equation: letters, and where `...` stands among them.
-#[derive(Debug)]
-struct Term {
-    letters: Vec<char>,
-    ellipsis: Option<usize>,
-}
-
-impl Term {
-    fn parse<T>(call: &Call<'_, T>, text: &str) -> Result<Term, Error> {
-        let wrong =
-            || call.wrong("equation", format!("has the term `{text}`, expected letters and one `...`"));
-        let (before, after) = match text.split_once("...") {
-            Some((before, after)) => (before, Some(after)),
-            None => (text, None),
-        };
-        let letters: Vec<char> = before.chars().chain(after.unwrap_or_default().chars()).collect();
-        if !letters.iter().all(char::is_ascii_alphabetic) {
-            return Err(wrong());
-        }
-        Ok(Term { letters, ellipsis: after.map(|_| before.len()) })
-    }
-
-    /// The labels, with `unnamed` dimensions for the `...`.
-    fn labels(&self, unnamed: usize) -> Vec<Label> {
-        let at = self.ellipsis.unwrap_or(0).min(self.letters.len());
-        let (before, after) = self.letters.split_at(at);
-        let unnamed = if self.ellipsis.is_some() { unnamed } else { 0 };
-        let letters = |part: &[char]| part.iter().map(|&c| Label::Letter(c)).collect::<Vec<_>>();
-        let mut labels = letters(before);
-        labels.extend((0..unnamed).rev().map(Label::Unnamed));
-        labels.extend(letters(after));
-        labels
-    }
-}
+use crate::{DataType, Tensor};
+use bb_ir::infer::{Equation, Label};
 
 /// A tensor and the labels of its dimensions, which differ.
 struct Labelled<T> {
@@ -57,19 +16,10 @@ struct Labelled<T> {
 
 /// `Einsum`; halves are summed in `f32`, narrow integers in 32 bits.
 pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let text: String = call.text_or("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-    let (left, right) = match text.split_once("->") {
-        Some((left, right)) => (left, Some(right)),
-        None => (text.as_str(), None),
-    };
-    let terms = left.split(',').map(|t| Term::parse(call, t)).collect::<Result<Vec<_>, _>>()?;
-    if terms.len() != call.len() {
-        return Err(call
-            .wrong("equation", format!("has {} terms for {} operands", terms.len(), call.len()))
-            .into());
-    }
-    let mut operands = Vec::with_capacity(terms.len());
-    let mut most_unnamed = 0;
+    let all = call.all()?;
+    let ranks: Vec<usize> = all.iter().map(|x| x.rank()).collect();
+    let equation = Equation::parse(call.text_or("equation", "")?, &ranks)
+        .map_err(|problem| call.wrong("equation", problem.to_string()))?;
     let dtype = call.input(0)?.dtype();
     let wide = match dtype {
         DataType::F16 | DataType::BF16 => DataType::F32,
@@ -77,17 +27,10 @@ pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         DataType::U8 | DataType::U16 => DataType::U32,
         other => other,
     };
-    for (index, term) in terms.iter().enumerate() {
-        let x = call.input(index)?;
-        let unnamed = x.rank().checked_sub(term.letters.len()).filter(|&n| n == 0 || term.ellipsis.is_some());
-        let Some(unnamed) = unnamed else {
-            let problem = format!("has rank {}, which its term of the equation does not name", x.rank());
-            return Err(call.wrong(&format!("operand {index}"), problem).into());
-        };
-        most_unnamed = most_unnamed.max(unnamed);
-        operands.push(Labelled { x: math::to(on, x, wide)?, labels: term.labels(unnamed) });
-    }
-    let output = output(call, &terms, right, most_unnamed)?;
+    let labelled = |(x, labels)| Ok(Labelled { x: math::to(on, x, wide)?, labels });
+    let operands: Vec<_> =
+        all.into_iter().zip(equation.operands).map(labelled).collect::<Result<_, B::Error>>()?;
+    let output = equation.result;
     let mut operands = operands.into_iter().map(|o| diagonal(on, call, o)).collect::<Result<Vec<_>, _>>()?;
     let mut rest = operands.split_off(1).into_iter();
     let Some(mut result) = operands.pop() else { return Err(call.wrong("operands", "are missing").into()) };
@@ -99,32 +42,6 @@ pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     }
     let result = summed(on, result, |label| output.contains(label))?;
     Ok(one(math::to(on, &permuted(on, &result, &output)?, dtype)?))
-}
-
-/// The labels of the result: as the equation says, or those that occur once, by the alphabet.
-fn output<T>(
-    call: &Call<'_, T>,
-    terms: &[Term],
-    right: Option<&str>,
-    unnamed: usize,
-) -> Result<Vec<Label>, Error> {
-    let count = |letter: char| terms.iter().flat_map(|t| &t.letters).filter(|&&c| c == letter).count();
-    let Some(right) = right else {
-        let mut labels: Vec<Label> = (0..unnamed).rev().map(Label::Unnamed).collect();
-        let mut once: Vec<char> = terms.iter().flat_map(|t| t.letters.iter().copied()).collect();
-        once.retain(|&c| count(c) == 1);
-        once.sort_unstable();
-        labels.extend(once.into_iter().map(Label::Letter));
-        return Ok(labels);
-    };
-    let term = Term::parse(call, right)?;
-    for (at, &letter) in term.letters.iter().enumerate() {
-        if count(letter) == 0 || term.letters.iter().take(at).any(|&c| c == letter) {
-            let problem = format!("results in `{letter}`, which no operand has, or twice");
-            return Err(call.wrong("equation", problem));
-        }
-    }
-    Ok(term.labels(unnamed))
 }
 
 /// Takes diagonals until no label occurs twice.

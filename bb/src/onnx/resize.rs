@@ -6,6 +6,7 @@ use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::infer::{self, Aspect};
 
 /// How one axis is resized.
 #[derive(Debug, Clone, Copy)]
@@ -90,27 +91,28 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         if sizes.len() != axes.len() {
             return Err(wrong("sizes", sizes.len()).into());
         }
-        let each = sizes.iter().zip(&from).map(|(&size, &from)| size as f64 / from as f64);
-        let common = match policy {
-            "stretch" => None,
-            "not_larger" => each.clone().reduce(f64::min),
-            "not_smaller" => each.clone().reduce(f64::max),
-            other => {
-                let problem = format!("is `{other}`, expected `stretch`, `not_larger` or `not_smaller`");
-                return Err(call.wrong("keep_aspect_ratio_policy", problem).into());
-            }
-        };
+        let aspect = Aspect::of(policy).ok_or_else(|| {
+            let problem = format!("is `{policy}`, expected `stretch`, `not_larger` or `not_smaller`");
+            call.wrong("keep_aspect_ratio_policy", problem)
+        })?;
         if sizes.iter().any(|&s| s < 0) {
             return Err(call.wrong("sizes", format!("is {sizes:?}; extents are not negative")).into());
         }
-        match common {
+        let numbers = |list: &[i64]| list.iter().map(|&n| n as f64).collect::<Vec<_>>();
+        let extents: Vec<i64> = from.iter().map(|&n| n as i64).collect();
+        match aspect.scale(&numbers(&extents), &numbers(&sizes)) {
+            // A size that is no number is one that no axis has.
             Some(scale) => {
-                from.iter().map(|&from| ((scale * from as f64 + 0.5).floor() as usize, scale)).collect()
+                let size = |&from: &usize| infer::at_scale(from as f64, scale).unwrap_or(i64::MAX) as usize;
+                from.iter().map(|from| (size(from), scale)).collect()
             }
             // An extent of 0 has no scale; nothing is computed from it.
             None => {
-                let scale = |scale: f64| if scale > 0.0 { scale } else { 1.0 };
-                sizes.iter().zip(each).map(|(&size, each)| (size as usize, scale(each))).collect()
+                let scale = |(&size, &from): (&i64, &usize)| {
+                    let scale = size as f64 / from as f64;
+                    (size as usize, if scale > 0.0 { scale } else { 1.0 })
+                };
+                sizes.iter().zip(&from).map(scale).collect()
             }
         }
     } else {
@@ -122,11 +124,9 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         if scales.len() != axes.len() {
             return Err(wrong("scales", scales.len()).into());
         }
-        from.iter()
-            .zip(scales)
-            // ONNX's shape inference multiplies in single precision.
-            .map(|(&from, scale)| ((from as f32 * scale as f32).floor() as usize, scale))
-            .collect()
+        // A scale that makes no extent is refused below.
+        let size = |(from, scale): (&usize, f64)| (infer::rescaled(from, scale).unwrap_or(usize::MAX), scale);
+        from.iter().zip(scales).map(size).collect()
     };
     let mut all = Vec::with_capacity(axes.len());
     for (i, ((&axis, &from), (to, scale))) in axes.iter().zip(&from).zip(pairs).enumerate() {

@@ -4,6 +4,7 @@ use super::call::{Call, OpResult, one};
 use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
+use bb_ir::infer::{Padding, Step};
 use smallvec::smallvec;
 
 /// The attributes that convolution and pooling share, in full.
@@ -41,31 +42,13 @@ fn steps<T>(call: &Call<'_, T>, n: usize) -> Result<(Vec<i64>, Vec<i64>), Error>
     Ok((forwards("strides")?, forwards("dilations")?))
 }
 
-/// Where the paddings come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Padding {
-    /// The attribute `pads`.
-    Given,
-    /// There are none.
-    None,
-    /// As many as the result's extents ask for, the odd one at the end or at the start.
-    Same { lower: bool },
-}
-
-impl Padding {
-    fn of<T>(call: &Call<'_, T>) -> Result<Self, Error> {
-        match call.text_or("auto_pad", "NOTSET")? {
-            "NOTSET" | "" => Ok(Padding::Given),
-            "VALID" => Ok(Padding::None),
-            "SAME_UPPER" => Ok(Padding::Same { lower: false }),
-            "SAME_LOWER" => Ok(Padding::Same { lower: true }),
-            other => {
-                let problem =
-                    format!("is `{other}`, expected `NOTSET`, `SAME_UPPER`, `SAME_LOWER` or `VALID`");
-                Err(call.wrong("auto_pad", problem))
-            }
-        }
-    }
+/// Reads who says how much padding there is.
+fn padding<T>(call: &Call<'_, T>) -> Result<Padding, Error> {
+    let word = call.text_or("auto_pad", "NOTSET")?;
+    Padding::of(word).ok_or_else(|| {
+        let problem = format!("is `{word}`, expected `NOTSET`, `SAME_UPPER`, `SAME_LOWER` or `VALID`");
+        call.wrong("auto_pad", problem)
+    })
 }
 
 /// Refuses numbers so large that sums of their products are beyond 64 bits.
@@ -94,7 +77,7 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
         return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
     }
     let (strides, dilations) = steps(call, n)?;
-    let lower = match Padding::of(call)? {
+    let lower = match padding(call)? {
         Padding::Given => {
             let pads = numbers(call, "pads", 2 * n, 0)?;
             return Ok(Sliding { kernel, strides, dilations, pads });
@@ -105,11 +88,11 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let lists = x.shape().iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
     for ((&extent, &kernel), (&stride, &dilation)) in lists {
-        let out = (extent as i64 + stride - 1) / stride;
-        let total = ((out - 1) * stride + (kernel - 1) * dilation + 1 - extent as i64).max(0);
-        let less = total / 2;
-        before.push(if lower { total - less } else { less });
-        after.push(if lower { less } else { total - less });
+        let step = Step { kernel, stride, dilation, before: 0, after: 0 };
+        // What is in reach has a sum in 64 bits.
+        let (start, end) = step.same_pads(&(extent as i64), lower).unwrap_or_default();
+        before.push(start);
+        after.push(end);
     }
     before.extend(after);
     Ok(Sliding { kernel, strides, dilations, pads: before })
@@ -233,7 +216,7 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
     extents_in_reach(call, x)?;
     extents_in_reach(call, w)?;
     let n = kernel.len();
-    let padding = Padding::of(call)?;
+    let padding = padding(call)?;
     let (strides, dilations) = steps(call, n)?;
     let extra = numbers(call, "output_padding", n, 0)?;
     let same = matches!(padding, Padding::Same { .. });
@@ -266,7 +249,9 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
                 .zip(kernel.iter().zip(&dilations))
                 .zip(strides.iter().zip(&extra));
             for (((&extent, &wanted), (&kernel, &dilation)), (&stride, &extra)) in lists {
-                let total = stride * (extent as i64 - 1) + extra + (kernel - 1) * dilation + 1 - wanted;
+                let step = Step { kernel, stride, dilation, before: 0, after: 0 };
+                // What is in reach has a sum in 64 bits.
+                let total = step.grown(&(extent as i64), Padding::None, extra).unwrap_or_default() - wanted;
                 let less = total.div_euclid(2);
                 // Where the halves differ, the larger one is at the start unless `SAME_UPPER`.
                 before.push(if padding == UPPER { less } else { total - less });
