@@ -43,6 +43,6 @@ fn run(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let limits = Limits::default();
     let model = load_model(path, &limits)?;
     let data = ExternalData::of_model(path, &limits);
-    check(&model, &CheckOptions { limits, external_data: Some(&data) })?;
+    check(&model, &CheckOptions { limits, external_data: Some(&data), ..Default::default() })?;
     Ok(())
 }

@@ -71,7 +71,10 @@ fn returns(w: TensorProto) -> ModelProto {
 fn load(path: &Path, limits: &Limits) -> Result<CheckedModel, Error> {
     let model = load_model(path, limits)?;
     let data = ExternalData::of_model(path, limits);
-    check(&model, &CheckOptions { limits: limits.clone(), external_data: Some(&data) })
+    check(
+        &model,
+        &CheckOptions { limits: limits.clone(), external_data: Some(&data), ..CheckOptions::default() },
+    )
 }
 
 fn weight(path: &Path, limits: &Limits) -> Result<Vec<f32>, Error> {

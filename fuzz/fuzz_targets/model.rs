@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         total_text_bytes: 1 << 22,
         ..Limits::default()
     };
-    let options = CheckOptions { limits, external_data: None };
+    let options = CheckOptions { limits, operators: bb::onnx::OPERATORS, ..CheckOptions::default() };
     let Ok(model) = parse_model(Bytes::copy_from_slice(data), &options.limits) else { return };
     if let Ok(checked) = check(&model, &options) {
         promises(&checked.graph);

@@ -22,7 +22,7 @@ pub fn compile_and_run(data: &[u8]) {
         total_text_bytes: 1 << 20,
         ..Limits::default()
     };
-    let options = CheckOptions { limits, external_data: None };
+    let options = CheckOptions { limits, operators: bb::onnx::OPERATORS, ..CheckOptions::default() };
     let Ok(model) = parse_model(Bytes::copy_from_slice(data), &options.limits) else { return };
     let Ok(checked) = check(&model, &options) else { return };
     let mut options = CompileOptions::default();

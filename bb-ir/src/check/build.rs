@@ -9,6 +9,7 @@ use super::names::Frame;
 use super::order::{label, order};
 use super::{control, schema};
 use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
+use crate::infer::Operators;
 use crate::limits::Meter;
 use crate::opset::{domain_name, home};
 use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto};
@@ -29,6 +30,7 @@ pub(super) struct Builder<'p> {
     pub(super) meter: Meter<'p>,
     /// Where the external data is.
     pub(super) external: Option<&'p ExternalData>,
+    operators: Operators,
     /// The decoded tensors of functions, by the address of their messages.
     pub(super) decoded: HashMap<usize, TensorData>,
     pub(super) functions: HashMap<super::function::Key<'p>, &'p FunctionProto>,
@@ -50,6 +52,7 @@ impl<'p> Builder<'p> {
         Ok(Builder {
             meter: Meter::new(&options.limits),
             external: options.external_data,
+            operators: options.operators,
             decoded: HashMap::new(),
             functions: super::function::index(functions)?,
             calls: Vec::new(),
@@ -289,7 +292,7 @@ impl<'p> Builder<'p> {
             self.meter.text(key.len() + value.len())?;
         }
         schema::check(&node)?;
-        control::check(&node)?;
+        control::check(&node, self.operators)?;
         Ok(node)
     }
 }

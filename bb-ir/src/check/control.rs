@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::graph::{Attribute, Graph, Node};
-use crate::opset::{Lookup, lookup};
+use crate::infer::{ControlFlow, Operators, Rule};
 
 /// Checks the subgraphs of `If`, `Loop` and `Scan`.
 ///
@@ -10,13 +10,10 @@ use crate::opset::{Lookup, lookup};
 ///
 /// [`Error::MissingAttribute`] if a subgraph is missing; [`Error::Subgraph`] if a subgraph has a wrong number
 /// of inputs or outputs.
-pub(super) fn check(node: &Node) -> Result<(), Error> {
-    // In an opset older than the operator, the name belongs to an operator of the user.
-    if lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
-        return Ok(());
-    }
-    match (node.domain.as_str(), node.op_type.as_str()) {
-        ("", "If") => {
+pub(super) fn check(node: &Node, operators: Operators) -> Result<(), Error> {
+    let Some(Rule::ControlFlow(kind)) = operators.rule(node) else { return Ok(()) };
+    match kind {
+        ControlFlow::If => {
             for name in ["then_branch", "else_branch"] {
                 let branch = subgraph(node, name)?;
                 count(name, "inputs", branch.inputs.len(), 0)?;
@@ -24,7 +21,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
             }
             Ok(())
         }
-        ("", "Loop") => {
+        ControlFlow::Loop => {
             let body = subgraph(node, "body")?;
             // The first two operands are the trip count and the condition; the others are loop-carried
             // values.
@@ -33,7 +30,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
             at_least("body", "outputs", body.outputs.len(), 1 + carried)?;
             at_least("body", "outputs", body.outputs.len(), 1 + node.outputs.len())
         }
-        ("", "Scan") => {
+        ControlFlow::Scan => {
             let body = subgraph(node, "body")?;
             at_least("body", "outputs", body.outputs.len(), node.outputs.len())?;
             match node.attributes.int("num_scan_inputs")? {
@@ -44,8 +41,7 @@ pub(super) fn check(node: &Node) -> Result<(), Error> {
                 None => Err(Error::MissingAttribute { name: "num_scan_inputs", expected: "an integer" }),
             }
         }
-        ("", "SequenceMap") => subgraph(node, "body").map(drop),
-        _ => Ok(()),
+        ControlFlow::SequenceMap => subgraph(node, "body").map(drop),
     }
 }
 

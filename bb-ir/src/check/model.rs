@@ -4,6 +4,7 @@ use super::build::Builder;
 use super::types;
 use crate::file::{self, Format};
 use crate::graph::{Graph, ValueType};
+use crate::infer::Operators;
 use crate::limits::within;
 use crate::opset::{domain_name, supported_opsets};
 use crate::proto::{
@@ -21,6 +22,8 @@ pub struct CheckOptions<'a> {
     pub limits: Limits,
     /// Where external data is allowed; `None` refuses external data.
     pub external_data: Option<&'a ExternalData>,
+    /// The operators; by default the primitives alone.
+    pub operators: Operators,
 }
 
 /// A model that passed the check.
@@ -152,7 +155,7 @@ fn build(
     let mut problems = Vec::new();
     let built = Builder::new(options, functions)?.root(graph, opsets, &mut problems);
     let inferred = built.and_then(|mut graph| {
-        infer::graph(&mut graph, &options.limits, &mut problems)?;
+        infer::graph(&mut graph, options.operators, &options.limits, &mut problems)?;
         Ok(graph)
     });
     match inferred {

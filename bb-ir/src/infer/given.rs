@@ -1,6 +1,6 @@
 //! What a graph's values become for inputs of given extents.
 
-use super::symbolic;
+use super::{Operators, symbolic};
 use crate::graph::{Dim, Graph, ValueId, ValueType};
 use crate::{Error, Limits};
 
@@ -13,7 +13,12 @@ use crate::{Error, Limits};
 ///
 /// [`Error::Node`] for a node that cannot run on operands of such extents, [`Error::Several`] for more than one; what the graph's nodes know of them only when
 /// they run is not found.
-pub fn with_shapes(graph: &Graph, shapes: &[(ValueId, &[usize])], limits: &Limits) -> Result<Graph, Error> {
+pub fn with_shapes(
+    graph: &Graph,
+    shapes: &[(ValueId, &[usize])],
+    operators: Operators,
+    limits: &Limits,
+) -> Result<Graph, Error> {
     let mut graph = graph.clone();
     for (input, shape) in shapes {
         if let Some(value) = graph.values.get_mut(input.index()) {
@@ -21,7 +26,7 @@ pub fn with_shapes(graph: &Graph, shapes: &[(ValueId, &[usize])], limits: &Limit
         }
     }
     let mut problems = Vec::new();
-    symbolic::graph(&mut graph, limits, &mut problems)?;
+    symbolic::graph(&mut graph, operators, limits, &mut problems)?;
     if problems.is_empty() { Ok(graph) } else { Err(Error::all(problems)) }
 }
 

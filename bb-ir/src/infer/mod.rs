@@ -16,6 +16,7 @@ mod given;
 mod join;
 mod matmul;
 mod movement;
+mod operators;
 mod primitive;
 mod range;
 mod resize;
@@ -32,13 +33,21 @@ pub use given::with_shapes;
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
 pub use movement::{Target, Transposed, reshape, reshape_to, resolve_reshape, transpose};
+pub use operators::{ControlFlow, Operators, Rule};
 pub use primitive::{Outputs, primitive};
 pub use range::range_count;
 pub use resize::{Aspect, at_scale, rescaled, resized};
 pub use slice::{Bound, SliceDim, Sliced, slice, slice_by, slice_count};
 pub(crate) use symbolic::graph;
-pub use symbolic::has_rule;
 pub use windows::{Padding, Step, windows};
+
+/// What the rules of operators are written with: a node as a rule sees it, and arithmetic of extents that may not be known.
+pub mod rule {
+    pub use super::symbolic::{
+        At, Contents, Entry, Types, axis, divided, either, extent, known, product, scaled, shifted, sum,
+        tensor, told,
+    };
+}
 
 use crate::{Error, element_count};
 

@@ -3,10 +3,8 @@
 use super::How;
 use super::samples::Samples;
 use crate::BackendRuntime;
-use crate::ext::OpSet;
 use crate::plan::how_version;
 use bb_ir::DataType;
-use bb_ir::op::Family;
 use bb_ir::opset;
 use std::sync::Arc;
 
@@ -85,7 +83,7 @@ impl Matrix {
                     domain,
                     name,
                     since,
-                    how: how(domain, name, since, &natives),
+                    how: how_version(domain, name, since, &natives, None),
                     served: Vec::new(),
                     refused: Vec::new(),
                 };
@@ -116,7 +114,7 @@ impl Matrix {
                     domain: o.domain,
                     name: o.name,
                     since: o.since,
-                    how: how(o.domain, o.name, o.since, &natives),
+                    how: how_version(o.domain, o.name, o.since, &natives, None),
                     served: Vec::new(),
                     refused: Vec::new(),
                 }
@@ -124,11 +122,4 @@ impl Matrix {
         );
         Matrix { backend: on.name(), rows }
     }
-}
-
-fn how(domain: &str, name: &str, since: i64, natives: &[(Family, OpSet)]) -> How {
-    if domain.is_empty() && matches!(name, "If" | "Loop" | "Scan" | "SequenceMap") {
-        return How::Lowered(None);
-    }
-    how_version(domain, name, since, natives, None)
 }

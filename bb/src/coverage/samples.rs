@@ -78,7 +78,8 @@ impl Sample {
                 }
             }
         }
-        let module = Module::new(check::check(&model, &CheckOptions::default())?.graph);
+        let options = CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() };
+        let module = Module::new(check::check(&model, &options)?.graph);
         Ok(Ready { module, operands })
     }
 

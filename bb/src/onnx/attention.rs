@@ -1,10 +1,19 @@
 //! Attention and rotary embeddings, with their masks and caches.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::llm::{Reach, Weighting, attend, reached};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        Attention => Primitives(attention), infer: By(infer::attention::attention);
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same;
+    }
+}
 
 /// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
 fn heads<B: Ops + ?Sized>(

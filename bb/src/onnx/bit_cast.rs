@@ -1,8 +1,16 @@
 //! `BitCast`: the same bits as another type.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
+
+operators! {
+    "" {
+        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast);
+    }
+}
 
 /// `BitCast`, between types of as many bits.
 pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -6,6 +6,7 @@ use crate::ext::Ops;
 use crate::{Backend, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Graph, Node};
+use bb_ir::infer::ControlFlow;
 use smallvec::{SmallVec, smallvec};
 
 /// The results of an operator by position; `None` where one is not made.
@@ -35,6 +36,8 @@ pub enum Body<B: Backend + ?Sized> {
     Host(HostFunction),
     /// Structures of tensors.
     Items(ItemFunction<B>),
+    /// None: the plan runs the operator's subgraphs.
+    ControlFlow(ControlFlow),
 }
 
 impl<B: Backend + ?Sized> Clone for Body<B> {

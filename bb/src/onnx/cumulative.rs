@@ -1,9 +1,17 @@
 //! Sums and products of all elements up to each.
 
 use super::call::{Call, OpResult, one};
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+operators! {
+    "" {
+        CumProd => Primitives(cum_prod), infer: Same;
+        CumSum => Primitives(cum_sum), infer: Same;
+    }
+}
 
 /// `CumSum`.
 pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

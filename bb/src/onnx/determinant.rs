@@ -1,8 +1,16 @@
 //! `Det`: determinants by elimination, each column's greatest element first.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
+
+operators! {
+    "" {
+        Det => Primitives(det), infer: By(infer::products::det);
+    }
+}
 
 /// `Det`, of the last two dimensions.
 pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -4,9 +4,17 @@
 //! later operand and not the result has it.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 use bb_ir::infer::{Equation, Label};
+
+operators! {
+    "" {
+        Einsum => Primitives(einsum), infer: By(infer::products::einsum);
+    }
+}
 
 /// A tensor and the labels of its dimensions, which differ.
 struct Labelled<T> {

@@ -1,9 +1,17 @@
 //! `FlexAttention`: attention whose products and weights a graph of the node changes.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
 use super::inline::inline;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
+
+operators! {
+    "ai.onnx.preview" {
+        FlexAttention => Primitives(flex_attention), infer: By(infer::attention::flex);
+    }
+}
 
 /// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
 pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

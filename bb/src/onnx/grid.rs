@@ -1,10 +1,20 @@
 //! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use super::window::{filter_kernel, numbers};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::memory;
+
+operators! {
+    "" {
+        AffineGrid => Primitives(affine_grid), infer: By(infer::windows::affine_grid);
+        DeformConv => Primitives(deform_conv), infer: By(infer::windows::deform_conv);
+        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample);
+    }
+}
 
 /// `GridSample`: the modes had other names before opset 20.
 pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,11 +1,21 @@
 //! Operators on images that crop, fold or put back elements.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use super::window::numbers;
 use crate::ext::sample::blank;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, Shape};
+
+operators! {
+    "" {
+        CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad);
+        Col2Im => Primitives(col2im), infer: By(infer::windows::col2im);
+        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool);
+    }
+}
 
 /// `CenterCropPad`: a negative padding crops.
 pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,10 +1,19 @@
 //! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
 
 use super::call::{Call, OpResult};
+use super::infer;
 use super::recurrent::MOST_STEPS;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
+        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), ignores: { "chunk_size": "it tells how to compute, and changes no result" };
+    }
+}
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,10 +1,19 @@
 //! Losses of classification: what log-probabilities say of the classes that labels name.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::normalize::log_softmax_over;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(infer::products::loss);
+        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(infer::products::loss);
+    }
+}
 
 /// `NegativeLogLikelihoodLoss`.
 pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

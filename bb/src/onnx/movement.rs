@@ -1,9 +1,23 @@
 //! Operators that move elements and change none.
 
 use super::call::{Call, OpResult, one};
+use super::rows::operators;
 use crate::ext::Ops;
 use crate::{Error, Tensor};
 use bb_ir::{Axis, infer};
+
+operators! {
+    "" {
+        Concat => Primitives(concat), infer: Primitive;
+        Gather => Primitives(gather), infer: Primitive;
+        Reshape => Primitives(reshape), infer: Primitive;
+        Slice => Primitives(slice), infer: Primitive;
+        Split => Primitives(split), infer: Primitive;
+        Squeeze => Primitives(squeeze), infer: Primitive;
+        Transpose => Primitives(transpose), infer: Primitive;
+        Unsqueeze => Primitives(unsqueeze), infer: Primitive;
+    }
+}
 
 /// `Reshape`: 0 copies an extent unless `allowzero`, -1 stands for what is left.
 pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

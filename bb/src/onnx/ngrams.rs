@@ -1,13 +1,21 @@
 //! `TfIdfVectorizer`: counts of n-grams, by looking runs of items up.
 
 use super::call::{Call, OpResult};
+use super::infer;
 use super::ml::texts;
+use super::rows::operators;
 use crate::ext::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use bb_ir::{TensorData, memory};
 use std::collections::HashMap;
+
+operators! {
+    "" {
+        TfIdfVectorizer => HostByDefault(tf_idf_vectorizer), infer: By(infer::ml::tf_idf);
+    }
+}
 
 /// The most elements that a row of the result has.
 const MOST: usize = 1 << 28;

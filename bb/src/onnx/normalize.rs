@@ -1,11 +1,30 @@
 //! Operators that normalise, and products with a bias.
 
 use super::call::{Call, OpOutputs, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization);
+        Gemm => Primitives(gemm), infer: By(infer::products::gemm), ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
+        GroupNormalization => Primitives(group_normalization), infer: Same;
+        Hardmax => Primitives(hardmax), infer: Same;
+        InstanceNormalization => Primitives(instance_normalization), infer: Same;
+        LRN => Primitives(lrn), infer: Same;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization);
+        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same;
+        LpNormalization => Primitives(lp_normalization), infer: Same;
+        MeanVarianceNormalization => Primitives(mean_variance_normalization), infer: Same;
+        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled);
+        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same;
+    }
+}
 
 /// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
 pub(super) fn channel_operand<B: Ops + ?Sized>(

@@ -3,8 +3,16 @@
 //! What decodes is the feature `image`; without it the operator is an error that says so.
 
 use super::call::{Call, OpOutputs};
+use super::infer;
+use super::rows::operators;
 use crate::Error;
 use bb_ir::TensorData;
+
+operators! {
+    "" {
+        ImageDecoder => Host(image_decoder), infer: By(infer::windows::image_decoder);
+    }
+}
 
 /// Which numbers a pixel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,9 +1,22 @@
 //! Quantisation: integers that stand for multiples of a scale.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+operators! {
+    "" {
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize);
+        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize);
+        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer);
+        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv);
+        QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul);
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize);
+    }
+}
 
 /// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
 fn along<B: Ops + ?Sized>(

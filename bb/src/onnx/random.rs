@@ -4,6 +4,8 @@
 //! draws anew. ONNX's definition of `Bernoulli` by other operators is not followed: it draws 1 where it should draw 0.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use super::shape::number;
 use crate::ext::{HostKernel, Mersenne, Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -11,6 +13,18 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use bb_ir::{TensorData, memory};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        Bernoulli => HostByDefault(bernoulli), infer: By(infer::elements::cast_as_attribute);
+        Dropout => HostByDefault(dropout), infer: By(infer::elements::dropout), ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
+        Multinomial => HostByDefault(multinomial), infer: By(infer::elements::multinomial);
+        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random);
+        RandomNormalLike => HostByDefault(normal_like), infer: By(infer::elements::cast_as_attribute);
+        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random);
+        RandomUniformLike => HostByDefault(uniform_like), infer: By(infer::elements::cast_as_attribute);
+    }
+}
 
 /// Reads the seed: a float, of which the integral part counts, or an integer; NaN is none.
 fn seed<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {

@@ -1,9 +1,28 @@
 //! Reductions, whose axes moved from an attribute to an operand.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+operators! {
+    "" {
+        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg);
+        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg);
+        ReduceL1 => Primitives(l1), infer: By(infer::elements::reduce);
+        ReduceL2 => Primitives(l2), infer: By(infer::elements::reduce);
+        ReduceLogSum => Primitives(log_sum), infer: By(infer::elements::reduce);
+        ReduceLogSumExp => Primitives(log_sum_exp), infer: By(infer::elements::reduce);
+        ReduceMax => Primitives(max), infer: Primitive;
+        ReduceMean => Primitives(mean), infer: Primitive;
+        ReduceMin => Primitives(min), infer: Primitive;
+        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce);
+        ReduceSum => Primitives(sum), infer: Primitive;
+        ReduceSumSquare => Primitives(sum_square), infer: By(infer::elements::reduce);
+    }
+}
 
 /// What a call reduces.
 struct Reduced {

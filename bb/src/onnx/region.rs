@@ -1,8 +1,17 @@
 //! Pooling of regions of interest.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::Error;
 use crate::ext::Ops;
+
+operators! {
+    "" {
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool);
+        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align);
+    }
+}
 
 /// Reads a number of bins.
 fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Error> {

@@ -1,12 +1,21 @@
 //! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::infer::{self, Aspect};
+use bb_ir::infer::{Aspect, at_scale, rescaled};
+
+operators! {
+    "" {
+        Resize => Primitives(resize), infer: By(infer::movement::resize);
+        Upsample => Primitives(resize), infer: By(infer::movement::resize);
+    }
+}
 
 /// How one axis is resized.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +112,7 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         match aspect.scale(&numbers(&extents), &numbers(&sizes)) {
             // A size that is no number is one that no axis has.
             Some(scale) => {
-                let size = |&from: &usize| infer::at_scale(from as f64, scale).unwrap_or(i64::MAX) as usize;
+                let size = |&from: &usize| at_scale(from as f64, scale).unwrap_or(i64::MAX) as usize;
                 from.iter().map(|from| (size(from), scale)).collect()
             }
             // An extent of 0 has no scale; nothing is computed from it.
@@ -125,7 +134,7 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
             return Err(wrong("scales", scales.len()).into());
         }
         // A scale that makes no extent is refused below.
-        let size = |(from, scale): (&usize, f64)| (infer::rescaled(from, scale).unwrap_or(usize::MAX), scale);
+        let size = |(from, scale): (&usize, f64)| (rescaled(from, scale).unwrap_or(usize::MAX), scale);
         from.iter().zip(scales).map(size).collect()
     };
     let mut all = Vec::with_capacity(axes.len());

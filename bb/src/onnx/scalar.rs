@@ -3,8 +3,68 @@
 use super::arithmetic::legacy_operand;
 use super::call::{Call, OpResult, one};
 use super::normalize::channel_operand;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
+
+operators! {
+    "" {
+        Acos => Primitives(acos), infer: Same;
+        Acosh => Primitives(acosh), infer: Same;
+        And: 1 => Primitives(legacy_and), 7 => Primitives(and), infer: Truth;
+        Asin => Primitives(asin), infer: Same;
+        Asinh => Primitives(asinh), infer: Same;
+        Atan => Primitives(atan), infer: Same;
+        Atanh => Primitives(atanh), infer: Same;
+        BitShift => Primitives(bit_shift), infer: Broadcast;
+        BitwiseAnd => HostByDefault(bitwise_and), infer: Broadcast;
+        BitwiseNot => HostByDefault(bitwise_not), infer: Same;
+        BitwiseOr => HostByDefault(bitwise_or), infer: Broadcast;
+        BitwiseXor => HostByDefault(bitwise_xor), infer: Broadcast;
+        Ceil => Primitives(ceil), infer: Same;
+        Celu => Primitives(celu), infer: Same;
+        Clip: 1 => Primitives(clip_by_attributes), 11 => Primitives(clip), infer: Same;
+        Cos => Primitives(cos), infer: Same;
+        Cosh => Primitives(cosh), infer: Same;
+        Elu => Primitives(elu), infer: Same;
+        Erf => Primitives(erf), infer: Same;
+        Floor => Primitives(floor), infer: Same;
+        Gelu => Primitives(gelu), infer: Same;
+        GreaterOrEqual => Primitives(greater_or_equal), infer: Truth;
+        HardSigmoid => Primitives(hard_sigmoid), infer: Same;
+        HardSwish => Primitives(hard_swish), infer: Same;
+        IsInf => Primitives(is_inf), infer: As(bb_ir::DataType::Bool);
+        IsNaN => Primitives(is_nan), infer: As(bb_ir::DataType::Bool);
+        LeakyRelu => Primitives(leaky_relu), infer: Same;
+        LessOrEqual => Primitives(less_or_equal), infer: Truth;
+        Max => Primitives(max), infer: Broadcast;
+        Mean => Primitives(mean), infer: Broadcast;
+        Min => Primitives(min), infer: Broadcast;
+        Mish => Primitives(mish), infer: Same;
+        Mod => HostByDefault(modulo), infer: Broadcast;
+        Not => Primitives(not), infer: Same;
+        Or: 1 => Primitives(legacy_or), 7 => Primitives(or), infer: Truth;
+        PRelu => Primitives(prelu), infer: Same;
+        Reciprocal => Primitives(reciprocal), infer: Same;
+        Relu => Primitives(relu), infer: Same;
+        Round => Primitives(round), infer: Same;
+        Selu => Primitives(selu), infer: Same;
+        Shrink => Primitives(shrink), infer: Same;
+        Sigmoid => Primitives(sigmoid), infer: Same;
+        Sign => Primitives(sign), infer: Same;
+        Sin => Primitives(sin), infer: Same;
+        Sinh => Primitives(sinh), infer: Same;
+        Softplus => Primitives(softplus), infer: Same;
+        Softsign => Primitives(softsign), infer: Same;
+        Sum => Primitives(sum), infer: Broadcast;
+        SwiGLU => Primitives(swiglu), infer: Same;
+        Swish => Primitives(swish), infer: Same;
+        Tan => Primitives(tan), infer: Same;
+        Tanh => Primitives(tanh), infer: Same;
+        ThresholdedRelu: 1 => Primitives(thresholded_relu), infer: Same;
+        Xor: 1 => Primitives(legacy_xor), 7 => Primitives(xor), infer: Truth;
+    }
+}
 
 /// Declares operators that are one method of their operands.
 macro_rules! direct {

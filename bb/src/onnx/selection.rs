@@ -1,12 +1,22 @@
 //! What is chosen by elements' values, on the host: how much that is depends on data.
 
 use super::call::{Call, OpOutputs, one};
+use super::infer;
+use super::rows::operators;
 use crate::Error;
 use crate::ext::sort::{around, by_dtype, by_size};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, DataType, Element, TensorData, memory};
 use smallvec::smallvec;
 use std::cmp::Ordering;
+
+operators! {
+    "" {
+        Compress => Host(compress), infer: By(infer::movement::compress);
+        NonZero => Host(non_zero), infer: By(infer::movement::non_zero);
+        Unique => Host(unique), infer: By(infer::ml::unique);
+    }
+}
 
 /// Tells of each element whether it is other than zero; of a string, whether it is not empty.
 fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {

@@ -2,9 +2,27 @@
 
 use super::OnnxValue;
 use super::call::{Call, OpOutputs, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::Ops;
 use crate::{Backend, Error, Tensor};
 use bb_ir::TensorData;
+
+operators! {
+    "" {
+        ConcatFromSequence => Items(concat), infer: By(infer::collections::concat);
+        Optional => Items(optional), infer: By(infer::collections::optional), ignores: { "type": "what holds nothing has no type where it runs; inference reads it" };
+        OptionalGetElement => Items(get_element), infer: By(infer::collections::get_element);
+        OptionalHasElement => Items(has_element), infer: By(infer::collections::has_element);
+        SequenceAt => Items(at), infer: By(infer::collections::at);
+        SequenceConstruct => Items(construct), infer: By(infer::collections::construct);
+        SequenceEmpty => Items(empty), infer: By(infer::collections::empty), ignores: { "dtype": "an empty sequence has no type where it runs; inference reads it" };
+        SequenceErase => Items(erase), infer: Same;
+        SequenceInsert => Items(insert), infer: By(infer::collections::insert);
+        SequenceLength => Items(length), infer: By(infer::collections::length);
+        SplitToSequence => Items(split), infer: By(infer::collections::split);
+    }
+}
 
 type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
 type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;

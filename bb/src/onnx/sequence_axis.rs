@@ -1,9 +1,17 @@
 //! Operators that turn round, or write into, each sequence of a batch by itself.
 
 use super::call::{Call, OpResult, one};
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+operators! {
+    "" {
+        ReverseSequence => Primitives(reverse_sequence), infer: Same;
+        TensorScatter => Primitives(tensor_scatter), infer: Same;
+    }
+}
 
 /// `ReverseSequence`: the first elements of each sequence, as many as its length, are turned round.
 pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,11 +1,33 @@
 //! Operators about extents, and those that repeat, mask or rearrange elements.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::sample::blank_like;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
+
+operators! {
+    "" {
+        ConstantOfShape => Primitives(constant_of_shape), infer: By(infer::movement::constant_of_shape);
+        DepthToSpace => Primitives(depth_to_space), infer: By(infer::movement::depth_to_space);
+        Expand => Primitives(expand), infer: By(infer::movement::expand);
+        EyeLike => Primitives(eye_like), infer: By(infer::elements::cast_as_attribute);
+        Flatten => Primitives(flatten), infer: By(infer::movement::flatten);
+        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements);
+        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd);
+        OneHot => Primitives(one_hot), infer: By(infer::movement::one_hot);
+        Pad => Primitives(pad), infer: By(infer::movement::pad);
+        Range => Primitives(range), infer: By(infer::movement::range), ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
+        Shape => Primitives(shape), infer: By(infer::movement::shape);
+        Size => Primitives(size), infer: By(infer::movement::size);
+        SpaceToDepth => Primitives(space_to_depth), infer: By(infer::movement::space_to_depth);
+        Tile => Primitives(tile), infer: By(infer::movement::tile);
+        Trilu => Primitives(trilu), infer: Same;
+    }
+}
 
 /// `Shape`: the extents from `start` to before `end`.
 pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

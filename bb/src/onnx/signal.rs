@@ -1,10 +1,23 @@
 //! Fourier transforms, windows, and the weights of the mel scale.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData, memory};
+
+operators! {
+    "" {
+        BlackmanWindow => Primitives(blackman_window), infer: By(infer::elements::window);
+        DFT => Primitives(dft), infer: By(infer::windows::dft);
+        HammingWindow => Primitives(hamming_window), infer: By(infer::elements::window);
+        HannWindow => Primitives(hann_window), infer: By(infer::elements::window);
+        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(infer::windows::mel_weights);
+        STFT => Primitives(stft), infer: By(infer::windows::stft);
+    }
+}
 
 /// The most elements of what is made on the host.
 const MOST: i64 = 1 << 25;

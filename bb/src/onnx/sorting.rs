@@ -1,7 +1,18 @@
 //! Operators that sort, and that write to places by number.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::Ops;
+
+operators! {
+    "" {
+        Scatter => HostByDefault(scatter_elements), infer: Same;
+        ScatterElements => HostByDefault(scatter_elements), infer: Same;
+        ScatterND => HostByDefault(scatter_nd), infer: Same;
+        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k);
+    }
+}
 
 /// `TopK`: how many, an attribute before opset 10, an operand since.
 pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,13 +1,24 @@
 //! Operators on strings, on the host.
 
 use super::call::{Call, OpOutputs, OpResult, one};
+use super::infer;
 use super::ml::texts;
 use super::pattern::{Classes, Pattern};
+use super::rows::operators;
 use crate::ext::{HostKernel, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
 use bb_ir::{StringsBuilder, TensorData, memory};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        RegexFullMatch => HostByDefault(regex_full_match), infer: As(bb_ir::DataType::Bool);
+        StringConcat => HostByDefault(concat), infer: By(infer::ml::joined_texts);
+        StringNormalizer => Host(normalizer), infer: By(infer::ml::normalized_texts), ignores: { "locale": "ONNX leaves its meaning to the implementation" };
+        StringSplit => Host(split), infer: By(infer::ml::split_texts);
+    }
+}
 
 static CONCAT: HostKernel = HostKernel {
     name: "string_concat",

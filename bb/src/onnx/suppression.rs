@@ -1,9 +1,17 @@
 //! `NonMaxSuppression`, on the host: how many boxes are kept depends on data.
 
 use super::call::{Call, OpOutputs, one};
+use super::infer;
+use super::rows::operators;
 use crate::Error;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
+
+operators! {
+    "" {
+        NonMaxSuppression => Host(non_max_suppression), infer: By(infer::ml::suppression);
+    }
+}
 
 /// A box by its least and greatest coordinates.
 #[derive(Debug, Clone, Copy)]

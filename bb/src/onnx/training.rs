@@ -1,8 +1,18 @@
 //! Optimizers: how tensors move along their gradients.
 
 use super::call::{Call, OpOutputs, OpResult};
+use super::infer;
+use super::rows::operators;
 use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
+
+operators! {
+    "ai.onnx.preview.training" {
+        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer);
+        Adam => Primitives(adam), infer: By(infer::ml::optimizer);
+        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer);
+    }
+}
 
 /// One tensor to move, and what a rule knows of it.
 struct Moved<'a, B: Ops + ?Sized> {

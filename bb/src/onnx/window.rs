@@ -1,11 +1,27 @@
 //! Convolution and pooling, whose attributes are resolved here.
 
 use super::call::{Call, OpResult, one};
+use super::infer;
+use super::rows::operators;
 use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use smallvec::smallvec;
+
+operators! {
+    "" {
+        AveragePool => Primitives(average_pool), infer: By(infer::windows::pool);
+        Conv => Primitives(conv), infer: By(infer::windows::conv);
+        ConvInteger => Primitives(conv_integer), infer: By(infer::windows::conv_integer);
+        ConvTranspose => Primitives(conv_transpose), infer: By(infer::windows::conv_transpose);
+        GlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::global_pool);
+        GlobalLpPool => Primitives(global_lp_pool), infer: By(infer::windows::global_pool);
+        GlobalMaxPool => Primitives(global_max_pool), infer: By(infer::windows::global_pool);
+        LpPool => Primitives(lp_pool), infer: By(infer::windows::pool);
+        MaxPool => Primitives(max_pool), infer: By(infer::windows::pool);
+    }
+}
 
 /// The attributes that convolution and pooling share, in full.
 struct Sliding {

@@ -8,13 +8,10 @@ use bb_ir::op::{Family, Primitive};
 
 /// Returns how a node runs if the backend supports its element types.
 pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
-    if super::is_control_flow(node) {
-        return How::Lowered(count);
-    }
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
 
-/// Returns how a version of an operator runs; the operator is not control flow.
+/// Returns how a version of an operator runs.
 pub(crate) fn how_version(
     domain: &str,
     name: &str,
@@ -31,6 +28,6 @@ pub(crate) fn how_version(
     }
     match operator.class {
         Class::Host | Class::HostByDefault => How::Host,
-        Class::Primitives | Class::Items => How::Lowered(count),
+        Class::Primitives | Class::Items | Class::ControlFlow => How::Lowered(count),
     }
 }

@@ -43,8 +43,8 @@ pub(crate) use program::compile_with;
 #[cfg(feature = "conformance")]
 pub(crate) use repetition::Repetition;
 pub(crate) use resolve::Code;
+pub(crate) use resolve::Resolved;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
-pub(crate) use resolve::{Resolved, is_control_flow};
 pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
 pub(crate) use splice::subgraphs;

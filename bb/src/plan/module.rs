@@ -3,6 +3,7 @@
 use super::splice::subgraphs;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
+use crate::onnx::OPERATORS;
 use crate::{Backend, Error};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::{Graph, ValueId, Warning};
@@ -62,7 +63,7 @@ impl Module {
         limits: &bb_ir::Limits,
         external_data: Option<&ExternalData>,
     ) -> Result<Module, Error> {
-        let options = CheckOptions { limits: limits.clone(), external_data };
+        let options = CheckOptions { limits: limits.clone(), external_data, operators: OPERATORS };
         Ok(Module::new(check::check(model, &options)?.graph))
     }
 
@@ -81,7 +82,8 @@ impl Module {
         if versions.is_empty() {
             versions.insert(String::new(), bb_ir::opset::NEWEST);
         }
-        Ok(Module::new(check::check_graph(graph, &versions, functions, &CheckOptions::default())?))
+        let options = CheckOptions { operators: OPERATORS, ..CheckOptions::default() };
+        Ok(Module::new(check::check_graph(graph, &versions, functions, &options)?))
     }
 
     /// Returns the module with these values as outputs, in this order: its own outputs, or any other value of the graph,

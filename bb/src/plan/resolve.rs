@@ -6,6 +6,7 @@ use crate::onnx::{Body, Function, HostFunction, ItemFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
+use bb_ir::infer::ControlFlow;
 use std::sync::Arc;
 
 /// What a node does.
@@ -43,34 +44,32 @@ pub(crate) enum Repeat {
 impl Code {
     /// Finds what a node does; `None` if nothing runs it.
     pub(crate) fn of(node: &Node) -> Option<Code> {
-        if let Some(code) = control_flow(node) {
-            return Some(code);
-        }
         let (_, body) = crate::onnx::lookup::<Tracer>(&node.domain, &node.op_type, node.opset)?;
         Some(match body {
             Body::Tensors(function) => Code::Call(function),
             Body::Items(function) => Code::Items(function),
             Body::Host(function) => Code::Host(function),
+            Body::ControlFlow(kind) => Code::of_control_flow(kind, node.opset),
         })
     }
-}
 
-/// Returns what a node of the plan's own does.
-pub(crate) fn control_flow(node: &Node) -> Option<Code> {
-    bb_ir::opset::since("", &node.op_type, node.opset)?;
-    match (node.domain.as_str(), node.op_type.as_str(), node.opset) {
-        ("", "If", _) => Some(Code::If),
-        ("", "Loop", _) => Some(Code::Repeat(Repeat::Loop)),
-        ("", "Scan", ..9) => Some(Code::Repeat(Repeat::BatchedScan)),
-        ("", "Scan", _) => Some(Code::Repeat(Repeat::Scan)),
-        ("", "SequenceMap", _) => Some(Code::Repeat(Repeat::Map)),
-        _ => None,
+    /// Returns what a node with subgraphs of an operator set does.
+    fn of_control_flow(kind: ControlFlow, opset: i64) -> Code {
+        match kind {
+            ControlFlow::If => Code::If,
+            ControlFlow::Loop => Code::Repeat(Repeat::Loop),
+            // The first version has a batch.
+            ControlFlow::Scan if opset < 9 => Code::Repeat(Repeat::BatchedScan),
+            ControlFlow::Scan => Code::Repeat(Repeat::Scan),
+            ControlFlow::SequenceMap => Code::Repeat(Repeat::Map),
+        }
     }
 }
 
-/// Tells whether a node is taken apart by the plan rather than served by a function.
-pub(crate) fn is_control_flow(node: &Node) -> bool {
-    control_flow(node).is_some()
+/// Returns what a node does if the plan runs its subgraphs.
+#[cfg(feature = "conformance")]
+pub(crate) fn control_flow(node: &Node) -> Option<Code> {
+    Code::of(node).filter(|code| matches!(code, Code::If | Code::Repeat(_)))
 }
 
 indices! {

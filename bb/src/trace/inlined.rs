@@ -32,7 +32,7 @@ pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
         graph: Some(proto),
         ..ModelProto::default()
     };
-    check(&model, &CheckOptions::default())?;
+    check(&model, &CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() })?;
     Ok(model)
 }
 

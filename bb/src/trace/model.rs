@@ -219,7 +219,8 @@ impl ModelTrace {
             graph: Some(graph),
             ..ModelProto::default()
         };
-        let checked = check(&model, &CheckOptions::default())?;
+        let checked =
+            check(&model, &CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() })?;
         if let (true, Some(graph)) = (open, &mut model.graph) {
             // The extents traced are not those of every run.
             for (info, value) in graph.output.iter_mut().zip(&checked.graph.outputs) {

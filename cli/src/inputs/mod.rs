@@ -156,7 +156,7 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
     let shapes = graph.inputs.iter().map(|value| (*value, extents.shape(graph.name_of(*value), choose)));
     let shapes: Vec<_> = shapes.collect();
     let shapes: Vec<_> = shapes.iter().map(|(value, shape)| (*value, shape.as_slice())).collect();
-    Ok(bb_ir::infer::with_shapes(graph, &shapes, &bb_ir::Limits::default())?)
+    Ok(bb_ir::infer::with_shapes(graph, &shapes, bb::onnx::OPERATORS, &bb_ir::Limits::default())?)
 }
 
 /// Prints the chosen extents and returns them with their names.

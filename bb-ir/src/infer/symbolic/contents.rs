@@ -5,8 +5,10 @@ use crate::graph::{DimExpr, Node, ValueType};
 use crate::infer::current;
 use crate::infer::eval;
 
-pub(super) type Entry = eval::Entry<DimExpr>;
-pub(super) type Contents = eval::Contents<DimExpr>;
+/// A number of which something may be known.
+pub type Entry = eval::Entry<DimExpr>;
+/// The contents of a tensor of known extents, in row-major order.
+pub type Contents = eval::Contents<DimExpr>;
 
 /// The contents of a tensor without elements, which its type tells.
 pub(super) fn nothing(ty: &ValueType) -> Option<Contents> {

@@ -3,13 +3,13 @@
 //! What a subgraph declares of its inputs is a claim like any other, because nobody compares the node's operands with it.
 //! Names of extents are those of the graphs around it, which come in with the operands and the captured values.
 
-use super::collections::either;
+use super::at::{At, Types, axis, either, tensor};
 use super::contents::{Contents, Entry, weight as weight_of};
 use super::dims::told;
-use super::operators::{At, Types, axis, tensor};
 use super::{Facts, Work, pass, shape_of};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use crate::graph::{merge, weight};
+use crate::infer::{ControlFlow, Rule};
 use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
@@ -26,14 +26,12 @@ impl Body {
     }
 }
 
-/// The operators whose subgraphs say what they give.
-pub(super) const NAMES: [&str; 4] = ["If", "Loop", "Scan", "SequenceMap"];
-
 /// How often a loop's body is looked at before what still changes is given up.
 const ITERATIONS: usize = 3;
 
 /// Returns what a node's subgraphs say of its results; none if it has no subgraphs, or others than control flow has.
 pub(super) fn results(
+    rule: Option<Rule>,
     node: &mut Node,
     facts: &Facts,
     work: &mut Work<'_, '_>,
@@ -41,11 +39,11 @@ pub(super) fn results(
     if !node.attributes.iter().any(|(_, a)| matches!(a, Attribute::Graph(_) | Attribute::Graphs(_))) {
         return Ok(None);
     }
-    match (node.domain.as_str(), node.op_type.as_str()) {
-        ("", "If") => branches(node, facts, work),
-        ("", "Loop") => repeated(node, facts, work),
-        ("", "Scan") => scanned(node, facts, work),
-        ("", "SequenceMap") => mapped(node, facts, work),
+    match rule {
+        Some(Rule::ControlFlow(ControlFlow::If)) => branches(node, facts, work),
+        Some(Rule::ControlFlow(ControlFlow::Loop)) => repeated(node, facts, work),
+        Some(Rule::ControlFlow(ControlFlow::Scan)) => scanned(node, facts, work),
+        Some(Rule::ControlFlow(ControlFlow::SequenceMap)) => mapped(node, facts, work),
         _ => {
             for attribute in node.attributes.values_mut() {
                 let graphs: &mut [Graph] = match attribute {

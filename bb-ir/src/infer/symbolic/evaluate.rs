@@ -1,9 +1,8 @@
 //! Follows the contents of small tensors, from which shapes are computed, through the operators that compute them.
 
+use super::at::At;
 use super::contents::{Contents, Entry};
 use super::dims::product;
-use super::movement;
-use super::operators::At;
 use crate::convert::Rounding;
 use crate::graph::{Attribute, DimExpr, ValueType};
 use crate::infer::eval::{self, Constant, MOST};
@@ -105,7 +104,7 @@ fn computed(
 fn first(at: At<'_>, dtype: DataType, shape: &Shape) -> Option<Contents> {
     let signless = |f: &DimExpr| at.facts.is_extent(f);
     match at.node.op_type.as_str() {
-        "Shape" => Contents::list(dtype, movement::listed(at)?.iter().map(Entry::from).collect()),
+        "Shape" => Contents::list(dtype, at.listed()?.iter().map(Entry::from).collect()),
         "Size" => Some(Contents::scalar(dtype, Entry::from(&product(at.dims(0)?)))),
         "ConstantOfShape" => {
             let value = match at.node.attributes.tensor("value").ok()? {

@@ -5,35 +5,30 @@
 //! [`Warning`](crate::graph::Warning). The contents of small integer tensors are followed too, as most shapes are
 //! computed from `Shape`. In subgraphs nothing is refused: a branch that does not fit is usually one that never runs.
 
-mod attention;
-mod collections;
+mod at;
 mod contents;
 mod control;
 mod dims;
-mod elements;
 mod evaluate;
-mod ml;
-mod movement;
-mod operators;
 mod parts;
-mod products;
 mod rules;
-mod windows;
 
-pub use operators::has_rule;
+pub use at::{At, Types, axis, either, tensor};
+pub use contents::{Contents, Entry};
+pub use dims::{divided, extent, known, product, scaled, shifted, sum, told};
 
 use super::current;
 use crate::graph::{Dim, DimExpr, Graph, Node, ValueId, ValueType};
 use crate::graph::{merge, weight};
+use crate::infer::Operators;
 use crate::limits::Meter;
 use crate::opset::{Lookup, lookup};
 use crate::{Error, Limits, element_count};
-use contents::Contents;
 use control::Body;
-use operators::At;
 use std::collections::{HashMap, HashSet};
 
 /// What is known of a graph's values so far.
+#[derive(Debug)]
 pub(super) struct Facts {
     types: Vec<ValueType>,
     contents: HashMap<ValueId, Contents>,
@@ -65,6 +60,7 @@ impl Facts {
 
 /// What a pass may take, and how it works.
 struct Work<'m, 'l> {
+    operators: Operators,
     meter: &'m mut Meter<'l>,
     /// How many nodes and values may be looked at more than once.
     again: usize,
@@ -83,9 +79,20 @@ struct Work<'m, 'l> {
 /// [`Error::Type`] if a declared
 /// element type contradicts what a node produces; [`Error::Node`] with [`Error::TooLarge`] if a value is known
 /// to take more bytes than one tensor may.
-pub(crate) fn graph(graph: &mut Graph, limits: &Limits, problems: &mut Vec<Error>) -> Result<(), Error> {
-    let mut work =
-        Work { meter: &mut Meter::new(limits), again: 500_000, follow: 2_000_000, keep: true, problems };
+pub(crate) fn graph(
+    graph: &mut Graph,
+    operators: Operators,
+    limits: &Limits,
+    problems: &mut Vec<Error>,
+) -> Result<(), Error> {
+    let mut work = Work {
+        operators,
+        meter: &mut Meter::new(limits),
+        again: 500_000,
+        follow: 2_000_000,
+        keep: true,
+        problems,
+    };
     let mut facts = Facts {
         types: graph.values.iter().map(|v| v.ty.clone()).collect(),
         contents: HashMap::new(),
@@ -122,10 +129,13 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
             // A user's own operator, of which nothing is known but what the model declares.
             continue;
         }
-        let body = control::results(node, facts, work)?;
+        let rule = work.operators.rule(node);
+        let body = control::results(rule, node, facts, work)?;
         let results = match body {
             Some(body) => Ok(body),
-            None => rules::results(node, facts).map(|types| Body { types, contents: Vec::new() }),
+            None => rule
+                .map_or_else(|| Ok(Types::new()), |rule| at::results(rule, node, facts))
+                .map(|types| Body { types, contents: Vec::new() }),
         };
         let results = results.and_then(|found| {
             found.types.iter().try_for_each(|ty| bounded(ty, work.meter.limits.tensor_bytes))?;

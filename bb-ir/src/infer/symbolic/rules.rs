@@ -3,7 +3,7 @@
 use super::contents::{Entry, Given, given};
 use super::dims::known;
 use super::parts::{concat, gather, slice, split};
-use super::{Facts, operators, shape_of};
+use super::{Facts, shape_of};
 use crate::graph::{Attribute, Dim, Node, ValueType};
 use crate::infer::{self, Extent, Target, broadcast, current};
 use crate::op::{Param, Primitive};
@@ -14,9 +14,7 @@ pub(super) type Shaped = Option<Vec<Dim>>;
 
 /// Returns the types of a node's results, as far as the rules tell; fewer where they do not.
 pub(super) fn results(node: &Node, facts: &Facts) -> Result<Vec<ValueType>, Error> {
-    let Some(op) = Primitive::from_name(&node.op_type).filter(|_| node.domain.is_empty()) else {
-        return Ok(operators::results(node, facts));
-    };
+    let Some(op) = Primitive::from_name(&node.op_type) else { return Ok(Vec::new()) };
     if let (Primitive::Identity, other) = (op, facts.ty(node, 0)) {
         return Ok(vec![other.clone()]);
     }

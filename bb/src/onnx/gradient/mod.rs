@@ -10,10 +10,18 @@ mod shapes;
 use super::call::{Call, OpOutputs, OpResult};
 use super::inline::inline;
 use crate::ext::Ops;
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::trace::{InputIndex, Operation, Table, TableIndex, Trace, TraceValue, Tracer, ValueSource, held};
 use crate::{Error, Tensor};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
 use std::collections::HashMap;
+
+operators! {
+    "ai.onnx.preview.training" {
+        Gradient => Primitives(gradient), infer: By(infer::ml::gradient), ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
+    }
+}
 
 /// The attribute under which the graph to be differentiated is handed to the operator.
 const DIFFERENTIATED: &str = "__differentiated";

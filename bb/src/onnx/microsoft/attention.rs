@@ -4,8 +4,19 @@ use super::quantized::{centred, scaled_product};
 use super::{no_results_from, none_from, only, plus};
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        Attention => Primitives(attention), infer: By(infer::attention::merged);
+        MultiHeadAttention => Primitives(multi_head_attention), infer: By(infer::attention::multi_head);
+        QAttention => Primitives(q_attention), infer: By(infer::attention::merged);
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same;
+    }
+}
 
 /// Queries, keys and values by heads, `[batch, heads, length, size]`.
 struct Heads<T> {

@@ -3,8 +3,18 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+operators! {
+    "com.microsoft" {
+        GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(infer::ml::gather_blocks);
+        MatMulBnb4 => Primitives(matmul_bnb4), infer: By(infer::ml::matmul_bnb4);
+        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits);
+    }
+}
 
 /// Reads an extent.
 fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {

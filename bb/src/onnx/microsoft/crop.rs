@@ -3,7 +3,15 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
+
+operators! {
+    "com.microsoft" {
+        CropAndResize => Primitives(crop_and_resize), infer: By(infer::windows::crop_and_resize);
+    }
+}
 
 /// Where the crops' rows or columns lie in an image.
 struct Places<T> {

@@ -3,7 +3,15 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Tensor};
+
+operators! {
+    "com.microsoft" {
+        CDist => Primitives(c_dist), infer: By(infer::products::distances);
+    }
+}
 
 /// The metrics that have no parameter, which no attribute could give.
 const METRICS: [&str; 12] = [

@@ -3,9 +3,21 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
 use crate::onnx::recurrent::Activation;
+use crate::onnx::rows::operators;
 use crate::onnx::{normalize, window};
 use crate::{DataType, Tensor};
+
+operators! {
+    "com.microsoft" {
+        FusedConv => Primitives(fused_conv), infer: By(infer::windows::conv);
+        FusedGemm => Primitives(fused_gemm), infer: By(infer::products::gemm);
+        FusedMatMul => Primitives(fused_matmul), infer: By(infer::ml::fused_matmul);
+        FusedMatMulActivation => Primitives(fused_matmul_activation), infer: By(infer::ml::fused_matmul);
+        TransposeMatMul => Primitives(transpose_matmul), infer: By(infer::ml::fused_matmul);
+    }
+}
 
 /// Applies the function called `name`; parameters that are not given are those of the operator of that name.
 fn activated<B: Ops + ?Sized>(

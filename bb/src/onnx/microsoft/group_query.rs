@@ -4,8 +4,16 @@ use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        GroupQueryAttention => Primitives(group_query_attention), infer: By(infer::attention::group_query);
+    }
+}
 
 /// The extents of a call.
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,17 @@
 use super::only;
 use crate::ext::{HostKernel, Ops};
 use crate::onnx::call::{Call, OpResult};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::op::{Param, take};
+
+operators! {
+    "com.microsoft" {
+        MurmurHash3 => HostByDefault(murmur_hash3), infer: By(infer::ml::hashes);
+    }
+}
 
 static HASH: HostKernel = HostKernel {
     name: "murmur_hash3",

@@ -3,7 +3,14 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::rows::operators;
 use crate::{DataType, Tensor};
+
+operators! {
+    "com.microsoft" {
+        Inverse => Primitives(inverse), infer: Same;
+    }
+}
 
 /// `Inverse`, of the last two dimensions; of a matrix that has none the elements are not finite.
 pub(in crate::onnx) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

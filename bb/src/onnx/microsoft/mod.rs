@@ -5,41 +5,40 @@
 //!
 //! Source: the schemas of ONNX Runtime 1.31.
 
-mod attention;
-mod blocks;
-mod crop;
-mod distance;
-mod fused;
-mod group_query;
-mod hash;
-mod inverse;
-mod older;
-mod quantized;
-mod tokenizer;
-
-pub(super) use attention::{attention, multi_head_attention, q_attention, rotary_embedding};
-pub(super) use blocks::{gather_block_quantized, matmul_bnb4, matmul_n_bits};
-pub(super) use crop::crop_and_resize;
-pub(super) use distance::c_dist;
-pub(super) use fused::{fused_conv, fused_gemm, fused_matmul, fused_matmul_activation, transpose_matmul};
-pub(super) use group_query::group_query_attention;
-pub(super) use hash::murmur_hash3;
-pub(super) use inverse::inverse;
-pub(super) use older::{
-    conv_transpose_with_dynamic_pads, expand_dims, gather_nd, grid_sample, pad, range, trilu, unique,
-};
-pub(super) use quantized::{
-    concat, conv, dequantize, dynamic_quantize_lstm, dynamic_quantize_matmul, global_average_pool,
-    leaky_relu, matmul_integer_to_float, nhwc_max_pool, q_gemm, qlinear_add, qlinear_average_pool,
-    qlinear_mul, quantize, reduce_mean, select, sigmoid, softmax,
-};
-pub(super) use tokenizer::tokenizer;
+pub(super) mod attention;
+pub(super) mod blocks;
+pub(super) mod crop;
+pub(super) mod distance;
+pub(super) mod fused;
+pub(super) mod group_query;
+pub(super) mod hash;
+pub(super) mod inverse;
+pub(super) mod older;
+pub(super) mod quantized;
+pub(super) mod tokenizer;
 
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::normalize as n;
 use crate::ext::{Ops, math};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        BiasGelu => Primitives(bias_gelu), infer: Broadcast;
+        EmbedLayerNormalization => Primitives(embed_layer_normalization), infer: By(infer::attention::embedding);
+        FastGelu => Primitives(fast_gelu), infer: Broadcast;
+        Gelu => Primitives(gelu), infer: Same;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization);
+        QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(infer::attention::embedding);
+        QuickGelu => Primitives(quick_gelu), infer: Same;
+        SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization);
+        SkipLayerNormalization => Primitives(skip_layer_normalization), infer: By(infer::attention::skip_normalization);
+        SkipSimplifiedLayerNormalization => Primitives(skip_simplified_layer_normalization), infer: By(infer::attention::skip_normalization);
+    }
+}
 
 /// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
 fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {

@@ -4,8 +4,23 @@ use super::only;
 use crate::Error;
 use crate::ext::Ops;
 use crate::onnx::call::{Call, OpOutputs, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::onnx::{grid, selection, shape, window};
 use bb_ir::TensorData;
+
+operators! {
+    "com.microsoft" {
+        ConvTransposeWithDynamicPads => Primitives(conv_transpose_with_dynamic_pads), infer: By(infer::windows::conv_transpose_with_pads);
+        ExpandDims => Primitives(expand_dims), infer: By(infer::movement::expand_dims);
+        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd);
+        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample);
+        Pad => Primitives(pad), infer: By(infer::movement::pad);
+        Range => Primitives(range), infer: By(infer::movement::range);
+        Trilu => Primitives(trilu), infer: Same;
+        Unique => Host(unique), infer: By(infer::ml::unique_in_order);
+    }
+}
 
 /// `ConvTransposeWithDynamicPads`: `ConvTranspose`, whose paddings are operand 2.
 pub(in crate::onnx) fn conv_transpose_with_dynamic_pads<B: Ops + ?Sized>(

@@ -3,8 +3,33 @@
 use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::onnx::{quant, recurrent, window};
 use crate::{DataType, Tensor};
+
+operators! {
+    "com.microsoft" {
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of);
+        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent);
+        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
+        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
+        NhwcMaxPool => Primitives(nhwc_max_pool), infer: By(infer::windows::nhwc_pool);
+        QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm);
+        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements);
+        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool);
+        QLinearConcat => Primitives(concat), infer: By(infer::ml::qlinear_concat);
+        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv);
+        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::qlinear_global_pool);
+        QLinearLeakyRelu => Primitives(leaky_relu), infer: Same;
+        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements);
+        QLinearReduceMean => Primitives(reduce_mean), infer: By(infer::elements::qlinear_reduce);
+        QLinearSigmoid => Primitives(sigmoid), infer: Same;
+        QLinearSoftmax => Primitives(softmax), infer: Same;
+        QLinearWhere => Primitives(select), infer: By(infer::products::qlinear_where);
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize);
+    }
+}
 
 /// The numbers that operand `index` stands for, by the scale and zero point after it.
 fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {

@@ -3,10 +3,18 @@
 use super::only;
 use crate::Error;
 use crate::onnx::call::{Call, OpOutputs, one};
+use crate::onnx::infer;
 use crate::onnx::ml::texts;
 use crate::onnx::pattern::{Classes, Pattern};
+use crate::onnx::rows::operators;
 use crate::onnx::strings::filled;
 use bb_ir::TensorData;
+
+operators! {
+    "com.microsoft" {
+        Tokenizer => Host(tokenizer), infer: By(infer::ml::tokens);
+    }
+}
 
 /// How a text is taken apart.
 enum Rule {

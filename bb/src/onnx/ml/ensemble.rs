@@ -5,10 +5,20 @@ use super::linear::rows;
 use super::scores::{Labels, Transform, pair};
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use smallvec::smallvec;
+
+operators! {
+    "ai.onnx.ml" {
+        TreeEnsemble => Primitives(tree_ensemble), infer: By(infer::ml::regressor), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsembleClassifier => Primitives(tree_ensemble_classifier), infer: By(infer::ml::classifier), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsembleRegressor => Primitives(tree_ensemble_regressor), infer: By(infer::ml::regressor), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
+    }
+}
 
 /// The most weights that leaves have, those that are zero included.
 const MOST_WEIGHTS: usize = 1 << 28;

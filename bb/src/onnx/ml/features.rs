@@ -4,8 +4,22 @@ use super::linear::numbers;
 use super::{texts, wide};
 use crate::ext::{HostKernel, Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
+
+operators! {
+    "ai.onnx.ml" {
+        ArrayFeatureExtractor => Primitives(array_feature_extractor), infer: By(infer::ml::feature_extractor);
+        Binarizer => Primitives(binarizer), infer: Same;
+        FeatureVectorizer => Primitives(feature_vectorizer), infer: By(infer::ml::feature_vectorizer);
+        Imputer => Primitives(imputer), infer: Same;
+        Normalizer => Primitives(normalizer), infer: As(bb_ir::DataType::Bool);
+        OneHotEncoder => Primitives(one_hot_encoder), infer: By(infer::ml::one_hot_encoder);
+        Scaler => Primitives(scaler), infer: As(bb_ir::DataType::Bool);
+    }
+}
 
 /// Numbers that an attribute lists, of which one serves all features.
 fn listed<B: Ops + ?Sized>(

@@ -3,12 +3,21 @@
 use super::texts;
 use crate::ext::{HostKernel, Ops};
 use crate::onnx::call::{Call, OpResult};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+operators! {
+    "ai.onnx.ml" {
+        CategoryMapper => HostByDefault(category_mapper), infer: By(infer::ml::labels);
+        LabelEncoder: 1 => HostByDefault(label_encoder_by_position), 2 => HostByDefault(label_encoder), infer: By(infer::ml::labels);
+    }
+}
 
 /// What is found, and what else.
 struct Lookup {

@@ -4,10 +4,19 @@ use super::scores::{Labels, Transform, pair};
 use super::wide;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use smallvec::smallvec;
+
+operators! {
+    "ai.onnx.ml" {
+        LinearClassifier => Primitives(linear_classifier), infer: By(infer::ml::classifier), ignores: { "multi_class": "ONNX's evaluator and ONNX Runtime take no notice of it" };
+        LinearRegressor => Primitives(linear_regressor), infer: By(infer::ml::regressor);
+    }
+}
 
 /// Makes a host tensor of attribute numbers in the type that scores are computed in.
 pub(super) fn numbers<B: Ops + ?Sized>(

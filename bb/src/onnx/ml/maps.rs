@@ -4,8 +4,18 @@ use super::texts;
 use crate::ext::{Ops, math};
 use crate::onnx::OnnxValue;
 use crate::onnx::call::{Call, OpOutputs, one};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{Backend, DataType, Error, Tensor};
 use bb_ir::TensorData;
+
+operators! {
+    "ai.onnx.ml" {
+        CastMap => Items(cast_map), infer: By(infer::collections::cast_map);
+        DictVectorizer => Items(dict_vectorizer), infer: By(infer::collections::dict_vectorizer);
+        ZipMap => Items(zip_map), infer: By(infer::collections::zip_map);
+    }
+}
 
 type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
 type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;

@@ -3,23 +3,14 @@
 //! ONNX leaves much of this domain to its reference evaluator. Where that and ONNX Runtime differ, a function follows
 //! the evaluator, unless the text of the operator says otherwise.
 
-mod ensemble;
-mod features;
+pub(super) mod ensemble;
+pub(super) mod features;
 mod forest;
-mod labels;
-mod linear;
-mod maps;
+pub(super) mod labels;
+pub(super) mod linear;
+pub(super) mod maps;
 mod scores;
-mod svm;
-
-pub(super) use ensemble::{tree_ensemble, tree_ensemble_classifier, tree_ensemble_regressor};
-pub(super) use features::{
-    array_feature_extractor, binarizer, feature_vectorizer, imputer, normalizer, one_hot_encoder, scaler,
-};
-pub(super) use labels::{category_mapper, label_encoder, label_encoder_by_position};
-pub(super) use linear::{linear_classifier, linear_regressor};
-pub(super) use maps::{cast_map, dict_vectorizer, zip_map};
-pub(super) use svm::{svm_classifier, svm_regressor};
+pub(super) mod svm;
 
 use super::call::Call;
 use crate::{DataType, Error};

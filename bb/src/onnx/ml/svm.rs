@@ -4,9 +4,18 @@ use super::linear::{numbers, rows};
 use super::scores::{Labels, Transform, pair};
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
+use crate::onnx::infer;
 use crate::onnx::reduce::{Extremum, arg_extremum};
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
+
+operators! {
+    "ai.onnx.ml" {
+        SVMClassifier => Primitives(svm_classifier), infer: By(infer::ml::classifier);
+        SVMRegressor => Primitives(svm_regressor), infer: By(infer::ml::regressor);
+    }
+}
 
 /// How features and support vectors are compared.
 #[derive(Debug, Clone, Copy)]

@@ -8,10 +8,20 @@ mod cell;
 
 use super::call::{Call, OpOutputs, OpResult};
 use crate::ext::{Ops, math};
+use crate::onnx::infer;
+use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 pub(super) use activation::Activation;
 use activation::activations;
 use cell::{Cell, Kind, State, Weights, parts};
+
+operators! {
+    "" {
+        GRU => Primitives(gru), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
+        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
+        RNN => Primitives(rnn), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
+    }
+}
 
 /// The most steps that are unrolled.
 pub(super) const MOST_STEPS: usize = 1 << 16;

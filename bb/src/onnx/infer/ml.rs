@@ -1,10 +1,10 @@
 //! Rules of models and features of `ai.onnx.ml`, of texts, and of optimizers.
 
-use super::dims::{extent, product};
-use super::operators::{At, Types, axis, tensor};
-use crate::DataType;
-use crate::graph::{Dim, ValueType};
-use crate::infer::{self, Extent};
+use bb_ir::DataType;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{At, Types, axis, tensor};
+use bb_ir::infer::rule::{extent, product};
+use bb_ir::infer::{self, Extent};
 
 /// The number of rows of features; a vector is one row.
 fn rows(at: At<'_>) -> Option<Dim> {
@@ -16,7 +16,7 @@ fn rows(at: At<'_>) -> Option<Dim> {
 }
 
 /// A regressor's rows, a column for each target.
-pub(super) fn regressor(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn regressor(at: At<'_>) -> Option<Types> {
     let columns = match at.node.op_type.as_str() {
         "LinearRegressor" => at.int("targets", 1)?,
         "SVMRegressor" => 1,
@@ -28,7 +28,7 @@ pub(super) fn regressor(at: At<'_>) -> Option<Types> {
 }
 
 /// A classifier's labels, and scores: a column for each class, but for machines that vote.
-pub(super) fn classifier(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn classifier(at: At<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("classlabels_strings").ok()?.unwrap_or_default().len();
     let ints = at.ints("classlabels_ints").or(at.ints("classlabels_int64s")).unwrap_or_default().len();
     let (dtype, classes) = if texts > 0 { (DataType::String, texts) } else { (DataType::I64, ints) };
@@ -53,7 +53,7 @@ fn product_of_pairs(of: usize) -> Dim {
     of.checked_mul(of - 1).map_or(Dim::Unknown, |n| Dim::Known(n / 2))
 }
 
-pub(super) fn one_hot_encoder(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn one_hot_encoder(at: At<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("cats_strings").ok()?.map_or(0, <[_]>::len);
     let ints = at.ints("cats_int64s").map_or(0, <[i64]>::len);
     let count = match at.dtype(0)? {
@@ -64,7 +64,7 @@ pub(super) fn one_hot_encoder(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::F32), at.dims(0).map(|x| [x, &[count]].concat()))
 }
 
-pub(super) fn feature_extractor(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn feature_extractor(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let count = product(at.dims(1)?);
         match x {
@@ -76,7 +76,7 @@ pub(super) fn feature_extractor(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn feature_vectorizer(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn feature_vectorizer(at: At<'_>) -> Option<Types> {
     let widths = at.ints("inputdimensions")?.iter().try_fold(0i64, |sum, &w| sum.checked_add(w.max(0)));
     let mut rows = Dim::Unknown;
     for input in 0..at.node.inputs.len() {
@@ -91,7 +91,7 @@ pub(super) fn feature_vectorizer(at: At<'_>) -> Option<Types> {
 }
 
 /// `LabelEncoder` and `CategoryMapper`: labels of the type that the values have.
-pub(super) fn labels(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn labels(at: At<'_>) -> Option<Types> {
     let attributes = &at.node.attributes;
     let dtype = if let Ok(Some(values)) = attributes.tensor("values_tensor") {
         Some(values.dtype())
@@ -109,7 +109,7 @@ pub(super) fn labels(at: At<'_>) -> Option<Types> {
 }
 
 /// `StringNormalizer`: some of the words.
-pub(super) fn normalized_texts(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn normalized_texts(at: At<'_>) -> Option<Types> {
     let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
@@ -123,13 +123,13 @@ pub(super) fn normalized_texts(at: At<'_>) -> Option<Types> {
 }
 
 /// `StringSplit`: as many parts as the text with the most has, and how many each has.
-pub(super) fn split_texts(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn split_texts(at: At<'_>) -> Option<Types> {
     let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
     Some(vec![tensor(Some(DataType::String), parts), tensor(Some(DataType::I64), at.same())])
 }
 
 /// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
-pub(super) fn tokens(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn tokens(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         match x {
             [Dim::Known(0)] => return Some(x.to_vec()),
@@ -142,17 +142,17 @@ pub(super) fn tokens(at: At<'_>) -> Option<Types> {
 }
 
 /// `MurmurHash3`: numbers of 32 bits.
-pub(super) fn hashes(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn hashes(at: At<'_>) -> Option<Types> {
     let dtype = if at.int("positive", 1)? == 0 { DataType::I32 } else { DataType::U32 };
     at.one(Some(dtype), at.same())
 }
 
-pub(super) fn joined_texts(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn joined_texts(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
 }
 
 /// `TfIdfVectorizer`: a number for each place that an n-gram has.
-pub(super) fn tf_idf(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn tf_idf(at: At<'_>) -> Option<Types> {
     let most = at.ints("ngram_indexes")?.iter().max()?;
     let width = most.checked_add(1).map_or(Dim::Unknown, extent);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[width]].concat());
@@ -160,12 +160,12 @@ pub(super) fn tf_idf(at: At<'_>) -> Option<Types> {
 }
 
 /// `NonMaxSuppression`: batch, class and box of what is kept.
-pub(super) fn suppression(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn suppression(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
 }
 
 /// `Unique`: what there is, where it is first, what each element is, and how often each is there.
-pub(super) fn unique(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn unique(at: At<'_>) -> Option<Types> {
     let (along, all) = if at.node.attributes.get("axis").is_some() {
         let along = at.int("axis", 0)?;
         let found = at.dims(0).and_then(|x| at.with_axis(x, along, Dim::Unknown));
@@ -179,7 +179,7 @@ pub(super) fn unique(at: At<'_>) -> Option<Types> {
 }
 
 /// `Unique` of ONNX Runtime: of a vector, without where each was first.
-pub(super) fn unique_in_order(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn unique_in_order(at: At<'_>) -> Option<Types> {
     let list = |dtype, shape| tensor(dtype, shape);
     let open = Some(vec![Dim::Unknown]);
     Some(vec![
@@ -190,48 +190,48 @@ pub(super) fn unique_in_order(at: At<'_>) -> Option<Types> {
 }
 
 /// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
-pub(super) fn optimizer(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn optimizer(at: At<'_>) -> Option<Types> {
     let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
     let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
     let moved = (0..count).map(|i| 2 + i);
     let states = (0..count * kept).map(|i| 2 + 2 * count + i);
-    Some(moved.chain(states).map(|input| at.facts.ty(at.node, input).clone()).collect())
+    Some(moved.chain(states).map(|input| at.ty(input).clone()).collect())
 }
 
 /// `Gradient`: of the type of what it is by.
-pub(super) fn gradient(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn gradient(at: At<'_>) -> Option<Types> {
     let count = at.node.attributes.texts("xs").ok()??.len();
-    Some((0..count).map(|input| at.facts.ty(at.node, input).clone()).collect())
+    Some((0..count).map(|input| at.ty(input).clone()).collect())
 }
 
 /// `BitCast`: the same bits, of a type as wide.
-pub(super) fn bit_cast(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn bit_cast(at: At<'_>) -> Option<Types> {
     at.one(at.type_attribute("to", None), at.same())
 }
 
 /// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
-pub(super) fn batch_normalization(at: At<'_>) -> Option<Types> {
-    let moment = |input| at.facts.ty(at.node, input).clone();
+pub(in crate::onnx) fn batch_normalization(at: At<'_>) -> Option<Types> {
+    let moment = |input| at.ty(input).clone();
     let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
-    Some(vec![at.facts.ty(at.node, 0).clone(), mean.clone(), variance.clone(), mean, variance])
+    Some(vec![at.ty(0).clone(), mean.clone(), variance.clone(), mean, variance])
 }
 
 /// The product of a matrix of few bits: as wide as the attribute `N` says.
-pub(super) fn matmul_n_bits(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn matmul_n_bits(at: At<'_>) -> Option<Types> {
     let columns = extent(at.int("N", -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `MatMulBnb4`: as wide as `N` says, or as `K` if the matrix is not transposed.
-pub(super) fn matmul_bnb4(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn matmul_bnb4(at: At<'_>) -> Option<Types> {
     let columns = extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
     let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `GatherBlockQuantized`: entries of a table, whose last axis may hold several numbers in a byte.
-pub(super) fn gather_blocks(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn gather_blocks(at: At<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
         let along = axis(at.int("gather_axis", 0)?, data.len())?;
@@ -239,7 +239,7 @@ pub(super) fn gather_blocks(at: At<'_>) -> Option<Types> {
         let mut out = [before, indices, after].concat();
         if at.dtype(0) == Some(DataType::U8) && !after.is_empty() {
             let last = out.last_mut()?;
-            *last = super::dims::scaled(last, 8i64.checked_div(at.int("bits", 4)?)?);
+            *last = bb_ir::infer::rule::scaled(last, 8i64.checked_div(at.int("bits", 4)?)?);
         }
         Some(out)
     };
@@ -247,7 +247,7 @@ pub(super) fn gather_blocks(at: At<'_>) -> Option<Types> {
 }
 
 /// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
-pub(super) fn qlinear_concat(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_concat(at: At<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
         let shapes = shapes.collect::<Option<Vec<_>>>()?;
@@ -257,17 +257,17 @@ pub(super) fn qlinear_concat(at: At<'_>) -> Option<Types> {
 }
 
 /// The type of the scale of quantised numbers, and their extents.
-pub(super) fn numbers_of(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn numbers_of(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
 /// A matrix product of quantised numbers, as the numbers that the scale's type holds.
-pub(super) fn scaled_product(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn scaled_product(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(2), super::products::product(at, 1))
 }
 
 /// `FusedMatMul`: of operands whose dimensions trade places first.
-pub(super) fn fused_matmul(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn fused_matmul(at: At<'_>) -> Option<Types> {
     let side = |input: usize, swapped: &str, batched: &str| {
         let mut x = at.dims(input)?.to_vec();
         if at.int(batched, 0)? != 0 && x.len() > 2 {

@@ -1,9 +1,9 @@
 //! Rules of products, recurrent networks and losses.
 
-use super::operators::{At, Types, tensor};
-use crate::DataType;
-use crate::graph::Dim;
-use crate::infer::{Equation, matmul};
+use bb_ir::DataType;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types, tensor};
+use bb_ir::infer::{Equation, matmul};
 
 /// The extents of the product of the operand 0 and another, either of which may be transposed.
 fn plain_gemm(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
@@ -13,12 +13,12 @@ fn plain_gemm(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(vec![rows.clone(), columns.clone()])
 }
 
-pub(super) fn gemm(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn gemm(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), plain_gemm(at, 1))
 }
 
 /// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
-pub(super) fn q_gemm(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn q_gemm(at: At<'_>) -> Option<Types> {
     let dtype = match (at.has(7), at.has(8)) {
         (false, _) => at.dtype(1),
         (true, true) => at.dtype(8),
@@ -28,7 +28,7 @@ pub(super) fn q_gemm(at: At<'_>) -> Option<Types> {
 }
 
 /// `CDist`: a row for each of one matrix, a column for each of the other.
-pub(super) fn distances(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn distances(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([rows, _], [columns, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some(vec![rows.clone(), columns.clone()])
@@ -37,34 +37,34 @@ pub(super) fn distances(at: At<'_>) -> Option<Types> {
 }
 
 /// The extents of the product of the operand 0 and another.
-pub(super) fn product(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+pub(in crate::onnx) fn product(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
 }
 
-pub(super) fn matmul_integer(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn matmul_integer(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), product(at, 1))
 }
 
-pub(super) fn qlinear_matmul(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_matmul(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), product(at, 3))
 }
 
 /// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
-pub(super) fn qlinear_elements(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_elements(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
 }
 
 /// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
-pub(super) fn qlinear_where(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_where(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
 }
 
-pub(super) fn det(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn det(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| x.get(..x.len().checked_sub(2)?).map(<[Dim]>::to_vec);
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn einsum(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn einsum(at: At<'_>) -> Option<Types> {
     let shape = || {
         let shapes = (0..at.node.inputs.len()).map(|i| at.dims(i)).collect::<Option<Vec<_>>>()?;
         let ranks: Vec<usize> = shapes.iter().map(|s| s.len()).collect();
@@ -75,7 +75,7 @@ pub(super) fn einsum(at: At<'_>) -> Option<Types> {
 }
 
 /// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
-pub(super) fn recurrent(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn recurrent(at: At<'_>) -> Option<Types> {
     let shapes = || {
         let [first, second, _] = at.dims(0)? else { return None };
         let hidden = match at.int("hidden_size", 0)? {
@@ -103,10 +103,10 @@ pub(super) fn recurrent(at: At<'_>) -> Option<Types> {
 }
 
 /// A loss, and for the one that computes it the logarithm of the softmax.
-pub(super) fn loss(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn loss(at: At<'_>) -> Option<Types> {
     let shape = match at.text("reduction", "mean")? {
         "none" => at.dims(1).map(<[Dim]>::to_vec),
         _ => Some(Vec::new()),
     };
-    Some(vec![tensor(at.dtype(0), shape), at.facts.ty(at.node, 0).clone()])
+    Some(vec![tensor(at.dtype(0), shape), at.ty(0).clone()])
 }

@@ -10,13 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/hostile")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("data/hostile")
 }
 
 fn outcome(file: &str, external_data: Option<&Path>) -> Result<(), Error> {
     let bytes = std::fs::read(folder().join(file)).unwrap();
     let data = external_data.map(|folder| ExternalData::in_folder(folder, &Limits::default()));
-    let options = CheckOptions { external_data: data.as_ref(), ..CheckOptions::default() };
+    let options = CheckOptions {
+        external_data: data.as_ref(),
+        operators: bb::onnx::OPERATORS,
+        ..CheckOptions::default()
+    };
     let model = parse_model(bytes.into(), &options.limits)?;
     check(&model, &options).map(drop)
 }
@@ -90,7 +94,7 @@ fn truncated_and_flipped_models_do_not_panic() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder()).unwrap().map(|e| e.unwrap().path()).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "onnx") && f.metadata().unwrap().len() < 1024);
     assert!(files.len() > 20);
-    let options = CheckOptions::default();
+    let options = CheckOptions { operators: bb::onnx::OPERATORS, ..CheckOptions::default() };
     let run = |bytes: Vec<u8>| {
         if let Ok(model) = parse_model(bytes.into(), &options.limits) {
             let _ = check(&model, &options);

@@ -1,10 +1,10 @@
 //! Rules of operators that move windows over images: convolution, pooling, regions, grids.
 
-use super::dims::{divided, extent, product, scaled, shifted, told};
-use super::operators::{At, Types, tensor};
-use crate::DataType;
-use crate::graph::Dim;
-use crate::infer::{self, Extent, Padding, Step};
+use bb_ir::DataType;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types, tensor};
+use bb_ir::infer::rule::{divided, extent, product, scaled, shifted, told};
+use bb_ir::infer::{self, Extent, Padding, Step};
 
 /// Reads how a window of these extents moves, and who says how much padding there is.
 fn steps(at: At<'_>, kernel: &[Dim]) -> Option<(Vec<Step<Dim>>, Padding)> {
@@ -29,7 +29,7 @@ fn pooled(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     Some([&[n.clone(), c.clone()], pooled.as_slice()].concat())
 }
 
-pub(super) fn pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn pool(at: At<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| pooled(at, x));
     Some(vec![tensor(at.dtype(0), shape.clone()), tensor(Some(DataType::I64), shape)])
 }
@@ -39,7 +39,7 @@ fn whole(x: &[Dim]) -> Option<Vec<Dim>> {
     Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
 }
 
-pub(super) fn global_pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn global_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(whole))
 }
 
@@ -57,16 +57,16 @@ fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Opt
     if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
 }
 
-pub(super) fn qlinear_pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), last_or_second(at, |x| pooled(at, x)))
 }
 
-pub(super) fn qlinear_global_pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_global_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), last_or_second(at, whole))
 }
 
 /// `NhwcMaxPool`: the channels last.
-pub(super) fn nhwc_pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn nhwc_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| pooled(at, x))))
 }
 
@@ -77,15 +77,15 @@ fn convolved(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
     Some([&[n.clone(), channels.clone()], windows(at, spatial, kernel, false)?.as_slice()].concat())
 }
 
-pub(super) fn conv(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn conv(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
-pub(super) fn conv_integer(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn conv_integer(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
-pub(super) fn qlinear_conv(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_conv(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), last_or_second(at, |x| convolved(at, x, 3)))
 }
 
@@ -100,7 +100,7 @@ fn grown(at: At<'_>, spatial: &[Dim], steps: &[Step<Dim>], padding: Padding) -> 
     Some(lists.map(|((extent, step), more)| told(step.grown(extent, padding, more))).collect())
 }
 
-pub(super) fn conv_transpose(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn conv_transpose(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, spatial @ ..] = at.dims(0)? else { return None };
         let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
@@ -119,7 +119,7 @@ pub(super) fn conv_transpose(at: At<'_>) -> Option<Types> {
 }
 
 /// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
-pub(super) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, _, spatial @ ..] = at.dims(0)? else { return None };
         let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
@@ -136,7 +136,7 @@ pub(super) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
 }
 
 /// `CropAndResize`: an image for each box, of a size that is operand 3.
-pub(super) fn crop_and_resize(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn crop_and_resize(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         let size = at.extents(3).filter(|size| size.len() == 2).unwrap_or_else(|| vec![Dim::Unknown; 2]);
@@ -145,12 +145,12 @@ pub(super) fn crop_and_resize(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-pub(super) fn deform_conv(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn deform_conv(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| convolved(at, x, 1)))
 }
 
 /// `MaxUnpool`: the extents that are an operand, or those of which pooling makes the operand's.
-pub(super) fn max_unpool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn max_unpool(at: At<'_>) -> Option<Types> {
     let shape = || {
         let x = at.dims(0)?;
         if at.has(2) {
@@ -172,7 +172,7 @@ pub(super) fn max_unpool(at: At<'_>) -> Option<Types> {
 }
 
 /// `Col2Im`: blocks of the operand 2 make an image of the operand 1.
-pub(super) fn col2im(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn col2im(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [n, depth, _] = at.dims(0)? else { return None };
         // As many as there are strides, where their number is not their operand's.
@@ -195,16 +195,16 @@ fn regions(at: At<'_>, spatial: [Dim; 2]) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-pub(super) fn roi_align(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn roi_align(at: At<'_>) -> Option<Types> {
     regions(at, [extent(at.int("output_height", 1)?), extent(at.int("output_width", 1)?)])
 }
 
-pub(super) fn max_roi_pool(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn max_roi_pool(at: At<'_>) -> Option<Types> {
     let [height, width] = at.ints("pooled_shape")? else { return None };
     regions(at, [extent(*height), extent(*width)])
 }
 
-pub(super) fn grid_sample(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn grid_sample(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, ..], [_, spatial @ .., _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some([&[n.clone(), c.clone()], spatial].concat())
@@ -212,7 +212,7 @@ pub(super) fn grid_sample(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), shape())
 }
 
-pub(super) fn affine_grid(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn affine_grid(at: At<'_>) -> Option<Types> {
     let shape = || {
         let size = at.extents(1).or_else(|| at.open_extents(1))?;
         let [n, _, spatial @ ..] = size.as_slice() else { return None };
@@ -223,7 +223,7 @@ pub(super) fn affine_grid(at: At<'_>) -> Option<Types> {
 }
 
 /// `CenterCropPad`: the extents that are an operand, for the axes that are named.
-pub(super) fn center_crop_pad(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn center_crop_pad(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let Some(axes) = at.ints("axes") else {
             return Some(at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
@@ -235,13 +235,13 @@ pub(super) fn center_crop_pad(at: At<'_>) -> Option<Types> {
 }
 
 /// Three channels, or one where the pixels are grey, of an image whose extents its bytes tell.
-pub(super) fn image_decoder(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn image_decoder(at: At<'_>) -> Option<Types> {
     let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
     at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
 }
 
 /// `STFT`: a transform of each frame of a signal.
-pub(super) fn stft(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn stft(at: At<'_>) -> Option<Types> {
     let shape = || {
         let [batch, samples, _] = at.dims(0)? else { return None };
         let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, product) };
@@ -259,7 +259,7 @@ pub(super) fn stft(at: At<'_>) -> Option<Types> {
 }
 
 /// `DFT`: of as many frequencies as it is long, or half of them, or back.
-pub(super) fn dft(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn dft(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = if at.node.opset < 20 {
             at.int("axis", 1)?
@@ -271,7 +271,7 @@ pub(super) fn dft(at: At<'_>) -> Option<Types> {
         } else {
             -2
         };
-        let axis = super::operators::axis(axis, x.len())?;
+        let axis = bb_ir::infer::rule::axis(axis, x.len())?;
         let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
         let own = x.get(axis)?;
         let length = match (at.has(1), inverse && onesided) {
@@ -297,7 +297,7 @@ fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     Some(out)
 }
 
-pub(super) fn mel_weights(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn mel_weights(at: At<'_>) -> Option<Types> {
     let bins = shifted(&divided(&at.extent(1), 2), 1);
     at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![bins, at.extent(0)]))
 }

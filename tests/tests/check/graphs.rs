@@ -133,7 +133,10 @@ fn limits_bound_names_nodes_and_constants() {
     let nodes = vec![node("Neg", &["x"], &["a"]), node("Neg", &["a"], &["b"])];
     let w = TensorData::new(&[4], &[1f32; 4]).unwrap();
     let model = model(initializer(graph(&["x"], nodes, &["b"]), "w", &w));
-    let with = |limits| check(&model, &CheckOptions { limits, external_data: None }).map(drop);
+    let with = |limits| {
+        check(&model, &CheckOptions { limits, operators: bb::onnx::OPERATORS, ..CheckOptions::default() })
+            .map(drop)
+    };
     assert!(with(Limits::default()).is_ok());
     for limits in [
         Limits { nodes: 1, ..Limits::default() },

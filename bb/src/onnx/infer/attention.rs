@@ -1,10 +1,10 @@
 //! Rules of attention, its caches and the convolution that goes before it, as ONNX and ONNX Runtime have them.
 
-use super::dims::{divided, extent, product, scaled, sum, told};
-use super::operators::{At, Types, axis, tensor};
-use crate::DataType;
-use crate::graph::Dim;
-use crate::infer::Extent;
+use bb_ir::DataType;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::Extent;
+use bb_ir::infer::rule::{At, Types, axis, tensor};
+use bb_ir::infer::rule::{divided, extent, product, scaled, sum, told};
 
 /// An operand by heads: `[batch, heads, length, size]`.
 type Heads = [Dim; 4];
@@ -32,7 +32,7 @@ fn joined(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
 }
 
 /// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
-pub(super) fn attention(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn attention(at: At<'_>) -> Option<Types> {
     let count = |name| at.int(name, 0);
     let by_heads = |input, name| heads(at.dims(input)?, count(name));
     let (q, k, v) = (by_heads(0, "q_num_heads"), by_heads(1, "kv_num_heads"), by_heads(2, "kv_num_heads"));
@@ -57,7 +57,7 @@ pub(super) fn attention(at: At<'_>) -> Option<Types> {
 }
 
 /// `FlexAttention`: as long as the queries, as wide as the values.
-pub(super) fn flex(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn flex(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, heads, length, _], [.., size]) = (at.dims(0)?, at.dims(2)?) else { return None };
         Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
@@ -66,7 +66,7 @@ pub(super) fn flex(at: At<'_>) -> Option<Types> {
 }
 
 /// `LinearAttention`: a step for each position, and the state after the last.
-pub(super) fn linear(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn linear(at: At<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
         return None;
@@ -85,16 +85,16 @@ pub(super) fn linear(at: At<'_>) -> Option<Types> {
 }
 
 /// `CausalConvWithState`: as long as the operand, and as much of its end as the next call needs.
-pub(super) fn causal_conv(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn causal_conv(at: At<'_>) -> Option<Types> {
     let state = || {
         let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
-        Some(vec![batch.clone(), channels.clone(), super::dims::shifted(width, -1)])
+        Some(vec![batch.clone(), channels.clone(), bb_ir::infer::rule::shifted(width, -1)])
     };
-    Some(vec![at.facts.ty(at.node, 0).clone(), tensor(at.dtype(0), state())])
+    Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }
 
 /// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
-pub(super) fn merged(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn merged(at: At<'_>) -> Option<Types> {
     let quantised = at.node.op_type == "QAttention";
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     let width = at.dims(1).and_then(|w| w.get(1)).cloned().unwrap_or(Dim::Unknown);
@@ -119,7 +119,7 @@ pub(super) fn merged(at: At<'_>) -> Option<Types> {
 }
 
 /// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
-pub(super) fn multi_head(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn multi_head(at: At<'_>) -> Option<Types> {
     let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
     // `[batch, length, heads, parts, size]` where they are packed.
     let part = |x: &[Dim]| match x {
@@ -145,7 +145,7 @@ pub(super) fn multi_head(at: At<'_>) -> Option<Types> {
 }
 
 /// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
-pub(super) fn group_query(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn group_query(at: At<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
     if queries < 1 || shared < 1 {
         return None;
@@ -172,26 +172,29 @@ pub(super) fn group_query(at: At<'_>) -> Option<Types> {
 }
 
 /// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
-pub(super) fn normalization(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn normalization(at: At<'_>) -> Option<Types> {
     let moments = |x: &[Dim]| {
         let from = axis(at.int("axis", -1)?, x.len())?;
         let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
         Some(x.iter().enumerate().map(one).collect::<Vec<_>>())
     };
     let moments = tensor(at.type_attribute("stash_type", Some(DataType::F32)), at.dims(0).and_then(moments));
-    Some(vec![at.facts.ty(at.node, 0).clone(), moments.clone(), moments])
+    Some(vec![at.ty(0).clone(), moments.clone(), moments])
 }
 
 /// Normalisation by the mean square: what is normal, and one over its root.
-pub(super) fn simplified_normalization(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn simplified_normalization(at: At<'_>) -> Option<Types> {
     let [_, moments, _] = <[_; 3]>::try_from(normalization(at)?).ok()?;
     let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
-    let shape = super::shape_of(&moments).map(<[Dim]>::to_vec);
-    Some(vec![tensor(at.dtype(1), at.same()), tensor(Some(wide), shape)])
+    let moments = match moments {
+        ValueType::Tensor { shape, .. } => tensor(Some(wide), shape),
+        other => other,
+    };
+    Some(vec![tensor(at.dtype(1), at.same()), moments])
 }
 
 /// Normalisation of a sum over the last dimension: what is normal, the mean, one over the deviation, and the sum.
-pub(super) fn skip_normalization(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn skip_normalization(at: At<'_>) -> Option<Types> {
     let shape = at.broadcast_of(&[0, 1]);
     let moments = shape.clone().and_then(|mut dims| {
         *dims.last_mut()? = Dim::Known(1);
@@ -202,7 +205,7 @@ pub(super) fn skip_normalization(at: At<'_>) -> Option<Types> {
 }
 
 /// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.
-pub(super) fn embedding(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn embedding(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
         Some(vec![batch.clone(), length.clone(), width.clone()])

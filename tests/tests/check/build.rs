@@ -155,7 +155,7 @@ pub(crate) fn call(name: &str, inputs: &[&str], outputs: &[&str]) -> NodeProto {
 }
 
 pub(crate) fn run(model: &ModelProto) -> Result<CheckedModel, Error> {
-    check(model, &CheckOptions::default())
+    check(model, &CheckOptions { operators: bb::onnx::OPERATORS, ..CheckOptions::default() })
 }
 
 /// Checks a graph in a model that contains nothing else.

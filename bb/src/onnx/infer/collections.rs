@@ -1,31 +1,8 @@
 //! Rules of sequences, optionals and maps.
 
-use super::operators::{At, Types, axis, tensor};
-use crate::DataType;
-use crate::graph::{Dim, ValueType};
-
-/// What is true of both types.
-pub(super) fn either(a: &ValueType, b: &ValueType) -> ValueType {
-    match (a, b) {
-        (ValueType::Tensor { dtype, shape: left }, ValueType::Tensor { dtype: other, shape: right })
-            if dtype == other =>
-        {
-            let shape = match (left, right) {
-                (Some(left), Some(right)) if left.len() == right.len() => {
-                    let dim = |(a, b): (&Dim, &Dim)| if a == b { a.clone() } else { Dim::Unknown };
-                    Some(left.iter().zip(right).map(dim).collect())
-                }
-                _ => None,
-            };
-            tensor(Some(*dtype), shape)
-        }
-        (ValueType::Sequence(a), ValueType::Sequence(b)) => ValueType::Sequence(Box::new(either(a, b))),
-        (ValueType::Optional(a), ValueType::Optional(b)) => ValueType::Optional(Box::new(either(a, b))),
-        (ValueType::Map(k, a), ValueType::Map(l, b)) if k == l => ValueType::Map(*k, Box::new(either(a, b))),
-        (a, b) if a == b => a.clone(),
-        _ => ValueType::Unknown,
-    }
-}
+use bb_ir::DataType;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{At, Types, axis, either, tensor};
 
 fn sequence(of: ValueType) -> Option<Types> {
     Some(vec![ValueType::Sequence(Box::new(of))])
@@ -33,7 +10,7 @@ fn sequence(of: ValueType) -> Option<Types> {
 
 /// The type of an operand's elements, which may be a sequence in an optional.
 fn element(at: At<'_>, input: usize) -> Option<&ValueType> {
-    match at.facts.ty(at.node, input) {
+    match at.ty(input) {
         ValueType::Sequence(of) => Some(of),
         ValueType::Optional(inner) => match &**inner {
             ValueType::Sequence(of) => Some(of),
@@ -43,30 +20,30 @@ fn element(at: At<'_>, input: usize) -> Option<&ValueType> {
     }
 }
 
-pub(super) fn construct(at: At<'_>) -> Option<Types> {
-    let mut types = (0..at.node.inputs.len()).map(|i| at.facts.ty(at.node, i));
+pub(in crate::onnx) fn construct(at: At<'_>) -> Option<Types> {
+    let mut types = (0..at.node.inputs.len()).map(|i| at.ty(i));
     let first = types.next()?.clone();
     sequence(types.fold(first, |all, ty| either(&all, ty)))
 }
 
-pub(super) fn empty(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn empty(at: At<'_>) -> Option<Types> {
     sequence(tensor(at.type_attribute("dtype", Some(DataType::F32)), None))
 }
 
-pub(super) fn insert(at: At<'_>) -> Option<Types> {
-    sequence(either(element(at, 0)?, at.facts.ty(at.node, 1)))
+pub(in crate::onnx) fn insert(at: At<'_>) -> Option<Types> {
+    sequence(either(element(at, 0)?, at.ty(1)))
 }
 
-pub(super) fn at(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn at(at: At<'_>) -> Option<Types> {
     Some(vec![element(at, 0)?.clone()])
 }
 
-pub(super) fn length(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn length(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
 /// `ConcatFromSequence`: along an axis of the elements, or a new one.
-pub(super) fn concat(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn concat(at: At<'_>) -> Option<Types> {
     let ValueType::Tensor { dtype, shape } = element(at, 0)? else { return None };
     let new = at.int("new_axis", 0)? != 0;
     let shape = shape.as_ref().and_then(|dims| {
@@ -83,7 +60,7 @@ pub(super) fn concat(at: At<'_>) -> Option<Types> {
 }
 
 /// `SplitToSequence`: what is true of all parts.
-pub(super) fn split(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn split(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = axis(at.int("axis", 0)?, x.len())?;
         let mut out = x.to_vec();
@@ -100,12 +77,12 @@ pub(super) fn split(at: At<'_>) -> Option<Types> {
             // The last part may be smaller.
             (Some((Some(sizes), true)), Dim::Known(whole)) => match sizes.first() {
                 Some(&size) if size > 0 && i64::try_from(*whole).is_ok_and(|n| n % size == 0) => {
-                    super::dims::extent(size)
+                    bb_ir::infer::rule::extent(size)
                 }
                 _ => Dim::Unknown,
             },
             (Some((Some(sizes), false)), _) => match sizes.split_first() {
-                Some((first, rest)) if rest.iter().all(|s| s == first) => super::dims::extent(*first),
+                Some((first, rest)) if rest.iter().all(|s| s == first) => bb_ir::infer::rule::extent(*first),
                 _ => Dim::Unknown,
             },
             _ => Dim::Unknown,
@@ -115,25 +92,25 @@ pub(super) fn split(at: At<'_>) -> Option<Types> {
     sequence(tensor(at.dtype(0), at.dims(0).and_then(shape)))
 }
 
-pub(super) fn optional(at: At<'_>) -> Option<Types> {
-    let of = if at.has(0) { at.facts.ty(at.node, 0) } else { at.node.attributes.ty("type").ok()?? };
+pub(in crate::onnx) fn optional(at: At<'_>) -> Option<Types> {
+    let of = if at.has(0) { at.ty(0) } else { at.node.attributes.ty("type").ok()?? };
     Some(vec![ValueType::Optional(Box::new(of.clone()))])
 }
 
 /// `OptionalGetElement`; what is no optional is its own element.
-pub(super) fn get_element(at: At<'_>) -> Option<Types> {
-    Some(vec![match at.facts.ty(at.node, 0) {
+pub(in crate::onnx) fn get_element(at: At<'_>) -> Option<Types> {
+    Some(vec![match at.ty(0) {
         ValueType::Optional(of) => (**of).clone(),
         other => other.clone(),
     }])
 }
 
-pub(super) fn has_element(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn has_element(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::Bool), Some(Vec::new()))
 }
 
 /// `ZipMap`: a map for each row.
-pub(super) fn zip_map(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn zip_map(at: At<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
     let key = if texts { DataType::String } else { DataType::I64 };
     let number = tensor(Some(DataType::F32), Some(Vec::new()));
@@ -141,24 +118,24 @@ pub(super) fn zip_map(at: At<'_>) -> Option<Types> {
 }
 
 /// `CastMap`: a row of the values.
-pub(super) fn cast_map(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn cast_map(at: At<'_>) -> Option<Types> {
     let dtype = match at.text("cast_to", "TO_FLOAT")? {
         "TO_INT64" => DataType::I64,
         "TO_STRING" => DataType::String,
         _ => DataType::F32,
     };
     let width = match at.text("map_form", "DENSE")? {
-        "SPARSE" => super::dims::extent(at.int("max_map", 1)?),
+        "SPARSE" => bb_ir::infer::rule::extent(at.int("max_map", 1)?),
         _ => Dim::Unknown,
     };
     at.one(Some(dtype), Some(vec![Dim::Known(1), width]))
 }
 
 /// `DictVectorizer`: a number for each word.
-pub(super) fn dict_vectorizer(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn dict_vectorizer(at: At<'_>) -> Option<Types> {
     let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
     let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
-    let ValueType::Map(_, of) = at.facts.ty(at.node, 0) else { return None };
+    let ValueType::Map(_, of) = at.ty(0) else { return None };
     let ValueType::Tensor { dtype, .. } = &**of else { return None };
     at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
 }

@@ -1,39 +1,27 @@
 //! Rules of operators that move elements, and of those that tell shapes.
 
-use super::contents::{Contents, Entry};
-use super::dims::{divided, extent, product, scaled, shifted, told};
-use super::operators::{At, Types, axis};
-use crate::graph::{Dim, DimExpr};
-use crate::infer::{self, Aspect, Extent, broadcast, range_count, rescaled};
-use crate::{DataType, TensorData};
+use bb_ir::graph::{Dim, DimExpr};
+use bb_ir::infer::rule::{At, Types, axis};
+use bb_ir::infer::rule::{Contents, Entry};
+use bb_ir::infer::rule::{divided, extent, product, scaled, shifted, told};
+use bb_ir::infer::{self, Aspect, Extent, broadcast, range_count, rescaled};
+use bb_ir::{DataType, TensorData};
 
-pub(super) fn shape(at: At<'_>) -> Option<Types> {
-    let count = listed(at).map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
+pub(in crate::onnx) fn shape(at: At<'_>) -> Option<Types> {
+    let count = at.listed().map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
     at.one(Some(DataType::I64), Some(vec![count]))
 }
 
-/// The extents that `Shape` tells: those from `start` to `end`.
-pub(super) fn listed(at: At<'_>) -> Option<&[Dim]> {
-    let dims = at.dims(0)?;
-    let rank = dims.len() as i64;
-    let bound = |name, default| {
-        let bound = at.int(name, default)?;
-        usize::try_from((if bound < 0 { bound.saturating_add(rank) } else { bound }).clamp(0, rank)).ok()
-    };
-    let (start, end) = (bound("start", 0)?, bound("end", rank)?);
-    dims.get(start..end.max(start))
-}
-
-pub(super) fn size(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn size(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
-pub(super) fn constant_of_shape(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn constant_of_shape(at: At<'_>) -> Option<Types> {
     let dtype = at.node.attributes.tensor("value").ok()?.map_or(DataType::F32, TensorData::dtype);
     at.one(Some(dtype), at.extents(0).or_else(|| at.open_extents(0)))
 }
 
-pub(super) fn expand(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn expand(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let to = at.extents(1).or_else(|| at.open_extents(1))?;
         Some(broadcast("expand", &[x, &to]).ok()?.into_vec())
@@ -41,7 +29,7 @@ pub(super) fn expand(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn flatten(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn flatten(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let from = at.int("axis", 1)?;
         let from = if from < 0 { from + x.len() as i64 } else { from };
@@ -51,7 +39,7 @@ pub(super) fn flatten(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn tile(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn tile(at: At<'_>) -> Option<Types> {
     if at.node.opset < 6 {
         // The first version takes a count and an axis.
         let shape = |x: &[Dim]| {
@@ -70,7 +58,7 @@ pub(super) fn tile(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn pad(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn pad(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let name = if at.node.opset < 2 { "paddings" } else { "pads" };
         let (Some(pads), Some(axes)) = (at.list(name, 1), at.list("axes", 3)) else {
@@ -92,11 +80,11 @@ pub(super) fn pad(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn gather_elements(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn gather_elements(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(1).map(<[Dim]>::to_vec))
 }
 
-pub(super) fn gather_nd(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn gather_nd(at: At<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
         let (Dim::Known(depth), outer) = indices.split_last()? else { return None };
@@ -108,7 +96,7 @@ pub(super) fn gather_nd(at: At<'_>) -> Option<Types> {
 }
 
 /// `ExpandDims`: a new dimension of one element.
-pub(super) fn expand_dims(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn expand_dims(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let mut out = x.to_vec();
         match at.scalar(1) {
@@ -120,7 +108,7 @@ pub(super) fn expand_dims(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn one_hot(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let axis = axis(at.int("axis", -1)?, x.len() + 1)?;
         let depth = match at.contents(1).and_then(Contents::only) {
@@ -134,7 +122,7 @@ pub(super) fn one_hot(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(2), at.dims(0).and_then(shape))
 }
 
-pub(super) fn range(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn range(at: At<'_>) -> Option<Types> {
     let number = |input| at.contents(input)?.only()?.formula();
     let count = || range_count(number(0)?, number(1)?, at.scalar(2)?);
     let real = || {
@@ -153,7 +141,7 @@ pub(super) fn range(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), Some(vec![count.map_or(Dim::Unknown, Dim::from)]))
 }
 
-pub(super) fn compress(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn compress(at: At<'_>) -> Option<Types> {
     if at.node.attributes.get("axis").is_none() {
         return at.one(at.dtype(0), Some(vec![Dim::Unknown]));
     }
@@ -161,12 +149,12 @@ pub(super) fn compress(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn non_zero(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn non_zero(at: At<'_>) -> Option<Types> {
     let rank = at.dims(0).map_or(Dim::Unknown, |x| Dim::Known(x.len()));
     at.one(Some(DataType::I64), Some(vec![rank, Dim::Unknown]))
 }
 
-pub(super) fn depth_to_space(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn depth_to_space(at: At<'_>) -> Option<Types> {
     let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
     let shape = |x: &[Dim]| {
         let [n, c, h, w] = x else { return None };
@@ -176,7 +164,7 @@ pub(super) fn depth_to_space(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
-pub(super) fn space_to_depth(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn space_to_depth(at: At<'_>) -> Option<Types> {
     let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
     let shape = |x: &[Dim]| {
         let [n, c, h, w] = x else { return None };
@@ -187,7 +175,7 @@ pub(super) fn space_to_depth(at: At<'_>) -> Option<Types> {
 }
 
 /// `Resize` and `Upsample`: by sizes, or by scales.
-pub(super) fn resize(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn resize(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| resized(at, x).unwrap_or_else(|| vec![Dim::Unknown; x.len()]);
     at.one(at.dtype(0), at.dims(0).map(shape))
 }

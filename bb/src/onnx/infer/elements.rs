@@ -1,28 +1,27 @@
 //! Rules of operators on elements and along axes: quantisation, random numbers, reductions, extremes.
 
-use super::dims::{extent, known};
-use super::operators::{At, Types, tensor};
-use super::rules;
-use crate::DataType;
-use crate::graph::Dim;
-use crate::infer;
+use bb_ir::DataType;
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{At, Types, tensor};
+use bb_ir::infer::rule::{extent, known};
 
 /// `dtype`, or else the operand's type.
-pub(super) fn cast_as_attribute(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn cast_as_attribute(at: At<'_>) -> Option<Types> {
     at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
-pub(super) fn cast_like(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn cast_like(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
-pub(super) fn dequantize(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn dequantize(at: At<'_>) -> Option<Types> {
     // 0 is as good as left out.
     let given = at.type_attribute("output_dtype", None);
     at.one(given.or(at.dtype(1)), at.same())
 }
 
-pub(super) fn quantize(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn quantize(at: At<'_>) -> Option<Types> {
     // 0 is as good as left out.
     let given = at.type_attribute("output_dtype", None);
     let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
@@ -30,44 +29,44 @@ pub(super) fn quantize(at: At<'_>) -> Option<Types> {
 }
 
 /// The extents are the first operand's, the type is the second one's.
-pub(super) fn scaled(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn scaled(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(1), at.same())
 }
 
-pub(super) fn dynamic_quantize(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn dynamic_quantize(at: At<'_>) -> Option<Types> {
     let scalar = |dtype| tensor(Some(dtype), Some(Vec::new()));
     Some(vec![tensor(Some(DataType::U8), at.same()), scalar(DataType::F32), scalar(DataType::U8)])
 }
 
 /// The mask is of the operand's type before version 10.
-pub(super) fn dropout(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn dropout(at: At<'_>) -> Option<Types> {
     let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
     Some(vec![tensor(at.dtype(0), at.same()), tensor(mask, at.same())])
 }
 
-pub(super) fn random(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn random(at: At<'_>) -> Option<Types> {
     let extents = at.ints("shape")?.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>()?;
     at.one(at.type_attribute("dtype", Some(DataType::F32)), Some(known(&extents)))
 }
 
-pub(super) fn multinomial(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn multinomial(at: At<'_>) -> Option<Types> {
     let [batch, _] = at.dims(0)? else { return None };
     let count = usize::try_from(at.int("sample_size", 1)?).ok()?;
     at.one(at.type_attribute("dtype", Some(DataType::I32)), Some(vec![batch.clone(), Dim::Known(count)]))
 }
 
-pub(super) fn window(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn window(at: At<'_>) -> Option<Types> {
     at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![at.extent(0)]))
 }
 
 /// The reductions that are no primitives.
-pub(super) fn reduce(at: At<'_>) -> Option<Types> {
-    let shape = at.dims(0).and_then(|x| rules::reduce("reduce", at.node, at.facts, x).ok().flatten());
+pub(in crate::onnx) fn reduce(at: At<'_>) -> Option<Types> {
+    let shape = at.dims(0).and_then(|x| at.reduced("reduce", x));
     at.one(at.dtype(0), shape)
 }
 
 /// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
-pub(super) fn qlinear_reduce(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn qlinear_reduce(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let kept = at.int("keepdims", 1)? != 0;
         let reduction = infer::reduce("reduce", x, at.ints("axes").unwrap_or_default(), kept);
@@ -76,7 +75,7 @@ pub(super) fn qlinear_reduce(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(reduced))
 }
 
-pub(super) fn arg(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn arg(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
         let reduction = infer::reduce("arg", x, &[at.int("axis", 0)?], at.int("keepdims", 1)? != 0);
         Some(reduction.ok()?.shape.into_vec())
@@ -84,7 +83,7 @@ pub(super) fn arg(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I64), at.dims(0).and_then(reduced))
 }
 
-pub(super) fn top_k(at: At<'_>) -> Option<Types> {
+pub(in crate::onnx) fn top_k(at: At<'_>) -> Option<Types> {
     let count = match at.int("k", -1) {
         Some(k @ 0..) => extent(k),
         _ => at.extent(1),
