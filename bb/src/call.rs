@@ -188,4 +188,4 @@ pub(crate) use {
 use crate::Backend;
 use bb_ir::op::Primitive;
 
-bb_ir::for_each_primitive!(op_call, primitive, Primitive, Backend);
+bb_ir::for_each_primitive!(op_call, call_primitive, Primitive, Backend);

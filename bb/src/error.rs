@@ -134,6 +134,13 @@ pub enum Error {
         expected: Vec<String>,
     },
 
+    /// An input was given twice.
+    #[error("input `{name}` is given twice")]
+    RepeatedInput {
+        /// The name given.
+        name: String,
+    },
+
     /// A value was asked for that the graph does not have.
     #[error("the graph has no value `{name}`{}", did_you_mean(.nearest))]
     UnknownValue {

@@ -157,7 +157,7 @@ macro_rules! forward_to_execute {
 ///         params: &[Param<'_>],
 ///     ) -> Result<Outputs<B::Tensor>, B::Error> {
 ///         self.operations.fetch_add(1, Ordering::Relaxed);
-///         bb::call(&self.on, op, inputs, params)
+///         bb::call_primitive(&self.on, op, inputs, params)
 ///     }
 /// }
 ///

@@ -14,23 +14,25 @@ mod conformance_macro;
 mod contract;
 pub mod cost;
 pub mod coverage;
-mod deployment;
+pub mod deployment;
 mod error;
 pub mod ext;
 mod forward;
+pub mod ir;
 pub mod onnx;
 mod plan;
+pub mod profile;
 mod runtime;
 pub mod trace;
 mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    self as ir, DataType, Element, Shape, TensorData, bf16, f16,
+    DataType, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
-pub use call::primitive as call;
+pub use call::call_primitive;
 pub use contract::{
     Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
     InputSpec, Later, Outputs, Port, SlotValue, Tensor,
@@ -40,18 +42,13 @@ pub use error::{
     Uncovered,
 };
 
-pub use deployment::{
-    BackendSubgraph, Component, Ctx, Deployment, DeploymentBuilder, Executor, Model, NodePlacement,
-    Placement, Side, Source, Transfer,
-};
-pub use plan::{
-    Activity, CompileOptions, Estimate, Module, NodeCost, PassCount, Profile, ProfileRow, ProfiledNode,
-    Scope, Span, pass_names,
-};
+pub use deployment::component::{Component, Ctx};
+pub use deployment::models::Deployment;
+pub use plan::{CompileOptions, Module, PassCount, pass_names};
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, Linked, OpenOption, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, Status, Typed, Value, backend, backend_with, backends,
+    ErasedExecutable, Lifecycle, LinkedBackend, OpenOption, OpenOptions, Registration, Registry,
+    RegistryBuilder, Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
 };
 pub use trace::trace;
 

@@ -68,7 +68,7 @@ fn planning(cpu: &Cpu) {
     const LENGTHS: usize = 200;
     let file =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/models/tiny_llama_primitives_op17/model.onnx");
-    let module = Module::load(file.as_ref(), &bb::ir::Limits::default()).expect("valid");
+    let module = Module::load(file).expect("valid");
     let nodes = module.graph().nodes.len();
     let decoder = cpu.compile(module, &CompileOptions::default()).expect("compiles");
     let constant = |data: TensorData| cpu.constant(&data).expect("constant");

@@ -52,7 +52,7 @@ impl Session {
 
 /// Reads a model within the limits that its options set.
 pub(crate) fn load(options: &args::Model) -> Result<Module> {
-    Ok(Module::load(&options.model, &limits(options)?)?)
+    Ok(Module::load_with(&options.model, &limits(options)?)?)
 }
 
 /// Reads the limits that the options set.

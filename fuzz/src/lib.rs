@@ -1,9 +1,8 @@
 //! Code that several fuzz targets share.
 
-use bb::ir::check::{CheckOptions, check, parse_model};
 use bb::ir::graph::{Dim, ValueType};
-use bb::ir::{Limits, TensorData};
-use bb::{Backend, CompileOptions, Module};
+use bb::{Backend, CompileOptions, Limits, Module, TensorData};
+use bb_ir::check::{CheckOptions, check, parse_model};
 use bb_reference::Reference;
 use bytes::Bytes;
 

@@ -141,7 +141,7 @@ impl Device {
             let operands: Vec<Option<Inner>> =
                 ids.into_iter().map(|id| load(memory, id)).collect::<Result<_, _>>()?;
             let operands: Vec<Option<&Inner>> = operands.iter().map(Option::as_ref).collect();
-            let results = bb::call(on, op, &operands, &params).map_err(operation)?;
+            let results = bb::call_primitive(on, op, &operands, &params).map_err(operation)?;
             Ok(store(memory, first, results))
         })?;
         Ok(made.into_iter().map(|made| self.handle(made)).collect())

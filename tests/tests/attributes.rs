@@ -39,7 +39,7 @@ impl Log {
 }
 
 fn kernel(op: Primitive, inputs: &[Option<&Tensor>], params: &[Param<'_>]) -> Result<Outputs<Tensor>, Error> {
-    bb::call(&Reference, op, inputs, params)
+    bb::call_primitive(&Reference, op, inputs, params)
 }
 
 /// A backend that runs whole graphs of primitives.
@@ -178,7 +178,7 @@ macro_rules! kernels {
     };
     (@ exp $($rest:tt)*) => {};
     (@ $method:ident ($($input:ident: $kind:ident),*) ($($param:ident: $pkind:ident),*) $output:ident) => {
-        fn $method(&self $(, $input: bb::__input_type!($kind))* $(, $param: bb::ir::param_type!($pkind))*)
+        fn $method(&self $(, $input: bb::__input_type!($kind))* $(, $param: bb_ir::param_type!($pkind))*)
             -> Result<bb::__output_type!($output), Error> {
             Reference.$method($($input,)* $($param),*)
         }
@@ -207,7 +207,7 @@ fn run_twice(backend: &BackendHandle, ready: impl Fn()) {
     ready();
     let x = backend.tensor(&[3], &[0f32, 0.0, 0.0]).unwrap();
     for _ in 0..2 {
-        let z = &built.run([("x", x.clone())]).unwrap()["z"];
+        let z = &built.run_named([("x", x.clone())]).unwrap()["z"];
         check(z);
     }
 }
@@ -263,7 +263,7 @@ fn an_operation_that_is_forwarded_gets_them_with_its_graph_of_one_node() {
 #[test]
 fn a_caller_gives_them_in_the_options_of_a_compilation() {
     let backend = BackendHandle::new(Runtime::new(WholeGraphs::default()));
-    let module = Module::from_bytes(softmax().into(), &Default::default(), None).unwrap();
+    let module = Module::from_bytes(softmax()).unwrap();
     let entry = StringStringEntryProto { key: Some("queue".to_owned()), value: Some("slow".to_owned()) };
     let options = CompileOptions::default().with_node(&[], &[entry]);
     let compiled = backend.compile(module, &options).unwrap();

@@ -20,7 +20,7 @@ fn compared(on: &Arc<dyn BackendRuntime>) -> Vec<(String, bool)> {
         node("Add", &["c", "x"], &["y"]),
     ];
     let bytes = model(&[("x", &[2])], nodes, &[("y", &[2])]);
-    let module = Module::from_bytes(bytes.into(), &bb::ir::Limits::default(), None).unwrap();
+    let module = Module::from_bytes(bytes).unwrap();
     let inputs = [Some(OnnxValue::Tensor(TensorData::new(&[2], &[1f32, -2.0]).unwrap()))];
     let right = backends::start("reference").unwrap();
     let results = compare_nodes(&module, &inputs, [&right, on], Tolerance::default()).unwrap();
@@ -69,7 +69,7 @@ fn compared_with_wrong_exponential(nodes: Vec<NodeProto>) -> Vec<NodeComparison>
     let mut all = vec![with_int(node("Constant", &[], &["trips"]), "value_int", 3)];
     all.extend(nodes);
     let bytes = model(&[("x", &[2])], all, &[("y", &[2])]);
-    let module = Module::from_bytes(bytes.into(), &bb::ir::Limits::default(), None).unwrap();
+    let module = Module::from_bytes(bytes).unwrap();
     let wrong = Tampered(|op, inputs, _| match (op, inputs) {
         (Primitive::Exp, [Some(x)]) => {
             let host = Reference.to_host(x).unwrap();

@@ -2,8 +2,8 @@
 //! that use it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::Limits;
 use bb::coverage::{Coverage, How, Matrix, Refused, RefusedBy, Row, Why};
-use bb::ir::Limits;
 use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor};
 use bb_tests::model::{model, node, typed, with_graph, with_int};
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
@@ -101,7 +101,7 @@ fn refusals_say_who_refuses_and_why() {
 }
 
 fn module(bytes: Vec<u8>) -> Module {
-    Module::from_bytes(bytes.into(), &Limits::default(), None).unwrap()
+    Module::from_bytes(bytes).unwrap()
 }
 
 fn coverage(bytes: Vec<u8>, hook: Hook) -> Coverage {

@@ -2,10 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::How;
-use bb::{
-    BackendHandle, BoxError, Ctx, Deployment, DeploymentBuilder, Error, Executor, Registry, Runtime, Side,
-    Value,
-};
+use bb::deployment::{DeploymentBuilder, Executor, Side};
+use bb::{BackendHandle, BoxError, Ctx, Deployment, Error, Registry, Runtime, Value};
 use bb_reference::Reference;
 use bb_tests::device::Device;
 use bb_tests::model::{custom, model, node, with_int};
@@ -77,7 +75,7 @@ fn two_backends_run_one_model_side_by_side() {
     let node = two_backends();
     let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
     for _ in 0..3 {
-        let z = floats(&node.run([("x", x.clone())]).unwrap()["z"]);
+        let z = floats(&node.run_named([("x", x.clone())]).unwrap()["z"]);
         assert!((z[0] - expected(0.5)).abs() < 1e-6 && (z[1] - expected(-1.0)).abs() < 1e-5);
     }
 }
@@ -111,7 +109,7 @@ fn run_async_is_driven_by_any_executor() {
     }
     let node = two_backends();
     let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
-    let z = block_on(is_send(node.run_async([("x", x)]))).unwrap();
+    let z = block_on(is_send(node.run_named_async([("x", x)]))).unwrap();
     assert!((floats(&z["z"])[0] - expected(0.5)).abs() < 1e-6);
 }
 
@@ -119,7 +117,7 @@ fn run_async_is_driven_by_any_executor() {
 fn a_deferred_result_works_in_the_next_operation() {
     let gpu = device();
     let node = Deployment::builder().model("m", three_parts()).backend(gpu.clone()).ready().unwrap();
-    let z = node.run([("x", gpu.tensor(&[2], &[0.5f32, 1.0]).unwrap())]).unwrap().remove("z").unwrap();
+    let z = node.run_named([("x", gpu.tensor(&[2], &[0.5f32, 1.0]).unwrap())]).unwrap().remove("z").unwrap();
     assert_eq!(z.owner(), gpu.owner());
     let twice = node.backends().add(&z, &z).unwrap();
     assert!((floats(&twice)[0] - 2.0 * expected(0.5)).abs() < 1e-6);
@@ -148,7 +146,7 @@ fn a_component_computes_where_its_operands_are() {
             .backend(backend.clone())
             .component("test", "Shift", shift);
         let ready = ready.ready().unwrap();
-        let z = ready.run([("x", backend.tensor(&[2], &[1f32, 10.0]).unwrap())]).unwrap();
+        let z = ready.run_named([("x", backend.tensor(&[2], &[1f32, 10.0]).unwrap())]).unwrap();
         assert_eq!(floats(&z["z"]), [-2.0, 7.0]);
         assert_eq!(ready.model("m").unwrap().placement().parts, 3);
     }
@@ -169,7 +167,7 @@ fn a_component_that_panics_is_an_error_and_the_next_run_works() {
         .component("test", "Trip", trip)
         .ready()
         .unwrap();
-    let run = |x: f32| ready.run([("x", backend.tensor(&[1], &[x]).unwrap())]);
+    let run = |x: f32| ready.run_named([("x", backend.tensor(&[1], &[x]).unwrap())]);
     let error = run(-1.0).unwrap_err();
     let source = std::error::Error::source(&error).unwrap().to_string();
     assert_eq!(source, "the component panicked: expected a positive number");
@@ -202,7 +200,7 @@ fn through_a_sequence(bound: &str) -> DeploymentBuilder {
 fn a_sequence_stays_on_its_backend() {
     let node = through_a_sequence("Neg").ready().unwrap();
     let x = node.backends().named("reference").unwrap().tensor(&[2], &[0.5f32, -1.0]).unwrap();
-    assert_eq!(floats(&node.run([("x", x)]).unwrap()["z"]), [-0.5, 1.0, 0.5, -1.0]);
+    assert_eq!(floats(&node.run_named([("x", x)]).unwrap()["z"]), [-0.5, 1.0, 0.5, -1.0]);
 }
 
 #[test]

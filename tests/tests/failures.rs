@@ -1,7 +1,7 @@
 //! Tests that errors of compiling and running name the node and the element type.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ir::Limits;
+use bb::Limits;
 use bb::ir::proto::{AttributeProto, GraphProto, attribute_proto::AttributeType};
 use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;
@@ -21,7 +21,7 @@ fn of_floats() -> Arc<dyn BackendRuntime> {
 
 /// Returns the messages of compiling or running a model, from the outermost error to its cause.
 fn failure(on: &Arc<dyn BackendRuntime>, graph: GraphProto, inputs: &[TensorData]) -> Vec<String> {
-    let module = Module::from_bytes(serialized(graph).into(), &Limits::default(), None).unwrap();
+    let module = Module::from_bytes(serialized(graph)).unwrap();
     let ran = on.clone().compile(module, &CompileOptions::default()).and_then(|graph| {
         let given: Vec<_> = inputs.iter().map(|x| on.constant(x).unwrap()).collect();
         graph.run(&given.iter().map(Some).collect::<Vec<_>>())
@@ -165,7 +165,7 @@ fn an_error_of_reading_back_names_the_node() {
             inputs: &[Option<&Tensor>],
             params: &[bb::ir::op::Param<'_>],
         ) -> Result<bb::Outputs<Tensor>, bb_reference::Error> {
-            bb::call(&Reference, op, inputs, params)
+            bb::call_primitive(&Reference, op, inputs, params)
         }
     }
     impl bb::Backend for Mute {

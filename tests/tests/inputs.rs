@@ -1,7 +1,7 @@
 //! Tests that inputs are compared with the graph's declarations, on every path and before anything runs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ir::Limits;
+use bb::Limits;
 use bb::ir::proto::{GraphProto, TypeProto, ValueInfoProto, type_proto};
 use bb::onnx::OnnxValue;
 use bb::{
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 fn module(bytes: Vec<u8>) -> Module {
-    Module::from_bytes(bytes.into(), &Limits::default(), None).unwrap()
+    Module::from_bytes(bytes).unwrap()
 }
 
 fn file(name: &str) -> Vec<u8> {
@@ -256,7 +256,7 @@ fn graphs_that_are_dispatched_and_nodes_compare() {
         let node =
             Deployment::builder().model("m", serialized(graph.clone())).backend(handle).ready().unwrap();
         let x = on.constant(&f32s(&[3])).unwrap();
-        assert_eq!(mismatch(node.run([("x", x)])).problem, expected, "{}", on.name());
+        assert_eq!(mismatch(node.run_named([("x", x)])).problem, expected, "{}", on.name());
     }
 }
 
@@ -274,7 +274,7 @@ impl Own {
         inputs: &[Option<&Tensor>],
         params: &[bb::ir::op::Param<'_>],
     ) -> Result<bb::Outputs<Tensor>, OwnError> {
-        bb::call(&Reference, op, inputs, params)
+        bb::call_primitive(&Reference, op, inputs, params)
     }
 }
 

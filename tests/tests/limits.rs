@@ -1,7 +1,7 @@
 //! Tests that the page about limits lists all limits.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ir::Limits;
+use bb::Limits;
 
 #[test]
 fn the_page_has_a_row_for_each_limit() {

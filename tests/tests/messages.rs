@@ -1,7 +1,7 @@
 //! Tests that errors name the wrong attribute of a node, and do not just report shapes that do not fit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ir::Limits;
+use bb::Limits;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::{CompileOptions, DataType, Module, TensorData};
 use bb_tests::backends;
@@ -30,7 +30,7 @@ fn cause(node: NodeProto, w: &[usize]) -> String {
         ..GraphProto::default()
     };
     let run = || {
-        let module = Module::from_bytes(serialized(graph).into(), &Limits::default(), None)?;
+        let module = Module::from_bytes(serialized(graph))?;
         let graph = on.clone().compile(module, &CompileOptions::default())?;
         graph.run(&[Some(&on.constant(&zeros(&[1, 4, 8, 8]))?)])
     };

@@ -68,7 +68,7 @@ fn models_that_declare_wrong_shapes() {
 fn wrong_declarations_are_reported() {
     let told = |file: &str| {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("data").join(file);
-        let module = Module::load(&path, &bb::ir::Limits::default()).unwrap();
+        let module = Module::load(path).unwrap();
         module.warnings().iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let unused = "the declaration is not used";
@@ -104,7 +104,7 @@ fn open(model: &str) -> Module {
             dim.value = Some(Extent::DimParam(format!("open_{count}")));
         }
     }
-    Module::from_bytes(model.encode_to_vec().into(), &bb::ir::Limits::default(), None).unwrap()
+    Module::from_bytes(model.encode_to_vec()).unwrap()
 }
 
 /// Returns the number of values that nodes make, and how many of them have a type whose extents are all known

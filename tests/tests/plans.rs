@@ -2,7 +2,6 @@
 //! depends on them, and a new segment begins where the next step depends on a value.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ir::Limits;
 use bb::{
     Backend, BackendAttrs, BackendRuntime, CompileOptions, ErasedExecutable, GraphIdentity, GraphProto,
     Module, Runtime, TensorData,
@@ -15,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 fn compile(on: &Arc<dyn BackendRuntime>, model: Vec<u8>) -> Arc<dyn ErasedExecutable> {
-    let module = Module::from_bytes(model.into(), &Limits::default(), None).unwrap();
+    let module = Module::from_bytes(model).unwrap();
     on.clone().compile(module, &CompileOptions::default()).unwrap()
 }
 
@@ -178,7 +177,7 @@ fn a_loop_without_end_is_an_error() {
     options.iterations = 100;
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
-        let module = Module::from_bytes(bytes.clone().into(), &Limits::default(), None).unwrap();
+        let module = Module::from_bytes(bytes.clone()).unwrap();
         let graph = on.clone().compile(module, &options).unwrap();
         let x = on.constant(&TensorData::scalar(1f32)).unwrap();
         let error = graph.run(&[Some(&x)]).unwrap_err();
@@ -200,7 +199,7 @@ impl Declared {
         inputs: HashMap<String, bb_reference::Tensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
-        let declared = bb::ir::check::declared_inputs(graph).unwrap();
+        let declared = bb_ir::check::declared_inputs(graph).unwrap();
         self.0.lock().unwrap().extend(declared.iter().map(|(_, ty)| ty.to_string()));
         Reference.execute(graph, inputs, attrs)
     }

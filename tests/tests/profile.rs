@@ -2,13 +2,10 @@
 //! run.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ir::Limits;
 use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
-use bb::{
-    Activity, BackendRuntime, CompileOptions, ErasedExecutable, Module, Profile, ProfileRow, Scope,
-    TensorData, Value,
-};
+use bb::profile::{Activity, Profile, ProfileRow, Scope, Span};
+use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{model, named, node, with_graph, with_int};
 use std::sync::Arc;
@@ -18,7 +15,7 @@ type Backend = Arc<dyn BackendRuntime>;
 
 fn compile(name: &str, model: Vec<u8>) -> (Backend, Arc<dyn ErasedExecutable>) {
     let on = backends::start(name).unwrap();
-    let module = Module::from_bytes(model.into(), &Limits::default(), None).unwrap();
+    let module = Module::from_bytes(model).unwrap();
     let graph = on.clone().compile(module, &CompileOptions::default()).unwrap();
     (on, graph)
 }
@@ -254,8 +251,7 @@ fn spans_lie_inside_their_run_up_to_a_limit() {
     let runs: Vec<_> = profile.spans().iter().filter(|span| span.scope == Scope::Run).collect();
     assert_eq!(runs.len(), 2);
     for span in profile.spans() {
-        let within =
-            |run: &&&bb::Span| run.start <= span.start && span.start + span.time <= run.start + run.time;
+        let within = |run: &&&Span| run.start <= span.start && span.start + span.time <= run.start + run.time;
         assert_eq!(runs.iter().filter(within).count(), 1, "{span:?}");
         if let Scope::Row(row) = span.scope {
             assert!(row < profile.rows().len());

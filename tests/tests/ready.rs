@@ -3,10 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::coverage::Why;
-use bb::{
-    BackendHandle, BoxError, Ctx, DataType, Deployment, DeploymentBuilder, Error, Problem, Runtime, Side,
-    Value,
-};
+use bb::deployment::{DeploymentBuilder, Side};
+use bb::{BackendHandle, BoxError, Ctx, DataType, Deployment, Error, Problem, Runtime, Value};
 use bb_reference::Reference;
 use bb_tests::model::{custom, model, node, typed, with_function, with_graph, with_int};
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
@@ -75,7 +73,7 @@ fn cast_and_back(dtype: DataType, extent: i64) -> Vec<u8> {
 fn runs(model: Vec<u8>, backend: BackendHandle, shape: &[usize]) {
     let ready = on(model, backend.clone()).ready().unwrap();
     let x = backend.tensor(shape, &vec![0f32; shape.iter().product()]).unwrap();
-    ready.run([("x", x)]).unwrap();
+    ready.run_named([("x", x)]).unwrap();
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn arithmetic_of_extents_needs_no_integers_of_the_backend() {
     assert!(ready.model("m").unwrap().placement().nodes.iter().all(|placed| placed.checked));
     let x = backend.tensor(&[3], &[0f32; 3]).unwrap();
     let y = backend.tensor(&[1, 3], &[2f32; 3]).unwrap();
-    let z = ready.run([("x", x), ("y", y)]).unwrap();
+    let z = ready.run_named([("x", x), ("y", y)]).unwrap();
     assert_eq!(z["z"].to_host(64).unwrap().as_slice::<f32>().unwrap(), [2.0; 3]);
 }
 
@@ -215,7 +213,8 @@ fn twice(ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxErro
 }
 
 fn z(ready: &Deployment, backend: &BackendHandle) -> Vec<f32> {
-    let z = ready.run([("x", backend.tensor(&[2], &[1f32, 2.0]).unwrap())]).unwrap().remove("z").unwrap();
+    let z =
+        ready.run_named([("x", backend.tensor(&[2], &[1f32, 2.0]).unwrap())]).unwrap().remove("z").unwrap();
     z.to_host(64).unwrap().as_slice().unwrap().to_vec()
 }
 
@@ -369,8 +368,8 @@ fn compiling_lists_every_missing_operator_with_advice() {
             .unwrap();
         std::error::Error::source(&error).unwrap().to_string()
     };
-    let limits = bb::ir::Limits::default();
-    let text = compiled(bb::Module::load(&hostile, &limits));
+    let limits = bb::Limits::default();
+    let text = compiled(bb::Module::load_with(&hostile, &limits));
     assert!(
         text.contains("`FrobnicateTensor` of `ai.onnx`")
             && text.contains("`ai.onnx` has no such operator; bind a"),
@@ -386,7 +385,7 @@ fn compiling_lists_every_missing_operator_with_advice() {
     let choice = with_graph(choice, "else_branch", &[], vec![node("Rellu", &["x"], &["e"])], &["e"]);
     let bytes =
         typed(model(&[("x", &[2]), ("c", &[])], vec![choice], &[("z", &[2])]), &[("c", DataType::Bool)]);
-    let text = compiled(bb::Module::from_bytes(bytes.into(), &limits, None));
+    let text = compiled(bb::Module::from_bytes_with(bytes, &limits));
     assert_eq!(
         text,
         "2 of the graph's nodes cannot run: \n  `Rellu_e` is `Rellu` of `ai.onnx` 23: `ai.onnx` has no such operator; the nearest \

@@ -2,7 +2,8 @@
 
 use crate::tensor::blank;
 use crate::{Error, Tensor};
-use bb::ir::{Error as IrError, Shape, infer, memory};
+use bb::Shape;
+use bb::ir::{Error as IrError, infer, memory};
 use bb::{DataType, Primitive, Tensor as _};
 use ndarray::{Axis, IxDyn};
 

@@ -3,7 +3,8 @@
 
 use crate::tensor::{array, blank};
 use crate::{Error, Tensor};
-use bb::ir::{Shape, infer, memory};
+use bb::Shape;
+use bb::ir::{infer, memory};
 use bb::{Primitive, Tensor as _};
 use ndarray::{Axis, IxDyn, Slice};
 

@@ -5,7 +5,7 @@
 //! is given: graphs of primitives in normal form, each known again when it comes again.
 #![forbid(unsafe_code)]
 
-use bb::ir::Limits;
+use bb::Limits;
 use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphIdentity, GraphProto, Module};
 use bb_reference::Reference;
 use std::collections::HashMap;

@@ -39,7 +39,7 @@ impl Call {
         inputs: &[ErasedTensor],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
         let inputs: Vec<Option<&ErasedTensor>> = inputs.iter().map(Some).collect();
-        crate::call::primitive(&on.backend(), self.op, &inputs, &self.params)
+        crate::call::call_primitive(&on.backend(), self.op, &inputs, &self.params)
     }
 
     /// Infers the element types and shapes of the results.

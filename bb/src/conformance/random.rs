@@ -45,13 +45,13 @@ impl Case {
             for (op, params) in &operand.views {
                 x = crate::call::only(
                     op.spec().method,
-                    crate::call::primitive(on, *op, &[Some(&x)], params)?,
+                    crate::call::call_primitive(on, *op, &[Some(&x)], params)?,
                 )?;
             }
             operands.push(x);
         }
         let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Some).collect();
-        crate::call::primitive(on, self.op, &operands, &self.params)
+        crate::call::call_primitive(on, self.op, &operands, &self.params)
     }
 }
 

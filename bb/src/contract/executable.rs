@@ -2,8 +2,10 @@
 
 use super::Backend;
 use super::OnnxValue;
-use crate::Profile;
+use crate::Error;
+use crate::plan::Profile;
 use bb_ir::graph::ValueType;
+use std::collections::HashMap;
 
 /// An input or an output of a compiled graph.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,21 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is omitted;
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
+
+    /// Runs the graph with inputs by name; the result has the outputs by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`](crate::Error::UnknownInput) if the graph has no input of a name;
+    /// [`Error::RepeatedInput`](crate::Error::RepeatedInput) if a name comes twice; as [`run`](Self::run).
+    fn run_named(
+        &self,
+        on: &B,
+        inputs: &[(&str, &B::Tensor)],
+    ) -> Result<HashMap<String, B::Tensor>, B::Error> {
+        let results = self.run(on, &by_position(self.inputs(), inputs)?)?;
+        Ok(by_name(self.outputs(), results))
+    }
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///
@@ -81,4 +98,32 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         profile.measure_whole(|| self.run_items(on, inputs))
     }
+}
+
+/// Puts inputs that are given by name into the order of the ports; an input that is left out is `None`.
+///
+/// # Errors
+///
+/// [`Error::UnknownInput`] and [`Error::RepeatedInput`].
+pub(crate) fn by_position<'a, T>(
+    ports: &[Port],
+    inputs: &[(&str, &'a T)],
+) -> Result<Vec<Option<&'a T>>, Error> {
+    let mut ordered = vec![None; ports.len()];
+    for (name, value) in inputs {
+        let place = ports.iter().zip(&mut ordered).find(|(port, _)| port.name == *name);
+        let Some((_, place)) = place else {
+            let expected = ports.iter().map(|port| port.name.clone()).collect();
+            return Err(Error::UnknownInput { name: (*name).to_owned(), expected });
+        };
+        if place.replace(*value).is_some() {
+            return Err(Error::RepeatedInput { name: (*name).to_owned() });
+        }
+    }
+    Ok(ordered)
+}
+
+/// Names results by the ports.
+pub(crate) fn by_name<T>(ports: &[Port], results: Vec<T>) -> HashMap<String, T> {
+    ports.iter().map(|port| port.name.clone()).zip(results).collect()
 }

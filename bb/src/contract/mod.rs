@@ -15,6 +15,7 @@ pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
 pub use backend::Backend;
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
+pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
 pub use tensor::{SlotValue, Tensor};
 pub use value::OnnxValue;

@@ -1,6 +1,6 @@
 //! Puts a node together: models, components, backends, and which node runs where.
 
-use super::Component;
+use super::component::Component;
 use super::rule::{Chooses, Rule};
 use crate::{BackendHandle, Backends, Error, Module};
 use bb_ir::Limits;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Where a model comes from.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ModelSource {
     /// A checked model.
     Module(Module),
     /// A file; its external data lies in its folder.
@@ -22,36 +22,42 @@ pub enum Source {
     Bytes(Vec<u8>),
 }
 
-impl From<Module> for Source {
-    fn from(module: Module) -> Source {
-        Source::Module(module)
+impl From<Module> for ModelSource {
+    fn from(module: Module) -> ModelSource {
+        ModelSource::Module(module)
     }
 }
 
-impl From<&Path> for Source {
-    fn from(path: &Path) -> Source {
-        Source::File(path.to_owned())
+impl From<&Path> for ModelSource {
+    fn from(path: &Path) -> ModelSource {
+        ModelSource::File(path.to_owned())
     }
 }
 
-impl From<PathBuf> for Source {
-    fn from(path: PathBuf) -> Source {
-        Source::File(path)
+impl From<PathBuf> for ModelSource {
+    fn from(path: PathBuf) -> ModelSource {
+        ModelSource::File(path)
     }
 }
 
-impl From<Vec<u8>> for Source {
-    fn from(bytes: Vec<u8>) -> Source {
-        Source::Bytes(bytes)
+impl From<&str> for ModelSource {
+    fn from(path: &str) -> ModelSource {
+        ModelSource::File(path.into())
     }
 }
 
-impl Source {
+impl From<Vec<u8>> for ModelSource {
+    fn from(bytes: Vec<u8>) -> ModelSource {
+        ModelSource::Bytes(bytes)
+    }
+}
+
+impl ModelSource {
     pub(super) fn load(self, limits: &Limits) -> Result<Module, Error> {
         match self {
-            Source::Module(module) => Ok(module),
-            Source::File(path) => Module::load(&path, limits),
-            Source::Bytes(bytes) => Module::from_bytes(bytes.into(), limits, None),
+            ModelSource::Module(module) => Ok(module),
+            ModelSource::File(path) => Module::load_with(path, limits),
+            ModelSource::Bytes(bytes) => Module::from_bytes_with(bytes, limits),
         }
     }
 }
@@ -73,7 +79,7 @@ pub(super) struct Accompanying {
 /// Collects models, components and backends for a [`Deployment`](crate::Deployment).
 #[derive(Default)]
 pub struct DeploymentBuilder {
-    pub(super) models: Vec<(String, Source)>,
+    pub(super) models: Vec<(String, ModelSource)>,
     pub(super) backends: Backends,
     pub(super) components: Vec<Bound>,
     pub(super) rules: Vec<Rule>,
@@ -84,7 +90,7 @@ pub struct DeploymentBuilder {
 impl DeploymentBuilder {
     /// Binds a model under a name.
     #[must_use]
-    pub fn model(mut self, name: impl Into<String>, source: impl Into<Source>) -> Self {
+    pub fn model(mut self, name: impl Into<String>, source: impl Into<ModelSource>) -> Self {
         self.models.push((name.into(), source.into()));
         self
     }

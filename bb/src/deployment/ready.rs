@@ -1,9 +1,10 @@
 //! Checks everything that was bound, and makes a node of it: what runs where, what would fail, what would have no effect.
 
 use super::cut::{self, Target};
+use super::models::Deployment;
 use super::report::{Executor, NodePlacement, Placement, Side, Transfer};
 use super::run::{Program, Step};
-use super::{BackendSubgraph, Deployment, DeploymentBuilder};
+use super::{BackendSubgraph, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
 use crate::error::{Problem, ProblemList, Uncovered};
 use crate::plan::subgraphs;
@@ -34,7 +35,7 @@ impl DeploymentBuilder {
     /// Checks that everything can run, and returns the node that runs it.
     ///
     /// Each operation that a node is lowered to is tried on its backend, on one element, once for each combination of element
-    /// types. Types that only running gives are not known here: [`NodePlacement::checked`](crate::NodePlacement::checked) says of which nodes.
+    /// types. Types that only running gives are not known here: [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) says of which nodes.
     ///
     /// # Errors
     ///

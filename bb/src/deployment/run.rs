@@ -1,8 +1,9 @@
 //! Runs the parts of a model in order.
 
+use super::BackendSubgraph;
+use super::component::{Component, Ctx};
 use super::cut::Part;
 use super::report::Placement;
-use super::{BackendSubgraph, Component, Ctx};
 use crate::{Backends, ContractResponse, Error, InputSpec, Module, Value};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueId};
@@ -77,8 +78,8 @@ impl Program {
         self.module.graph()
     }
 
-    /// Runs the model, blocking where a backend answers later.
-    pub(super) fn run(&self, backends: &Backends, inputs: Named) -> Result<Named, Error> {
+    /// Runs the model with inputs by position, blocking where a backend answers later.
+    pub(super) fn run(&self, backends: &Backends, inputs: Vec<Option<Value>>) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
         for at in 0..self.steps.len() {
             let outputs = self.begin(at, backends, &values).wait()?;
@@ -87,8 +88,12 @@ impl Program {
         self.leave(&values)
     }
 
-    /// Runs the model, yielding where a backend answers later.
-    pub(super) async fn run_async(&self, backends: &Backends, inputs: Named) -> Result<Named, Error> {
+    /// Runs the model with inputs by position, yielding where a backend answers later.
+    pub(super) async fn run_async(
+        &self,
+        backends: &Backends,
+        inputs: Vec<Option<Value>>,
+    ) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
         for at in 0..self.steps.len() {
             let outputs = self.begin(at, backends, &values).await?;
@@ -97,14 +102,49 @@ impl Program {
         self.leave(&values)
     }
 
-    /// Numbers the inputs.
-    fn arrive(&self, mut inputs: Named) -> Result<Values, Error> {
+    /// Puts inputs that are given by name into the order of the graph.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`] and [`Error::RepeatedInput`].
+    pub(super) fn by_position<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Value)>,
+    ) -> Result<Vec<Option<Value>>, Error> {
         let graph = self.graph();
+        let mut ordered: Vec<Option<Value>> = vec![None; graph.inputs.len()];
+        for (name, given) in inputs {
+            let name = name.into();
+            let place =
+                graph.inputs.iter().zip(&mut ordered).find(|(value, _)| graph.name_of(**value) == name);
+            let Some((_, place)) = place else {
+                let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
+                return Err(Error::UnknownInput { name, expected });
+            };
+            if place.replace(given).is_some() {
+                return Err(Error::RepeatedInput { name });
+            }
+        }
+        Ok(ordered)
+    }
+
+    /// Names the outputs.
+    pub(super) fn by_name(&self, outputs: Vec<Value>) -> HashMap<String, Value> {
+        let names = self.graph().outputs.iter().map(|value| self.graph().name_of(*value).to_owned());
+        names.zip(outputs).collect()
+    }
+
+    /// Numbers the inputs.
+    fn arrive(&self, inputs: Vec<Option<Value>>) -> Result<Values, Error> {
+        let graph = self.graph();
+        if inputs.len() > graph.inputs.len() {
+            return Err(Error::InputCount { expected: graph.inputs.len(), got: inputs.len() });
+        }
         let mut values: Values = self.constants.iter().cloned().collect();
         let has_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
-        for value in &graph.inputs {
-            let name = graph.name_of(*value);
-            match inputs.remove(name) {
+        let given = inputs.into_iter().chain(std::iter::repeat(None));
+        for (value, given) in graph.inputs.iter().zip(given) {
+            match given {
                 Some(given) => {
                     values.insert(*value, given);
                 }
@@ -112,13 +152,10 @@ impl Program {
                 None => {
                     let needed = graph.inputs.iter().filter(|value| !has_default(value));
                     let expected = needed.map(|value| graph.name_of(*value).to_owned()).collect();
-                    return Err(Error::MissingInput { name: name.to_owned(), expected });
+                    let name = graph.name_of(*value).to_owned();
+                    return Err(Error::MissingInput { name, expected });
                 }
             }
-        }
-        if let Some(name) = inputs.into_keys().min() {
-            let expected = graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
-            return Err(Error::UnknownInput { name, expected });
         }
         let given = |i: usize| values.get(graph.inputs.get(i)?).map(|x| (x.dtype(), x.shape()));
         self.declared.check_by(graph.inputs.len(), &given)?;
@@ -188,14 +225,11 @@ impl Program {
         Ok(())
     }
 
-    /// Names the outputs.
-    fn leave(&self, values: &Values) -> Result<Named, Error> {
+    /// Takes the outputs.
+    fn leave(&self, values: &Values) -> Result<Vec<Value>, Error> {
         let output = |value: &ValueId| {
-            let name = self.graph().name_of(*value).to_owned();
-            match values.get(value) {
-                Some(made) => Ok((name, made.clone())),
-                None => Err(Error::MissingOutput { name }),
-            }
+            let missing = || Error::MissingOutput { name: self.graph().name_of(*value).to_owned() };
+            values.get(value).cloned().ok_or_else(missing)
         };
         self.graph().outputs.iter().map(output).collect()
     }

@@ -146,7 +146,7 @@ macro_rules! families {
                     Some(op) => $module::call(on, op, inputs, params),
                     None => fail::<B, _>(crate::Error::UnknownIndex { family: op.family.name(), index: op.index }),
                 }, )*
-                (Family::Primitive, Some(primitive)) => crate::call::primitive(on, primitive, inputs, params),
+                (Family::Primitive, Some(primitive)) => crate::call::call_primitive(on, primitive, inputs, params),
                 (family, _) => fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index: op.index }),
             }
         }

@@ -229,7 +229,7 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     match callee {
-        Callee::Primitive(op) => crate::call::primitive(on, op, operands, params),
+        Callee::Primitive(op) => crate::call::call_primitive(on, op, operands, params),
         Callee::Extension(family, index) => natives.call(on, family, index, operands, params),
         Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }

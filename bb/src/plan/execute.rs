@@ -2,7 +2,7 @@
 
 use super::program::Engine;
 use super::{CompileOptions, Module, compile_with};
-use crate::contract::plans_of;
+use crate::contract::{by_name, plans_of};
 use crate::ext::FamilyTable;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
@@ -47,5 +47,5 @@ pub(crate) fn run_named<B: Backend + ?Sized>(
     }
     let refs: Vec<Option<&B::Tensor>> = taken.iter().map(Option::as_ref).collect();
     let results = program.run(on, &refs)?;
-    Ok(program.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
+    Ok(by_name(program.outputs(), results))
 }

@@ -5,12 +5,14 @@ use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::onnx::OPERATORS;
 use crate::{Backend, Error};
+use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::graph::{Graph, ValueId, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
     StringStringEntryProto,
 };
+use bytes::Bytes;
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -29,38 +31,77 @@ impl Module {
         Module { graph: Arc::new(graph) }
     }
 
-    /// Checks the model in a file; its external data lies in its folder, or in that of the file which the path leads to.
+    /// Loads and checks the model in a file, within the default limits; see [`load_with`](Self::load_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`load_with`](Self::load_with).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let module = bb::Module::load("model.onnx")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load(path: impl AsRef<Path>) -> Result<Module, Error> {
+        Module::load_with(path, &Limits::default())
+    }
+
+    /// Loads and checks the model in a file, within these limits.
+    ///
+    /// The external data of the model lies in the folder of the file, or, if the path is a link, in the folder of the file
+    /// that the link leads to.
     ///
     /// The file and its external data are mapped: weights are read when they are used, and the CPU backend uses them
-    /// where they lie. The files must not be shortened or rewritten while the module or what was compiled of it is in
-    /// use; [`FileAccess`](bb_ir::FileAccess) says what happens otherwise, and how to have them read instead.
+    /// where they lie. Nobody may shorten or rewrite the files while the module, or what was compiled from it, is in
+    /// use. [`FileAccess`](crate::FileAccess) says what happens otherwise, and how to read the files instead.
     ///
     /// # Errors
     ///
     /// [`Error::Ir`] if the file cannot be read or the model is not valid.
-    pub fn load(path: &Path, limits: &bb_ir::Limits) -> Result<Module, Error> {
+    pub fn load_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Module, Error> {
+        let path = path.as_ref();
         let model = check::load_model(path, limits)?;
         Module::checked(&model, limits, Some(&ExternalData::of_model(path, limits)))
     }
 
-    /// Checks a serialized model; `folder` is where its external data may lie.
+    /// Checks a serialized model without external data, within the default limits.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the model is not valid.
-    pub fn from_bytes(
-        bytes: bytes::Bytes,
-        limits: &bb_ir::Limits,
-        folder: Option<&Path>,
+    /// As [`from_bytes_with`](Self::from_bytes_with).
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Module, Error> {
+        Module::from_bytes_with(bytes, &Limits::default())
+    }
+
+    /// Checks a serialized model without external data, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or has external data.
+    pub fn from_bytes_with(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Module, Error> {
+        Module::checked(&check::parse_model(bytes.into(), limits)?, limits, None)
+    }
+
+    /// Checks a serialized model whose external data lies in a folder, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or its external data cannot be read.
+    pub fn from_bytes_in(
+        bytes: impl Into<Bytes>,
+        folder: impl AsRef<Path>,
+        limits: &Limits,
     ) -> Result<Module, Error> {
-        let model = check::parse_model(bytes, limits)?;
-        let data = folder.map(|folder| ExternalData::in_folder(folder, limits));
-        Module::checked(&model, limits, data.as_ref())
+        let model = check::parse_model(bytes.into(), limits)?;
+        Module::checked(&model, limits, Some(&ExternalData::in_folder(folder.as_ref(), limits)))
     }
 
     fn checked(
         model: &ModelProto,
-        limits: &bb_ir::Limits,
+        limits: &Limits,
         external_data: Option<&ExternalData>,
     ) -> Result<Module, Error> {
         let options = CheckOptions { limits: limits.clone(), external_data, operators: OPERATORS };
@@ -194,7 +235,7 @@ struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
 impl CompileOptions {
     /// Returns the same with what `limits` say about running.
     #[must_use]
-    pub fn within(self, limits: &bb_ir::Limits) -> CompileOptions {
+    pub fn within(self, limits: &Limits) -> CompileOptions {
         CompileOptions { value_bytes: limits.value_bytes, iterations: limits.iterations, ..self }
     }
 
@@ -274,7 +315,7 @@ impl std::fmt::Debug for CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        let bb_ir::Limits { value_bytes, iterations, .. } = bb_ir::Limits::default();
+        let Limits { value_bytes, iterations, .. } = Limits::default();
         CompileOptions {
             value_bytes,
             iterations,

@@ -1,6 +1,6 @@
 //! Several running backends. Each operation runs on the backend that owns its operands.
 
-use super::{BackendHandle, BackendId, DispatchResult, Registry, Typed, Value};
+use super::{BackendHandle, BackendId, DispatchResult, Registry, TypedBackend, Value};
 use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
@@ -65,7 +65,7 @@ impl Backends {
     /// # Errors
     ///
     /// [`Error::UnknownBackendType`] with the names of the backends in this list.
-    pub fn typed<B: Backend + 'static>(&self) -> Result<Typed<'_, B>, Error> {
+    pub fn typed<B: Backend + 'static>(&self) -> Result<TypedBackend<'_, B>, Error> {
         self.0
             .iter()
             .find_map(BackendHandle::typed)

@@ -2,8 +2,10 @@
 
 use super::answers::Answers;
 use super::{BackendId, Capabilities, Status, Value};
+use crate::contract::{by_name, by_position};
 use crate::onnx::OnnxValue;
-use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, Profile};
+use crate::plan::Profile;
+use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
@@ -14,11 +16,17 @@ use std::sync::Arc;
 /// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
 
+/// Keeps [`BackendRuntime`] to this crate: no other crate can name the trait.
+pub trait Sealed {}
+
 /// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
 ///
 /// Every method turns a panic of the backend into [`Error::Panicked`], after which the next call works. The
 /// backend's own error becomes the source of [`Error::Kernel`].
-pub trait BackendRuntime: Any + Send + Sync {
+///
+/// The trait is sealed: only [`Runtime`](super::Runtime) implements it, so that methods can be added. An author of a
+/// backend implements [`Backend`](crate::Backend).
+pub trait BackendRuntime: Sealed + Any + Send + Sync {
     /// Returns the name under which the backend is found.
     fn name(&self) -> &'static str;
 
@@ -139,6 +147,29 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
+
+    /// Runs the graph with inputs by name; the result has the outputs by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::RepeatedInput`] if a name comes twice; as
+    /// [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let y = &model.run_named(&[("x", &x)])?["y"];
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_named(&self, inputs: &[(&str, &Value)]) -> Result<HashMap<String, Value>, Error> {
+        let results = self.run(&by_position(self.inputs(), inputs)?)?;
+        Ok(by_name(self.outputs(), results))
+    }
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///

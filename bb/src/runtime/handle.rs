@@ -107,9 +107,9 @@ impl BackendHandle {
     }
 
     /// Returns the backend as `B`, if it has this type.
-    pub fn typed<B: Backend + 'static>(&self) -> Option<Typed<'_, B>> {
+    pub fn typed<B: Backend + 'static>(&self) -> Option<TypedBackend<'_, B>> {
         let any: &dyn Any = &*self.runtime;
-        any.downcast_ref::<Runtime<B>>().map(Typed)
+        any.downcast_ref::<Runtime<B>>().map(TypedBackend)
     }
 
     /// Calls an operation of any family.
@@ -136,9 +136,9 @@ impl std::fmt::Debug for BackendHandle {
 
 /// A running backend of known type: gives access to `B`, and converts its tensors from and to [`Value`]s.
 #[derive(Debug)]
-pub struct Typed<'a, B: Backend + 'static>(&'a Runtime<B>);
+pub struct TypedBackend<'a, B: Backend + 'static>(&'a Runtime<B>);
 
-impl<B: Backend + 'static> Typed<'_, B> {
+impl<B: Backend + 'static> TypedBackend<'_, B> {
     /// Restores the type of a tensor.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl<B: Backend + 'static> Typed<'_, B> {
     }
 }
 
-impl<B: Backend + 'static> Deref for Typed<'_, B> {
+impl<B: Backend + 'static> Deref for TypedBackend<'_, B> {
     type Target = B;
 
     fn deref(&self) -> &B {

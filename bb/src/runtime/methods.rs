@@ -1,12 +1,15 @@
 //! The operations as methods on values, expanded from the op table and the tables of the families.
 
-/// Expands rows to methods of [`BackendHandle`](super::BackendHandle) and [`Backends`](super::Backends).
+/// Expands rows to methods of [`BackendHandle`](super::BackendHandle), [`Backends`](super::Backends) and
+/// [`Value`](super::Value).
 ///
-/// `erased_methods!{ [Enum] rows }`; `Enum` is the enum of the rows' operations.
+/// `erased_methods!{ [Enum] rows }`; `Enum` is the enum of the rows' operations. The methods are `#[inline]` so that a
+/// crate compiles only the methods that it calls.
 macro_rules! erased_methods {
     ([$enum:ident] $($rows:tt)*) => {
         crate::runtime::methods_of!{ [$enum, BackendHandle] $($rows)* }
         crate::runtime::methods_of!{ [$enum, Backends] $($rows)* }
+        crate::runtime::methods_of_values!{ [$enum] $($rows)* }
     };
 }
 
@@ -18,6 +21,7 @@ macro_rules! methods_of {
         impl crate::runtime::$type {
             $(
                 $(#[$doc])*
+                #[inline]
                 #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
                 pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::runtime::erased_output!($output), crate::Error> {
@@ -34,6 +38,69 @@ macro_rules! methods_of {
     };
 }
 
+/// Expands rows to methods of [`Value`](super::Value): the first operand is `self`.
+macro_rules! methods_of_values {
+    ([$enum:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident ( $($row:tt)* ) -> $output:ident; )*) => {
+        impl crate::Value {
+            $( crate::runtime::method_of_values!{ [$enum $name $output] $(#[$doc])* $method ($($row)*) } )*
+        }
+    };
+}
+
+macro_rules! method_of_values {
+    ([$enum:ident $name:ident $output:ident] $(#[$doc:meta])* $method:ident
+       ( $first:ident : Tensor $(, $input:ident : $kind:ident)*
+         $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
+        $(#[$doc])*
+        #[inline]
+        #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
+        pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+            -> Result<crate::runtime::erased_output!($output), crate::Error> {
+            const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            let $first = self;
+            let outputs = self.call(
+                SPEC,
+                &crate::call::list_operands!(Tensor $first $(, $kind $input)*),
+                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+            )?;
+            crate::call::unwrap_output!($output, SPEC.method, outputs)
+        }
+    };
+    ([$enum:ident $name:ident $output:ident] $(#[$doc:meta])* $method:ident
+       ( $first:ident : Tensors $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
+        $(#[$doc])*
+        ///
+        /// The backend that owns the first value runs it.
+        #[inline]
+        pub fn $method($first: crate::runtime::erased_input!(Tensors) $($(, $param: bb_ir::param_type!($pkind))+)?)
+            -> Result<crate::runtime::erased_output!($output), crate::Error> {
+            const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            let outputs = crate::Value::call_first(
+                $first,
+                SPEC,
+                &crate::call::list_operands!(Tensors $first),
+                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+            )?;
+            crate::call::unwrap_output!($output, SPEC.method, outputs)
+        }
+    };
+    ([$enum:ident $name:ident $output:ident] $(#[$doc:meta])* $method:ident
+       ( $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
+        $(#[$doc])*
+        ///
+        /// The backend that owns this value makes the result; the value is not read.
+        #[inline]
+        #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
+        pub fn $method(&self $($(, $param: bb_ir::param_type!($pkind))+)?)
+            -> Result<crate::runtime::erased_output!($output), crate::Error> {
+            const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            let outputs = self.call(SPEC, &[], &[$($( bb_ir::param_value!($pkind, $param) ),+)?])?;
+            crate::call::unwrap_output!($output, SPEC.method, outputs)
+        }
+    };
+}
+
 macro_rules! erased_input {
     (Tensor) => { &crate::Value };
     (Optional) => { Option<&crate::Value> };
@@ -45,7 +112,9 @@ macro_rules! erased_output {
     (Tensors) => { Vec<crate::Value> };
 }
 
-pub(crate) use {erased_input, erased_methods, erased_output, methods_of};
+pub(crate) use {
+    erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
+};
 
 use bb_ir::op::Primitive;
 

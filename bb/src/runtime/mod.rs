@@ -13,6 +13,7 @@ mod handle;
 mod instances;
 mod methods;
 mod open;
+mod operators;
 mod plans;
 mod registry;
 mod running;
@@ -24,13 +25,15 @@ pub use backends::Backends;
 pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
-pub use handle::{BackendHandle, Typed};
+pub use handle::{BackendHandle, TypedBackend};
 pub use open::{Device, Listed, OpenOption, OpenOptions};
-pub use registry::{Linked, Registry, RegistryBuilder, backend, backend_with, backends};
+pub use registry::{LinkedBackend, Registry, RegistryBuilder, backend, backend_with, backends};
 pub use running::Runtime;
 pub use services::{Capabilities, Lifecycle, Status};
 pub use value::Value;
 
 pub(crate) use answers::Question;
 pub(crate) use bridge::catch;
-pub(crate) use methods::{erased_input, erased_methods, erased_output, methods_of};
+pub(crate) use methods::{
+    erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
+};

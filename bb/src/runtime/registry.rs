@@ -25,7 +25,7 @@ struct Slot {
 /// A linked backend.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Linked {
+pub struct LinkedBackend {
     /// The name under which users open the backend.
     pub name: &'static str,
     /// The backend's version.
@@ -162,12 +162,12 @@ impl Registry {
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name.
-    pub fn backends(&self) -> Result<Vec<Linked>, Error> {
+    pub fn backends(&self) -> Result<Vec<LinkedBackend>, Error> {
         self.check()?;
         let list = |slot: &Slot| {
             let Registration { name, version, path, options, devices, .. } = slot.registration;
             let backend = slot.open(&OpenOptions::default());
-            Linked { name, version, path, options, devices: devices(), backend }
+            LinkedBackend { name, version, path, options, devices: devices(), backend }
         };
         Ok(self.slots.iter().map(list).collect())
     }
@@ -234,6 +234,6 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
 /// # Errors
 ///
 /// As [`Registry::backends`].
-pub fn backends() -> Result<Vec<Linked>, Error> {
+pub fn backends() -> Result<Vec<LinkedBackend>, Error> {
     Registry::global().backends()
 }

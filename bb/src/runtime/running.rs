@@ -1,6 +1,7 @@
 //! A running backend: the backend with its plans, counters and state.
 
 use super::answers::Answers;
+use super::erased::Sealed;
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
@@ -11,9 +12,10 @@ use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
+use crate::plan::Profile;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port, Profile,
+    Module, Outputs, Port,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -36,7 +38,7 @@ pub struct Runtime<B: Backend + 'static> {
 }
 
 /// The answer of a backend to a dispatched graph.
-type Typed<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
+type TypedResponse<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
 
 impl<B: Declared> Runtime<B> {
     /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
@@ -149,7 +151,7 @@ impl<B: Backend + 'static> Runtime<B> {
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
         if let (Family::Primitive, Some(primitive)) = (op.family, Primitive::from_index(op.index)) {
-            return crate::call::primitive(&self.backend, primitive, inputs, params);
+            return crate::call::call_primitive(&self.backend, primitive, inputs, params);
         }
         self.extended().call(op, inputs, params)
     }
@@ -193,7 +195,7 @@ impl<B: Backend + 'static> Runtime<B> {
     /// Erases the tensors in the answer of a backend.
     fn answer(
         self: &Arc<Self>,
-        response: Result<Typed<B>, Error>,
+        response: Result<TypedResponse<B>, Error>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
         match response {
             Err(error) => ContractResponse::Now(Err(error)),
@@ -262,6 +264,8 @@ impl<B: Backend + 'static> Drop for Pending<B> {
         self.0.counters.end_pending();
     }
 }
+
+impl<B: Backend + 'static> Sealed for Runtime<B> {}
 
 impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     fn name(&self) -> &'static str {

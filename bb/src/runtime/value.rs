@@ -1,12 +1,36 @@
 //! Tensors whose type does not name their backend.
 
-use super::BackendId;
+use super::{BackendId, DispatchResult};
 use crate::{Error, SlotValue};
+use bb_ir::op::{OpSpec, Param};
 use bb_ir::wire::Checksum;
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::Arc;
 
 /// A tensor of some running backend; a clone refers to the same tensor.
+///
+/// Every operation is a method, and Rust's operators are those of the same name. The backend that owns the value runs the
+/// operation. Operands of another backend are an error; [`BackendHandle::adopt`](crate::BackendHandle::adopt) moves them.
+///
+/// # Examples
+///
+/// ```no_run
+/// use bb::{Error, Value};
+///
+/// /// Attention of one head: the mean of `v`, weighted by how well each row of `k` fits the rows of `q`.
+/// fn attention(q: &Value, k: &Value, v: &Value) -> Result<Value, Error> {
+///     let scale = q.scalar_like((k.shape()[1] as f64).sqrt())?;
+///     let scores = (q.matmul(&k.transpose(&[1, 0])?)? / scale)?;
+///     scores.softmax(-1)?.matmul(v)
+/// }
+///
+/// # fn main() -> Result<(), Error> {
+/// let cpu = bb::backend("cpu")?;
+/// let x = cpu.tensor(&[2, 2], &[1f32, 0.0, 0.0, 1.0])?;
+/// assert_eq!(attention(&x, &x, &x)?.shape(), [2, 2]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Value {
     slot: Arc<dyn SlotValue>,
@@ -35,6 +59,42 @@ impl Value {
     /// Returns the shape, outermost extent first.
     pub fn shape(&self) -> &[usize] {
         self.slot.shape()
+    }
+
+    /// Returns the number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// Calls an operation of any family on the backend that owns the value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Gone`] if the backend's instance was dropped; [`Error::ForeignTensor`] if an operand is another
+    /// instance's; the operation's own.
+    #[inline]
+    pub fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
+        let runtime = self.owner.runtime().ok_or(Error::Gone { owner: self.owner })?;
+        runtime.dispatch_atomic(op, inputs, params)
+    }
+
+    /// Calls an operation on the backend that owns the first of a list of values.
+    #[inline]
+    pub(super) fn call_first(
+        values: &[&Value],
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
+        match values.first() {
+            Some(first) => first.call(op, inputs, params),
+            None => Err(Error::Operand { op: op.method, index: 0, expected: "a tensor" }),
+        }
     }
 
     /// Copies the elements to the host in row-major order.

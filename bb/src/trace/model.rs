@@ -106,7 +106,7 @@ fn numbered(count: usize) -> Vec<String> {
 /// # let path = folder.join("classify.onnx");
 /// trace.save(&path, &options)?;
 ///
-/// let module = bb::Module::load(&path, &bb::ir::Limits::default())?;
+/// let module = bb::Module::load(&path)?;
 /// let operators: Vec<&str> = module.graph().nodes.iter().map(|n| n.op_type.as_str()).collect();
 /// assert_eq!(operators, ["MatMul", "Softmax"]);
 /// # std::fs::remove_dir_all(&folder).unwrap();

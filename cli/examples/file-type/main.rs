@@ -50,7 +50,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 impl Identifier {
     fn new(backend: &str) -> Result<Identifier> {
-        let module = Module::from_bytes(bytes::Bytes::from_static(MODEL), &bb_ir::Limits::default(), None)?;
+        let module = Module::from_bytes(MODEL)?;
         let runtime = bb::backend(backend)?.runtime().clone();
         let model = runtime.clone().compile(module, &CompileOptions::default())?;
         Ok(Identifier { config: serde_json::from_str(CONFIG)?, runtime, model })

@@ -4,8 +4,7 @@
 //! cargo run --release --example vector-search -- [--backend NAME]
 //! ```
 
-use bb::{Backends, Value};
-use bb::{Error, TensorData};
+use bb::{BackendHandle, Error, Value};
 
 use bb_cpu as _;
 use bb_reference as _;
@@ -13,7 +12,7 @@ use bb_whole_graph as _;
 
 /// Normalised vectors of equal length, which can be searched by cosine similarity.
 struct Index {
-    backends: Backends,
+    backend: BackendHandle,
     /// `[dimensions, vectors]`, so that a product compares a query with every vector.
     columns: Value,
 }
@@ -28,17 +27,16 @@ struct Hit {
 impl Index {
     /// Indexes `vectors`, whose rows have `dimensions` numbers each.
     fn new(backend: &str, dimensions: usize, vectors: &[f32]) -> Result<Index, Error> {
-        let backends = Backends::new(vec![bb::backend(backend)?]);
-        let rows = backends
-            .constant(&TensorData::new(&[vectors.len() / dimensions.max(1), dimensions], vectors)?)?;
-        let columns = backends.transpose(&normalised(&backends, &rows)?, &[1, 0])?;
-        Ok(Index { backends, columns })
+        let backend = bb::backend(backend)?;
+        let rows = backend.tensor(&[vectors.len() / dimensions.max(1), dimensions], vectors)?;
+        let columns = normalised(&rows)?.transpose(&[1, 0])?;
+        Ok(Index { backend, columns })
     }
 
     /// Finds the `count` vectors most similar to `query`, best first.
     fn search(&self, query: &[f32], count: usize) -> Result<Vec<Hit>, Error> {
-        let query = self.backends.constant(&TensorData::new(&[1, query.len()], query)?)?;
-        let similarities = self.backends.matmul(&normalised(&self.backends, &query)?, &self.columns)?;
+        let query = self.backend.tensor(&[1, query.len()], query)?;
+        let similarities = normalised(&query)?.matmul(&self.columns)?;
         let similarities = similarities.to_host(usize::MAX)?;
         let mut hits: Vec<Hit> = similarities
             .as_slice::<f32>()?
@@ -53,9 +51,9 @@ impl Index {
 }
 
 /// Divides each row by its length.
-fn normalised(backends: &Backends, rows: &Value) -> Result<Value, Error> {
-    let squares = backends.reduce_sum(&backends.mul(rows, rows)?, &[1], true)?;
-    backends.div(rows, &backends.sqrt(&squares)?)
+fn normalised(rows: &Value) -> Result<Value, Error> {
+    let squares = (rows * rows)?.reduce_sum(&[1], true)?;
+    rows / squares.sqrt()?
 }
 
 fn main() -> Result<(), Error> {

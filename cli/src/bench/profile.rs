@@ -1,8 +1,9 @@
 //! Summarises a profile by operator, by node and by instruction.
 
 use crate::render;
+use bb::DataType;
 use bb::cost::Cost;
-use bb::{Activity, DataType, Profile, ProfileRow, ProfiledNode};
+use bb::profile::{Activity, Profile, ProfileRow, ProfiledNode};
 use bb_ir::Shape;
 use serde_json::{Value, json};
 use std::collections::HashMap;

@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::session::Session;
-use bb::{Profile, ProfileRow, Scope, Span};
+use bb::profile::{Profile, ProfileRow, Scope, Span};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -3,7 +3,8 @@
 use super::model::grouped;
 use crate::error::Result;
 use crate::{args, inputs, render};
-use bb::{BackendHandle, Estimate, Module, NodeCost};
+use bb::profile::{Estimate, NodeCost};
+use bb::{BackendHandle, Module};
 use serde_json::json;
 
 /// The cost of a run, as far as it is known without running.

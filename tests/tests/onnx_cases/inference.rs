@@ -9,7 +9,7 @@ use bb::ir::proto::{
     GraphProto, ModelProto, ValueInfoProto, tensor_shape_proto::dimension::Value as Extent,
     type_proto::Value as Kind,
 };
-use bb::{DataType, TensorData, ir};
+use bb::{DataType, Limits, TensorData};
 use prost::Message;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -123,7 +123,7 @@ fn agrees(ty: &ValueType, got: &TensorData, names: &HashMap<String, usize>) -> R
 }
 
 fn inferred(model: &ModelProto, case: &Path) -> Result<Module, String> {
-    let module = Module::from_bytes(model.encode_to_vec().into(), &ir::Limits::default(), Some(case));
+    let module = Module::from_bytes_in(model.encode_to_vec(), case, &Limits::default());
     module.map_err(|e| super::chain(&e))
 }
 

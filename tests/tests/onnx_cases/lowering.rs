@@ -38,7 +38,7 @@ struct Single {
 impl Single {
     /// Reads a case; `None` if it has several nodes or values that are not tensors.
     fn read(case: &Path) -> Fallible<Option<Single>> {
-        let module = Module::load(&case.join("model.onnx"), &bb::ir::Limits::default())?;
+        let module = Module::load(case.join("model.onnx"))?;
         let graph = module.graph();
         let [node] = graph.nodes.as_slice() else { return Ok(None) };
         let port = |value: &bb::ir::graph::ValueId| Port {
@@ -142,7 +142,7 @@ impl Single {
                 Err(bb::Error::ElementTypeOfOpset { .. }) => continue,
                 Err(other) => return Err(other.into()),
             };
-            let module = Module::from_bytes(model.encode_to_vec().into(), &Default::default(), None)?;
+            let module = Module::from_bytes(model.encode_to_vec())?;
             let program = Reference.compile(module, &CompileOptions::default())?;
             for (again, got) in program.run(&Reference, &refs)?.iter().zip(&got) {
                 let (again, got) = (Reference.to_host(again)?, Reference.to_host(got)?);

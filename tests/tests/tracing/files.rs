@@ -47,7 +47,7 @@ fn a_saved_model_is_one_file_unless_asked_otherwise() {
     // The columns are `i` and `3000 + i`: twice the first plus the second.
     let expected: Vec<f32> = (0..3000).map(|i| (2 * i + 3000 + i) as f32).collect();
     let check = |path: &Path| {
-        let module = Module::load(path, &bb::ir::Limits::default()).unwrap();
+        let module = Module::load(path).unwrap();
         assert_eq!(
             run_module(module, std::slice::from_ref(&x), "cpu")[0].as_slice::<f32>().unwrap(),
             expected
@@ -104,7 +104,7 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
     for entry in std::fs::read_dir(models).unwrap() {
         let case = entry.unwrap().path();
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
-        let module = Module::load(&case.join("model.onnx"), &bb::ir::Limits::default()).unwrap();
+        let module = Module::load(case.join("model.onnx")).unwrap();
         let given = bb::conformance::onnx::read_tensors(&case.join("test_data_set_0"), "input").unwrap();
         let names = module.graph().inputs.iter().map(|v| module.graph().name_of(*v).to_owned());
         let known = |x: &TensorData| x.shape().iter().map(|&d| Dim::Known(d)).collect();
@@ -171,7 +171,7 @@ fn module(x: &[i64], node: bb::ir::proto::NodeProto) -> Module {
     proto.ir_version = Some(8);
     let default = TensorData::new(&[1], &[2f32]).unwrap();
     proto.graph.as_mut().unwrap().initializer.push(default.to_proto("d"));
-    Module::from_bytes(proto.encode_to_vec().into(), &bb::ir::Limits::default(), None).unwrap()
+    Module::from_bytes(proto.encode_to_vec()).unwrap()
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn layer<B: Ops + ?Sized>(on: &B, x: &B::Tensor, w: &B::Tensor) -> Result<Vec<B:
 
 /// Runs a serialized model on the backend called `backend`, read like a model from outside.
 fn run(model: &ModelProto, inputs: &[TensorData], backend: &str) -> Vec<TensorData> {
-    let limits = bb::ir::Limits::default();
-    let module = Module::from_bytes(model.encode_to_vec().into(), &limits, None).unwrap();
+    let limits = bb::Limits::default();
+    let module = Module::from_bytes_with(model.encode_to_vec(), &limits).unwrap();
     run_module(module, inputs, backend)
 }
 

@@ -81,7 +81,7 @@ impl Vector {
                 other => return Err(format!("unknown key `{other}`").into()),
             }
         }
-        let module = Module::from_bytes(model.encode_to_vec().into(), &bb::ir::Limits::default(), None);
+        let module = Module::from_bytes(model.encode_to_vec());
         Ok(Vector { module, inputs, expected, tolerance, fails })
     }
 

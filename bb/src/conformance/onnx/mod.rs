@@ -143,7 +143,7 @@ fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
         }
     }
     let bytes = prost::Message::encode_to_vec(&model);
-    Ok(Module::from_bytes(bytes.into(), &limits, Some(case))?)
+    Ok(Module::from_bytes_in(bytes, case, &limits)?)
 }
 
 /// Runs every data set of a case on a backend and compares the outputs.
@@ -157,7 +157,7 @@ fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
 /// The first difference from what the case expects.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
-    let module = Module::load(&case.join("model.onnx"), &bb_ir::Limits::default())?;
+    let module = Module::load(case.join("model.onnx"))?;
     let mut executable = on.clone().compile(module, &CompileOptions::default())?;
     let mut open = Vec::new();
     for set in 0.. {

@@ -1,0 +1,196 @@
+//! Models that can run: by name or by position, blocking or as futures.
+
+use super::run::Program;
+use super::{BackendSubgraph, DeploymentBuilder, Placement};
+use crate::{Backends, Error, Module, Value};
+use std::collections::HashMap;
+
+/// Models that can run, with the components and backends that run them.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// let cpu = bb::backend("cpu")?;
+/// let node = bb::Deployment::builder().model("m", "model.onnx").backend(cpu.clone()).ready()?;
+/// let outputs = node.run_named([("x", cpu.tensor(&[1, 2], &[1f32, 2.])?)])?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Deployment {
+    pub(super) programs: Vec<(String, Program)>,
+    pub(super) backends: Backends,
+}
+
+impl Deployment {
+    /// Starts to put a node together.
+    pub fn builder() -> DeploymentBuilder {
+        DeploymentBuilder::default()
+    }
+
+    /// Returns the backends, the default first.
+    pub fn backends(&self) -> &Backends {
+        &self.backends
+    }
+
+    /// Iterates over the names of the models, in the order in which they were bound.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        self.programs.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns a model by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownModel`], with the names of those that are bound.
+    pub fn model(&self, name: &str) -> Result<Model<'_>, Error> {
+        match self.programs.iter().find(|(known, _)| known == name) {
+            Some((_, program)) => Ok(Model { program, backends: &self.backends }),
+            None => Err(Error::UnknownModel {
+                name: name.to_owned(),
+                bound: self.models().map(str::to_owned).collect(),
+            }),
+        }
+    }
+
+    /// Returns the model that was bound first.
+    fn first(&self) -> Result<Model<'_>, Error> {
+        let (_, program) = self
+            .programs
+            .first()
+            .ok_or_else(|| Error::UnknownModel { name: String::new(), bound: Vec::new() })?;
+        Ok(Model { program, backends: &self.backends })
+    }
+
+    /// Runs the model that was bound first, with inputs by position; see [`Model::run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::run`].
+    pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
+        self.first()?.run(inputs)
+    }
+
+    /// Runs the model that was bound first, with inputs by name; see [`Model::run_named`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::run_named`].
+    pub fn run_named<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Value)>,
+    ) -> Result<HashMap<String, Value>, Error> {
+        self.first()?.run_named(inputs)
+    }
+
+    /// Runs the model that was bound first, with inputs by position, as a future of any executor; see [`Model::run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::run`].
+    pub async fn run_async(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
+        self.first()?.run_async(inputs).await
+    }
+
+    /// Runs the model that was bound first, with inputs by name, as a future of any executor; see [`Model::run_named`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Model::run_named`].
+    pub async fn run_named_async<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Value)>,
+    ) -> Result<HashMap<String, Value>, Error> {
+        let model = self.first()?;
+        let inputs = model.program.by_position(inputs)?;
+        let outputs = model.program.run_async(model.backends, inputs).await?;
+        Ok(model.program.by_name(outputs))
+    }
+}
+
+impl std::fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let models: Vec<&str> = self.models().collect();
+        f.debug_struct("Deployment").field("models", &models).field("backends", &self.backends).finish()
+    }
+}
+
+/// A model of a [`Deployment`].
+#[derive(Clone, Copy)]
+pub struct Model<'a> {
+    program: &'a Program,
+    backends: &'a Backends,
+}
+
+impl<'a> Model<'a> {
+    /// Returns the checked model.
+    pub fn module(&self) -> &'a Module {
+        &self.program.module
+    }
+
+    /// Returns what runs each node, and what crosses between backends.
+    pub fn placement(&self) -> &'a Placement {
+        &self.program.placement
+    }
+
+    /// Iterates over the parts that go to backends whole, in the order in which they run.
+    pub fn carriers(&self) -> impl Iterator<Item = &'a BackendSubgraph> {
+        self.program.carriers()
+    }
+
+    /// Runs the model with inputs in its order, and returns the outputs in its order; blocks where a backend answers later.
+    ///
+    /// `None` leaves out an input that has a default. Inputs may be on any backend; they are moved to where they are read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::InputCount`], [`Error::MissingInput`] and [`Error::Input`]; the failure of a backend or a component.
+    pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
+        let given = inputs.iter().map(|input| input.cloned()).collect();
+        self.program.run(self.backends, given)
+    }
+
+    /// Runs the model with inputs by name, and returns the outputs by name; blocks where a backend answers later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`] and [`Error::RepeatedInput`]; as [`run`](Self::run).
+    pub fn run_named<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Value)>,
+    ) -> Result<HashMap<String, Value>, Error> {
+        let outputs = self.program.run(self.backends, self.program.by_position(inputs)?)?;
+        Ok(self.program.by_name(outputs))
+    }
+
+    /// Runs as [`run`](Self::run) does, as a future that any executor drives; it yields where a backend answers later.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_async(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
+        let given = inputs.iter().map(|input| input.cloned()).collect();
+        self.program.run_async(self.backends, given).await
+    }
+
+    /// Runs as [`run_named`](Self::run_named) does, as a future that any executor drives; it yields where a backend
+    /// answers later.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_named`](Self::run_named).
+    pub async fn run_named_async<N: Into<String>>(
+        &self,
+        inputs: impl IntoIterator<Item = (N, Value)>,
+    ) -> Result<HashMap<String, Value>, Error> {
+        let inputs = self.program.by_position(inputs)?;
+        let outputs = self.program.run_async(self.backends, inputs).await?;
+        Ok(self.program.by_name(outputs))
+    }
+}
+
+impl std::fmt::Debug for Model<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Model").field("placement", self.placement()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,70 @@
+//! What backends, components and tools need of the crate `bb-ir`, by name.
+//!
+//! Kernels use [`infer`] for shapes, [`memory`] for results, and [`convert`] for casts. Backends for whole graphs read
+//! [`proto`]. Code that looks at a model reads [`graph`] and [`opset`]. The types that every user meets are at the root of
+//! `bb`.
+
+pub use bb_ir::{
+    ALIGNMENT, Axis, Error, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
+    for_each_primitive, nearest, parse_bytes, unpack_into,
+};
+
+/// Conversions between element types, as ONNX's `Cast` defines them.
+pub mod convert {
+    pub use bb_ir::convert::{
+        Rounding, cast, cast_into, decode_table, encode_small_float, format_elements, format_tensor,
+        parse_elements, unpacked_size,
+    };
+}
+
+/// Checked graphs: numbered values, decoded attributes, types.
+pub mod graph {
+    pub use bb_ir::graph::{
+        Attribute, Attributes, Dim, DimExpr, Graph, Node, ValueId, ValueInfo, ValueType, Warning,
+    };
+}
+
+/// What comes out of each primitive: the rules for shapes and element types that all backends share.
+pub mod infer {
+    pub use bb_ir::infer::{
+        Joined, MatMul, Outputs, Reduction, SliceDim, Sliced, Transposed, accepts, broadcast, concat, dtype,
+        gather, matmul, primitive, reduce, reshape, resolve_reshape, slice, split, split_evenly, squeeze,
+        transpose, unsqueeze,
+    };
+}
+
+/// Memory for results: too little of it is an error, not the end of the process.
+pub mod memory {
+    pub use bb_ir::memory::{append, collected, copied, filled, probe, push, reserve, room, try_collected};
+}
+
+/// Operations as data: their rows and their parameters.
+pub mod op {
+    pub use bb_ir::op::{Arity, AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, ParamKind, ParamSpec};
+}
+
+/// What ONNX's schemas say of operators and their versions.
+pub mod opset {
+    pub use bb_ir::opset::{
+        NEWEST, OperatorVersion, Presence, domain_name, history, names, presence, since, supported_opsets,
+        versions,
+    };
+}
+
+/// ONNX's protobuf messages.
+pub mod proto {
+    pub use bb_ir::proto::{
+        AttributeProto, ElementKind, FunctionProto, GraphProto, MapProto, ModelProto, NodeProto,
+        OperatorSetIdProto, OptionalProto, SequenceProto, SparseTensorProto, StringStringEntryProto,
+        TensorAnnotation, TensorProto, TensorShapeProto, TrainingInfoProto, TypeProto, ValueInfoProto,
+        attribute_proto, tensor_proto, tensor_shape_proto, type_proto,
+    };
+}
+
+/// Tensors on the wire.
+pub mod wire {
+    pub use bb_ir::wire::{
+        Checksum, Frame, MAGIC, VERSION, decode, decode_as, element_type, encode, encode_into, hash_name,
+        read, read_frame, refuse_collisions, type_hash, type_name, write,
+    };
+}

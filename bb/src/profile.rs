@@ -1,0 +1,9 @@
+//! What a run costs: counted before it ([`Estimate`]), or measured in it ([`Profile`]).
+//!
+//! [`Module::estimate`](crate::Module::estimate) makes an estimate. [`ErasedExecutable::run_profiled`] and
+//! [`Executable::run_profiled`] add a run to a profile.
+//!
+//! [`ErasedExecutable::run_profiled`]: crate::ErasedExecutable::run_profiled
+//! [`Executable::run_profiled`]: crate::Executable::run_profiled
+
+pub use crate::plan::{Activity, Estimate, NodeCost, Profile, ProfileRow, ProfiledNode, Scope, Span};
