@@ -46,7 +46,7 @@ pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use plan::{CompileOptions, Module, PassCount, pass_names};
 pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,
+    BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
     ErasedExecutable, Lifecycle, LinkedBackend, OpenOption, OpenOptions, Registration, Registry,
     RegistryBuilder, Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
 };

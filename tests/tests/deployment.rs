@@ -3,13 +3,17 @@
 
 use bb::coverage::How;
 use bb::deployment::{DeploymentBuilder, Executor, Side};
-use bb::{BackendHandle, BoxError, Ctx, Deployment, Error, Registry, Runtime, Value};
+use bb::{
+    Backend, BackendAttrs, BackendHandle, BoxError, CompletionHandle, ContractResponse, Ctx, DataType, Deployment, Error,
+    GraphProto, Registry, Runtime, TensorData, Value,
+};
 use bb_reference::Reference;
 use bb_tests::device::Device;
-use bb_tests::model::{custom, model, node, with_int};
+use bb_tests::model::{custom, model, node, with_graph, with_int};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake};
 
 fn reference() -> BackendHandle {
@@ -179,10 +183,10 @@ fn missing_and_unknown_inputs_are_named() {
     let backend = reference();
     let ready = Deployment::builder().model("m", three_parts()).backend(backend.clone()).ready().unwrap();
     let none: [(&str, Value); 0] = [];
-    assert!(matches!(ready.run(none), Err(Error::MissingInput { name, .. }) if name == "x"));
+    assert!(matches!(ready.run_named(none), Err(Error::MissingInput { name, .. }) if name == "x"));
     let x = backend.tensor(&[2], &[1f32, 2.0]).unwrap();
     let both = [("x", x.clone()), ("y", x)];
-    assert!(matches!(ready.run(both), Err(Error::UnknownInput { name, .. }) if name == "y"));
+    assert!(matches!(ready.run_named(both), Err(Error::UnknownInput { name, .. }) if name == "y"));
 }
 
 /// `z = [-x, x]`, joined through a sequence; one operator is bound to the device.
@@ -208,4 +212,89 @@ fn a_sequence_that_would_change_its_backend_is_an_error() {
     let text = through_a_sequence("ConcatFromSequence").ready().unwrap_err().to_string();
     assert!(text.contains("`s` of the model `m` is a sequence"), "{text}");
     assert!(text.contains("from a part on `reference` to a part on `device`"), "{text}");
+}
+
+/// The branch multiplies by what another backend computed; the part renumbers what its branches read.
+#[test]
+fn a_branch_reads_what_another_part_made() {
+    let then = vec![node("Mul", &["a", "x"], &["t"])];
+    let choice = with_graph(node("If", &["c"], &["z"]), "then_branch", &[], then, &["t"]);
+    let choice = with_graph(choice, "else_branch", &[], vec![node("Identity", &["x"], &["e"])], &["e"]);
+    let nodes = vec![
+        node("Neg", &["x"], &["a"]),
+        with_int(node("ReduceSum", &["x"], &["s"]), "keepdims", 0),
+        with_int(node("Cast", &["s"], &["c"]), "to", DataType::Bool.to_onnx().into()),
+        choice,
+    ];
+    let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
+    let ready = Deployment::builder().model("m", bytes).backend(reference()).backend(device());
+    let ready = ready.bind_op("Neg", "device").ready().unwrap();
+    let run = |x: [f32; 2]| {
+        let x = ready.backends().named("reference").unwrap().tensor(&[2], &x).unwrap();
+        floats(&ready.run(&[Some(&x)]).unwrap()[0])
+    };
+    assert_eq!(run([1.0, 2.0]), [-1.0, -4.0]);
+    assert_eq!(run([1.0, -1.0]), [1.0, -1.0]);
+}
+
+/// A backend that records which checked graphs it gets: for the graph itself, and for a copy of it.
+#[derive(Default)]
+struct Recorder(Arc<Mutex<Vec<[usize; 2]>>>);
+
+impl Recorder {
+    fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, bb_reference::Tensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, bb_reference::Tensor>, bb_reference::Error> {
+        Reference.execute(graph, inputs, attrs)
+    }
+}
+
+type Tensors = HashMap<String, bb_reference::Tensor>;
+
+impl Backend for Recorder {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_execute!(Self::run);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        Reference.to_host(x)
+    }
+
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Tensors,
+        attrs: BackendAttrs<'_>,
+        _completion: CompletionHandle<Tensors, Self::Error>,
+    ) -> ContractResponse<Tensors, Self::Error> {
+        let given = attrs.module(&graph).unwrap();
+        let copied = attrs.module(&GraphProto::clone(&graph)).unwrap();
+        let places = [&given, &copied].map(|module| std::ptr::from_ref(module.graph()).addr());
+        self.0.lock().unwrap().push(places);
+        ContractResponse::Now(self.execute(&graph, inputs, attrs))
+    }
+}
+
+#[test]
+fn a_part_reaches_its_backend_as_it_was_checked() {
+    let backend = Recorder::default();
+    let recorded = backend.0.clone();
+    let on = BackendHandle::new(Runtime::named("recorder", backend));
+    let ready = Deployment::builder().model("m", three_parts()).backend(on.clone()).ready().unwrap();
+    let x = on.tensor(&[2], &[0.5f32, -1.0]).unwrap();
+    for _ in 0..2 {
+        let z = floats(&ready.run(&[Some(&x)]).unwrap()[0]);
+        assert!((z[0] - expected(0.5)).abs() < 1e-6 && (z[1] - expected(-1.0)).abs() < 1e-5);
+    }
+    let part = ready.model("m").unwrap().carriers().next().unwrap();
+    let checked = std::ptr::from_ref(part.checked().module().graph()).addr();
+    for [given, copied] in recorded.lock().unwrap().iter() {
+        assert_eq!(*given, checked, "the graph was checked again");
+        assert_ne!(*copied, checked, "another graph was taken for the checked one");
+    }
+    assert_eq!(recorded.lock().unwrap().len(), 2);
 }

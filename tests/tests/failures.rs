@@ -1,7 +1,6 @@
 //! Tests that errors of compiling and running name the node and the element type.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::Limits;
 use bb::ir::proto::{AttributeProto, GraphProto, attribute_proto::AttributeType};
 use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, TensorData};
 use bb_reference::Reference;

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use bb::Limits;
-use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphIdentity, GraphProto, Module};
+use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphIdentity, GraphProto};
 use bb_reference::Reference;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -62,7 +62,7 @@ impl WholeGraph {
         if let Some(found) = attrs.identity.as_ref().and_then(known) {
             return Ok(found);
         }
-        let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+        let module = attrs.module(graph)?;
         // Whoever hands a graph over has bounded its values, by limits that are not known here.
         let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
         let options = CompileOptions::default().within(&unbounded);

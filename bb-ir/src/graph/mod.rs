@@ -9,6 +9,7 @@ mod attribute;
 mod claims;
 mod dim_expr;
 mod merge;
+mod part;
 mod to_proto;
 
 pub use attribute::{Attribute, Attributes};

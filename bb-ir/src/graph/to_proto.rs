@@ -1,6 +1,6 @@
-//! Writes checked graphs, or some of their nodes, as ONNX.
+//! Writes checked graphs as ONNX.
 //!
-//! Each node keeps the opset that it was written for, so the opsets are returned together with the graph.
+//! Each node keeps the opset that it was written for, so a graph says which opsets its protobuf needs.
 
 use super::{Attribute, Attributes, Dim, Graph, Node, ValueId, ValueType};
 use crate::Error;
@@ -8,56 +8,64 @@ use crate::proto::{
     AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorShapeProto,
     TypeProto, ValueInfoProto, attribute_proto::AttributeType, tensor_shape_proto, type_proto,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// For each domain, the version of the operators that a graph uses.
 type Opsets = BTreeMap<String, i64>;
 
 impl Graph {
-    /// Writes the nodes at the given positions as a graph with the given inputs and outputs.
+    /// Writes the graph as protobuf; [`opsets`](Self::opsets) says which opsets it is written for.
     ///
-    /// Constants that the nodes read become initializers. If such a constant is also an input, the
-    /// initializer is its default.
+    /// Constants become initializers. If a constant is also an input, the initializer is its default.
+    pub fn to_proto(&self) -> GraphProto {
+        write(self, &HashMap::new())
+    }
+
+    /// Returns the opset of each domain that the nodes were written for, those in subgraphs included.
     ///
     /// # Errors
     ///
     /// [`Error::OpsetTwice`] if two nodes were written for different versions of a domain.
-    pub fn part_to_proto(
-        &self,
-        nodes: &[usize],
-        inputs: &[ValueId],
-        outputs: &[ValueId],
-    ) -> Result<(GraphProto, Vec<OperatorSetIdProto>), Error> {
+    pub fn opsets(&self) -> Result<Vec<OperatorSetIdProto>, Error> {
         let mut opsets = Opsets::new();
-        let nodes: Vec<&Node> = nodes.iter().filter_map(|&at| self.nodes.get(at)).collect();
-        let graph = write(self, &nodes, inputs, outputs, &HashMap::new(), &mut opsets)?;
+        self.import(&mut opsets)?;
         let import = |(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) };
-        Ok((graph, opsets.into_iter().map(import).collect()))
+        Ok(opsets.into_iter().map(import).collect())
+    }
+
+    fn import(&self, opsets: &mut Opsets) -> Result<(), Error> {
+        for node in &self.nodes {
+            match opsets.insert(node.domain.clone(), node.opset) {
+                Some(first) if first != node.opset => {
+                    return Err(Error::OpsetTwice { domain: node.domain.clone(), first, second: node.opset });
+                }
+                _ => {}
+            }
+            node.subgraphs().try_for_each(|graph| graph.import(opsets))?;
+        }
+        Ok(())
     }
 }
 
 impl Node {
     /// Iterates over the values that the node reads: its operands and the captures of its subgraphs.
     pub fn reads(&self) -> impl Iterator<Item = ValueId> {
-        let captured = self.attributes.iter().flat_map(|(_, attribute)| match attribute {
+        let captured = self.subgraphs().flat_map(|graph| graph.captures.iter().map(|(outer, _)| *outer));
+        self.inputs.iter().flatten().copied().chain(captured)
+    }
+
+    /// Iterates over the subgraphs among the attributes.
+    pub fn subgraphs(&self) -> impl Iterator<Item = &Graph> {
+        self.attributes.iter().flat_map(|(_, attribute)| match attribute {
             Attribute::Graph(graph) => std::slice::from_ref(&**graph),
             Attribute::Graphs(graphs) => graphs,
             _ => &[],
-        });
-        let captured = captured.flat_map(|graph| graph.captures.iter().map(|(outer, _)| *outer));
-        self.inputs.iter().flatten().copied().chain(captured)
+        })
     }
 }
 
-/// Writes nodes; `outer` names the values that come from an enclosing graph.
-fn write(
-    graph: &Graph,
-    nodes: &[&Node],
-    inputs: &[ValueId],
-    outputs: &[ValueId],
-    outer: &HashMap<ValueId, String>,
-    opsets: &mut Opsets,
-) -> Result<GraphProto, Error> {
+/// Writes a graph; `outer` names the values that come from an enclosing graph.
+fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> GraphProto {
     let name = |value: ValueId| outer.get(&value).cloned().unwrap_or_else(|| graph.name_of(value).to_owned());
     let info = |value: &ValueId, ty: Option<TypeProto>| ValueInfoProto {
         name: Some(name(*value)),
@@ -70,23 +78,17 @@ fn write(
         |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.ty)));
     let output =
         |value: &ValueId| info(value, graph.values.get(value.index()).and_then(|v| type_proto(&v.claimed())));
-    let mut read: std::collections::HashSet<ValueId> = nodes.iter().flat_map(|node| node.reads()).collect();
-    read.extend(outputs);
+    let mut read: HashSet<ValueId> = graph.nodes.iter().flat_map(Node::reads).collect();
+    read.extend(&graph.outputs);
     let constants = graph.constants.iter().filter(|(value, _)| read.contains(value));
     let mut proto = GraphProto {
         name: Some(graph.name.clone()),
         initializer: constants.map(|(value, data)| data.to_proto(&name(*value))).collect(),
-        input: inputs.iter().map(input).collect(),
-        output: outputs.iter().map(output).collect(),
+        input: graph.inputs.iter().map(input).collect(),
+        output: graph.outputs.iter().map(output).collect(),
         ..GraphProto::default()
     };
-    for node in nodes {
-        match opsets.insert(node.domain.clone(), node.opset) {
-            Some(first) if first != node.opset => {
-                return Err(Error::OpsetTwice { domain: node.domain.clone(), first, second: node.opset });
-            }
-            _ => {}
-        }
+    for node in &graph.nodes {
         let named =
             |values: &[Option<ValueId>]| values.iter().map(|v| v.map_or_else(String::new, name)).collect();
         proto.node.push(NodeProto {
@@ -95,12 +97,12 @@ fn write(
             op_type: Some(node.op_type.clone()),
             input: named(&node.inputs),
             output: named(&node.outputs),
-            attribute: attributes(&node.attributes, &name, opsets)?,
+            attribute: attributes(&node.attributes, &name),
             metadata_props: node.metadata.iter().map(|(key, value)| entry(key, value)).collect(),
             ..NodeProto::default()
         });
     }
-    Ok(proto)
+    proto
 }
 
 /// Writes an entry of metadata.
@@ -111,13 +113,12 @@ pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
 fn attributes(
     attributes: &Attributes,
     name: &dyn Fn(ValueId) -> String,
-    opsets: &mut Opsets,
-) -> Result<Vec<AttributeProto>, Error> {
+) -> Vec<AttributeProto> {
     let write = |(key, attribute)| {
         let mut proto = AttributeProto { name: Some(String::from(key)), ..AttributeProto::default() };
-        let kind = fill(&mut proto, attribute, name, opsets)?;
+        let kind = fill(&mut proto, attribute, name);
         proto.r#type = Some(kind as i32);
-        Ok(proto)
+        proto
     };
     attributes.iter().map(write).collect()
 }
@@ -126,9 +127,8 @@ fn fill(
     proto: &mut AttributeProto,
     attribute: &Attribute,
     name: &dyn Fn(ValueId) -> String,
-    opsets: &mut Opsets,
-) -> Result<AttributeType, Error> {
-    Ok(match attribute {
+) -> AttributeType {
+    match attribute {
         Attribute::Float(v) => {
             proto.f = Some(*v);
             AttributeType::Float
@@ -146,7 +146,7 @@ fn fill(
             AttributeType::Tensor
         }
         Attribute::Graph(v) => {
-            proto.g = Some(subgraph(v, name, opsets)?);
+            proto.g = Some(subgraph(v, name));
             AttributeType::Graph
         }
         Attribute::Type(v) => {
@@ -170,24 +170,18 @@ fn fill(
             AttributeType::Tensors
         }
         Attribute::Graphs(v) => {
-            proto.graphs = v.iter().map(|g| subgraph(g, name, opsets)).collect::<Result<_, Error>>()?;
+            proto.graphs = v.iter().map(|g| subgraph(g, name)).collect();
             AttributeType::Graphs
         }
         Attribute::Types(v) => {
             proto.type_protos = v.iter().map(|t| type_proto(t).unwrap_or_default()).collect();
             AttributeType::TypeProtos
         }
-    })
+    }
 }
 
-fn subgraph(
-    graph: &Graph,
-    name: &dyn Fn(ValueId) -> String,
-    opsets: &mut Opsets,
-) -> Result<GraphProto, Error> {
-    let outer = graph.captures.iter().map(|(outer, inner)| (*inner, name(*outer))).collect();
-    let nodes: Vec<&Node> = graph.nodes.iter().collect();
-    write(graph, &nodes, &graph.inputs, &graph.outputs, &outer, opsets)
+fn subgraph(graph: &Graph, name: &dyn Fn(ValueId) -> String) -> GraphProto {
+    write(graph, &graph.captures.iter().map(|(outer, inner)| (*inner, name(*outer))).collect())
 }
 
 /// Writes a type; returns `None` if it is unknown.

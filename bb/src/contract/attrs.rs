@@ -1,6 +1,8 @@
 //! The attributes that accompany a graph on its way to a backend.
 
 use super::Backend;
+use crate::plan::Module;
+use crate::Error;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
 use std::cell::Cell;
@@ -41,6 +43,16 @@ pub struct BackendAttrs<'a> {
     pub identity: Option<GraphIdentity>,
     /// The plans that the calling runtime keeps for its backend.
     runtime: Option<Lent<'a>>,
+    /// The checked graph that the protobuf was written from.
+    checked: Option<Checked<'a>>,
+}
+
+/// A checked graph, with the protobuf and the opsets that were written from it.
+#[derive(Debug, Clone, Copy)]
+struct Checked<'a> {
+    module: &'a Module,
+    graph: &'a GraphProto,
+    opsets: &'a [OperatorSetIdProto],
 }
 
 impl<'a> BackendAttrs<'a> {
@@ -48,6 +60,36 @@ impl<'a> BackendAttrs<'a> {
     #[must_use]
     pub fn with_identity(self, identity: GraphIdentity) -> BackendAttrs<'a> {
         BackendAttrs { identity: Some(identity), ..self }
+    }
+
+    /// Returns the graph, checked, as a module to compile.
+    ///
+    /// If the caller has checked the graph already, this is the caller's module, and nothing is checked again. `graph` is
+    /// the graph that came with the attributes; any other graph is checked with the opsets and functions of the attributes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph is not valid.
+    pub fn module(&self, graph: &GraphProto) -> Result<Module, Error> {
+        let same = |checked: &Checked<'_>| {
+            std::ptr::eq(checked.graph, graph)
+                && std::ptr::eq(checked.opsets, self.opsets)
+                && self.functions.is_empty()
+        };
+        match self.checked.filter(same) {
+            Some(checked) => Ok(checked.module.clone()),
+            None => Module::from_graph(graph, self.opsets, self.functions),
+        }
+    }
+
+    /// Returns the attributes with the opsets of a graph, and with the module that the graph was written from.
+    pub(crate) fn with_checked(
+        self,
+        module: &'a Module,
+        graph: &'a GraphProto,
+        opsets: &'a [OperatorSetIdProto],
+    ) -> BackendAttrs<'a> {
+        BackendAttrs { opsets, checked: Some(Checked { module, graph, opsets }), ..self }
     }
 
     /// Returns the attributes with other opsets.

@@ -1,7 +1,7 @@
 //! Part of a model, handed to one backend as a whole.
 
-use crate::{BackendAttrs, BackendHandle, ContractResponse, Error, GraphIdentity, Value};
-use bb_ir::proto::{AttributeProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
+use crate::{BackendAttrs, BackendHandle, CheckedGraph, ContractResponse, Error, Value};
+use bb_ir::proto::{AttributeProto, GraphProto, StringStringEntryProto};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,11 +9,9 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct BackendSubgraph {
     pub(super) backend: BackendHandle,
-    pub(super) graph: Arc<GraphProto>,
-    pub(super) opsets: Vec<OperatorSetIdProto>,
+    pub(super) checked: Arc<CheckedGraph>,
     pub(super) attributes: Vec<AttributeProto>,
     pub(super) metadata: Vec<StringStringEntryProto>,
-    pub(super) identity: GraphIdentity,
 }
 
 impl BackendSubgraph {
@@ -22,27 +20,33 @@ impl BackendSubgraph {
         &self.backend
     }
 
-    /// Returns the graph.
+    /// Returns the checked graph.
+    pub fn checked(&self) -> &CheckedGraph {
+        &self.checked
+    }
+
+    /// Returns the graph as a backend's own `dispatch` or `execute` gets it.
     pub fn graph(&self) -> &GraphProto {
-        &self.graph
+        self.checked.proto()
     }
 
     /// Returns what accompanies the graph.
     pub fn attrs(&self) -> BackendAttrs<'_> {
         BackendAttrs::default()
-            .with_identity(self.identity)
-            .with_opsets(&self.opsets)
+            .with_identity(self.checked.identity())
+            .with_opsets(self.checked.opsets())
             .with_node(&self.attributes, &self.metadata)
     }
 
-    /// Moves the inputs to the backend, and hands the graph over.
+    /// Moves the inputs to the backend and dispatches the graph.
     pub(super) fn dispatch(
         &self,
         inputs: impl IntoIterator<Item = (String, Value)>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
         let moved = inputs.into_iter().map(|(name, value)| Ok((name, self.backend.adopt(&value)?)));
+        let attrs = BackendAttrs::default().with_node(&self.attributes, &self.metadata);
         match moved.collect() {
-            Ok(inputs) => self.backend.runtime().clone().dispatch(self.graph.clone(), inputs, self.attrs()),
+            Ok(inputs) => self.backend.runtime().clone().dispatch_checked(&self.checked, inputs, attrs),
             Err(error) => ContractResponse::Now(Err(error)),
         }
     }

@@ -7,8 +7,7 @@ use super::run::{Program, Step};
 use super::{BackendSubgraph, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
 use crate::error::{Problem, ProblemList, Uncovered};
-use crate::plan::subgraphs;
-use crate::{BackendHandle, Error, GraphIdentity, Module};
+use crate::{BackendHandle, CheckedGraph, Error, Module};
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -233,10 +232,10 @@ impl DeploymentBuilder {
         effects: &mut Effects,
         missing: &mut Vec<Missing>,
     ) {
-        let mut open: Vec<&Graph> = subgraphs(holder).collect();
+        let mut open: Vec<&Graph> = holder.subgraphs().collect();
         while let Some(inner) = open.pop() {
             for node in &inner.nodes {
-                open.extend(subgraphs(node));
+                open.extend(node.subgraphs());
                 let Some(component) = self.component_of(node) else { continue };
                 if let Some(used) = effects.components.get_mut(component) {
                     *used = true;
@@ -264,15 +263,13 @@ impl DeploymentBuilder {
             steps.push(match part.target {
                 Target::Backend(at) => {
                     let backend = self.backend_at(at)?;
-                    let (proto, opsets) = graph.part_to_proto(&part.nodes, &part.inputs, &part.outputs)?;
+                    let part = graph.part(&part.nodes, &part.inputs, &part.outputs);
                     let accompanying = self.accompanying.get(backend.name());
                     Step::Carrier(BackendSubgraph {
                         backend: backend.clone(),
-                        graph: Arc::new(proto),
-                        opsets,
+                        checked: Arc::new(CheckedGraph::new(Module::of_part(part))?),
                         attributes: accompanying.map(|a| a.attributes.clone()).unwrap_or_default(),
                         metadata: accompanying.map(|a| a.metadata.clone()).unwrap_or_default(),
-                        identity: GraphIdentity::fresh(),
                     })
                 }
                 Target::Component(at) => match (self.components.get(at), part.nodes.as_slice()) {

@@ -4,7 +4,6 @@ use super::DeploymentBuilder;
 use super::ready::{Effects, Loaded};
 use super::rule::{Chooses, Rule};
 use crate::error::Problem;
-use crate::plan::subgraphs;
 use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
 
@@ -61,12 +60,12 @@ impl DeploymentBuilder {
 /// Finds the node inside whose subgraphs is what a rule would choose.
 fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
     let chooses = |outer: &&graph::Node| {
-        let mut open: Vec<&Graph> = subgraphs(outer).collect();
+        let mut open: Vec<&Graph> = outer.subgraphs().collect();
         while let Some(inner) = open.pop() {
             if inner.nodes.iter().any(|node| rule.chooses(inner, node)) {
                 return true;
             }
-            open.extend(inner.nodes.iter().flat_map(subgraphs));
+            open.extend(inner.nodes.iter().flat_map(graph::Node::subgraphs));
         }
         false
     };

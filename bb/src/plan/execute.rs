@@ -1,7 +1,7 @@
 //! Running a graph that was not compiled: check, plan, run, with tensors by name.
 
 use super::program::Engine;
-use super::{CompileOptions, Module, compile_with};
+use super::{CompileOptions, compile_with};
 use crate::contract::{by_name, plans_of};
 use crate::ext::FamilyTable;
 use crate::{Backend, BackendAttrs, Error, Executable};
@@ -22,7 +22,7 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     if let Some(plans) = plans_of(on, attrs) {
         return plans.run(graph, inputs, attrs);
     }
-    let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+    let module = attrs.module(graph)?;
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
     let natives: &[FamilyTable<B>] = &[];
     let program = compile_with::<B, _>(&module, &options, natives, Engine::Interpreter)?;

@@ -47,4 +47,3 @@ pub(crate) use resolve::Resolved;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
 pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
-pub(crate) use splice::subgraphs;

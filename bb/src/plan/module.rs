@@ -1,13 +1,12 @@
 //! A model on its way to a backend.
 
-use super::splice::subgraphs;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::onnx::OPERATORS;
 use crate::{Backend, Error};
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
-use bb_ir::graph::{Graph, ValueId, Warning};
+use bb_ir::graph::{Graph, Node, ValueId, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
     StringStringEntryProto,
@@ -28,6 +27,11 @@ impl Module {
     /// Wraps a checked graph.
     pub fn new(mut graph: Graph) -> Module {
         crate::onnx::prepare_gradients(&mut graph);
+        Module { graph: Arc::new(graph) }
+    }
+
+    /// Wraps a part of a module's graph; what [`new`](Self::new) prepares, the part has.
+    pub(crate) fn of_part(graph: Graph) -> Module {
         Module { graph: Arc::new(graph) }
     }
 
@@ -193,12 +197,12 @@ impl Module {
 fn missing(graph: &Graph, name: &str) -> Error {
     let name = name.to_owned();
     for node in &graph.nodes {
-        let mut pending: Vec<&Graph> = subgraphs(node).collect();
+        let mut pending: Vec<&Graph> = node.subgraphs().collect();
         while let Some(inner) = pending.pop() {
             if inner.values.iter().any(|value| value.name == name) {
                 return Error::InsideSubgraph { name, node: crate::error::name(graph, node) };
             }
-            pending.extend(inner.nodes.iter().flat_map(subgraphs));
+            pending.extend(inner.nodes.iter().flat_map(Node::subgraphs));
         }
     }
     let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());

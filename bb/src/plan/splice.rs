@@ -97,12 +97,3 @@ impl Numbers {
         Ok(graph)
     }
 }
-
-/// Iterates over a node's subgraphs.
-pub(crate) fn subgraphs(node: &Node) -> impl Iterator<Item = &Graph> {
-    node.attributes.iter().flat_map(|(_, attribute)| match attribute {
-        Attribute::Graph(graph) => std::slice::from_ref(&**graph),
-        Attribute::Graphs(graphs) => graphs.as_slice(),
-        _ => &[],
-    })
-}

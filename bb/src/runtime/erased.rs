@@ -1,7 +1,7 @@
 //! The interface between the engine and a backend: every call, without the type of the backend.
 
 use super::answers::Answers;
-use super::{BackendId, Capabilities, Status, Value};
+use super::{BackendId, Capabilities, CheckedGraph, Status, Value};
 use crate::contract::{by_name, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
@@ -98,6 +98,14 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
     fn dispatch(
         self: Arc<Self>,
         graph: Arc<GraphProto>,
+        inputs: HashMap<String, Value>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, Value>, Error>;
+
+    /// Passes a checked graph to the backend, which answers now or later; identity and opsets are those of the graph.
+    fn dispatch_checked(
+        self: Arc<Self>,
+        graph: &CheckedGraph,
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error>;

@@ -6,6 +6,7 @@
 mod answers;
 mod backends;
 mod bridge;
+mod checked;
 mod counter;
 mod declared;
 mod erased;
@@ -22,6 +23,7 @@ mod value;
 
 pub(crate) use crate::error::BackendId;
 pub use backends::Backends;
+pub use checked::CheckedGraph;
 pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};

@@ -5,7 +5,7 @@ use super::erased::Sealed;
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
-    BackendId, BackendRuntime, Capabilities, Declared, DispatchResult, ErasedExecutable, OpenOptions, Status,
+    BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable, OpenOptions, Status,
     Value,
 };
 use super::{bridge, open};
@@ -170,17 +170,21 @@ impl<B: Backend + 'static> Runtime<B> {
         Ok(self.guard("compile", || self.backend.compile(module, &options))?.into())
     }
 
-    /// Dispatches a graph with typed tensors.
+    /// Dispatches a graph with typed tensors, after `declared` has checked them.
     ///
     /// The attributes lend the plans of this runtime. The default `execute` of the backend runs them.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,
-        inputs: HashMap<String, B::Tensor>,
+        declared: &InputSpec,
+        inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        let declared = self.declarations.of(&graph, attrs.identity);
-        if let Err(error) = declared.and_then(|declared| declared.check_named(&inputs)) {
+        let inputs = match bridge::restore_named::<B::Tensor>("dispatch", self.owner, inputs) {
+            Ok(inputs) => inputs,
+            Err(error) => return ContractResponse::Now(Err(error)),
+        };
+        if let Err(error) = declared.check_named(&inputs) {
             return ContractResponse::Now(Err(error));
         }
         let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
@@ -232,7 +236,7 @@ impl<B: Backend + 'static> KeepsPlans<B::Tensor, B::Error> for Runtime<B> {
         let mut options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
         options.identity = attrs.identity;
         let plan = self.plans.get_or(&options, || {
-            let module = Module::from_graph(graph, attrs.opsets, attrs.functions)?;
+            let module = attrs.module(graph)?;
             let options = options.clone().with_families(self.families);
             Ok::<_, B::Error>(self.backend.compile(module, &options)?.into())
         })?;
@@ -345,10 +349,19 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        match bridge::restore_named("dispatch", self.owner, inputs) {
-            Ok(typed) => self.hand_over(graph, typed, attrs),
+        match self.declarations.of(&graph, attrs.identity) {
+            Ok(declared) => self.hand_over(graph, &declared, inputs, attrs),
             Err(error) => ContractResponse::Now(Err(error)),
         }
+    }
+
+    fn dispatch_checked(
+        self: Arc<Self>,
+        graph: &CheckedGraph,
+        inputs: HashMap<String, Value>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, Value>, Error> {
+        self.hand_over(graph.proto().clone(), graph.declared(), inputs, graph.accompany(attrs))
     }
 
     fn capabilities(&self) -> Capabilities {

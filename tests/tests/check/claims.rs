@@ -146,7 +146,9 @@ fn parts_of_a_graph_declare_the_known_types_of_their_inputs() {
     g.output = vec![value("z", 1, &["3"])];
     let g = with_foreign(g);
     let y = g.nodes[1].inputs[0].unwrap();
-    let (part, opsets) = g.part_to_proto(&[1], &[y], &g.outputs).unwrap();
-    let part = run(&ModelProto { opset_import: opsets, ..model(part) }).unwrap().graph;
+    let part = g.part(&[1], &[y], &g.outputs);
     assert_eq!(known(&part, "y"), "f32");
+    let opset_import = part.opsets().unwrap();
+    let again = run(&ModelProto { opset_import, ..model(part.to_proto()) }).unwrap().graph;
+    assert_eq!(known(&again, "y"), "f32");
 }

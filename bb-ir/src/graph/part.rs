@@ -1,0 +1,80 @@
+//! Cuts some nodes out of a checked graph as a checked graph of their own.
+
+use super::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
+use std::collections::{HashMap, HashSet};
+
+impl Graph {
+    /// Returns the nodes at the given positions as a graph with the given inputs and outputs.
+    ///
+    /// The caller guarantees what [`Graph`] guarantees: the positions ascend, and each value that the nodes read is an
+    /// input of the part, a constant, or a result of an earlier node of the part. Values keep their names and types.
+    /// Constants that the nodes read are shared, not copied.
+    #[must_use]
+    pub fn part(&self, nodes: &[usize], inputs: &[ValueId], outputs: &[ValueId]) -> Graph {
+        let nodes: Vec<&Node> = nodes.iter().filter_map(|&at| self.nodes.get(at)).collect();
+        let mut read: HashSet<ValueId> = nodes.iter().flat_map(|node| node.reads()).collect();
+        read.extend(outputs);
+        let mut values = Values { of: self, numbers: HashMap::new(), kept: Vec::new() };
+        let inputs: Vec<ValueId> = inputs.iter().map(|value| values.keep(*value)).collect();
+        // What the model claims of a value binds nobody who computes it elsewhere.
+        values.kept.iter_mut().for_each(|input| input.declared.clear());
+        let constants = self.constants.iter().filter(|(value, _)| read.contains(value));
+        let constants = constants.map(|(value, data)| (values.keep(*value), data.clone())).collect();
+        let nodes = nodes.into_iter().map(|node| values.node(node)).collect();
+        let outputs = outputs.iter().map(|value| values.keep(*value)).collect();
+        let name = self.name.clone();
+        Graph { name, values: values.kept, inputs, outputs, constants, captures: Vec::new(), nodes }
+    }
+}
+
+/// The values of a part, numbered in the order in which they are met.
+struct Values<'a> {
+    of: &'a Graph,
+    numbers: HashMap<ValueId, ValueId>,
+    kept: Vec<ValueInfo>,
+}
+
+impl Values<'_> {
+    /// Returns the number that a value of the whole graph has in the part.
+    fn keep(&mut self, value: ValueId) -> ValueId {
+        *self.numbers.entry(value).or_insert_with(|| {
+            self.kept.push(self.of.values.get(value.index()).cloned().unwrap_or_default());
+            ValueId(self.kept.len() as u32 - 1)
+        })
+    }
+
+    fn node(&mut self, node: &Node) -> Node {
+        let mut keep = |values: &[Option<ValueId>]| values.iter().map(|v| v.map(|v| self.keep(v))).collect();
+        let (inputs, outputs) = (keep(&node.inputs), keep(&node.outputs));
+        Node {
+            name: node.name.clone(),
+            domain: node.domain.clone(),
+            op_type: node.op_type.clone(),
+            opset: node.opset,
+            inputs,
+            outputs,
+            attributes: self.attributes(&node.attributes),
+            metadata: node.metadata.clone(),
+        }
+    }
+
+    /// Renumbers what subgraphs take from the graph; the values inside a subgraph keep their numbers.
+    fn attributes(&mut self, attributes: &Attributes) -> Attributes {
+        let renumbered = attributes.iter().map(|(name, attribute)| {
+            let attribute = match attribute {
+                Attribute::Graph(graph) => Attribute::Graph(Box::new(self.subgraph(graph))),
+                Attribute::Graphs(graphs) => {
+                    Attribute::Graphs(graphs.iter().map(|graph| self.subgraph(graph)).collect())
+                }
+                other => other.clone(),
+            };
+            (name.to_owned(), attribute)
+        });
+        Attributes::new(renumbered.collect())
+    }
+
+    fn subgraph(&mut self, graph: &Graph) -> Graph {
+        let captures = graph.captures.iter().map(|(outer, inner)| (self.keep(*outer), *inner)).collect();
+        Graph { captures, ..graph.clone() }
+    }
+}
