@@ -327,7 +327,7 @@ pub enum Error {
     /// A node is not valid; the source says why.
     #[error("node `{node}` (`{op}`) is not valid")]
     Node {
-        /// The name of the node; if it has none, its operator and position.
+        /// The label of the node: its name, or the name of its first result if it has no name.
         node: String,
         /// The operator.
         op: String,

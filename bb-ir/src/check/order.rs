@@ -5,11 +5,12 @@ use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-/// Returns a node's label for messages: its name, or its operator and position if it has no name.
+/// Returns a node's label for messages, as [`Graph::label_of`](crate::graph::Graph::label_of) does; a node without a name
+/// and without results has its operator and position.
 pub(super) fn label(node: &NodeProto, index: usize) -> String {
-    match node.name() {
+    match crate::graph::label(node.name(), node.output.iter().map(String::as_str)) {
         "" => format!("{} #{index}", node.op_type()),
-        name => name.to_owned(),
+        label => label.to_owned(),
     }
 }
 

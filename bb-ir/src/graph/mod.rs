@@ -151,8 +151,22 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// Returns the label of a node, by which errors and reports call it: its name, or the name of its first result if it
+    /// has no name.
+    pub fn label_of<'a>(&'a self, node: &'a Node) -> &'a str {
+        label(&node.name, node.outputs.iter().flatten().map(|value| self.name_of(*value)))
+    }
+
     /// Returns the value's name.
     pub fn name_of(&self, value: ValueId) -> &str {
         self.values.get(value.index()).map_or("", |v| &v.name)
+    }
+}
+
+/// Returns the label of a node with this name and these results.
+pub(crate) fn label<'a>(name: &'a str, results: impl IntoIterator<Item = &'a str>) -> &'a str {
+    match name {
+        "" => results.into_iter().find(|result| !result.is_empty()).unwrap_or_default(),
+        name => name,
     }
 }

@@ -12,10 +12,6 @@ pub enum Family {
     Nn,
     /// Language-model operations.
     Llm,
-    /// Quantised operations.
-    Quant,
-    /// Training.
-    Train,
     /// Images and signals.
     Image,
     /// Functions of single elements.
@@ -40,8 +36,6 @@ impl Family {
             Family::Primitive => "Backend",
             Family::Nn => "Nn",
             Family::Llm => "Llm",
-            Family::Quant => "Quant",
-            Family::Train => "Train",
             Family::Image => "Image",
             Family::Scalar => "Scalar",
             Family::Create => "Create",

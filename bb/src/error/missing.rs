@@ -4,10 +4,9 @@ use super::advice::{Advice, title};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 
-/// Returns the name of a node; if it has none, the name of its first output.
+/// Returns the label of a node; [`Graph::label_of`] says what that is.
 pub(crate) fn name(graph: &Graph, node: &Node) -> String {
-    let first = node.outputs.iter().flatten().next().map_or("", |v| graph.name_of(*v));
-    if node.name.is_empty() { first } else { &node.name }.to_owned()
+    graph.label_of(node).to_owned()
 }
 
 /// What runs a node.

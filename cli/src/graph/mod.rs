@@ -104,7 +104,7 @@ impl Picture {
         let mut covered = coverage.nodes.iter().peekable();
         for node in &graph.nodes {
             // The coverage lists the nodes that are used, in the same order.
-            let name = node_name(graph, node);
+            let name = graph.label_of(node).to_owned();
             let how = covered.next_if(|c| c.node == name && c.op == node.op_type && c.domain == node.domain);
             let to = picture.node(graph, node, &name, how.map(|c| c.how));
             let mut read: Vec<ValueId> = node.reads().collect();
@@ -161,14 +161,6 @@ impl Picture {
             self.edges.push(Edge { from, to, details });
         }
     }
-}
-
-/// Returns the name of a node; if it has none, the name of its first output.
-fn node_name(graph: &Graph, node: &Node) -> String {
-    if !node.name.is_empty() {
-        return node.name.clone();
-    }
-    node.outputs.iter().flatten().next().map_or_else(String::new, |v| graph.name_of(*v).to_owned())
 }
 
 fn type_of(graph: &Graph, value: ValueId) -> String {
