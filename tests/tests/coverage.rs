@@ -2,7 +2,6 @@
 //! that use it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::Limits;
 use bb::coverage::{Coverage, How, Matrix, Refused, RefusedBy, Row, Why};
 use bb::{BackendRuntime, CompileOptions, DataType, Error, Module, Primitive, Runtime, Tensor};
 use bb_tests::model::{model, node, typed, with_graph, with_int};

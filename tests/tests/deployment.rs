@@ -4,8 +4,8 @@
 use bb::coverage::How;
 use bb::deployment::{DeploymentBuilder, Executor, Side};
 use bb::{
-    Backend, BackendAttrs, BackendHandle, BoxError, CompletionHandle, ContractResponse, Ctx, DataType, Deployment, Error,
-    GraphProto, Registry, Runtime, TensorData, Value,
+    Backend, BackendAttrs, BackendHandle, BoxError, CompletionHandle, ContractResponse, Ctx, DataType,
+    Deployment, Error, GraphProto, Registry, Runtime, TensorData, Value,
 };
 use bb_reference::Reference;
 use bb_tests::device::Device;

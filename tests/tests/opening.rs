@@ -276,9 +276,7 @@ fn the_error_for_an_unbound_backend_says_how_to_bind_it() {
         .bind_op("Neg", "cpu")
         .ready();
     let Err(Error::NotReady { problems }) = built else { panic!("expected what is wrong") };
-    let [bb::Problem::UnknownBackend { by, source }] = problems.0.as_slice() else {
-        panic!("{problems}")
-    };
+    let [bb::Problem::UnknownBackend { by, source }] = problems.0.as_slice() else { panic!("{problems}") };
     assert_eq!(by, ".bind_op(\"Neg\", \"cpu\")");
     assert!(matches!(&**source, Error::NotBound { name, bound } if name == "cpu" && *bound == ["reference"]));
 }

@@ -110,10 +110,7 @@ pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
 }
 
-fn attributes(
-    attributes: &Attributes,
-    name: &dyn Fn(ValueId) -> String,
-) -> Vec<AttributeProto> {
+fn attributes(attributes: &Attributes, name: &dyn Fn(ValueId) -> String) -> Vec<AttributeProto> {
     let write = |(key, attribute)| {
         let mut proto = AttributeProto { name: Some(String::from(key)), ..AttributeProto::default() };
         let kind = fill(&mut proto, attribute, name);

@@ -1,8 +1,8 @@
 //! The attributes that accompany a graph on its way to a backend.
 
 use super::Backend;
-use crate::plan::Module;
 use crate::Error;
+use crate::plan::Module;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
 use std::cell::Cell;

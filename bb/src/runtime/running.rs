@@ -5,8 +5,8 @@ use super::erased::Sealed;
 use super::plans::{Declarations, Plans};
 use super::services::Counters;
 use super::{
-    BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable, OpenOptions, Status,
-    Value,
+    BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
+    OpenOptions, Status, Value,
 };
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans};

@@ -79,7 +79,7 @@ impl Value {
         inputs: &[Option<&Value>],
         params: &[Param<'_>],
     ) -> DispatchResult {
-        let runtime = self.owner.runtime().ok_or(Error::Gone { owner: self.owner })?;
+        let runtime = super::instances::running(self.owner).ok_or(Error::Gone { owner: self.owner })?;
         runtime.dispatch_atomic(op, inputs, params)
     }
 
