@@ -1,7 +1,6 @@
 //! Tests that inputs are compared with the graph's declarations, on every path and before anything runs.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::Limits;
 use bb::ir::proto::{GraphProto, TypeProto, ValueInfoProto, type_proto};
 use bb::onnx::OnnxValue;
 use bb::{

@@ -1,7 +1,6 @@
 //! Tests that errors name the wrong attribute of a node, and do not just report shapes that do not fit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::Limits;
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};
 use bb::{CompileOptions, DataType, Module, TensorData};
 use bb_tests::backends;

@@ -159,7 +159,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        self.call(op.spec().method, inputs, |inputs| crate::call::primitive(self.on, op, inputs, params))
+        self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
 
     fn native(

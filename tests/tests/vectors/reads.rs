@@ -6,7 +6,7 @@
 use super::{Vector, folder, item, read, stems};
 use bb::ext::Extended;
 use bb::ir::graph::{Attribute, Graph, Node, ValueId};
-use bb::ir::opset::{self, AttributeSchema};
+use bb_ir::opset::{self, AttributeSchema};
 use bb::onnx::{AttributeReads, Body, Call, Class, OnnxValue, OpOutputs, Operator, lookup, operators};
 use bb::{Backend, TensorData};
 use bb_reference::Reference;
