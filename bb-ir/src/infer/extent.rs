@@ -377,6 +377,17 @@ impl Extent for Dim {
         }
     }
 
+    fn agreed(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) if a != b => None,
+            (Dim::Known(_), _) | (_, Dim::Unknown) => Some(self.clone()),
+            (Dim::Unknown, _) | (_, Dim::Known(_)) | (Dim::Computed(_), Dim::Symbol(_)) => {
+                Some(other.clone())
+            }
+            (Dim::Symbol(_) | Dim::Computed(_), _) => Some(self.clone()),
+        }
+    }
+
     fn is_cut_of(&self, whole: &Self) -> bool {
         match (self, whole.formula()) {
             (Dim::Computed(formula), Some(whole)) => formula.is_cut_of(&whole),
