@@ -3,6 +3,8 @@
 //! The page lists the modules of each crate, lowest first. A module may use those above it in that list (which are lower)
 //! as it likes. A use in the other direction is an arrow upwards: the page names each with its reason, and names no other.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -6,9 +6,9 @@
 use super::{Vector, folder, item, read, stems};
 use bb::ext::Extended;
 use bb::ir::graph::{Attribute, Graph, Node, ValueId};
-use bb_ir::opset::{self, AttributeSchema};
 use bb::onnx::{AttributeReads, Body, Call, Class, OnnxValue, OpOutputs, Operator, lookup, operators};
 use bb::{Backend, TensorData};
+use bb_ir::opset::{self, AttributeSchema};
 use bb_reference::Reference;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

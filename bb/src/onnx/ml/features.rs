@@ -15,9 +15,9 @@ operators! {
         Binarizer => Primitives(binarizer), infer: Same;
         FeatureVectorizer => Primitives(feature_vectorizer), infer: By(infer::ml::feature_vectorizer);
         Imputer => Primitives(imputer), infer: Same;
-        Normalizer => Primitives(normalizer), infer: As(bb_ir::DataType::Bool);
+        Normalizer => Primitives(normalizer), infer: As(bb_ir::DataType::F32);
         OneHotEncoder => Primitives(one_hot_encoder), infer: By(infer::ml::one_hot_encoder);
-        Scaler => Primitives(scaler), infer: As(bb_ir::DataType::Bool);
+        Scaler => Primitives(scaler), infer: As(bb_ir::DataType::F32);
     }
 }
 
