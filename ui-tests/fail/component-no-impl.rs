@@ -2,7 +2,7 @@
 
 struct Scores;
 
-fn node() -> bb::DeploymentBuilder {
+fn node() -> bb::deployment::DeploymentBuilder {
     bb::Deployment::builder().component("example", "Scores", Scores)
 }
 
