@@ -288,18 +288,6 @@ impl Extent for DimExpr {
 
 /// What is known of extents before inputs arrive: an extent that cannot be told is [`Dim::Unknown`].
 impl Extent for Dim {
-    /// Returns the plainer form: a number before a symbol, a symbol before an expression, and anything before unknown.
-    fn agreed(&self, other: &Self) -> Option<Self> {
-        match (self, other) {
-            (Dim::Known(a), Dim::Known(b)) if a != b => None,
-            (Dim::Known(_), _) | (_, Dim::Unknown) => Some(self.clone()),
-            (Dim::Unknown, _) | (_, Dim::Known(_)) | (Dim::Computed(_), Dim::Symbol(_)) => {
-                Some(other.clone())
-            }
-            (Dim::Symbol(_) | Dim::Computed(_), _) => Some(self.clone()),
-        }
-    }
-
     fn of(number: i64) -> Option<Self> {
         usize::of(number).map(Dim::Known)
     }

@@ -125,11 +125,11 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         if !work.keep {
             work.again = work.again.saturating_sub(1);
         }
-        if lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
-            // A user's own operator, of which nothing is known but what the model declares.
+        let rule = work.operators.rule(node);
+        if rule.is_none() && lookup(&node.domain, &node.op_type, node.opset) == Lookup::Missing {
+            // This is a user's own operator: only the model's declarations say something about its results.
             continue;
         }
-        let rule = work.operators.rule(node);
         let body = control::results(rule, node, facts, work)?;
         let results = match body {
             Some(body) => Ok(body),
