@@ -45,8 +45,8 @@ pub use deployment::{
     Placement, Side, Source, Transfer,
 };
 pub use plan::{
-    Activity, CompileOptions, Estimate, Module, NodeCost, PassCount, Profile, ProfileRow, ProfiledNode,
-    Scope, Span, pass_names,
+    Activity, CompileOptions, Condition, Estimate, Module, NodeCost, PassCount, PlanConditions, Profile,
+    ProfileRow, ProfiledNode, Scope, Span, pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, Declared, Device, DispatchResult,

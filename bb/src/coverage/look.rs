@@ -13,6 +13,7 @@ use crate::BackendRuntime;
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
 use crate::runtime::Question;
+use crate::trace::Varies;
 use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
@@ -46,8 +47,11 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         Ok(resolved) => Arc::new(resolved),
         Err(_) => return vec![Seen { unchecked: true, ..Seen::default() }; graph.nodes.len()],
     };
-    let settings =
-        Settings { natives: on.capabilities().families, value_bytes: bb_ir::Limits::default().value_bytes };
+    let settings = Settings {
+        natives: on.capabilities().families,
+        value_bytes: bb_ir::Limits::default().value_bytes,
+        symbolic: false,
+    };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
         let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
@@ -140,7 +144,7 @@ impl Look<'_> {
                     Some(dims) => dims.iter().map(&mut extent).collect(),
                     None => [Dim::Unknown, Dim::Unknown].iter().map(&mut extent).collect(),
                 };
-                tensors.push(SegmentInput { dtype: *dtype, shape, varies: false, known: None });
+                tensors.push(SegmentInput { dtype: *dtype, shape, varies: Varies::Nothing, known: None });
                 Some(OnnxValue::Tensor(()))
             }
             ValueType::Sequence(of) => {

@@ -1,6 +1,6 @@
 //! `Llm`: what language models are made of.
 
-use crate::ext::{Ops, math, normalize};
+use crate::ext::{Extent, Ops, math, normalize};
 use crate::{DataType, Tensor};
 
 crate::ext::family::family! { [
@@ -68,15 +68,19 @@ pub fn rotate<B: Ops + ?Sized>(
     let (a, b) = if interleaved {
         (on.slice(&turning, &[0], &[full], &last, &[2])?, on.slice(&turning, &[1], &[full], &last, &[2])?)
     } else {
-        let half = turning.shape().last().map_or(0, |d| d / 2) as i64;
-        (on.slice(&turning, &[0], &[half], &last, &[])?, on.slice(&turning, &[half], &[full], &last, &[])?)
+        let half = on.extent(&turning, x.rank().saturating_sub(1)).floor_div(&Extent::from(2i64));
+        let (zero, full) = (Extent::from(0i64), Extent::from(full));
+        (
+            on.slice_to(&turning, &[zero], std::slice::from_ref(&half), &last, &[])?,
+            on.slice_to(&turning, &[half], &[full], &last, &[])?,
+        )
     };
     let real = on.sub(&on.mul(cos, &a)?, &on.mul(sin, &b)?)?;
     let imaginary = on.add(&on.mul(sin, &a)?, &on.mul(cos, &b)?)?;
     let turned = if interleaved {
         let pair = [last[0] + 1];
         let pairs = on.concat(&[&on.unsqueeze(&real, &pair)?, &on.unsqueeze(&imaginary, &pair)?], pair[0])?;
-        on.reshape(&pairs, turning.shape())?
+        on.reshape_to(&pairs, &on.extents(&turning))?
     } else {
         on.concat(&[&real, &imaginary], last[0])?
     };
@@ -112,23 +116,28 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     how: Weighting,
 ) -> Result<Attended<B::Tensor>, B::Error> {
     let wrong = || bb_ir::Error::Shapes { op: "attention", left: q.shape().into(), right: k.shape().into() };
-    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (q.shape(), k.shape(), v.shape()) else {
+    let [of_q, of_k, of_v] = [q, k, v].map(|x| on.extents(x));
+    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (of_q.as_slice(), of_k.as_slice(), of_v.as_slice())
+    else {
         return crate::ext::fail::<B, _>(wrong());
     };
-    if h != g && (*g == 0 || !h.is_multiple_of(*g)) {
+    let (same, shared) = (h.equals(g), h.floor_div(g));
+    if !same && !shared.times(g).equals(h) {
         return crate::ext::fail::<B, _>(wrong());
     }
     // Half of the factor on each side keeps the products in the range of halves.
-    let factor = how.scale.unwrap_or(1.0 / (*d as f64).sqrt()).sqrt();
+    let factor = how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()).sqrt();
     let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, factor)?);
     let transposed = on.transpose(k, &[0, 1, 3, 2])?;
     let (q, k, v) = (scaled(q)?, scaled(&transposed)?, v.clone());
-    let product = if h == g {
+    let product = if same {
         on.matmul(&q, &k)?
     } else {
         // Heads that share keys are another batch dimension, along which the keys broadcast.
-        let grouped = on.reshape(&q, &[*b, *g, h / g, *s, *d])?;
-        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?, &[*b, *h, *s, *t])?
+        let grouped = [b, g, &shared, s, d].map(Extent::clone);
+        let grouped = on.reshape_to(&q, &grouped)?;
+        let product = on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?;
+        on.reshape_to(&product, &[b, h, s, t].map(Extent::clone))?
     };
     let bounded = if how.softcap > 0.0 {
         let cap = on.scalar_like(&product, how.softcap)?;
@@ -146,11 +155,12 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     }
     let wide = math::common(weights.dtype(), v.dtype());
     let (shares, v) = (math::to(on, &weights, wide)?, math::to(on, &v, wide)?);
-    let y = if h == g {
+    let y = if same {
         on.matmul(&shares, &v)?
     } else {
-        let grouped = on.reshape(&shares, &[*b, *g, h / g, *s, *t])?;
-        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?, &[*b, *h, *s, *e])?
+        let grouped = on.reshape_to(&shares, &[b, g, &shared, s, t].map(Extent::clone))?;
+        let product = on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?;
+        on.reshape_to(&product, &[b, h, s, e].map(Extent::clone))?
     };
     let y = math::to(on, &y, weights.dtype())?;
     Ok(Attended { y, segments: [product, bounded, biased, weights] })
@@ -183,14 +193,14 @@ pub(crate) struct Reach {
 /// Whether query `i` of `s` reaches key `j` of `t`, as `[s, t]`, or `[b, 1, s, t]` for offsets `[b, 1, 1, 1]`.
 pub(crate) fn reached<B: Ops + ?Sized>(
     on: &B,
-    s: usize,
-    t: usize,
+    [s, t]: [&Extent; 2],
     offset: &B::Tensor,
     reach: Reach,
 ) -> Result<Option<B::Tensor>, B::Error> {
-    let count = |n: usize| (0..n as i64).collect::<Vec<i64>>();
-    let i = on.add(&on.host(&[s, 1], &count(s))?, offset)?;
-    let back = on.sub(&i, &on.host(&[1, t], &count(t))?)?;
+    let count =
+        |n: &Extent, axis| on.unsqueeze(&on.iota(&Extent::from(0i64), &Extent::from(1i64), n)?, &[axis]);
+    let i = on.add(&count(s, 1)?, offset)?;
+    let back = on.sub(&i, &count(t, 0)?)?;
     let left = reach.left.map(|most| on.less_or_equal(&back, &on.host(&[], &[most])?)).transpose()?;
     let right = reach.right.map(|most| on.greater_or_equal(&back, &on.host(&[], &[-most])?)).transpose()?;
     Ok(match (left, right) {

@@ -9,6 +9,7 @@ mod conv_transpose;
 mod deform;
 mod erased;
 mod extended;
+mod extent;
 mod family;
 pub(crate) mod fourier;
 pub(crate) mod host;
@@ -28,6 +29,7 @@ mod region;
 pub(crate) mod sample;
 pub mod scalar;
 pub(crate) mod scatter;
+mod slide;
 pub(crate) mod sort;
 mod unpool;
 pub(crate) mod window;
@@ -39,6 +41,8 @@ pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]
 pub(crate) use erased::{Kernels, Owned, WithFamilies};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
+pub use extent::{Extent, Extents, product};
+pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
 pub use image::{Image, ImageOp};
 pub use index::{Index, IndexOp};
@@ -47,10 +51,10 @@ pub use nn::{Nn, NnOp};
 pub use random::Mersenne;
 pub use scalar::{Scalar, ScalarOp};
 
-use crate::trace::Tracer;
-use crate::{Backend, Outputs};
+use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
 
 /// Everything: what ONNX functions and bodies are written over.
 ///
@@ -93,21 +97,124 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
     fn host<T: bb_ir::Element>(&self, shape: &[usize], elements: &[T]) -> Result<Self::Tensor, Self::Error> {
         self.constant(&TensorData::new(shape, elements).map_err(crate::Error::from)?)
     }
+
+    /// Returns the extents of a tensor; while tracing they are expressions, so that the plan holds for others too.
+    fn extents(&self, x: &Self::Tensor) -> Extents {
+        x.shape().iter().map(|&extent| Extent::from(extent)).collect()
+    }
+
+    /// Returns one extent of a tensor, 0 if there is no such dimension.
+    fn extent(&self, x: &Self::Tensor, axis: usize) -> Extent {
+        x.shape().get(axis).copied().unwrap_or(0).into()
+    }
+
+    /// Reads a tensor of integers as extents; while tracing those that follow from extents are expressions.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ints`](Ops::ints).
+    fn extents_of(&self, x: &Self::Tensor) -> Result<Vec<Extent>, Self::Error> {
+        Ok(self.ints(x)?.into_iter().map(Extent::from).collect())
+    }
+
+    /// Makes a tensor of `i64` of extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn ints_of(&self, shape: &[usize], values: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        let values: Vec<i64> = values.iter().map(Extent::number).collect();
+        self.host(shape, &values)
+    }
+
+    /// Makes a list of `count` times `i64`: `start`, `start + step`, ….
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`](crate::Error::Ir) if there are more than memory holds; the backend's own.
+    fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<Self::Tensor, Self::Error> {
+        iota(self, start, step, usize::try_from(count.number()).unwrap_or(0))
+    }
+
+    /// [`reshape`](Backend::reshape) to extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own.
+    fn reshape_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.reshape(x, &numbers::<Self>(shape)?)
+    }
+
+    /// [`slice`](Backend::slice) with bounds that are made of extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn slice_to(
+        &self,
+        x: &Self::Tensor,
+        starts: &[Extent],
+        ends: &[Extent],
+        axes: &[i64],
+        steps: &[i64],
+    ) -> Result<Self::Tensor, Self::Error> {
+        let [starts, ends] =
+            [starts, ends].map(|b| b.iter().map(Extent::number).collect::<SmallVec<[i64; 4]>>());
+        self.slice(x, &starts, &ends, axes, steps)
+    }
+
+    /// [`split`](Backend::split) into parts of extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own.
+    fn split_to(
+        &self,
+        x: &Self::Tensor,
+        axis: i64,
+        sizes: &[Extent],
+    ) -> Result<Vec<Self::Tensor>, Self::Error> {
+        self.split(x, axis, &numbers::<Self>(sizes)?)
+    }
+
+    /// [`expand`](Create::expand) to extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own.
+    fn expand_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.expand(x, &numbers::<Self>(shape)?)
+    }
+
+    /// [`full`](Create::full) of extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own.
+    fn full_to(&self, shape: &[Extent], value: f64, dtype: DataType) -> Result<Self::Tensor, Self::Error> {
+        self.full(&numbers::<Self>(shape)?, value, dtype)
+    }
+}
+
+/// Computes `start`, `start + step`, …: `count` elements; those that overflow are the greatest and least.
+pub(crate) fn iota_elements(start: &Extent, step: &Extent, count: usize) -> Result<Vec<i64>, bb_ir::Error> {
+    let (start, step) = (i128::from(start.present()), i128::from(step.present()));
+    let at = |i: usize| (start + step * i as i128).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    bb_ir::memory::collected("range", (0..count).map(at))
+}
+
+/// Makes a list of numbers on the host.
+pub(crate) fn iota<B: Ops + ?Sized>(
+    on: &B,
+    start: &Extent,
+    step: &Extent,
+    count: usize,
+) -> Result<B::Tensor, B::Error> {
+    let elements = iota_elements(start, step, count).map_err(crate::Error::from)?;
+    on.host(&[count], &elements)
 }
 
 impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
-
-impl Ops for Tracer {
-    fn on_host(
-        &self,
-        body: &'static HostKernel,
-        inputs: &[Option<&Self::Tensor>],
-        params: &[Param<'_>],
-        results: &[(DataType, Shape)],
-    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
-        Ok(self.record_host(body, inputs, params, results)?)
-    }
-}
 
 /// Reads integers or truth values of any width.
 pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {

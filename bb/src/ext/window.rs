@@ -3,7 +3,7 @@
 //! Windows are selected one axis at a time, by a gather with `kernel * out` indices; a convolution is then one
 //! product of matrices, and pooling one reduction for each axis.
 
-use crate::ext::{Ops, fail, nn::least};
+use crate::ext::{Ops, fail, nn::least, slide};
 use crate::{Error, Tensor};
 use bb_ir::Shape;
 use bb_ir::infer::{Padding, Step};
@@ -145,11 +145,20 @@ pub fn conv<B: Ops + ?Sized>(
     group: i64,
 ) -> Result<B::Tensor, B::Error> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
-    let ([n, c, ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
+    let from = on.extents(x);
+    let ([_, c, ..], [m, depth, kernel @ ..]) = (from.as_slice(), w.shape()) else {
+        return fail::<B, _>(shapes());
+    };
+    let c = &usize::try_from(c.number()).unwrap_or(0);
     let g = usize::try_from(group)
         .ok()
         .filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
     let Some(g) = g else { return fail::<B, _>(shapes()) };
+    if !slide::is_fixed(&from) {
+        let all = slide::slides("conv", &from, kernel, strides, pads, dilations, false)?;
+        return slide::conv(on, [x, w], bias, g, &all);
+    }
+    let n = &x.shape().first().copied().unwrap_or(0);
     let all = windows("conv", x.shape(), kernel, strides, pads, dilations, false)?;
     let size: usize = kernel.iter().product::<usize>() * depth;
     let places: usize = all.iter().map(|w| w.out).product();
@@ -217,6 +226,16 @@ pub fn max_pool<B: Ops + ?Sized>(
     dilations: &[i64],
     ceil: bool,
 ) -> Result<B::Tensor, B::Error> {
+    let from = on.extents(x);
+    if !slide::is_fixed(&from) {
+        let kernel = extents("max_pool", kernel)?;
+        let all = slide::slides("max_pool", &from, &kernel, strides, pads, dilations, ceil)?;
+        let mut y = slide::padded(on, x, Some(&least(on, x)?), &all)?;
+        for (i, s) in all.iter().enumerate() {
+            y = slide::pooled(on, &y, i, s, |y, axes| on.reduce_max(y, axes, false))?;
+        }
+        return Ok(y);
+    }
     let all = windows("max_pool", x.shape(), &extents("max_pool", kernel)?, strides, pads, dilations, ceil)?;
     let mut y = padded(on, x, Some(&least(on, x)?), &all)?;
     for (i, w) in all.iter().enumerate() {
@@ -289,6 +308,20 @@ pub fn average_pool<B: Ops + ?Sized>(
     ceil: bool,
     count_pad: bool,
 ) -> Result<B::Tensor, B::Error> {
+    let from = on.extents(x);
+    // Where every window lies in what counts, the counts do not depend on the extents.
+    if !slide::is_fixed(&from) && !ceil && (count_pad || pads.iter().all(|&pad| pad == 0)) {
+        let kernel = extents("average_pool", kernel)?;
+        let all = slide::slides("average_pool", &from, &kernel, strides, pads, dilations, ceil)?;
+        let mut y = slide::padded(on, x, None, &all)?;
+        for (i, s) in all.iter().enumerate() {
+            y = slide::pooled(on, &y, i, s, |y, axes| on.reduce_sum(y, axes, false))?;
+            if s.kernel != 1 {
+                y = on.div(&y, &on.scalar_like(&y, s.kernel as f64)?)?;
+            }
+        }
+        return Ok(y);
+    }
     let all = windows(
         "average_pool",
         x.shape(),

@@ -2,7 +2,7 @@
 
 use super::OnnxValue;
 use super::reads::AttributeReads;
-use crate::ext::Ops;
+use crate::ext::{Extent, Ops};
 use crate::{Backend, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Graph, Node};
@@ -314,6 +314,24 @@ impl<T> Call<'_, T> {
         match (self.optional(index), self.ints(name)?) {
             (Some(x), _) => on.ints(x).map(Some),
             (None, list) => Ok(list.map(<[i64]>::to_vec)),
+        }
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones, as extents.
+    pub(super) fn extents<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        name: &str,
+        index: usize,
+    ) -> Result<Option<Vec<Extent>>, B::Error>
+    where
+        T: crate::Tensor,
+    {
+        match (self.optional(index), self.ints(name)?) {
+            (Some(x), _) => on.extents_of(x).map(Some),
+            (None, list) => Ok(list.map(|list| list.iter().map(|&n| Extent::from(n)).collect())),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 /// `AffineGrid`: the positions of a grid, each turned by a matrix.
 pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let theta = call.input(0)?;
-    let size = super::shape::extents(on, call, 1)?;
+    let size = super::shape::sizes(on, call, 1)?;
     let (&[n, rows, columns], [_, _, dims @ ..]) = (theta.shape(), &size[..]) else {
         return Err(call.wrong("operand 0", format!("has rank {}, expected 3", theta.rank())).into());
     };

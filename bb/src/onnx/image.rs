@@ -10,7 +10,7 @@ use bb_ir::{Axis, Shape};
 /// `CenterCropPad`: a negative padding crops.
 pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let wanted = super::shape::extents(on, call, 1)?;
+    let wanted = super::shape::sizes(on, call, 1)?;
     let axes: Vec<usize> = match call.ints("axes")? {
         Some(axes) => {
             axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
@@ -45,7 +45,7 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 /// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
 pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let (image, block) = (super::shape::extents(on, call, 1)?, super::shape::extents(on, call, 2)?);
+    let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
     let n = image.len();
     let &[batch, depth, blocks] = x.shape() else {
         return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())).into());

@@ -72,7 +72,13 @@ impl<T: crate::Tensor> Prepared<T> {
             operands.push(self.operand(slots, inputs, operand)?);
         }
         let since = watch.mark();
-        let results = call(on, natives, instruction.callee, &operands, &instruction.params)?;
+        let results = match &instruction.symbolic {
+            None => call(on, natives, instruction.callee, &operands, &instruction.params)?,
+            Some(symbolic) => {
+                let params = symbolic.of(&instruction.params, inputs)?;
+                call(on, natives, instruction.callee, &operands, &params)?
+            }
+        };
         watch.instruction(since, site, operands.iter().copied(), results.iter());
         drop(operands);
         for &slot in &instruction.frees {

@@ -3,6 +3,7 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
 //! left out.
 
+use super::params::RuntimeParams;
 use crate::Error;
 use crate::ext::HostKernel;
 use crate::trace::{
@@ -49,6 +50,8 @@ pub(crate) struct Instruction {
     pub(crate) callee: Callee,
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions of the inputs' extents.
+    pub(crate) symbolic: Option<Box<RuntimeParams>>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` where nobody reads one.
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
@@ -108,6 +111,10 @@ impl Plan {
                 callee: callee(step),
                 operation: step.operation,
                 params: step.params.clone(),
+                symbolic: match &step.symbolic {
+                    Some(params) => Some(Box::new(RuntimeParams::new(params, &trace.symbols)?)),
+                    None => None,
+                },
                 inputs,
                 outputs,
                 frees,

@@ -5,15 +5,18 @@
 //! the steps, the other hands them over as a graph.
 
 mod complete;
+mod conditions;
 mod constants;
 mod estimate;
 mod execute;
 mod failure;
+mod guard;
 mod how;
 mod interpreter;
 mod lir;
 mod module;
 mod origin;
+mod params;
 mod partition;
 mod passes;
 mod print;
@@ -30,6 +33,7 @@ mod trace_nodes;
 mod watch;
 
 pub(crate) use complete::{Complete, complete};
+pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;

@@ -284,6 +284,7 @@ impl GraphPart {
             values: recorded.values.clone(),
             constants: recorded.constants.clone(),
             outputs: results.clone(),
+            ..Trace::default()
         };
         let mut inputs = Vec::new();
         for (value, info) in part.values.iter_mut() {

@@ -8,7 +8,7 @@ use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use super::segment_end::End;
 use crate::ext::OpSet;
-use crate::trace::called;
+use crate::trace::{Varies, called};
 use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
@@ -125,7 +125,7 @@ impl Module {
                         let declared =
                             shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
                         let shape = named.map_or_else(|| declared.collect(), |s| Shape::from_slice(s));
-                        Ok(SegmentInput { dtype: *dtype, shape, varies: true, known: None })
+                        Ok(SegmentInput { dtype: *dtype, shape, varies: Varies::Everything, known: None })
                     }
                     _ => Err(Error::NotConstant {
                         op: "trace".to_owned(),
@@ -137,8 +137,11 @@ impl Module {
         let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings =
-            Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
+        let settings = Settings {
+            natives: natives.to_vec(),
+            value_bytes: bb_ir::Limits::default().value_bytes,
+            symbolic: false,
+        };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
             Outcome::Traced(traced, end) => Ok((*traced, end)),
             Outcome::Needs(wanted) => {

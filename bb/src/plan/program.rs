@@ -6,6 +6,7 @@
 
 use super::constants::{Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
+use super::guard::{Guards, InputGuard};
 use super::interpreter::Prepared;
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
@@ -18,8 +19,9 @@ use super::watch::{Silent, Watch};
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
+use crate::trace::Varies;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
-use bb_ir::graph::{Dim, ValueId, ValueType};
+use bb_ir::graph::{ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -55,7 +57,7 @@ pub(super) struct Segment<T> {
 
 /// A plan of a segment, and for which inputs it holds.
 pub(super) struct Specialization<T> {
-    guards: Vec<Guard>,
+    guards: Guards,
     /// What the inputs must make up.
     structure: Structure,
     /// The graph that was traced, to name nodes.
@@ -83,28 +85,6 @@ pub(crate) enum Engine {
     Interpreter,
     /// As graphs, through [`Backend::execute`].
     WholeGraph,
-}
-
-/// What a plan assumes of one live tensor.
-struct Guard {
-    dtype: DataType,
-    rank: usize,
-    extents: Option<Shape>,
-    value: Option<TensorData>,
-}
-
-impl Guard {
-    /// Tells whether tensors of other extents pass.
-    fn is_open(&self) -> bool {
-        self.extents.is_none() && self.value.is_none()
-    }
-
-    fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
-        self.dtype == x.dtype()
-            && self.rank == x.shape().len()
-            && self.extents.as_ref().is_none_or(|e| e.as_slice() == x.shape())
-            && self.value.as_ref().is_none_or(|v| Some(v) == value)
-    }
 }
 
 impl<T> Specialization<T> {
@@ -195,7 +175,11 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
         pool: Mutex::new(Pool::default()),
-        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
+        settings: Settings {
+            natives: natives.native(),
+            value_bytes: options.value_bytes,
+            symbolic: engine == Engine::Interpreter,
+        },
         natives,
         first: Segment::new(resolved.clone(), start, Vec::new()),
         iterations: options.iterations,
@@ -265,10 +249,7 @@ impl<T: Tensor, N> Program<T, N> {
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
             let known = segment.specializations.read().unwrap_or_else(PoisonError::into_inner);
-            let found = known.iter().rev().find(|v| {
-                v.structure == *structure
-                    && v.guards.iter().zip(live).enumerate().all(|(i, (g, x))| g.holds(*x, value(i)))
-            });
+            let found = known.iter().rev().find(|v| v.structure == *structure && v.guards.hold(live, value));
             if let Some(found) = found {
                 return Ok(found.clone());
             }
@@ -280,7 +261,7 @@ impl<T: Tensor, N> Program<T, N> {
                 .map(|(i, x)| SegmentInput {
                     dtype: x.dtype(),
                     shape: Shape::from_slice(x.shape()),
-                    varies: structure.is_some() || self.varies(segment, i),
+                    varies: self.varies(segment, structure, i),
                     known: value(i).cloned(),
                 })
                 .collect();
@@ -294,17 +275,9 @@ impl<T: Tensor, N> Program<T, N> {
                 }
                 Outcome::Traced(mut traced, end) => {
                     rewrite(&mut traced.recorded, self.passes)?;
-                    let guards: Vec<Guard> = inputs_known
-                        .into_iter()
-                        .enumerate()
-                        .map(|(i, a)| Guard {
-                            dtype: a.dtype,
-                            rank: a.shape.len(),
-                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0)
-                                .then_some(a.shape),
-                            value: a.known,
-                        })
-                        .collect();
+                    let inputs =
+                        inputs_known.into_iter().map(|input| (input.dtype, input.shape, input.known));
+                    let guards = Guards::new(&traced.recorded, inputs)?;
                     let code = self.code(on, &traced, &guards)?;
                     let specialization = Arc::new(Specialization {
                         guards,
@@ -318,6 +291,12 @@ impl<T: Tensor, N> Program<T, N> {
                     watch.activity(since, Activity::Planning, None);
                     let mut specializations =
                         segment.specializations.write().unwrap_or_else(PoisonError::into_inner);
+                    // Another thread may have made the plan in the meantime.
+                    let same =
+                        |v: &&Arc<Specialization<T>>| v.structure == *structure && v.guards.hold(live, value);
+                    if let Some(found) = specializations.iter().find(same) {
+                        return Ok(found.clone());
+                    }
                     if specializations.len() >= KEPT {
                         specializations.remove(0);
                     }
@@ -329,7 +308,7 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Makes of a trace what runs it.
-    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &[Guard]) -> Result<Code<T>, B::Error>
+    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &Guards) -> Result<Code<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -342,14 +321,14 @@ impl<T: Tensor, N> Program<T, N> {
                 Ok(Code::Plan(Prepared::new(plan, constants, traced.origins.clone())))
             }
             Engine::WholeGraph => {
-                let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();
+                let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
                 Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open)?)))
             }
         }
     }
 
-    /// Tells whether other runs may bring other extents of a live value.
-    fn varies(&self, segment: &Segment<T>, position: usize) -> bool {
+    /// Says which extents of a live value other runs may bring otherwise.
+    fn varies(&self, segment: &Segment<T>, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start
             .live
@@ -357,10 +336,12 @@ impl<T: Tensor, N> Program<T, N> {
             .and_then(|v| segment.resolved.graph.values.get(v.index()))
             .map(|v| &v.ty);
         match ty {
-            Some(ValueType::Tensor { shape: Some(dims), .. }) if std::ptr::eq(segment, &self.first) => {
-                dims.iter().any(|d| !matches!(d, Dim::Known(_)))
+            Some(ValueType::Tensor { shape: Some(dims), .. })
+                if structure.is_none() && std::ptr::eq(segment, &self.first) =>
+            {
+                Varies::Declared(dims.clone())
             }
-            _ => true,
+            _ => Varies::Everything,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A body whose number of iterations is known and small is unrolled; a branch inside it whose condition is known is taken.
 //! What cannot be traced in place is left to run between segments.
 
+use super::conditions::Cause;
 use super::failure::in_node;
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
@@ -34,6 +35,8 @@ pub(super) struct Tracing<'t> {
     holder: Option<OriginId>,
     /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
     pub(super) splices: bool,
+    /// The nodes that made the trace depend on extents.
+    pub(super) causes: Vec<Cause>,
 }
 
 /// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
@@ -74,7 +77,7 @@ impl<'t> Tracing<'t> {
         inner: &'t RefCell<BodiesInPlace>,
     ) -> Tracing<'t> {
         let env = Table::with(resolved.graph.values.len(), || None);
-        Tracing { tracer, resolved, env, inner, holder: None, splices: true }
+        Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes: Vec::new() }
     }
 
     /// Goes on with another graph, in which values have the same numbers.
@@ -138,7 +141,11 @@ impl<'t> Tracing<'t> {
             }
             let (steps, origins) = (self.tracer.steps(), self.inner.borrow().origins.len());
             self.begin(Origin::Node(at));
+            let events = self.tracer.events();
             let traced = self.node(at, code);
+            if self.tracer.events() > events {
+                self.causes.push(Cause::new(&self.resolved.graph, at, self.tracer.events()));
+            }
             match decide(self, at, traced)? {
                 Step::Next => at += 1,
                 again_or_end => {
@@ -181,14 +188,11 @@ impl<'t> Tracing<'t> {
             Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
             Code::Host(function) => {
                 let tensors = tensors(node, operands)?;
-                let known: Option<SmallVec<[Option<TensorData>; 4]>> = tensors
-                    .iter()
-                    .map(|x| match x {
-                        Some(x) => x.known().cloned().map(Some),
-                        None => Some(None),
-                    })
-                    .collect();
-                let Some(known) = known else { return Ok(NodeTrace::Host(function)) };
+                if tensors.iter().flatten().any(|x| !x.is_known()) {
+                    return Ok(NodeTrace::Host(function));
+                }
+                let known: SmallVec<[Option<TensorData>; 4]> =
+                    tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
                 let mut results = OpOutputs::new();
                 for result in function(&Call::new(node, &known))? {
                     let traced = |data: TensorData| crate::Backend::constant(self.tracer, &data);

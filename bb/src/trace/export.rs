@@ -64,6 +64,9 @@ pub(super) fn write(
     weight: &dyn Fn(WeightId) -> Option<Weight>,
     target: Target,
 ) -> Result<GraphProto, Error> {
+    if recorded.steps.entries().any(|step| step.symbolic.is_some()) {
+        return Err(Error::excluded("parameters of a trace that is written to be numbers"));
+    }
     let mut writer = Writer::new(target, recorded.values.len());
     writer.graph.name = Some("traced".to_owned());
     writer.taken.extend(inputs.iter().chain(outputs).cloned());

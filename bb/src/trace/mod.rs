@@ -5,14 +5,19 @@
 
 mod check;
 mod edit;
+mod elements;
 mod export;
+mod extents;
 mod form;
 mod inlined;
 mod keep;
 mod liveness;
+mod log;
 mod model;
 mod one_node;
+mod ops;
 mod options;
+mod params;
 mod print;
 mod proto;
 mod replay;
@@ -20,6 +25,7 @@ mod save;
 mod steps;
 mod stop;
 mod table;
+mod traced;
 mod tracer;
 
 pub(crate) use edit::{NewStep, Uses};
@@ -28,9 +34,11 @@ pub use inlined::inlined;
 pub use keep::Keep;
 pub(crate) use keep::Kept;
 pub(crate) use liveness::{LastRead, Liveness};
+pub(crate) use log::{Event, Guard, Log, Place, Relation, Symbol, When};
 pub use model::{ModelTrace, trace};
 pub(crate) use one_node::one_node_graph;
 pub use options::{ExportOptions, check_ir_version};
+pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
 pub(crate) use print::called;
 pub use save::save;
 pub(crate) use steps::{
@@ -39,4 +47,6 @@ pub(crate) use steps::{
 };
 pub use stop::{NeededValue, TraceStop};
 pub(crate) use table::{Table, TableIndex, held, indices};
-pub use tracer::{TracedTensor, Tracer};
+pub use traced::TracedTensor;
+pub use tracer::Tracer;
+pub(crate) use tracer::Varies;

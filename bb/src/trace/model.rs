@@ -7,6 +7,7 @@ use super::replay::{Replayed, replay};
 use super::save::{encode, save};
 use super::steps::{InputIndex, Trace, ValueSource, WeightId};
 use super::table::TableIndex;
+use super::tracer::Varies;
 use super::{ExportOptions, Keep, TraceStop, TracedTensor, Tracer};
 use crate::plan::{Complete, complete};
 use crate::{Error, Module};
@@ -60,9 +61,11 @@ fn run(
     let traced: Vec<TracedTensor> = inputs
         .iter()
         .enumerate()
-        .map(|(i, (_, dtype, shape))| tracer.input(InputIndex::at(i), *dtype, shape, true, None))
+        .map(|(i, (name, dtype, shape))| {
+            tracer.input(InputIndex::at(i), name, *dtype, shape, &Varies::Everything, None)
+        })
         .collect();
-    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::value).collect();
+    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::read).collect();
     let consulted = tracer.consulted();
     Ok((tracer.finish(outputs), consulted))
 }

@@ -1,5 +1,7 @@
 //! What a tracer recorded: steps over typed indices.
 
+use super::log::{Event, Symbol};
+use super::params::SymbolicParams;
 use super::table::{Table, indices};
 use crate::Error;
 use crate::ext::HostKernel;
@@ -112,6 +114,8 @@ pub(crate) enum Phase {
 pub(crate) struct Step {
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions, for which `params` has the numbers of the trace.
+    pub(crate) symbolic: Option<Box<SymbolicParams>>,
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
     pub(crate) outputs: SmallVec<[TraceValue; 1]>,
     pub(crate) origins: StepOrigins,
@@ -133,6 +137,10 @@ pub(crate) struct Trace {
     pub(crate) constants: Table<ConstantIndex, TensorData>,
     /// The values to return, in order.
     pub(crate) outputs: Vec<TraceValue>,
+    /// The extents of inputs that expressions are made of.
+    pub(crate) symbols: Vec<Symbol>,
+    /// What the trace depends on, in the order in which it came to.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Trace {

@@ -4,7 +4,10 @@
 //! operation whose result would have too many terms returns `None`. Expressions are exact for all values of
 //! the names: nothing is rounded, and the only assumption is that extents are not negative.
 
+mod postfix;
 mod text;
+
+pub use postfix::Postfix;
 
 /// The greatest number of names and parts of one expression.
 const MOST: usize = 24;

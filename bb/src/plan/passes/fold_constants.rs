@@ -33,9 +33,9 @@ fn run(trace: &mut Trace) -> Result<usize, Error> {
     Ok(folded.len())
 }
 
-/// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
+/// A fold must not trade a little computing for much memory, nor stand for what differs between runs, as parameters that are expressions do.
 fn worth_folding(trace: &Trace, step: &Step) -> Result<bool, Error> {
-    if matches!(step.operation, Operation::Host(body) if body.random) {
+    if step.symbolic.is_some() || matches!(step.operation, Operation::Host(body) if body.random) {
         return Ok(false);
     }
     let bytes = |all: Result<usize, Error>, value: TraceValue| {
@@ -53,7 +53,9 @@ fn worth_folding(trace: &Trace, step: &Step) -> Result<bool, Error> {
 mod tests {
     use super::*;
     use crate::Backend;
+    use crate::ext::{Extent, Ops};
     use crate::plan::passes::samples::{traced, zeros};
+    use crate::trace::{InputIndex, TableIndex, Tracer, Varies};
 
     #[test]
     fn what_follows_from_constants_alone_runs_once() {
@@ -68,6 +70,17 @@ mod tests {
              %4: f32[8192] = add(input0, %3)\nreturn %4\n"
         );
         trace.check().unwrap();
+    }
+
+    #[test]
+    fn what_depends_on_extents_runs_in_each_run() {
+        let on = Tracer::default().symbolic(true);
+        let x = on.input(InputIndex::at(0), "x", crate::DataType::F32, &[2], &Varies::Everything, None);
+        let (rows, columns) = (on.extent(&x, 0), Extent::from(4096i64));
+        let y = on.reshape_to(&zeros(&on, &[8192]), &[rows, columns]).unwrap();
+        let mut trace = on.finish(vec![y.read()]);
+        assert_eq!(trace.steps.len(), 1);
+        assert_eq!(run(&mut trace).unwrap(), 0);
     }
 
     #[test]

@@ -31,9 +31,11 @@ fn run(trace: &mut Trace) -> Result<usize, Error> {
         let step = edit.trace().steps.get(id)?;
         origins.extend(step.origins.iter().copied());
         let (operation, params, phase) = (step.operation, step.params.clone(), step.phase);
+        let symbolic = step.symbolic.clone();
         let info = edit.trace().values.get(result)?;
         let results = [(info.dtype, info.shape.clone())];
-        let new = NewStep { operation, params, inputs: [Some(root)].into_iter().collect(), origins, phase };
+        let inputs = [Some(root)].into_iter().collect();
+        let new = NewStep { operation, params, symbolic, inputs, origins, phase };
         for merged in edit.insert(id, new, &results)? {
             edit.replace(result, merged)?;
         }
@@ -74,8 +76,9 @@ fn root(
 mod tests {
     use super::*;
     use crate::Backend;
+    use crate::ext::{Ops, product};
     use crate::plan::passes::samples::traced;
-    use crate::trace::{OriginId, TableIndex};
+    use crate::trace::{InputIndex, OriginId, TableIndex, Tracer, Varies};
 
     #[test]
     fn the_last_reshape_reads_what_came_before_all_of_them() {
@@ -110,6 +113,21 @@ mod tests {
         assert_eq!(run(&mut trace).unwrap(), 1);
         let origins: Vec<_> = trace.steps.entries().map(|step| step.origins.as_slice().to_vec()).collect();
         assert_eq!(origins, [vec![OriginId::at(0)], vec![OriginId::at(1)], vec![OriginId::at(2)]]);
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn extents_that_are_expressions_stay_so() {
+        let on = Tracer::default().symbolic(true);
+        let x = on.input(InputIndex::at(0), "x", crate::DataType::F32, &[2, 3], &Varies::Everything, None);
+        let extents = on.extents(&x);
+        let flat = on.reshape_to(&x, &[product(&extents)]).unwrap();
+        let back = on.reshape_to(&flat, &extents).unwrap();
+        let mut trace = on.finish(vec![back.read()]);
+        let symbolic = trace.steps.entries().last().unwrap().symbolic.clone();
+        assert!(symbolic.is_some());
+        assert_eq!(run(&mut trace).unwrap(), 1);
+        assert_eq!(trace.steps.entries().last().unwrap().symbolic, symbolic);
         trace.check().unwrap();
     }
 
