@@ -174,11 +174,11 @@ pub fn slice(
     Ok(Sliced { dims, shape })
 }
 
-/// Returns the extents of a slice of a tensor of `shape` by bounds of which some may not be known, as [`slice`] does.
+/// Returns the extents of a slice of a tensor of `shape` by bounds of which some may not be known, as [`slice`](fn@slice) does.
 ///
 /// # Errors
 ///
-/// As for [`slice`].
+/// As for [`slice`](fn@slice).
 pub fn slice_by<E: Extent>(
     shape: &[E],
     starts: &[Option<Bound<E>>],
