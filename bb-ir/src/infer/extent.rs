@@ -51,16 +51,16 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the lesser of the two.
     fn min(&self, other: &Self) -> Option<Self>;
 
-    /// Tells whether the two are equal for all inputs; `false` where that is not seen.
+    /// Tells whether the two are equal for all inputs; `false` if this cannot be shown.
     fn same(&self, other: &Self) -> bool;
 
-    /// Tells whether it is `least` or more for all inputs; `false` where that is not seen.
+    /// Tells whether it is `least` or more for all inputs; `false` if this cannot be shown.
     fn surely_at_least(&self, least: i64) -> bool;
 
-    /// Tells whether the two are equal; `None` where that cannot be told.
+    /// Tells whether the two are equal; `None` if this is not known.
     fn equals(&self, other: &Self) -> Option<bool>;
 
-    /// Tells whether it is `least` or more; `None` where that cannot be told.
+    /// Tells whether it is `least` or more; `None` if this is not known.
     fn at_least(&self, least: i64) -> Option<bool>;
 
     /// Returns the sum with a number, which may be negative.
@@ -88,15 +88,15 @@ pub trait Extent: Clone + std::fmt::Display {
         self.max(other)?.minus(other)
     }
 
-    /// Tells whether it is the lesser of `whole` and another extent that is not 0, so that of the two broadcast it is
-    /// `whole` that comes out: if the other extent is the lesser, it must be the 1 that stretches.
+    /// Tells whether this extent is the minimum of `whole` and another extent that is not 0. Broadcasting it with `whole`
+    /// then gives `whole`: if the other extent is the minimum, it must be 1, which stretches.
     fn is_cut_of(&self, _whole: &Self) -> bool {
         false
     }
 
-    /// Returns what two extents are that must be equal, in the plainer of both forms; `None` if they are not.
+    /// Returns one form of two extents that must be equal, the simpler one; `None` if they differ.
     ///
-    /// Nothing is asked: where they may differ, whoever runs finds it.
+    /// This asks no question, because a run compares the extents again.
     fn agreed(&self, other: &Self) -> Option<Self> {
         match (self.current(), other.current()) {
             (Some(a), Some(b)) if a != b => None,
@@ -105,7 +105,7 @@ pub trait Extent: Clone + std::fmt::Display {
         }
     }
 
-    /// Returns `result`, or what stands for one that cannot be told; `error` says what is wrong if it must be told.
+    /// Returns `result`; if there is none, the unknown extent, or `error` if this type has no unknown extent.
     fn or_unknown(result: Option<Self>, error: impl FnOnce() -> Error) -> Result<Self, Error> {
         result.or_else(Self::unknown).ok_or_else(error)
     }
@@ -197,7 +197,7 @@ macro_rules! numbers {
 
 numbers!(usize, i64);
 
-/// Expressions, which may be negative: what holds for all values of the symbols is told.
+/// Expressions, which may be negative. A question has an answer if the answer is the same for all values of the symbols.
 impl Extent for DimExpr {
     fn of(number: i64) -> Option<Self> {
         Some(number.into())
@@ -425,8 +425,8 @@ pub fn product<E: Extent>(shape: &[E]) -> Option<E> {
     shape.iter().try_fold(E::of(1)?, |product, e| product.times(e))
 }
 
-/// Returns what `whole` has beside `parts`, none of which is 0: the extent that times all of `parts` is the number of
-/// elements of `whole`.
+/// Returns the extent that is missing beside `parts`: multiplied with all of `parts`, it is the number of elements of
+/// `whole`. No part is 0.
 pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
     // What is in both needs no arithmetic.
     let mut whole = Extents::from(whole);
@@ -440,7 +440,7 @@ pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
     product(&whole)?.exact_div(&product(&rest)?)
 }
 
-/// Tells whether two shapes are equal for all inputs; `false` where that is not seen.
+/// Tells whether two shapes are equal for all inputs; `false` if this cannot be shown.
 pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }
