@@ -40,6 +40,17 @@ pub enum Error {
         dtype: DataType,
     },
 
+    /// An operation takes elements of other types.
+    #[error("`{op}` takes elements of {}, got {got}", alternatives(.expected))]
+    ElementType {
+        /// The operation.
+        op: &'static str,
+        /// The element types that it takes.
+        expected: &'static [DataType],
+        /// The element type of the operand.
+        got: DataType,
+    },
+
     /// Two shapes do not fit each other.
     #[error("`{op}` cannot combine shapes {left:?} and {right:?}")]
     Shapes {
@@ -925,6 +936,18 @@ fn too_large(limit: usize, name: Option<&str>) -> String {
 /// Returns text with the name of the limit, if it has one.
 fn by_limit(name: Option<&str>) -> String {
     name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
+}
+
+/// Writes a choice of element types as text.
+fn alternatives(types: &[DataType]) -> String {
+    match types {
+        [] => "no type".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(DataType::to_string).collect();
+            format!("{} or {last}", first.join(", "))
+        }
+    }
 }
 
 fn paths(paths: &[PathBuf]) -> String {

@@ -107,8 +107,17 @@ limits! {
     total_text_bytes: bytes = 1 << 30;
     /// The size of a value that running the model produces. A larger value is refused before anything runs.
     value_bytes: bytes = 4 << 30;
+    /// The size of all values of a run that exist at the same time, inputs and outputs included. A view counts like a copy,
+    /// and texts that the host computes count until the run ends.
+    run_bytes: bytes = 16 << 30;
+    /// The size of all constants that are computed when a plan is made, those on the way included. What would exceed it is
+    /// computed in each run instead.
+    fold_bytes: bytes = 4 << 30;
     /// The number of iterations of all loops of a run together.
     iterations: count = 1 << 20;
+    /// The size of the plans that a compiled graph keeps for the kinds of inputs that it has met, beyond the model's weights.
+    /// The plan that was not used for the longest time is dropped first, and the newest one always stays.
+    plan_bytes: bytes = 256 << 20;
     /// Folders besides the model's own that may contain external data. Setting this limit again adds another
     /// folder.
     external_folders: folders = Vec::new();

@@ -129,6 +129,19 @@ pub fn probe(op: &'static str, bytes: usize) -> Result<(), Error> {
     if bytes <= FEW { Ok(()) } else { room::<u8>(op, bytes).map(drop) }
 }
 
+/// Checks whether the system can allocate `count` strings of `bytes` bytes together, each in an allocation of its own,
+/// and a list of them.
+///
+/// # Errors
+///
+/// As [`room`].
+pub fn probe_strings(op: &'static str, count: usize, bytes: usize) -> Result<(), Error> {
+    /// The pointer and the lengths in the list, the counts of references, and what an allocator adds to a small allocation
+    /// and rounds up.
+    const EACH: usize = 80;
+    probe(op, count.saturating_mul(EACH).saturating_add(bytes))
+}
+
 #[cold]
 fn out_of_memory<T>(op: &'static str, n: usize) -> Error {
     Error::Memory { op, bytes: n.saturating_mul(size_of::<T>()) }

@@ -7,10 +7,8 @@ pub use bb_ir::for_each_primitive;
 pub use inventory;
 
 pub use crate::ext::FamilyTable;
-pub use crate::runtime::{
-    BackendRuntime, Created, Declared, Device, Listed, OpenOption, OpenOptions, Registration,
-};
-pub use crate::{Backend, BoxError};
+pub use crate::runtime::{BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration};
+pub use crate::{Backend, BoxError, OpenOption};
 pub use std::primitive::{bool, str};
 pub use std::result::Result;
 pub use std::sync::Arc;

@@ -81,6 +81,8 @@ macro_rules! op_call {
     ([$function:ident, $enum:ident, $trait:path] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         /// Calls an operation with its operands and parameters in the order of its row.
         ///
@@ -97,7 +99,8 @@ macro_rules! op_call {
         ) -> Result<crate::Outputs<B::Tensor>, B::Error> {
             match op { $( $enum::$name => crate::call::call_method! {
                 [$enum::$name, $trait, $method, on, inputs, params]
-                ( $($input: $kind),* ; $($( $param: $pkind ),+)? ) -> $output
+                ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                $(with $struct { $($option: $okind),+ })? -> $output
             }, )* }
         }
     };
@@ -106,14 +109,16 @@ macro_rules! op_call {
 /// Takes the operands and parameters of a method from lists, and calls it.
 macro_rules! call_method {
     ([$op:path, $trait:path, $method:ident, $on:ident, $inputs:ident, $params:ident]
-     ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* ) -> $output:ident) => {{
+     ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* )
+     $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {{
         const METHOD: &str = $op.spec().method;
         let mut operands = crate::call::Operands::new(METHOD, $inputs);
         $( let $input = crate::call::take_operand!($kind, operands); )*
         let mut params = $params.iter();
-        $( let $param = bb_ir::op::take::$pkind(METHOD, params.next()).map_err(crate::Error::from)?; )*
+        $( let $param = crate::call::take_param!($pkind, METHOD, params); )*
         crate::call::wrap_output!($output, <B as $trait>::$method($on,
-            $( crate::call::pass_operand!($kind, $input), )* $( $param, )*))
+            $( crate::call::pass_operand!($kind, $input), )* $( $param, )*
+            $( $struct { $( $option: crate::call::take_param!($okind, METHOD, params) ),+ } )?))
     }};
 }
 
@@ -126,6 +131,12 @@ macro_rules! take_operand {
     };
     (Tensors, $operands:ident) => {
         $operands.rest()?
+    };
+}
+
+macro_rules! take_param {
+    ($kind:ident, $op:expr, $params:ident) => {
+        bb_ir::op::take::$kind($op, $params.next()).map_err(crate::Error::from)?
     };
 }
 
@@ -171,6 +182,13 @@ macro_rules! push_operand {
     };
 }
 
+/// Lists parameters as `[Param]`, by their kinds in a row: first those that are arguments, then the options.
+macro_rules! list_params {
+    ($($kind:ident $param:ident),* $(; $options:ident $($okind:ident $option:ident),+)?) => {
+        [$( bb_ir::param_value!($kind, $param), )* $($( bb_ir::param_value!($okind, $options.$option), )+)?]
+    };
+}
+
 /// Converts the results of a call by index to the return type of the method.
 macro_rules! unwrap_output {
     (Tensor, $op:expr, $outputs:expr) => {
@@ -182,7 +200,8 @@ macro_rules! unwrap_output {
 }
 
 pub(crate) use {
-    call_method, list_operands, op_call, pass_operand, push_operand, take_operand, unwrap_output, wrap_output,
+    call_method, list_operands, list_params, op_call, pass_operand, push_operand, take_operand, take_param,
+    unwrap_output, wrap_output,
 };
 
 use crate::Backend;

@@ -4,6 +4,8 @@ mod advice;
 mod backend_id;
 mod input;
 mod missing;
+mod node_part;
+mod open_option;
 mod problem;
 mod trace_fault;
 
@@ -12,6 +14,8 @@ pub use backend_id::BackendId;
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use node_part::NodePart;
+pub use open_option::OpenOption;
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 
@@ -362,12 +366,12 @@ pub enum Error {
     },
 
     /// An operator was given an attribute or operand it cannot work with.
-    #[error("`{op}`: {what} {problem}")]
+    #[error("`{op}`: {part} {problem}")]
     Operator {
         /// The operator.
         op: String,
         /// The attribute or operand.
-        what: String,
+        part: NodePart,
         /// What is wrong with it: expected and got.
         problem: String,
     },
@@ -444,9 +448,9 @@ pub enum Error {
         /// The backend's name.
         backend: &'static str,
         /// The option.
-        option: crate::OpenOption,
+        option: OpenOption,
         /// The options that it takes.
-        takes: &'static [crate::OpenOption],
+        takes: &'static [OpenOption],
     },
 
     /// A backend has no device of this name.
@@ -551,6 +555,15 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// The constructor of a backend opened the backend that it constructs, itself or through other backends.
+    #[error("backend `{backend}` is opened by its own constructor, through {}", quoted(.path))]
+    OpenCycle {
+        /// The backend's name.
+        backend: &'static str,
+        /// The backends that open each other, each with its device; the last is the first again.
+        path: Vec<String>,
+    },
+
     /// A backend was called after it was shut down.
     #[error("backend `{backend}` was shut down")]
     ShutDown {
@@ -568,6 +581,14 @@ pub enum Error {
     /// Whoever was to complete a call dropped the means to do so.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
+
+    /// The deadline of a run passed before its end.
+    #[error("the deadline of the run has passed")]
+    DeadlineExceeded,
+
+    /// Somebody stopped a run.
+    #[error("the run was cancelled")]
+    Cancelled,
 
     /// There is no pass of a name.
     #[error("there is no pass `{name}`; there are {}", quoted(.expected))]
@@ -682,7 +703,7 @@ fn are(names: &[String]) -> String {
 }
 
 /// Says which options a backend takes.
-fn options(takes: &[crate::OpenOption]) -> String {
+fn options(takes: &[OpenOption]) -> String {
     match takes {
         [] => "none".to_owned(),
         _ => quoted(takes),

@@ -3,7 +3,7 @@
 
 use crate::contract::{Caller, plans_of};
 use crate::trace::one_node_graph;
-use crate::{Backend, BackendAttrs, Error, Outputs, Tensor};
+use crate::{Backend, BackendAttrs, DataType, Error, Outputs, Tensor};
 use bb_ir::op::{Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -19,6 +19,16 @@ pub fn one_node<B: Backend + ?Sized>(
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
+    for param in params {
+        if let Param::Data(data) = param
+            && data.dtype() == DataType::String
+        {
+            // A message has an allocation for each string, and nobody reports that one fails: the graph is written, and
+            // copied when it is checked.
+            let (count, bytes) = (data.len().saturating_mul(3), data.byte_len().saturating_mul(3));
+            bb_ir::memory::probe_strings(op.spec().method, count, bytes).map_err(Error::from)?;
+        }
+    }
     let types = inputs.iter().flatten().map(|x| (x.dtype(), x.rank())).collect();
     let single = one_node_graph(op, types, params)?;
     let named: HashMap<String, B::Tensor> =

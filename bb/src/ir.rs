@@ -24,18 +24,21 @@ pub mod graph {
     };
 }
 
-/// What comes out of each primitive: the rules for shapes and element types that all backends share.
+/// What comes out of each primitive: the rules for shapes and element types that all backends share. [`Step`](infer::Step)
+/// resolves the options of windows.
 pub mod infer {
     pub use bb_ir::infer::{
-        Joined, MatMul, Outputs, Reduction, SliceDim, Sliced, Transposed, accepts, broadcast, concat, dtype,
-        gather, matmul, primitive, reduce, reshape, resolve_reshape, slice, split, split_evenly, squeeze,
-        transpose, unsqueeze,
+        Joined, MatMul, Outputs, Reduction, SliceDim, Sliced, Step, Transposed, accepts, broadcast, concat,
+        dtype, gather, matmul, primitive, reduce, reshape, resolve_reshape, slice, split, split_evenly,
+        squeeze, transpose, unsqueeze,
     };
 }
 
 /// Memory for results: too little of it is an error, not the end of the process.
 pub mod memory {
-    pub use bb_ir::memory::{append, collected, copied, filled, probe, push, reserve, room, try_collected};
+    pub use bb_ir::memory::{
+        append, collected, copied, filled, probe, probe_strings, push, reserve, room, try_collected,
+    };
 }
 
 /// Operations as data: their rows and their parameters.

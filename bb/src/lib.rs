@@ -16,6 +16,7 @@ pub mod cost;
 pub mod coverage;
 pub mod deployment;
 mod error;
+pub mod export;
 pub mod ext;
 mod forward;
 pub mod ir;
@@ -34,23 +35,25 @@ pub use bb_ir::{
 };
 pub use call::call_primitive;
 pub use contract::{
-    Backend, BackendAttrs, Completer, CompletionHandle, ContractResponse, Executable, GraphIdentity,
-    InputSpec, Later, Outputs, Port, SlotValue, Tensor,
+    Backend, BackendAttrs, CancelToken, Completer, CompletionHandle, ContractResponse, Executable,
+    GraphIdentity, InputSpec, Later, Outputs, Port, RunOptions, SlotValue, Tensor,
 };
 pub use error::{
-    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, Problem, ProblemList, TraceFault,
-    Uncovered,
+    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, NodePart, OpenOption, Problem,
+    ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
-pub use plan::{CompileOptions, Module, PassCount, pass_names};
+pub use export::trace;
+pub use plan::{
+    CompileOptions, Condition, Module, PassCount, PlanConditions, limit_process_plans, pass_names,
+};
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, LinkedBackend, OpenOption, OpenOptions, Registration, Registry,
-    RegistryBuilder, Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
+    ErasedExecutable, Lifecycle, LinkedBackend, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
 };
-pub use trace::trace;
 
 /// Runs the program of the page about limits as a test.
 #[cfg(doctest)]

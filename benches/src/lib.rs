@@ -1,7 +1,7 @@
-//! Measures things side by side.
+//! Measures several functions side by side.
 //!
-//! Machines are noisy, so the compared things run in turns within one process, and the least time of many
-//! turns counts, because noise only adds time. Measurements in another process take turns, too.
+//! Machines are noisy, so the compared functions run in turns within one process. The least time of many turns counts,
+//! because noise only adds time. Measurements in another process take turns, too.
 
 mod numpy;
 
@@ -9,10 +9,10 @@ pub use numpy::NumPy;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// A named thing to measure.
+/// A function to measure, with its name.
 pub struct Subject<'a> {
     name: &'a str,
-    /// Runs it a number of times and returns the seconds.
+    /// Runs the function a number of times and returns the seconds.
     time: Box<dyn FnMut(usize) -> f64 + 'a>,
 }
 

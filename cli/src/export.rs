@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{args, inputs, out, render, session};
-use bb::trace::{ExportOptions, Keep, ModelTrace, inlined, save};
+use bb::export::{ExportOptions, Keep, ModelTrace, inlined, save};
 use bb_ir::proto::{AttributeProto, GraphProto, ModelProto, TensorProto};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,8 +34,8 @@ pub(crate) fn export(options: &args::Export) -> Result<ExitCode> {
 /// Reads the model file without external data.
 fn header(options: &args::Export) -> Result<ModelProto> {
     let path = &options.model.model;
-    let bytes = std::fs::read(path).map_err(|source| Error::Read { path: path.clone(), source })?;
-    Ok(bb_ir::check::parse_model(bytes.into(), &session::limits(&options.model)?)?)
+    let limits = session::limits(&options.model)?;
+    Ok(bb_ir::check::parse_model(bb_ir::file::load(path, &limits)?, &limits)?)
 }
 
 /// Writes the model as authored, with its functions inlined.
@@ -60,7 +60,7 @@ fn authored(module: &bb::Module, source: &ModelProto, options: &args::Export) ->
     }
     let least = model.ir_version();
     match options.ir_version {
-        Some(version) => model.ir_version = Some(bb::trace::check_ir_version(version, least)?),
+        Some(version) => model.ir_version = Some(bb::export::check_ir_version(version, least)?),
         None => model.ir_version = Some(source.ir_version().max(least)),
     }
     Ok(model)

@@ -38,6 +38,22 @@ pub fn with_int(mut node: NodeProto, name: &str, value: i64) -> NodeProto {
     node
 }
 
+/// Adds an attribute that is a list of integers.
+pub fn with_ints(mut node: NodeProto, name: &str, values: &[i64]) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Ints as i32),
+        ints: values.to_vec(),
+        ..AttributeProto::default()
+    });
+    node
+}
+
+/// Makes a constant list of `i64`.
+pub fn ints(output: &str, values: &[i64]) -> NodeProto {
+    with_ints(node("Constant", &[], &[output]), "value_ints", values)
+}
+
 /// Adds a graph as an attribute; its inputs and outputs have no declared types.
 pub fn with_graph(
     mut holder: NodeProto,

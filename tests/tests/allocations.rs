@@ -1,20 +1,20 @@
-//! Counts the allocations of calls, with a counting allocator.
-//!
-//! This file has a single test, so that no other thread allocates at the same time; only the test's thread is
-//! counted.
+//! Counts the allocations of calls and of runtimes, with a counting allocator. Each test counts those of its own thread.
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
-use bb::{Backend, Backends, TensorData};
+use bb::{Backend, BackendHandle, Backends, Runtime, TensorData};
 use bb_cpu::Cpu;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::hint::black_box;
+use std::time::Instant;
 
 struct Counting;
 
 thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
+    static MOST_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: every method passes its arguments to `System`, which fulfils the contract. Counting does not
@@ -22,11 +22,17 @@ thread_local! {
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.with(|count| count.set(count.get() + 1));
+        let live = LIVE_BYTES.with(|bytes| {
+            bytes.set(bytes.get().wrapping_add(layout.size()));
+            bytes.get()
+        });
+        MOST_BYTES.with(|most| most.set(most.get().max(live)));
         // SAFETY: the caller's promise about `layout` holds for `System`, too.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        LIVE_BYTES.with(|bytes| bytes.set(bytes.get().wrapping_sub(layout.size())));
         // SAFETY: `memory` came from `alloc` above, and so from `System`, with this layout.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -64,4 +70,60 @@ fn a_call_allocates_its_result_and_erasure_adds_nothing() {
     assert_eq!(allocations(|| backends.transpose(&va, &[1, 0]).unwrap()), typed);
 
     assert_eq!(allocations(|| va.clone()), 0, "a value clones by one reference");
+}
+
+/// Opens a runtime, uses it and drops it.
+fn open_and_drop() {
+    let handle = BackendHandle::new(Runtime::new(bb_reference::Reference));
+    black_box(handle.tensor(&[1], &[1f32]).unwrap());
+}
+
+#[test]
+fn dropped_runtimes_leave_nothing_behind() {
+    (0..100).for_each(|_| open_and_drop());
+    let before = LIVE_BYTES.with(Cell::get);
+    (0..10_000).for_each(|_| open_and_drop());
+    assert_eq!(LIVE_BYTES.with(Cell::get), before);
+}
+
+#[test]
+fn opening_takes_as_long_after_many_openings_as_before() {
+    let fastest = || {
+        let time = |_| {
+            let start = Instant::now();
+            (0..50).for_each(|_| open_and_drop());
+            start.elapsed()
+        };
+        (0..20).map(time).min().unwrap()
+    };
+    let before = fastest();
+    (0..50_000).for_each(|_| open_and_drop());
+    let after = fastest();
+    assert!(after < before * 8, "{before:?} before, {after:?} after");
+}
+
+/// Returns the greatest number of bytes that a call held at a time.
+fn most_bytes<R>(call: impl FnOnce() -> R) -> usize {
+    let before = LIVE_BYTES.with(Cell::get);
+    MOST_BYTES.with(|most| most.set(before));
+    black_box(call());
+    MOST_BYTES.with(Cell::get) - before
+}
+
+#[test]
+fn a_frame_allocates_as_much_as_arrives_and_not_what_it_claims() {
+    use bb::ir::wire;
+    const CLAIMED: usize = 1 << 28;
+    let zeros = TensorData::zeros(bb::DataType::U8, &[CLAIMED], CLAIMED).unwrap();
+    let frame = wire::encode(&zeros).unwrap();
+    let front = frame.len() - CLAIMED;
+    for arrived in [front + 1, front + 1000, front + 100_000, front + 1_000_000] {
+        let part = frame.get(..arrived).unwrap();
+        let tensor = most_bytes(|| assert!(wire::read(&mut &*part, usize::MAX).is_err()));
+        let raw = most_bytes(|| assert!(wire::read_frame(&mut &*part, usize::MAX).is_err()));
+        // While a buffer grows, the old and the new one exist.
+        let most = 4 * arrived + (1 << 14);
+        assert!(tensor <= most && raw <= most, "{arrived} bytes arrived, {tensor} and {raw} were allocated");
+    }
+    assert_eq!(wire::read(&mut frame.as_slice(), usize::MAX).unwrap(), Some(zeros));
 }

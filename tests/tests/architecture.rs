@@ -1,7 +1,8 @@
-//! The module map in `bb/docs/architecture.md` is what the sources say.
+//! Tests that the module map in `bb/docs/architecture.md` agrees with the sources.
 //!
-//! The page lists the modules of each crate, lowest first. A module may use those above it in that list (which are lower)
-//! as it likes. A use in the other direction is an arrow upwards: the page names each with its reason, and names no other.
+//! The page lists the modules of each crate, lowest first. A module may use all modules above it in that list, because
+//! these are lower. A use in the other direction is an arrow upwards; the page must list each of these with its reason,
+//! and no others.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -10,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the page says of a crate.
+/// The page's description of a crate.
 struct Map {
     /// The folder of the sources, relative to the repository.
     sources: String,
     /// The modules, lowest first.
     modules: Vec<String>,
-    /// The arrows upwards that the page names.
+    /// The arrows upwards that the page lists.
     upwards: BTreeSet<(String, String)>,
 }
 
@@ -51,8 +52,8 @@ fn maps() -> Vec<Map> {
     maps
 }
 
-/// The paths that begin with `crate` or `super`, as far as a file of the module `inside` reaches other modules of its crate:
-/// the first name after the crate's root.
+/// Collects the other modules of the crate that a file of the module `inside` uses. For each path that begins with
+/// `crate` or `super`, this is the first name after the crate's root.
 fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is = |at: usize, text: &str| tokens.get(at).is_some_and(|t| t.to_string() == text);
@@ -60,7 +61,7 @@ fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>)
     while let Some(token) = tokens.get(at) {
         if is(at, "#") && tokens.get(at + 1).is_some_and(|t| t.to_string().replace(' ', "") == "[cfg(test)]")
         {
-            // The item that is compiled for tests only ends with a block or a semicolon.
+            // An item that is compiled only for tests ends with a block or a semicolon.
             at += 2;
             while let Some(token) = tokens.get(at) {
                 at += 1;
@@ -73,10 +74,10 @@ fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>)
         }
         match token {
             TokenTree::Group(group) => reached(group.stream(), inside, names),
-            // `$crate` stands in a macro, and names what its callers use.
+            // `$crate` is in a macro, and names what the callers of the macro use.
             TokenTree::Ident(_) if at > 0 && is(at - 1, "$") => {}
             TokenTree::Ident(ident) if ident == "crate" || ident == "super" => {
-                // How many modules below the crate's root the path begins.
+                // The number of modules between the crate's root and the start of the path.
                 let mut depth = if ident == "crate" { 0 } else { inside.len().saturating_sub(1) };
                 let mut next = at + 1;
                 while is(next, ":") && is(next + 1, ":") && is(next + 2, "super") {
@@ -93,7 +94,7 @@ fn reached(tokens: TokenStream, inside: &[String], names: &mut BTreeSet<String>)
     }
 }
 
-/// The first names of a tree of `use`.
+/// Collects the first names of a `use` tree.
 fn first_names(tree: Option<&TokenTree>, names: &mut BTreeSet<String>) {
     match tree {
         Some(TokenTree::Ident(name)) => {
@@ -112,7 +113,7 @@ fn first_names(tree: Option<&TokenTree>, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The modules that each name which the crate's root re-exports comes from.
+/// Returns, for each name that the crate's root re-exports, the module that it comes from.
 fn re_exports(root: &TokenStream, modules: &BTreeSet<String>) -> BTreeMap<String, String> {
     let tokens: Vec<TokenTree> = root.clone().into_iter().collect();
     let mut from = BTreeMap::new();
@@ -160,7 +161,7 @@ fn tokens(path: &Path) -> TokenStream {
     text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The arrows between a crate's modules, each with a file that has it.
+/// Returns the arrows between a crate's modules, each with a file that contains it.
 fn arrows(sources: &Path) -> (BTreeSet<String>, BTreeMap<(String, String), PathBuf>) {
     let lib = tokens(&sources.join("lib.rs"));
     let mut found = Vec::new();

@@ -158,7 +158,7 @@ impl Both {
     }
 }
 
-/// Writes the methods for which `Both` has kernels.
+/// Implements the methods for which `Both` has kernels.
 macro_rules! kernels {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
@@ -283,15 +283,15 @@ fn dispatch(
 ) -> Result<Value, bb::Error> {
     let built = Deployment::builder().model("m", softmax()).backend(backend.clone()).ready().unwrap();
     ready();
-    let carrier = built.model("m").unwrap().carriers().next().unwrap().clone();
+    let subgraph = built.model("m").unwrap().subgraphs().next().unwrap().clone();
     let entry = [StringStringEntryProto { key: Some("queue".to_owned()), value: Some(queue.to_owned()) }];
-    let opsets = carrier.attrs().opsets.to_vec();
+    let opsets = subgraph.attrs().opsets.to_vec();
     let mut attrs = BackendAttrs::default().with_opsets(&opsets).with_node(&[], &entry);
     if let Some(identity) = identity {
         attrs = attrs.with_identity(identity);
     }
     let x = backend.tensor(&[3], &[0f32, 0.0, 0.0]).unwrap();
-    let graph = Arc::new(carrier.graph().clone());
+    let graph = Arc::new(subgraph.graph().clone());
     let name = graph.input[0].name().to_owned();
     let mut outputs = backend.runtime().clone().dispatch(graph, [(name, x)].into(), attrs).wait()?;
     Ok(outputs.remove("z").unwrap())

@@ -28,7 +28,7 @@ fn floats(value: &Value) -> Vec<f32> {
     value.to_host(1 << 20).unwrap().as_slice().unwrap().to_vec()
 }
 
-/// `z = exp(-(x + x)) * x`: another backend runs the middle than the ends.
+/// `z = exp(-(x + x)) * x`: the middle runs on another backend than the ends.
 fn three_parts() -> Vec<u8> {
     let nodes = vec![
         node("Add", &["x", "x"], &["a"]),
@@ -85,25 +85,25 @@ fn two_backends_run_one_model_side_by_side() {
 }
 
 #[test]
-fn parts_are_maximal_and_crossings_are_listed() {
+fn parts_are_maximal_and_transfers_are_listed() {
     let node = two_backends();
     let model = node.model("m").unwrap();
     let placement = model.placement();
-    let carriers: Vec<&str> = model.carriers().map(|c| c.backend().name()).collect();
-    assert_eq!(carriers, ["reference", "device", "reference"]);
+    let subgraphs: Vec<&str> = model.subgraphs().map(|c| c.backend().name()).collect();
+    assert_eq!(subgraphs, ["reference", "device", "reference"]);
     let on = |name: &str| Side::Backend(name.to_owned());
-    let crossings: Vec<_> = placement.crossings.iter().map(|c| (&*c.value, &c.from, &c.to)).collect();
-    assert_eq!(crossings, [("a", &on("reference"), &on("device")), ("c", &on("device"), &on("reference"))]);
-    assert!(placement.nodes.iter().all(|n| matches!(n.by, Executor::Backend { how: How::Native, .. })));
+    let transfers: Vec<_> = placement.transfers.iter().map(|c| (&*c.value, &c.from, &c.to)).collect();
+    assert_eq!(transfers, [("a", &on("reference"), &on("device")), ("c", &on("device"), &on("reference"))]);
+    assert!(placement.nodes.iter().all(|n| matches!(n.executor, Executor::Backend { how: How::Native, .. })));
 }
 
 #[test]
-fn a_carrier_has_the_metadata_that_was_bound() {
+fn a_subgraph_has_the_metadata_that_was_bound() {
     let node = two_backends();
-    let carrier = node.model("m").unwrap().carriers().nth(1).unwrap();
-    let entry = &carrier.attrs().metadata[0];
+    let subgraph = node.model("m").unwrap().subgraphs().nth(1).unwrap();
+    let entry = &subgraph.attrs().metadata[0];
     assert_eq!((entry.key(), entry.value()), ("queue", "fast"));
-    assert_eq!(carrier.graph().node.len(), 2);
+    assert_eq!(subgraph.graph().node.len(), 2);
 }
 
 #[test]
@@ -214,7 +214,8 @@ fn a_sequence_that_would_change_its_backend_is_an_error() {
     assert!(text.contains("from a part on `reference` to a part on `device`"), "{text}");
 }
 
-/// The branch multiplies by what another backend computed; the part renumbers what its branches read.
+/// The branch multiplies by a value that another backend computed. The part gives new numbers to the values that its
+/// branches read.
 #[test]
 fn a_branch_reads_what_another_part_made() {
     let then = vec![node("Mul", &["a", "x"], &["t"])];
@@ -290,7 +291,7 @@ fn a_part_reaches_its_backend_as_it_was_checked() {
         let z = floats(&ready.run(&[Some(&x)]).unwrap()[0]);
         assert!((z[0] - expected(0.5)).abs() < 1e-6 && (z[1] - expected(-1.0)).abs() < 1e-5);
     }
-    let part = ready.model("m").unwrap().carriers().next().unwrap();
+    let part = ready.model("m").unwrap().subgraphs().next().unwrap();
     let checked = std::ptr::from_ref(part.checked().module().graph()).addr();
     for [given, copied] in recorded.lock().unwrap().iter() {
         assert_eq!(*given, checked, "the graph was checked again");

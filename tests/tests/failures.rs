@@ -97,7 +97,7 @@ fn looped(op: &str, on_data: bool) -> GraphProto {
         g: Some(body),
         ..AttributeProto::default()
     });
-    // The number of iterations is an element of the input, so it is only known at run time.
+    // The number of iterations is an element of the input, so it is known only at run time.
     let mut g = graph(vec![call], &["y"]);
     if on_data {
         let cast = bb_tests::model::with_int(node("Cast", &["most"], &["iterations"]), "to", 7);
@@ -140,7 +140,7 @@ fn an_error_in_a_body_names_the_loop_and_the_iteration() {
 
 #[test]
 fn an_error_of_a_whole_graph_names_its_nodes() {
-    // The divisor is an element that is only known at run time.
+    // The divisor is an element that is known only at run time.
     let mut g = graph(
         vec![node("Neg", &["k"], &["a"]), node("Div", &["a", "k"], &["b"]), node("Abs", &["b"], &["y"])],
         &["y"],
@@ -179,7 +179,7 @@ fn an_error_of_reading_back_names_the_node() {
         }
     }
     let on: Arc<dyn BackendRuntime> = Runtime::named("mute", Mute);
-    // A host kernel.
+    // The node runs as a host kernel.
     let chain = failure(&on, graph(vec![node("NonZero", &["x"], &["y"])], &["y"]), &[f32s(&[2])]);
     let expected = [
         "node `NonZero_y` (NonZero) failed",
@@ -187,7 +187,7 @@ fn an_error_of_reading_back_names_the_node() {
         "`to_host` does not take element type f32",
     ];
     assert_eq!(chain.get(1..).unwrap(), expected);
-    // A value that the next node must know.
+    // The next node needs the elements of this value during tracing.
     let mut g = graph(vec![node("Expand", &["x", "to"], &["y"])], &["y"]);
     g.input.push(value("to", 7, &["1"]));
     let chain = failure(&on, g, &[f32s(&[1]), TensorData::new(&[1], &[4i64]).unwrap()]);

@@ -25,7 +25,7 @@ fn outcome(file: &str, external_data: Option<&Path>) -> Result<(), Error> {
     check(&model, &options).map(drop)
 }
 
-/// Writes an error and its causes on one line.
+/// Formats an error and its causes on one line.
 fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -45,7 +45,7 @@ fn every_file_is_refused() {
         let file = line.split('\t').next().unwrap();
         let start = Instant::now();
         let result = outcome(file, Some(&folder()));
-        // Whether a backend runs the operator is only asked when the model is compiled.
+        // Whether a backend supports the operator is checked only when the model is compiled.
         assert_eq!(result.is_ok(), file == "14_unknown_op.onnx", "{file}: {result:?}");
         assert!(start.elapsed() < Duration::from_secs(10), "{file} took {:?}", start.elapsed());
         count += 1;

@@ -1,4 +1,4 @@
-//! Tests that errors name the wrong attribute of a node, and do not just report shapes that do not fit.
+//! Tests that errors name the attribute of a node that is wrong, and do not only report shapes that do not fit.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::AttributeType};

@@ -1,6 +1,6 @@
-//! Tests opening backends by name, with options and with devices that are found at run time, and what is
-//! refused.
-#![expect(clippy::unwrap_used, reason = "tests")]
+//! Tests opening backends by name, with options and with devices that are found at run time, and which options and
+//! names are refused.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use bb::{
     Backend, BackendHandle, Backends, Declared, Deployment, Device, Error, OpenOption, OpenOptions, Outputs,
@@ -8,6 +8,8 @@ use bb::{
 };
 use bb_reference::{Reference, Tensor};
 use std::num::NonZeroUsize;
+use std::sync::{Barrier, LazyLock};
+use std::time::Duration;
 
 /// A backend that lists every device of a machine, in any order, as a driver does.
 #[derive(bb::Backend)]
@@ -287,4 +289,115 @@ fn an_unknown_backend_names_the_derive() {
     assert!(error.contains("#[derive(bb::Backend)]") && error.contains("use bb_cpu as _;"), "{error}");
     let error = Registry::builder().build().backend("mine").unwrap_err().to_string();
     assert!(error.contains("none is linked") && error.contains("#[derive(bb::Backend)]"), "{error}");
+}
+
+/// Declares a backend whose constructor is a function, and which computes like the reference backend.
+macro_rules! constructed {
+    ($($backend:ident = $construct:expr;)*) => {
+        computes! { $($backend)* }
+        $(
+            #[derive(bb::Backend)]
+            #[bb(new = $backend::new)]
+            struct $backend;
+
+            impl $backend {
+                fn new() -> Result<$backend, Error> {
+                    let construct: fn() -> Result<(), Error> = $construct;
+                    construct().map(|()| $backend)
+                }
+            }
+        )*
+    };
+}
+
+constructed! {
+    Selfish = || curious().backend("selfish").map(drop);
+    First = || curious().backend("second").map(drop);
+    Second = || curious().backend("first").map(drop);
+    Asks = || {
+        let listed = curious().backends()?;
+        assert!(listed.iter().any(|found| found.name == "asks" && found.backend.is_err()));
+        assert!(listed.iter().any(|found| found.name == "reference" && found.backend.is_ok()));
+        Ok(())
+    };
+    Uses = || curious().backend("reference").map(drop);
+    Left = || meet("right");
+    Right = || meet("left");
+}
+
+/// A registry of backends whose constructors ask it.
+fn curious() -> &'static Registry {
+    static CURIOUS: LazyLock<Registry> = LazyLock::new(|| {
+        let builder = Registry::builder().declared::<Reference>().declared::<Selfish>().declared::<First>();
+        builder.declared::<Second>().declared::<Asks>().declared::<Uses>().build()
+    });
+    &CURIOUS
+}
+
+/// A registry of two backends whose constructors open each other, at the same time.
+fn meeting() -> &'static Registry {
+    static MEETING: LazyLock<Registry> =
+        LazyLock::new(|| Registry::builder().declared::<Left>().declared::<Right>().build());
+    &MEETING
+}
+
+/// Opens a backend once both constructors run.
+fn meet(other: &str) -> Result<(), Error> {
+    static BOTH: Barrier = Barrier::new(2);
+    BOTH.wait();
+    // If the other backend reports the cycle, this one can be used without it.
+    let opened = meeting().backend(other);
+    assert!(matches!(opened, Err(Error::OpenCycle { .. } | Error::Unavailable { .. })) || opened.is_ok());
+    Ok(())
+}
+
+/// Runs a function on another thread; fails if it does not end.
+fn ends<R: Send + 'static>(run: impl FnOnce() -> R + Send + 'static) -> R {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(run()));
+    receive.recv_timeout(Duration::from_secs(60)).expect("the call ends")
+}
+
+/// Returns the path of the cycle among the causes of an error.
+fn cycle(error: &Error) -> Vec<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(found) = cause {
+        if let Some(Error::OpenCycle { path, .. }) = found.downcast_ref() {
+            return path.clone();
+        }
+        cause = found.source();
+    }
+    panic!("{error:?}")
+}
+
+#[test]
+fn a_constructor_that_opens_its_own_backend_is_an_error() {
+    for _ in 0..2 {
+        let error = ends(|| curious().backend("selfish").unwrap_err());
+        assert!(matches!(error, Error::Unavailable { backend: "selfish", .. }));
+        assert_eq!(cycle(&error), ["selfish", "selfish"]);
+    }
+    let error = ends(|| curious().backend("second").unwrap_err());
+    assert_eq!(cycle(&error), ["second", "first", "second"]);
+    let error = Error::OpenCycle { backend: "second", path: cycle(&error) };
+    assert_eq!(
+        error.to_string(),
+        "backend `second` is opened by its own constructor, through `second`, `first`, `second`"
+    );
+}
+
+#[test]
+fn a_constructor_may_list_backends_and_open_others() {
+    assert!(ends(|| curious().backend("asks").is_ok()));
+    assert!(ends(|| curious().backend("uses").is_ok()));
+}
+
+#[test]
+fn constructors_that_wait_for_each_other_in_two_threads_end() {
+    let opened = ends(|| {
+        let left = std::thread::spawn(|| meeting().backend("left").is_ok());
+        let right = std::thread::spawn(|| meeting().backend("right").is_ok());
+        (left.join().unwrap(), right.join().unwrap())
+    });
+    assert_eq!(opened, (true, true));
 }

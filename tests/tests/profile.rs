@@ -238,8 +238,8 @@ fn a_step_on_the_host_is_a_row_of_its_plan() {
         let profile = profile(&on, &*graph, &[&[4]]);
         let row = profile.rows().iter().find(|row| row.activity == Activity::Host).unwrap();
         assert_eq!((path(row), row.operation, row.calls), ("top", "top_k", 2), "{name}");
-        // Reads four floats and writes two floats and two 64-bit integers; the number of comparisons depends
-        // on the elements.
+        // The operation reads four floats and writes two floats and two 64-bit integers. The number of comparisons
+        // depends on the elements.
         assert_eq!((row.cost.flops, row.cost.bytes()), (None, Some(2 * (16 + 8 + 16))), "{name}");
     }
 }

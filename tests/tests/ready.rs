@@ -37,7 +37,7 @@ fn problems(builder: DeploymentBuilder) -> Vec<Problem> {
     }
 }
 
-/// The problems as text.
+/// Returns the problems as text.
 fn texts(builder: DeploymentBuilder) -> Vec<String> {
     problems(builder).iter().map(Problem::to_string).collect()
 }
@@ -173,7 +173,7 @@ fn element_types_inside_branches_are_checked() {
 
 #[test]
 fn types_of_native_operations_are_checked() {
-    // The types of the inputs are checked too, whoever makes them.
+    // The types of the inputs are checked too, although no node makes them.
     let bytes = typed(
         model(&[("x", &[2])], vec![node("Neg", &["x"], &["z"])], &[("z", &[2])]),
         &[("x", DataType::F64), ("z", DataType::F64)],
@@ -230,7 +230,7 @@ fn a_component_may_be_bound_in_onnx_own_domain() {
         let ready = on(bytes.clone(), backend.clone()).component(domain, "Twice", twice).ready().unwrap();
         assert_eq!(z(&ready, &backend), [-2.0, -4.0]);
     }
-    // The component replaces an operator of ONNX, or one that ONNX only has in later opsets.
+    // The component replaces an operator of ONNX, or one that ONNX has only in later opsets.
     let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["z"])], &[("z", &[2])]);
     let backend = reference();
     let ready = on(bytes, backend.clone()).component("", "Neg", twice).ready().unwrap();
@@ -327,16 +327,16 @@ fn settings_without_effect_are_errors_that_name_a_similar_name() {
 }
 
 #[test]
-fn what_components_make_and_read_is_among_the_crossings() {
+fn what_components_make_and_read_is_among_the_transfers() {
     let nodes =
         vec![node("Neg", &["x"], &["a"]), custom("Twice", &["a"], &["b"]), node("Neg", &["b"], &["z"])];
     let bytes = model(&[("x", &[2])], nodes, &[("z", &[2])]);
     let ready = on(bytes, reference()).component("test", "Twice", twice).ready().unwrap();
     let placement = ready.model("m").unwrap().placement().clone();
-    let crossings: Vec<_> = placement.crossings.into_iter().map(|c| (c.value, c.from, c.to)).collect();
+    let transfers: Vec<_> = placement.transfers.into_iter().map(|c| (c.value, c.from, c.to)).collect();
     let (backend, component) = (Side::Backend("reference".to_owned()), Side::Component("Twice_b".to_owned()));
     let [a, b] = ["a", "b"].map(str::to_owned);
-    assert_eq!(crossings, [(a, backend.clone(), component.clone()), (b, component, backend)]);
+    assert_eq!(transfers, [(a, backend.clone(), component.clone()), (b, component, backend)]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Tests what `bb::conformance!` reports about backends that are wrong.
+//! Tests the reports of `bb::conformance!` about backends that are wrong.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::conformance::Subject;
@@ -120,7 +120,7 @@ fn a_suite_without_types_on_a_partial_backend_says_which_to_declare() {
 #[test]
 fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected() {
     let hook: Hook = |op, inputs, params| match (op, inputs, params) {
-        // Sums of integers, wrong by the rank of the first operand.
+        // Sums of `f32` are too large by one.
         (Primitive::ReduceSum, [Some(x)], _) if x.dtype() == DataType::F32 => {
             let sum = bb::call_primitive(&Reference, op, inputs, params).unwrap().remove(0);
             let one = Reference.constant(&TensorData::scalar(1f32)).unwrap();
@@ -137,13 +137,13 @@ fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected
     assert!(call.contains("element 0 is ") && call.contains(", expected "), "{text}");
     assert!(text.contains("\n  got      f32[") && text.contains("\n  expected f32["), "{text}");
     assert!(text.len() < 2000, "{text}");
-    // A failed call that is given as data prints the same.
+    // A failed call that is given as data is printed in the same way.
     let hook: Hook = |op, _, _| (op == Primitive::Concat).then(|| Err(bb::Error::Abandoned.into()));
     let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook), DataType::ALL)));
     assert!(text.starts_with("concat(f32[1] {1.0}, f32[1] {1.0}; axis = -1) failed: "), "{text}");
 }
 
-/// A refusal must name what is refused; other errors do not count.
+/// A refusal must name the operation and the type; other errors do not count.
 #[test]
 fn an_error_that_names_no_type_is_not_a_refusal() {
     let vague: Hook = |op, inputs, params| {

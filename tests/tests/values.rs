@@ -1,4 +1,4 @@
-//! Values have the methods of a tensor, and compiled graphs run by position and by name.
+//! Tests that values have the methods of a tensor, and that compiled graphs run by position and by name.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{BackendHandle, CompileOptions, DataType, Deployment, Error, Module, Primitive, TensorData, Value};
@@ -19,15 +19,15 @@ fn close(x: &Value, expected: &[f32]) {
     assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{got:?}, expected {expected:?}");
 }
 
-/// Attention of one head, as a component writes it.
+/// Attention with one head, as a component would write it.
 fn attention(q: &Value, k: &Value, v: &Value) -> Result<Value, Error> {
     let scale = q.scalar_like(f64::sqrt(2.0))?;
     let scores = (q.matmul(&k.transpose(&[1, 0])?)? / scale)?;
     scores.softmax(-1)?.matmul(v)
 }
 
-/// By definition: with q = k = identity, the scores are 1/√2 on the diagonal and 0 elsewhere, so that the softmax weighs a
-/// row's own value with e^(1/√2) / (e^(1/√2) + 1).
+/// By definition: if q and k are the identity, the scores are 1/√2 on the diagonal and 0 elsewhere. The softmax
+/// therefore weighs a row's own value with e^(1/√2) / (e^(1/√2) + 1).
 #[test]
 fn component_code_reads_like_arithmetic() {
     let own = 0.5f32.sqrt().exp() / (0.5f32.sqrt().exp() + 1.0);
@@ -54,7 +54,7 @@ fn operators_are_the_methods_of_their_name() {
     }
 }
 
-/// Operations without an operand, with a list of them, with several results, and of a family.
+/// Operations without an operand, with a list of operands, with several results, and of a family.
 #[test]
 fn every_kind_of_row_is_a_method() {
     for on in each() {
@@ -88,7 +88,7 @@ fn a_value_whose_backend_is_gone_says_so() {
     assert!(matches!((&a + &a).unwrap_err(), Error::Gone { .. }));
 }
 
-/// `z = x - y`, whose operands cannot be exchanged unnoticed.
+/// `z = x - y`: the test would fail if the operands were exchanged.
 fn difference() -> Vec<u8> {
     model(&[("x", &[1]), ("y", &[1])], vec![node("Sub", &["x", "y"], &["z"])], &[("z", &[1])])
 }

@@ -1,4 +1,4 @@
-//! The tensor of this backend: one `Arc` of type, extents, strides and shared elements.
+//! The tensor of this backend: one `Arc` with the element type, extents, strides and shared elements.
 
 use crate::layout::{Strides, dense_strides, is_dense};
 use crate::storage::Storage;
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor in host memory: a cheap handle to elements that other arrays may share.
+/// A tensor in host memory. It is a cheap handle to elements, which other arrays may share.
 ///
-/// Elements of less than a byte have a byte of their own.
+/// An element of less than a byte is stored in a byte of its own.
 #[derive(Debug, Clone)]
 pub struct Array(Arc<Inner>);
 
@@ -17,15 +17,15 @@ pub struct Array(Arc<Inner>);
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) storage: Storage,
-    /// Bytes from the storage's start to the element at index 0 of every dimension.
+    /// The distance in bytes from the start of the storage to the element at index 0 of every dimension.
     offset: usize,
     len: usize,
     shape: Shape,
-    /// In elements; empty where the elements are row-major without gaps.
+    /// In elements; empty if the elements are contiguous in row-major order.
     strides: Strides,
     dtype: DataType,
     dense: bool,
-    /// The text that the elements are ranges of, if they are strings.
+    /// If the elements are strings: the text of which they are ranges.
     text: Option<Arc<Bytes>>,
 }
 
@@ -66,7 +66,7 @@ impl Tensor for Array {
     }
 }
 
-/// Returns the bytes that one element takes in an array; a string is a range of its text.
+/// Returns the size in bytes of one element in an array. A string is stored as a range of its text.
 #[inline]
 pub(crate) const fn element_size(dtype: DataType) -> usize {
     match dtype {
@@ -76,7 +76,7 @@ pub(crate) const fn element_size(dtype: DataType) -> usize {
 }
 
 impl Array {
-    /// Makes an array of row-major elements without gaps; `storage` has them from `offset` bytes on.
+    /// Makes an array of contiguous row-major elements, which begin `offset` bytes into `storage`.
     #[inline]
     pub(crate) fn dense_at(
         dtype: DataType,
@@ -97,13 +97,13 @@ impl Array {
         }))
     }
 
-    /// Makes an array of the row-major elements that `storage` begins with.
+    /// Makes an array of the contiguous row-major elements at the start of `storage`.
     #[inline]
     pub(crate) fn dense(dtype: DataType, shape: Shape, len: usize, storage: Storage) -> Array {
         Array::dense_at(dtype, shape, len, storage, 0)
     }
 
-    /// Returns the array with another text that its strings are ranges of.
+    /// Returns the array with another text for the ranges of its strings.
     pub(crate) fn with_text(self, text: Option<Arc<Bytes>>) -> Array {
         match Arc::try_unwrap(self.0) {
             Ok(inner) => Array(Arc::new(Inner { text, ..inner })),
@@ -117,7 +117,7 @@ impl Array {
         }
     }
 
-    /// Returns the same elements under other extents and strides, beginning `skip` elements later.
+    /// Returns a view of the elements with other extents and strides. It begins `skip` elements later.
     pub(crate) fn view(&self, shape: Shape, strides: Strides, skip: isize) -> Array {
         let dense = is_dense(&shape, &strides);
         let len = shape.iter().product();
@@ -134,7 +134,7 @@ impl Array {
         }))
     }
 
-    /// Returns the same row-major elements under other extents of the same number of elements.
+    /// Returns a view of the contiguous elements with other extents, which have the same number of elements.
     pub(crate) fn view_dense(&self, shape: Shape) -> Array {
         debug_assert!(self.0.dense);
         Array(Arc::new(Inner {
@@ -158,7 +158,7 @@ impl Array {
         self.0.len == 0
     }
 
-    /// Tells whether the elements are row-major without gaps.
+    /// Tells whether the elements are contiguous in row-major order.
     #[inline]
     pub fn is_dense(&self) -> bool {
         self.0.dense
@@ -169,14 +169,14 @@ impl Array {
         if self.0.dense { dense_strides(&self.0.shape) } else { self.0.strides.clone() }
     }
 
-    /// Points at the element at index 0 of every dimension.
+    /// Returns a pointer to the element at index 0 of every dimension.
     #[inline]
     pub(crate) fn ptr(&self) -> *const u8 {
-        // Wrapping, because an empty array has no element to point at.
+        // The addition wraps because an empty array has no element to point to.
         self.0.storage.ptr().wrapping_add(self.0.offset)
     }
 
-    /// Returns the bytes from the storage's start to the first element.
+    /// Returns the distance in bytes from the start of the storage to the first element.
     pub(crate) fn offset(&self) -> usize {
         self.0.offset
     }

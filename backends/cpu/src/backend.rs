@@ -1,4 +1,4 @@
-//! The backend: the contract's methods, each one call.
+//! The backend. Each method of the contract is one call.
 
 use crate::array::Array;
 use crate::error::{CpuError, Result};
@@ -8,7 +8,7 @@ use crate::pool::Pool;
 use bb::{DataType, OpenOptions, RoundMode, TensorData};
 use std::sync::Arc;
 
-/// Bytes that a pool keeps when its arrays are gone, unless the builder says otherwise: 1 GiB.
+/// The number of bytes of unused buffers that a pool keeps, unless the builder sets another limit: 1 GiB.
 const KEPT: usize = 1 << 30;
 
 /// The CPU backend.
@@ -32,7 +32,7 @@ pub struct Cpu {
     pool: Arc<Pool>,
 }
 
-/// Makes a [`Cpu`] that differs from [`Cpu::new`].
+/// Builds a [`Cpu`] with other settings than those of [`Cpu::new`].
 #[derive(Debug, Clone)]
 pub struct CpuBuilder {
     threads: Option<usize>,
@@ -40,13 +40,13 @@ pub struct CpuBuilder {
 }
 
 impl CpuBuilder {
-    /// Runs kernels on `threads` threads of the backend's own, rather than on rayon's global pool.
+    /// Runs kernels on `threads` threads that belong to this backend, instead of rayon's global pool.
     #[must_use]
     pub fn threads(self, threads: usize) -> CpuBuilder {
         CpuBuilder { threads: Some(threads), ..self }
     }
 
-    /// Keeps at most `bytes` bytes of buffers that no array uses.
+    /// Keeps at most `bytes` bytes of unused buffers.
     #[must_use]
     pub fn pool_limit(self, bytes: usize) -> CpuBuilder {
         CpuBuilder { kept: bytes, ..self }
@@ -56,7 +56,7 @@ impl CpuBuilder {
     ///
     /// # Errors
     ///
-    /// [`CpuError::Threads`] if the system starts no threads.
+    /// [`CpuError::Threads`] if the system cannot start the threads.
     pub fn build(self) -> Result<Cpu> {
         let threads = match self.threads {
             None => None,
@@ -76,12 +76,12 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of free buffers.
+    /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of unused buffers.
     pub fn new() -> Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }
 
-    /// Makes a backend as it is asked for by name: `threads` are the backend's own.
+    /// Makes a backend for callers that open it by name. With the option `threads`, it has its own threads.
     fn open(options: &OpenOptions) -> Result<Cpu> {
         match options.threads {
             None => Ok(Cpu::new()),
@@ -89,7 +89,7 @@ impl Cpu {
         }
     }
 
-    /// Returns how many threads kernels may run on.
+    /// Returns the number of threads on which kernels may run.
     pub fn threads(&self) -> usize {
         self.pool.run(crate::threads::count)
     }
@@ -99,7 +99,7 @@ impl Cpu {
         CpuBuilder { threads: None, kept: KEPT }
     }
 
-    /// Returns where results' buffers come from.
+    /// Returns the pool from which the buffers of results come.
     #[inline]
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

@@ -4,23 +4,23 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CpuError {
-    /// The operands or parameters were refused, or `bb` reported an error of its own.
+    /// The operands or parameters were invalid, or `bb` reported an error of its own.
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// The system gave no memory for a result.
+    /// The system could not allocate memory for a result.
     #[error("no memory for a buffer of {bytes} bytes")]
     Memory {
-        /// The size asked for.
+        /// The requested size.
         bytes: usize,
     },
 
-    /// The system started no threads.
+    /// The system could not start the threads.
     #[error("cannot start {threads} threads")]
     Threads {
-        /// The number asked for.
+        /// The requested number.
         threads: usize,
-        /// Why.
+        /// The cause.
         #[source]
         source: rayon::ThreadPoolBuildError,
     },
@@ -33,5 +33,5 @@ impl From<bb::ir::Error> for CpuError {
     }
 }
 
-/// What an operation returns.
+/// The result of an operation.
 pub(crate) type Result<T> = std::result::Result<T, CpuError>;

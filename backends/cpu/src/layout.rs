@@ -1,4 +1,4 @@
-//! Strides: how elements of an array are reached, and how dimensions are merged before a loop.
+//! Strides: the positions of the elements of an array, and how dimensions are merged before a loop.
 
 use smallvec::SmallVec;
 
@@ -9,14 +9,14 @@ pub(crate) type Strides = SmallVec<[isize; 6]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Dim<const N: usize> {
     pub(crate) extent: usize,
-    /// Each operand's distance in elements.
+    /// The distance in elements for each operand.
     pub(crate) strides: [isize; N],
 }
 
 /// The dimensions of a loop, outermost first.
 pub(crate) type Dims<const N: usize> = SmallVec<[Dim<N>; 6]>;
 
-/// Splits the innermost dimension off the others.
+/// Splits off the innermost dimension.
 pub(crate) fn innermost<const N: usize>(dims: &[Dim<N>]) -> (&[Dim<N>], Dim<N>) {
     match dims {
         [outer @ .., row] => (outer, *row),
@@ -24,7 +24,7 @@ pub(crate) fn innermost<const N: usize>(dims: &[Dim<N>]) -> (&[Dim<N>], Dim<N>) 
     }
 }
 
-/// Returns the strides of row-major elements without gaps.
+/// Returns the strides of contiguous row-major elements.
 pub(crate) fn dense_strides(shape: &[usize]) -> Strides {
     let mut strides = Strides::from_elem(0, shape.len());
     let mut step = 1isize;
@@ -35,7 +35,7 @@ pub(crate) fn dense_strides(shape: &[usize]) -> Strides {
     strides
 }
 
-/// Tells whether elements of these strides are row-major without gaps.
+/// Tells whether elements with these strides are contiguous in row-major order.
 pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1isize;
     for (&stride, &extent) in strides.iter().zip(shape).rev() {
@@ -52,14 +52,14 @@ pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     true
 }
 
-/// Returns the strides with which `shape` is read as the larger `out`: 0 where it repeats.
+/// Returns the strides with which `shape` broadcasts to the larger shape `out`: 0 for repeated dimensions.
 pub(crate) fn broadcast_strides(shape: &[usize], strides: &[isize], out: &[usize]) -> Strides {
     let missing = out.len() - shape.len().min(out.len());
     let own = shape.iter().zip(strides).map(|(&d, &s)| if d == 1 { 0 } else { s });
     std::iter::repeat_n(0, missing).chain(own).collect()
 }
 
-/// Drops dimensions of extent 1 and merges neighbours that every operand walks through evenly.
+/// Drops dimensions of extent 1, and merges neighbouring dimensions that every operand can walk with one stride.
 pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Dims<N> {
     let mut out = Dims::<N>::new();
     for dim in dims {
@@ -82,34 +82,39 @@ pub(crate) fn collapse<const N: usize>(dims: impl Iterator<Item = Dim<N>>) -> Di
     out
 }
 
-/// Calls `f` with each operand's distance from its first element, for every index of `dims`.
+/// Calls `f` for every index of `dims`, with the distance of each operand's element from its first element.
 ///
-/// The loop is compiled once for each number of operands, and calls `f` through a pointer: `f` should do more than one
-/// element's work.
+/// The loop is compiled once for each number of operands and calls `f` through a pointer. `f` should therefore process
+/// more than one element.
 pub(crate) fn for_each_index<const N: usize>(dims: &[Dim<N>], mut f: impl FnMut([isize; N])) {
     visit(dims, &mut f);
 }
 
 fn visit<const N: usize>(dims: &[Dim<N>], f: &mut dyn FnMut([isize; N])) {
-    let mut at = [0isize; N];
     if dims.is_empty() {
-        return f(at);
+        return f([0; N]);
     }
     if dims.iter().any(|d| d.extent == 0) {
         return;
     }
-    let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, dims.len());
+    let (outer, inner) = innermost(dims);
+    let mut first = [0isize; N];
+    let mut index: SmallVec<[usize; 6]> = SmallVec::from_elem(0, outer.len());
     loop {
-        f(at);
+        let mut at = first;
+        for _ in 0..inner.extent {
+            f(at);
+            step(&mut at, inner.strides, 1);
+        }
         let mut carried = true;
-        for (i, dim) in index.iter_mut().zip(dims).rev() {
+        for (i, dim) in index.iter_mut().zip(outer).rev() {
             *i += 1;
             if *i < dim.extent {
-                step(&mut at, dim.strides, 1);
+                step(&mut first, dim.strides, 1);
                 carried = false;
                 break;
             }
-            step(&mut at, dim.strides, 1 - dim.extent.cast_signed());
+            step(&mut first, dim.strides, 1 - dim.extent.cast_signed());
             *i = 0;
         }
         if carried {
@@ -124,10 +129,10 @@ fn step<const N: usize>(at: &mut [isize; N], strides: [isize; N], times: isize) 
     }
 }
 
-/// Returns the strides under which the elements have the extents `to` without moving, if any.
+/// Returns the strides with which the elements have the extents `to` in place; `None` if there are none.
 ///
-/// Source: the method of NumPy's `reshape`: match groups of dimensions of equal product, each of
-/// which must be walked evenly.
+/// Source: the method of NumPy's `reshape`, which matches groups of dimensions with equal products. Each group must
+/// have a single stride.
 pub(crate) fn reshape_strides(shape: &[usize], strides: &[isize], to: &[usize]) -> Option<Strides> {
     let groups =
         collapse(shape.iter().zip(strides).map(|(&extent, &stride)| Dim { extent, strides: [stride] }));

@@ -1,31 +1,31 @@
 //! The CPU backend of `bb`: SIMD kernels, views and threads.
 //!
-//! [`Cpu`] implements the contract on [`Array`], a handle to elements that other arrays may share:
-//! an operation that only moves dimensions copies nothing. Buffers come from a pool and return to it, so that a
-//! program in its steady state touches no new pages.
+//! [`Cpu`] implements the contract on [`Array`], a handle to elements that other arrays may share. An operation that
+//! only moves dimensions copies nothing. Buffers come from a pool and return to it, so a program that runs the same
+//! work repeatedly touches no new pages.
 //!
 //! A kernel shares long work with other threads: those of rayon's current pool, or the backend's own
-//! ([`CpuBuilder::threads`]). The caller's thread works too and never waits for a thread that sleeps. Shorter work is
-//! shared while those threads are awake. Results do not depend on the number of threads.
+//! ([`CpuBuilder::threads`]). The caller's thread works too, and never waits for a thread that sleeps. Shorter work is
+//! shared only while those threads are awake. Results do not depend on the number of threads.
 //!
 //! # From a method to its kernel
 //!
-//! A method names its operation. `ops` settles element types, shapes and strides and makes room for the result. `kernels`
-//! has the loop for the operation and the element type, which is compiled for each instruction set.
+//! Each method calls a function in `ops`, which determines element types, shapes and strides and allocates the result.
+//! `kernels` has the loop for the operation and the element type, which is compiled for each instruction set.
 //!
-//! | methods | settled by | kernel chosen by | walked by | computed by |
+//! | methods | types and shapes | kernel selection | loop | arithmetic |
 //! |---|---|---|---|---|
 //! | `neg abs sqrt exp log`, `relu tanh …` | `ops::elementwise::unary` | `kernels::elementwise::unary` | `kernels::walk` | `Number`, `kernels::math` |
 //! | `add sub mul div equal greater less`, `maximum …` | `ops::elementwise::binary` | `kernels::elementwise::binary` | `kernels::walk` | `Number` |
 //! | `pow` | `ops::power` | `kernels::elementwise::{binary, integer_power}` | `kernels::walk` | `kernels::math`, `number::power` |
-//! | `where` | `ops::elementwise::select` | `kernels::elementwise::select` | `kernels::walk` | moves by size |
+//! | `where` | `ops::elementwise::select` | `kernels::elementwise::select` | `kernels::walk` | copies by element size |
 //! | `reduce_*` | `ops::reduce` | `kernels::reduce::kernel` | `reduce::Kernel::run` | `reduce::{general, rows, columns}` |
 //! | `matmul` | `ops::matmul` | `gemm::products` | `gemm::{batched, gemm}` | `gemm::tile`, `dot`, `stream` |
 //! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |
 //! | `cast` | `ops::convert` | `bb::ir::convert` | | |
 //! | `reshape transpose slice split squeeze unsqueeze` | `ops::views` | no kernel: the result is a view | | |
 //!
-//! Naming the backend links it: `use bb_cpu as _;`.
+//! To link the backend, name it: `use bb_cpu as _;`.
 
 mod array;
 mod backend;

@@ -1,10 +1,10 @@
-//! Blocks of memory, 64-byte aligned, that count their owners and are kept for the next result when the
-//! last owner drops them.
+//! Blocks of memory with 64-byte alignment and a reference count. When the last owner drops a block, the pool keeps it
+//! for the next result.
 //!
-//! On common machines the first touch of a page costs more than the arithmetic on it, and the pages of a returned block have
-//! been touched. Sizes are rounded up to a quarter of a power of two, so that a block
-//! fits many results and wastes at most a fifth of itself. A block's header lies before its bytes, so that
-//! taking a kept block allocates nothing.
+//! On common machines, the first access to a page costs more than the arithmetic on it; the pages of a reused block
+//! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results
+//! and at most a fifth of it is unused. A block's header is in front of its bytes, so taking a kept block allocates
+//! nothing.
 
 use crate::error::{CpuError, Result};
 use crate::threads;
@@ -17,45 +17,45 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The alignment of a block's bytes, and the size of its header.
 pub(crate) const ALIGNMENT: usize = 64;
 
-/// Four sizes per doubling, from 64 bytes to what an address space holds.
+/// The number of size classes: four for each doubling, from 64 bytes to the size of an address space.
 const CLASSES: usize = 4 * 58;
 
-/// The place that blocks come from and return to, and the threads that fill them.
+/// A pool of blocks, with the threads that fill them.
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: [Mutex<Vec<Kept>>; CLASSES],
-    /// The backend's own threads; none if kernels run on rayon's.
+    /// The backend's own threads; `None` if kernels run on rayon's.
     threads: Option<Arc<ThreadPool>>,
-    /// Bytes in `kept`.
+    /// The number of bytes in `kept`.
     idle: AtomicUsize,
-    /// The most bytes to keep.
+    /// The greatest number of bytes to keep.
     limit: usize,
 }
 
-/// A block that nobody owns.
+/// A block without owner.
 #[derive(Debug)]
 struct Kept(NonNull<Header>);
 
-// SAFETY: the pool alone has the address of a block that it keeps.
+// SAFETY: only the pool has the address of a block that it keeps.
 unsafe impl Send for Kept {}
 
 #[repr(C, align(64))]
 struct Header {
     owners: AtomicUsize,
     class: usize,
-    /// The pool to return to; `None` while it is there.
+    /// The pool to which the block returns; `None` while it is there.
     home: Option<Arc<Pool>>,
 }
 
 const _: () = assert!(size_of::<Header>() == ALIGNMENT);
 
-/// Returns the class whose blocks hold `bytes`, and the size of its blocks.
+/// Returns the class whose blocks hold `bytes` bytes, and the size of its blocks.
 fn class(bytes: usize) -> (usize, usize) {
     let units = bytes.div_ceil(ALIGNMENT).max(1);
     if units <= 4 {
         return (units - 1, units * ALIGNMENT);
     }
-    // units - 1 is at least 4: two bits below its highest select the quarter.
+    // `units - 1` is at least 4, so the two bits after its highest bit select the quarter.
     let shift = (units - 1).ilog2() - 2;
     let quarter = (units - 1) >> shift;
     let class = shift as usize * 4 + quarter;
@@ -63,13 +63,13 @@ fn class(bytes: usize) -> (usize, usize) {
 }
 
 impl Pool {
-    /// Makes a pool that keeps at most `limit` bytes that nobody uses.
+    /// Makes a pool that keeps at most `limit` unused bytes.
     pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
         Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), limit })
     }
 
-    /// Runs `f`, which fills a block; its kernels share their work with this pool's threads.
+    /// Runs `f`, which fills a block. Its kernels share their work with this pool's threads.
     #[inline]
     pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
         match &self.threads {
@@ -78,11 +78,11 @@ impl Pool {
         }
     }
 
-    /// Returns a block of at least `bytes` bytes, which hold anything.
+    /// Returns a block of at least `bytes` bytes with arbitrary contents.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`] if the system has none.
+    /// [`CpuError::Memory`] if the system has no memory.
     pub(crate) fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block> {
         if bytes > isize::MAX as usize / 4 {
             return Err(CpuError::Memory { bytes });
@@ -103,15 +103,15 @@ impl Pool {
                 raw.cast::<Header>()
             }
         };
-        // SAFETY: the memory is aligned for a header and has no other owner. A header that was kept holds no pool, so that
-        // overwriting it drops nothing.
+        // SAFETY: the memory is aligned for a header and has no other owner. A kept header holds no pool, so
+        // overwriting it leaks nothing.
         unsafe {
             header.write(Header { owners: AtomicUsize::new(1), class, home: Some(self.clone()) });
         }
         Ok(Block(header))
     }
 
-    /// Takes back a block whose last owner is gone, or frees it if the pool keeps enough.
+    /// Takes back a block that has no owner any more, or frees it if the pool already keeps enough.
     fn give(&self, header: NonNull<Header>, class: usize) {
         let size = class_size(class);
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
@@ -139,11 +139,11 @@ fn block_layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(ALIGNMENT)?, alignment).ok()
 }
 
-/// Bytes of the pages that large blocks lie on, where the system has such pages. A block needs few of them, so that
-/// touching them first and finding them again costs little.
+/// The size in bytes of the pages for large blocks, if the system has such pages. A block needs few of them, so the
+/// cost of first accesses and of address translation is small.
 const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
 
-/// Asks the system for large pages, as many as fit `size` bytes.
+/// Asks the system for as many large pages as fit in `size` bytes.
 #[cfg(target_os = "linux")]
 fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
     use std::ffi::{c_int, c_void};
@@ -152,8 +152,8 @@ fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
     }
     const HUGEPAGE: c_int = 14;
     if size >= LARGE_PAGE {
-        // SAFETY: the pages belong to this block alone, and this advice does not change what they hold. A system without
-        // large pages refuses it, which changes nothing.
+        // SAFETY: the pages belong to this block alone, and this advice does not change their contents. A system
+        // without large pages refuses the advice, which changes nothing.
         unsafe { madvise(start.as_ptr().cast(), size - size % LARGE_PAGE, HUGEPAGE) };
     }
 }
@@ -178,7 +178,7 @@ impl Drop for Pool {
     }
 }
 
-/// A share of a block. The last share that is dropped returns the block to its pool.
+/// A reference to a block. When the last reference is dropped, the block returns to its pool.
 #[derive(Debug)]
 pub(crate) struct Block(NonNull<Header>);
 
@@ -188,10 +188,10 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Points at the first byte.
+    /// Returns a pointer to the first byte.
     #[inline]
     pub(crate) fn ptr(&self) -> *mut u8 {
-        // SAFETY: the bytes follow the header in one allocation.
+        // SAFETY: the bytes follow the header in the same allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(ALIGNMENT) }
     }
 }
@@ -208,12 +208,12 @@ impl Clone for Block {
 impl Drop for Block {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this owner has not given up its share yet, so that the block is alive.
+        // SAFETY: this owner still holds its reference, so the block is alive.
         if unsafe { self.0.as_ref() }.owners.fetch_sub(1, Ordering::Release) != 1 {
             return;
         }
         fence(Ordering::Acquire);
-        // SAFETY: this was the last owner, so that no other code reads the header.
+        // SAFETY: this was the last owner, so no other code reads the header.
         let header = unsafe { self.0.as_mut() };
         let class = header.class;
         if let Some(pool) = header.home.take() {

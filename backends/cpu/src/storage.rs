@@ -1,14 +1,14 @@
-//! The memory of an array's elements: inline, a block of the pool, or bytes that were adopted.
+//! The memory of an array's elements: inline, a block of the pool, or bytes that belong to a host tensor.
 
 use crate::error::Result;
 use crate::pool::{Block, Pool};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The most bytes that lie inline, so that a few elements cost no second allocation.
+/// The greatest number of bytes that are stored inline, so that a few elements need no second allocation.
 pub(crate) const INLINE: usize = 32;
 
-/// The elements of one or more arrays. Nothing is written once it is shared.
+/// The elements of one or more arrays. They are not written after they are shared.
 #[derive(Debug, Clone)]
 pub(crate) enum Storage {
     Inline([u64; INLINE / 8]),
@@ -17,11 +17,11 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Makes room for `bytes` bytes, which hold anything.
+    /// Allocates room for `bytes` bytes with arbitrary contents.
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has none.
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
     #[inline]
     pub(crate) fn new(pool: &Arc<Pool>, bytes: usize) -> Result<Storage> {
         if bytes <= INLINE {
@@ -31,7 +31,7 @@ impl Storage {
         }
     }
 
-    /// Holds one number.
+    /// Stores one number.
     pub(crate) fn of_f32(value: f32) -> Storage {
         let mut words = [0; INLINE / 8];
         if let Some(first) = words.first_mut() {
@@ -40,7 +40,7 @@ impl Storage {
         Storage::Inline(words)
     }
 
-    /// Points at the first byte.
+    /// Returns a pointer to the first byte.
     #[inline]
     pub(crate) fn ptr(&self) -> *const u8 {
         match self {
@@ -50,13 +50,13 @@ impl Storage {
         }
     }
 
-    /// Points at the first byte of room that [`new`](Self::new) made and no other array shares yet.
+    /// Returns a pointer to the first byte of storage that [`new`](Self::new) made and that no other array shares yet.
     #[inline]
     pub(crate) fn room(&mut self) -> *mut u8 {
         match self {
             Storage::Inline(words) => words.as_mut_ptr().cast(),
             Storage::Pooled(block) => block.ptr(),
-            // Adopted bytes are never written; a result's storage is not made of them.
+            // Adopted bytes are never written, because the storage of a result never consists of them.
             Storage::Adopted(bytes) => bytes.as_ptr().cast_mut(),
         }
     }

@@ -1,7 +1,7 @@
-//! Threads that kernels share their work with.
+//! The threads with which kernels share their work.
 //!
-//! The thread that calls a kernel works too, and others join it as they become free. No thread waits for one that still
-//! sleeps, because on common cloud machines waking a thread takes as long as a kernel.
+//! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
+//! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
 use rayon::ThreadPool;
 use std::any::Any;
@@ -13,20 +13,20 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 thread_local! {
-    /// The threads of the backend that this thread computes for, if the backend has threads of its own.
+    /// The threads of the backend for which this thread computes, if the backend has its own threads.
     static OWN: Cell<Option<Arc<ThreadPool>>> = const { Cell::new(None) };
 
-    /// When work was done last, and how many pieces of it followed each other closely. Work that other threads took part
-    /// in counts as many pieces.
+    /// The time of the last work, and how many pieces of work followed each other closely. Work in which other threads
+    /// took part counts as many pieces.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
 
-    /// How many calls that this thread asked for have not begun, because all threads are busy.
+    /// The number of calls that this thread has requested and that have not begun, because all threads are busy.
     static WAITING: Arc<AtomicUsize> = Arc::default();
 }
 
-/// Runs `f`, whose kernels share their work with these threads.
+/// Runs `f`. Its kernels share their work with these threads.
 pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
-    /// Restores the threads that were set before, after a panic too.
+    /// Restores the previous threads, also after a panic.
     struct Before(Option<Arc<ThreadPool>>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -37,27 +37,28 @@ pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns the threads that kernels called here share their work with; none if these are rayon's.
+/// Returns the threads with which kernels called here share their work; `None` if these are rayon's.
 fn own() -> Option<Arc<ThreadPool>> {
     let threads = OWN.take();
     OWN.set(threads.clone());
     threads
 }
 
-/// Returns how many threads a kernel may run on.
+/// Returns the number of threads on which a kernel may run.
 pub(crate) fn count() -> usize {
     own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
 }
 
-/// How long other threads mostly stay awake after their last work. Work that follows within this time makes more likely.
+/// The time for which other threads usually stay awake after their last work. If work follows within this time, more
+/// work is likely to follow.
 const SOON: Duration = Duration::from_micros(20);
 
-/// How many pieces of work in a row make more of it likely.
+/// The number of pieces of work in a row after which more work is likely.
 const ROW: u32 = 4;
 
-/// Tells whether other threads are awake, or worth waking because work keeps coming.
+/// Tells whether other threads are awake, or worth waking because more work is likely to follow.
 ///
-/// Waking a thread takes as long as adding some hundred thousand numbers.
+/// Waking a thread takes as long as adding several hundred thousand numbers.
 pub(crate) fn warm() -> bool {
     let (last, row) = RECENT.get();
     let soon = last.is_some_and(|last| last.elapsed() < SOON);
@@ -65,32 +66,33 @@ pub(crate) fn warm() -> bool {
     soon && row >= ROW
 }
 
-/// Notes that this thread has done work that was worth sharing with threads that are awake.
+/// Records that this thread has done work that was worth sharing with threads that are awake.
 pub(crate) fn worked() {
     let (_, row) = RECENT.get();
     RECENT.set((Some(Instant::now()), row.saturating_add(1)));
 }
 
-/// Calls `work` on this thread, and on other threads that become free before this one is done: at most `threads` in all.
+/// Calls `work` on this thread, and on other threads that become free before this thread is done: at most `threads` in
+/// all.
 ///
-/// Each call takes what is left to do until nothing is left. When this function returns, no call is under way.
+/// Each call takes remaining pieces of the work until none are left. When this function returns, no call is running.
 pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     let waiting = WAITING.with(Arc::clone);
-    // Calls must not pile up while all threads are busy.
+    // Requested calls must not accumulate while all threads are busy.
     let room = threads.saturating_mul(2).saturating_sub(waiting.load(Ordering::Relaxed));
     let calls = room.min(threads.saturating_sub(1));
     if calls == 0 {
         return work();
     }
     let gate = Arc::new(Gate {
-        // SAFETY: the types differ only in a lifetime, of which a raw pointer promises nothing.
+        // SAFETY: the types differ only in a lifetime, and a raw pointer promises nothing about lifetimes.
         work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
         inside: AtomicUsize::new(0),
         panic: Mutex::new(None),
         owner: std::thread::current(),
         waiting,
     });
-    // This exists before any thread may enter, so that a panic from here on waits for those inside too.
+    // This value exists before any thread may enter. A panic from here on therefore also waits for the threads inside.
     let closed = Closed(&gate);
     let own = own();
     for _ in 0..calls {
@@ -110,28 +112,28 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     }
 }
 
-/// The bit of [`Gate::inside`] that is set once no thread may enter any more.
+/// The bit of [`Gate::inside`] that is set when no more threads may enter.
 const CLOSED: usize = 1 << (usize::BITS - 1);
 
-/// Lets threads take part in work until the thread that shares it is done.
+/// Lets threads take part in work until the thread that shares the work is done.
 struct Gate {
     /// Valid until the gate is closed and no thread is inside.
     work: *const (dyn Fn() + Sync),
-    /// How many threads are inside, and [`CLOSED`].
+    /// The number of threads inside, and the bit [`CLOSED`].
     inside: AtomicUsize,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     owner: Thread,
-    /// The owner's count of calls that have not begun.
+    /// The number of calls of the owner that have not begun.
     waiting: Arc<AtomicUsize>,
 }
 
-// SAFETY: the function behind the pointer is `Sync`, so that any thread may call it; the other fields are `Send`.
+// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Send`.
 unsafe impl Send for Gate {}
-// SAFETY: the function behind the pointer is `Sync`, so that any thread may call it; the other fields are `Sync`.
+// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Sync`.
 unsafe impl Sync for Gate {}
 
 impl Gate {
-    /// Works, unless the gate is closed.
+    /// Runs the work, unless the gate is closed.
     fn enter(&self) {
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let open = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
@@ -144,14 +146,14 @@ impl Gate {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
-        // `Release`, so that a thread that sees this one outside sees what it wrote.
+        // `Release`, so that a thread that sees that this one has left also sees what it wrote.
         if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
             self.owner.unpark();
         }
     }
 }
 
-/// Closes a gate and waits for the threads inside, after a panic too.
+/// Closes a gate and waits for the threads inside, also after a panic.
 struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {
@@ -183,7 +185,7 @@ mod tests {
             for _ in 0..100 {
                 let (met, sum) = (Barrier::new(3), AtomicUsize::new(0));
                 share(3, &|| {
-                    // Three have to come.
+                    // Three threads must arrive.
                     met.wait();
                     sum.fetch_add(1, Ordering::Relaxed);
                 });
@@ -210,7 +212,7 @@ mod tests {
         assert_eq!(done.into_inner(), 100);
         let waiting = || WAITING.with(|waiting| waiting.load(Ordering::Relaxed));
         assert_eq!(waiting(), 4, "calls do not pile up");
-        // Only now the thread is free; it finds the gate closed.
+        // The thread becomes free only now, and finds the gate closed.
         busy.wait();
         threads.install(|| ());
         assert_eq!(waiting(), 0);

@@ -1,5 +1,4 @@
-//! How many allocations operations make in a steady state: one for the result, and none for what
-//! returns an operand.
+//! Tests how many allocations repeated operations make: one for the result, and none if the result is an operand.
 
 #![expect(unsafe_code, clippy::unwrap_used, reason = "a counting allocator; tests")]
 
@@ -14,16 +13,16 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator.
+// SAFETY: every call is forwarded to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller keeps the promises of `alloc`.
+        // SAFETY: this function has the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the promises of `dealloc`.
+        // SAFETY: this function has the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -31,7 +30,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Counts the allocations of a call that was made before.
+/// Returns the number of allocations of a call after some calls that fill the pools.
 fn allocations<T>(mut call: impl FnMut() -> T) -> usize {
     for _ in 0..3 {
         drop(call());

@@ -1,4 +1,4 @@
-//! The CPU backend keeps what every primitive promises, on rayon's threads and on its own, and passes ONNX's cases.
+//! Tests that the CPU backend passes the cases of every primitive, on rayon's threads and on its own, and ONNX's cases.
 
 use bb_cpu::Cpu;
 

@@ -1,8 +1,8 @@
-//! Kernels of extension families compute what the operations' bodies do with primitives.
+//! Tests that the kernels of extension families compute the same as the operations' bodies.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ext::{Create, Llm, Nn, Scalar};
+use bb::ext::{ConvOptions, Create, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
 use bb::{Backend, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
@@ -12,7 +12,7 @@ fn varied(cpu: &Cpu, shape: &[usize]) -> Array {
     cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap()
 }
 
-/// Compares within a few units in the last place of sums of the terms at hand.
+/// Compares with a tolerance of a few units in the last place of a sum of the present terms.
 fn assert_near(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     assert_eq!((got.shape(), got.dtype()), (want.shape(), want.dtype()), "{what}");
     let (got, want) = (cpu.to_host(got).unwrap(), cpu.to_host(want).unwrap());
@@ -23,7 +23,7 @@ fn assert_near(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
     }
 }
 
-/// Extents of an operand and of filters; strides, pads and dilations; groups.
+/// The extents of an operand and of filters; strides, pads and dilations; the number of groups.
 type Case<'a> = (&'a [usize], &'a [usize], &'a [i64], &'a [i64], &'a [i64], i64);
 
 const WINDOWS: [Case<'_>; 9] = [
@@ -44,9 +44,10 @@ fn convolutions_slide_as_their_body_does() {
     for (shape, filters, strides, pads, dilations, group) in WINDOWS {
         let (x, w) = (varied(&cpu, shape), varied(&cpu, filters));
         let bias = varied(&cpu, filters.get(..1).unwrap());
+        let options = ConvOptions { strides, pads, dilations, group };
         for bias in [None, Some(&bias)] {
-            let got = cpu.conv(&x, &w, bias, strides, pads, dilations, group).unwrap();
-            let want = bb::ext::nn::conv(&cpu, &x, &w, bias, strides, pads, dilations, group).unwrap();
+            let got = cpu.conv(&x, &w, bias, options).unwrap();
+            let want = bb::ext::nn::conv(&cpu, &x, &w, bias, options).unwrap();
             assert_near(&cpu, &got, &want, &format!("{shape:?} {filters:?}"));
         }
     }
@@ -58,8 +59,9 @@ fn maxima_slide_as_their_body_does() {
     for (shape, filters, strides, pads, dilations, _) in WINDOWS {
         let x = varied(&cpu, shape);
         let kernel: Vec<i64> = filters.iter().skip(2).map(|&k| k as i64).collect();
-        let got = cpu.max_pool(&x, &kernel, strides, pads, dilations, false).unwrap();
-        let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, strides, pads, dilations, false).unwrap();
+        let options = MaxPoolOptions { strides, pads, dilations, ceil: false };
+        let got = cpu.max_pool(&x, &kernel, options).unwrap();
+        let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, options).unwrap();
         assert_near(&cpu, &got, &want, &format!("{shape:?} {kernel:?}"));
     }
 }
@@ -68,9 +70,9 @@ fn maxima_slide_as_their_body_does() {
 fn mistakes_are_refused_as_the_body_refuses_them() {
     let cpu = Cpu::new();
     let (x, w) = (varied(&cpu, &[1, 3, 5, 5]), varied(&cpu, &[4, 2, 3, 3]));
-    assert!(cpu.conv(&x, &w, None, &[1, 1], &[0; 4], &[1, 1], 1).is_err());
-    assert!(cpu.conv(&x, &x, None, &[0, 1], &[0; 4], &[1, 1], 1).is_err());
-    assert!(cpu.max_pool(&x, &[6, 6], &[1, 1], &[0; 4], &[1, 1], false).is_err());
+    assert!(cpu.conv(&x, &w, None, ConvOptions::default()).is_err());
+    assert!(cpu.conv(&x, &x, None, ConvOptions { strides: &[0, 1], ..Default::default() }).is_err());
+    assert!(cpu.max_pool(&x, &[6, 6], MaxPoolOptions::default()).is_err());
 }
 
 #[test]
@@ -83,8 +85,9 @@ fn normalisations_agree_with_their_bodies() {
             let tail: Vec<usize> =
                 if axis == -1 { vec![70] } else { x.shape().iter().skip(1).copied().collect() };
             let (scale, bias) = (varied(&cpu, &tail), varied(&cpu, &tail));
-            let got = cpu.layer_normalization(x, &scale, Some(&bias), axis, 1e-5).unwrap();
-            let want = bb::ext::nn::layer_normalization(&cpu, x, &scale, Some(&bias), axis, 1e-5).unwrap();
+            let options = LayerNormalizationOptions { axis, epsilon: 1e-5 };
+            let got = cpu.layer_normalization(x, &scale, Some(&bias), options).unwrap();
+            let want = bb::ext::nn::layer_normalization(&cpu, x, &scale, Some(&bias), options).unwrap();
             assert_near(&cpu, &got, &want, "layer_normalization");
             let got = cpu.rms_normalization(x, &scale, axis, 1e-5).unwrap();
             let want = bb::ext::llm::rms_normalization(&cpu, x, &scale, axis, 1e-5).unwrap();
@@ -100,7 +103,7 @@ fn normalisations_agree_with_their_bodies() {
     assert_near(&cpu, &got, &want, "batch_normalization");
 }
 
-/// A function, and the body of its operation.
+/// A function that calls an operation or its body.
 type Function = fn(&Cpu, &Array) -> Result<Array, bb_cpu::CpuError>;
 
 #[test]
@@ -120,7 +123,7 @@ fn functions_of_single_elements_agree_with_their_bodies() {
         ("ceil", |c, x| c.ceil(x), |c, x| bb::ext::scalar::ceil(c, x)),
         ("round", |c, x| c.round(x), |c, x| bb::ext::scalar::round(c, x)),
     ];
-    // At minus infinity `gelu` and `swish` are products of infinity and zero.
+    // At minus infinity, `gelu` and `swish` are products of infinity and zero, so it is left out.
     let edges = [f32::NAN, f32::INFINITY, -0.0, 0.5, -0.5, 1.5, 100.0, -100.0];
     let edges = cpu.constant(&TensorData::new(&[8], &edges).unwrap()).unwrap();
     for x in [&varied(&cpu, &[7, 31]), &cpu.transpose(&varied(&cpu, &[7, 31]), &[]).unwrap(), &edges] {
@@ -150,7 +153,7 @@ fn an_expansion_is_a_view_that_operations_read() {
     assert!(cpu.expand(&x, &[2, 4, 1]).is_err());
 }
 
-/// The body of the extension repeats blocks of copies, whole and cut.
+/// The body expands to a large extent by repeating blocks, of which the last one may be partial.
 #[test]
 fn an_expansion_to_a_great_extent_is_one_to_a_small_one_again_and_again() {
     let cpu = Cpu::new();

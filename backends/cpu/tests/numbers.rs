@@ -1,4 +1,4 @@
-//! Arithmetic at the edges of element types.
+//! Tests arithmetic at the limits of element types.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -43,7 +43,7 @@ fn powers_of_mixed_types_have_the_type_of_the_base() {
 #[test]
 fn half_sums_round_once() {
     let cpu = Cpu::new();
-    // One by one, 2048 + 1 would stay 2048 in f16.
+    // If each partial sum were rounded, 2048 + 1 would stay 2048 in f16.
     let mut elements = vec![f16::ONE; 1024];
     elements.push(f16::from_f32(2048.0));
     let sum = cpu.reduce_sum(&array(&cpu, &elements), &[], false).unwrap();
@@ -102,7 +102,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let cpu = Cpu::builder().threads(threads).build().unwrap();
         let x = cpu.constant(&TensorData::new(&[side, side], &numbers).unwrap()).unwrap();
         let turned = cpu.transpose(&x, &[]).unwrap();
-        // Again and again, so that threads are awake and less work is shared.
+        // The operation is repeated so that the threads are awake and smaller work is shared.
         for _ in 0..8 {
             cpu.add(&x, &turned).unwrap();
         }

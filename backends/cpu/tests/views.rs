@@ -1,4 +1,4 @@
-//! Views as operands: every kernel reads what a view shows, wherever it lies.
+//! Tests that every kernel reads the elements of views correctly, wherever they are in memory.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -18,7 +18,7 @@ fn counted(cpu: &Cpu, shape: &[usize]) -> Array {
     array(cpu, shape, &(0..n).map(|i| i as f32).collect::<Vec<_>>())
 }
 
-/// Element `(i, j, k)` of `counted([2, 3, 4])`.
+/// Returns element `(i, j, k)` of `counted([2, 3, 4])`.
 fn at(i: usize, j: usize, k: usize) -> f32 {
     (i * 12 + j * 4 + k) as f32
 }
@@ -153,4 +153,38 @@ fn adopted_bytes_are_shared_both_ways() {
     assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
     drop((sum, second));
     assert_eq!(first.as_slice::<f32>().unwrap(), [2.0; 16]);
+}
+
+/// Rows that are shorter than a buffer are computed together, those that are longer in parts.
+#[test]
+fn broadcasts_and_views_add_as_their_elements_do() {
+    let cpu = Cpu::new();
+    for [rows, cols] in [[2, 3], [1500, 3], [3, 1500], [130, 40], [2, 5000], [70, 1024]] {
+        let number = |at: usize| (at * 37 % 101) as f32;
+        let array = |shape: &[usize]| {
+            let numbers: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+            cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap()
+        };
+        let a = array(&[rows, cols]);
+        type At = fn([usize; 2], [usize; 2]) -> usize;
+        let operands: [(Array, At); 4] = [
+            (array(&[cols]), |[_, j], _| j),
+            (array(&[rows, 1]), |[i, _], _| i),
+            (array(&[]), |_, _| 0),
+            (array(&[cols, rows]), |[i, j], [rows, _]| j * rows + i),
+        ];
+        for dtype in [DataType::F32, DataType::F64, DataType::F16, DataType::BF16, DataType::U8] {
+            let as_type = |x: &Array| cpu.cast(x, dtype, true, RoundMode::Up).unwrap();
+            for (k, (b, at)) in operands.iter().enumerate() {
+                // The numbers and their sums are integers below 256, which all of these types have.
+                let b = as_type(b);
+                let b = if k == 3 { cpu.transpose(&b, &[]).unwrap() } else { b };
+                let sum = cpu.add(&as_type(&a), &b).unwrap();
+                let sum = cpu.to_host(&cpu.cast(&sum, DataType::F32, true, RoundMode::Up).unwrap()).unwrap();
+                let want =
+                    (0..rows * cols).map(|k| number(k) + number(at([k / cols, k % cols], [rows, cols])));
+                assert!(sum.as_slice::<f32>().unwrap().iter().copied().eq(want), "{rows}x{cols} {dtype:?}");
+            }
+        }
+    }
 }

@@ -70,7 +70,8 @@ pub(crate) fn log(x: &Tensor) -> Result<Tensor, Error> {
     floats!("log", dtype, T => Ok(Tensor::new(dtype, unary("log", x.array(dtype)?, |&x: &T| x.logarithm())?)))
 }
 
-/// Integers to integers stay integers; all else is computed in `f64` and cast to the type of `a`.
+/// Computes powers. If both operands are integers, the power is computed in integers; otherwise it is computed in `f64`
+/// and cast to the type of `a`.
 pub(crate) fn pow(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::Pow, &[a.dtype(), b.dtype()], &[])?;
     if dtype.is_integer() && b.dtype().is_integer() {

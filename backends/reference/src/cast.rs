@@ -1,4 +1,4 @@
-//! `cast`, which every backend shares: [`bb::ir::convert`] converts host tensors.
+//! `cast`. The code belongs to all backends: [`bb::ir::convert`] converts host tensors.
 
 use crate::tensor::{from_host, to_host};
 use crate::{Error, Tensor};

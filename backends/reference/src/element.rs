@@ -1,10 +1,10 @@
-//! From an element type known when the program runs to a Rust type: `numbers!("add", dtype, T => …)`
-//! runs what follows with `T` as the type that elements of `dtype` are held as.
+//! Macros that select a Rust type for an element type that is known only at run time. `numbers!("add", dtype, T => …)`
+//! runs its last argument with `T` as the Rust type in which elements of `dtype` are stored.
 //!
-//! Each macro stands for a set of element types; a type outside it is an error that names the
-//! operation and the type.
+//! Each macro supports a set of element types. A type that is not in the set is an error that names the operation and
+//! the type.
 
-/// Chooses among rows of `element types => Rust type`.
+/// Selects one of the rows `element types => Rust type`.
 macro_rules! choose {
     ($op:expr, $dtype:expr, $T:ident => $body:expr, { $( $($variant:ident)|+ => $type:ty, )* }) => {
         match $dtype {
@@ -14,7 +14,7 @@ macro_rules! choose {
     };
 }
 
-/// Every element type, storage included.
+/// Every element type, storage types included.
 macro_rules! any {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -59,7 +59,7 @@ macro_rules! integers {
     };
 }
 
-/// What has an order: the numbers, and bool with false below true.
+/// The types with an order: the numbers, and bool with false below true.
 macro_rules! ordered {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {
@@ -71,7 +71,7 @@ macro_rules! ordered {
     };
 }
 
-/// What `equal` compares: the compute types and strings.
+/// The types that `equal` compares: the compute types and strings.
 macro_rules! equatable {
     ($op:expr, $dtype:expr, $T:ident => $body:expr) => {
         choose!($op, $dtype, $T => $body, {

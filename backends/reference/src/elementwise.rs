@@ -1,4 +1,4 @@
-//! Element by element: how one, two or three tensors become one, whatever the function.
+//! Element-wise operations: they apply any function to the elements of one, two or three tensors and make one tensor.
 
 use crate::Error;
 use crate::tensor::{Array, Held, blank, stretched};
@@ -16,7 +16,7 @@ pub(crate) fn unary<T, R: Held>(
     Ok(y.into_shared())
 }
 
-/// Applies `f` to the elements that meet when `a` and `b` are broadcast.
+/// Broadcasts `a` and `b`, and applies `f` to each pair of elements.
 pub(crate) fn binary<A, B, R: Held>(
     op: &'static str,
     a: &Array<A>,
@@ -30,7 +30,7 @@ pub(crate) fn binary<A, B, R: Held>(
     Ok(y.into_shared())
 }
 
-/// Applies `f` to the elements that meet when `a`, `b` and `c` are broadcast.
+/// Broadcasts `a`, `b` and `c`, and applies `f` to each triple of elements.
 pub(crate) fn ternary<A, B, C, R: Held>(
     op: &'static str,
     a: &Array<A>,

@@ -8,12 +8,12 @@ pub enum Error {
     #[error(transparent)]
     Bb(#[from] bb::Error),
 
-    /// ndarray cannot hold an array of these extents.
+    /// An array of ndarray cannot have these extents.
     #[error("extents {shape:?} are more than an array can have")]
     Extents {
         /// The extents.
         shape: Box<[usize]>,
-        /// What ndarray says.
+        /// The error of ndarray.
         #[source]
         source: ndarray::ShapeError,
     },

@@ -1,7 +1,7 @@
-//! The smallest complete backend: plain ndarray, no tricks, every primitive on every element type.
+//! The smallest complete backend: plain ndarray, without optimisations, with every primitive on every element type.
 //!
-//! It is what the tutorial (`bb/docs/writing-a-backend.md`) walks through, and what faster backends
-//! are tested against. It is not fast, and does not try to be.
+//! The tutorial (`bb/docs/writing-a-backend.md`) explains its code, and faster backends are tested against it. It is
+//! not meant to be fast.
 
 #[macro_use]
 mod element;

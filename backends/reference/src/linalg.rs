@@ -7,22 +7,24 @@ use crate::{Error, Tensor};
 use bb::ir::{element_count, infer, memory};
 use bb::{DataType, Primitive, RoundMode, Tensor as _};
 use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, ShapeError};
+use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, LinalgScalar, ShapeError};
 
-/// Multiplies matrices; those of `f16` and `bf16` in `f32`, rounded once.
+/// The bytes that ndarray allocates for a product of floats, at most: a block of each operand, in the order in which they
+/// are read. It does not report that this fails.
+///
+/// Source: `matrixmultiply` 0.3, whose blocks have at most 256 x 1024 and 64 x 256 elements.
+const BLOCKS: usize = 4 << 20;
+
+/// Multiplies matrices. Those of `f16` and `bf16` are multiplied in `f32`, and the results are rounded once.
 pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::MatMul, &[a.dtype(), b.dtype()], &[])?;
     match dtype {
         DataType::F32 => {
-            let product = batched::<f32>(a.array(dtype)?, b.array(dtype)?, |a, b, mut y| {
-                general_mat_mul(1.0, &a, &b, 0.0, &mut y);
-            })?;
+            let product = batched::<f32>(a.array(dtype)?, b.array(dtype)?, float_product)?;
             Ok(Tensor::new(dtype, product))
         }
         DataType::F64 => {
-            let product = batched::<f64>(a.array(dtype)?, b.array(dtype)?, |a, b, mut y| {
-                general_mat_mul(1.0, &a, &b, 0.0, &mut y);
-            })?;
+            let product = batched::<f64>(a.array(dtype)?, b.array(dtype)?, float_product)?;
             Ok(Tensor::new(dtype, product))
         }
         DataType::F16 | DataType::BF16 => {
@@ -36,7 +38,7 @@ pub(crate) fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
     }
 }
 
-/// Multiplies each matrix of `a` with the one of `b` that it meets when the leading extents broadcast.
+/// Broadcasts the leading extents of `a` and `b`, and multiplies each pair of matrices.
 fn batched<T: Held>(
     a: &Array<T>,
     b: &Array<T>,
@@ -49,6 +51,7 @@ fn batched<T: Held>(
     let batch = &extents.batch[..];
     let (a, b) = (matrices(&a, batch)?, matrices(&b, batch)?);
     let mut products = memory::filled("matmul", T::blank(), element_count(&extents.shape).unwrap_or(0))?;
+    memory::probe("matmul", BLOCKS)?;
     for ((a, b), product) in a.iter().zip(&b).zip(matrices_of(&mut products, &a, &b)) {
         multiply(
             *a,
@@ -59,7 +62,7 @@ fn batched<T: Held>(
     array(&extents.shape, products)
 }
 
-/// Cuts the elements of all products into matrices; each product of nothing is one that has no elements.
+/// Divides the elements of all products into matrices. A product without elements gives no matrix.
 fn matrices_of<'y, T>(
     products: &'y mut [T],
     a: &[ArrayView2<'_, T>],
@@ -70,7 +73,7 @@ fn matrices_of<'y, T>(
     products.chunks_mut((rows * columns).max(1)).map(move |y| ArrayViewMut2::from_shape((rows, columns), y))
 }
 
-/// Lists the matrices that the last two dimensions hold, once for each index of `batch`.
+/// Lists the matrices in the last two dimensions, one for each index of `batch`.
 fn matrices<'a, T>(x: &'a ArrayViewD<'a, T>, batch: &[usize]) -> Result<Vec<ArrayView2<'a, T>>, Error> {
     let [.., rows, columns] = x.shape() else {
         return Ok(Vec::new());
@@ -84,6 +87,24 @@ fn matrices<'a, T>(x: &'a ArrayViewD<'a, T>, batch: &[usize]) -> Result<Vec<Arra
         matrix.into_dimensionality().map_err(failed)
     };
     memory::try_collected("matmul", ndarray::indices(batch).into_iter().map(matrix))
+}
+
+/// Writes the product of two matrices of floats. A long sum is the sum of its halves, so that the error grows with the
+/// logarithm of the length.
+fn float_product<T: LinalgScalar>(
+    a: ArrayView2<'_, T>,
+    b: ArrayView2<'_, T>,
+    mut product: ArrayViewMut2<'_, T>,
+) {
+    if a.ncols() <= 1024 {
+        return general_mat_mul(T::one(), &a, &b, T::zero(), &mut product);
+    }
+    let half = a.ncols() / 2;
+    let ((left, right), (top, bottom)) = (a.split_at(Axis(1), half), b.split_at(Axis(0), half));
+    let mut rest = ndarray::Array2::zeros(product.raw_dim());
+    float_product(left, top, product.view_mut());
+    float_product(right, bottom, rest.view_mut());
+    product.zip_mut_with(&rest, |sum, &part| *sum = *sum + part);
 }
 
 /// Adds the product of two matrices of integers to `product`; sums and products wrap.

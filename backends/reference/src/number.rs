@@ -1,23 +1,24 @@
-//! What each number type does in an operation: integers wrap, floats round once.
+//! The arithmetic of each number type: integers wrap, floats round once.
 //!
-//! The operations' files say which elements meet; this one says what becomes of them. A float
-//! widens for sums and functions (`f16` and `bf16` to `f32`, `f32` to `f64`), and the result narrows.
+//! The files of the operations determine which elements are combined; this file determines how. For sums and functions,
+//! a float is widened (`f16` and `bf16` to `f32`, `f32` to `f64`), and the result is narrowed.
 
 use crate::tensor::Held;
 use bb::{bf16, f16};
+use std::ops::Add;
 
-/// A number type, as arithmetic and reductions see it.
+/// A number type with arithmetic and reductions.
 pub(crate) trait Number: Held + Copy + PartialOrd {
     const ZERO: Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// The quotient; none for an integer divided by zero.
+    /// Returns the quotient; `None` if an integer is divided by zero.
     fn over(self, other: Self) -> Option<Self>;
     fn negated(self) -> Self;
     fn magnitude(self) -> Self;
     fn sum(row: &[Self]) -> Self;
-    /// The mean; none for no integers.
+    /// Returns the mean; `None` for a mean of no integers.
     fn mean(row: &[Self]) -> Option<Self>;
 }
 
@@ -27,17 +28,17 @@ pub(crate) trait Ordered: Held + Copy + PartialOrd {
     const GREATEST: Self;
 }
 
-/// A float type, as the functions of mathematics see it.
+/// A float type with mathematical functions.
 pub(crate) trait Float: Number {
     fn root(self) -> Self;
     fn exponential(self) -> Self;
     fn logarithm(self) -> Self;
 }
 
-/// An integer type, as powers see it.
+/// An integer type with powers.
 pub(crate) trait Integer: Number {
     fn widened(self) -> i128;
-    /// The power, wrapped; none for zero to a negative power.
+    /// Returns the power, wrapped; `None` for zero to a negative power.
     fn power(self, exponent: i128) -> Option<Self>;
 }
 
@@ -127,6 +128,15 @@ integers! {
     u64, std::convert::identity;
 }
 
+/// Adds up floats. A long row is the sum of its halves, so that the error grows with the logarithm of the length.
+fn total<T: Copy + Into<W>, W: Add<Output = W> + Default>(row: &[T]) -> W {
+    if row.len() <= 64 {
+        return row.iter().fold(W::default(), |sum, &x| sum + x.into());
+    }
+    let (low, high) = row.split_at(row.len() / 2);
+    total(low) + total(high)
+}
+
 macro_rules! floats {
     ($( $type:ident widens to $wide:ident, $narrow:expr; )*) => { $(
         impl Number for $type {
@@ -157,11 +167,11 @@ macro_rules! floats {
             }
 
             fn sum(row: &[$type]) -> $type {
-                $narrow(row.iter().fold(0.0, |sum, &x| sum + $wide::from(x)))
+                $narrow(total(row))
             }
 
             fn mean(row: &[$type]) -> Option<$type> {
-                let sum: $wide = row.iter().fold(0.0, |sum, &x| sum + $wide::from(x));
+                let sum: $wide = total(row);
                 Some($narrow(sum / row.len() as $wide))
             }
         }

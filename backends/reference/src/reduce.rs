@@ -46,13 +46,13 @@ pub(crate) fn min(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Er
     })
 }
 
-/// Takes `x` if it is better than `best`, or NaN, which alone differs from itself.
+/// Returns `x` if it is better than `best` or if it is NaN, and `best` otherwise. Only NaN is not equal to itself.
 #[expect(clippy::eq_op, reason = "how NaN is known in any type")]
 fn prefer<T: Ordered>(better: bool, x: T, best: T) -> T {
     if better || x != x { x } else { best }
 }
 
-/// Applies `f` to the elements that are reduced to each result; none of it is a division by zero.
+/// Applies `f` to the elements that are reduced to each result. If `f` returns `None`, a number was divided by zero.
 fn reduce<T: Clone>(
     op: &'static str,
     x: &Array<T>,

@@ -1,7 +1,7 @@
-//! The tensor: an ndarray of one of the element types, shared, so that a clone copies no elements.
+//! The tensor: a shared ndarray of one of the element types. A clone copies no elements.
 //!
-//! The thirteen compute types are what they are called in Rust; strings are `Arc<str>`. A storage
-//! type is held as its bytes: what is smaller than a byte has a byte of its own.
+//! Each of the thirteen compute types is stored as the Rust type of the same name; strings are stored as `Arc<str>`.
+//! Storage types are stored as bytes, and an element that is smaller than a byte has its own byte.
 
 use crate::Error;
 use crate::number::Number;
@@ -21,27 +21,27 @@ pub struct Tensor {
     values: Values,
 }
 
-/// A Rust type that elements are held as.
+/// A Rust type in which elements are stored.
 pub(crate) trait Held: Clone + Send + Sync + 'static {
     /// Wraps an array.
     fn hold(array: Array<Self>) -> Values;
-    /// Unwraps an array, if this is what it holds.
+    /// Unwraps an array; `None` if it has another type.
     fn held(values: &Values) -> Option<&Array<Self>>;
-    /// Returns an element that stands where none was computed yet.
+    /// Returns a placeholder for an element that was not computed yet.
     fn blank() -> Self;
     /// Reads the elements of a host tensor.
     fn from_host(x: &TensorData) -> Result<Vec<Self>, IrError>;
-    /// Makes a host tensor of elements in row-major order.
+    /// Makes a host tensor from elements in row-major order.
     fn to_host(dtype: DataType, shape: &[usize], elements: &[Self]) -> Result<TensorData, IrError>;
 }
 
 impl Tensor {
-    /// Makes a tensor of an array.
+    /// Makes a tensor from an array.
     pub(crate) fn new<T: Held>(dtype: DataType, array: Array<T>) -> Tensor {
         Tensor { dtype, values: T::hold(array) }
     }
 
-    /// Returns the array, whose elements the caller expects to be held as `T`.
+    /// Returns the array, whose elements the caller expects to be stored as `T`.
     pub(crate) fn array<T: Held>(&self, expected: DataType) -> Result<&Array<T>, Error> {
         let other = IrError::DataType { expected, got: self.dtype };
         Ok(T::held(&self.values).ok_or(other)?)
@@ -58,21 +58,21 @@ impl bb::Tensor for Tensor {
     }
 }
 
-/// Makes an array of elements in row-major order.
+/// Makes an array from elements in row-major order.
 pub(crate) fn array<T: Clone>(shape: &[usize], elements: Vec<T>) -> Result<Array<T>, Error> {
     ArrayD::from_shape_vec(IxDyn(shape), elements)
         .map(ArrayD::into_shared)
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
-/// Makes an array whose elements are yet to be computed.
+/// Makes an array whose elements will be computed later.
 pub(crate) fn blank<T: Held>(op: &'static str, shape: &[usize]) -> Result<ArrayD<T>, Error> {
     let elements = memory::filled(op, T::blank(), element_count(shape).unwrap_or(0))?;
     ArrayD::from_shape_vec(IxDyn(shape), elements)
         .map_err(|source| Error::Extents { shape: shape.into(), source })
 }
 
-/// Returns the elements in row-major order, copied if they lie in another.
+/// Returns the elements in row-major order. They are copied if they are in another order.
 pub(crate) fn row_major<'a, T: Clone>(
     op: &'static str,
     x: &'a ArrayViewD<'_, T>,
@@ -83,7 +83,7 @@ pub(crate) fn row_major<'a, T: Clone>(
     }
 }
 
-/// Repeats an array to extents that it broadcasts to, without copying.
+/// Broadcasts an array to extents, without copying.
 pub(crate) fn stretched<'a, T>(x: &'a Array<T>, shape: &[usize]) -> Result<ArrayViewD<'a, T>, Error> {
     let overflow = ndarray::ShapeError::from_kind(ndarray::ErrorKind::Overflow);
     x.broadcast(IxDyn(shape)).ok_or(Error::Extents { shape: shape.into(), source: overflow })
@@ -104,10 +104,10 @@ pub(crate) fn to_host(x: &Tensor) -> Result<TensorData, Error> {
     })
 }
 
-/// Declares [`Values`], one variant per type that elements are held as.
+/// Declares [`Values`], with one variant per Rust type in which elements are stored.
 macro_rules! values {
     ($( $variant:ident($type:ty), $blank:expr, |$x:ident| $from:expr, |$dtype:ident, $shape:ident, $elements:ident| $to:expr; )*) => {
-        /// An array of one of the types that elements are held as.
+        /// An array of one of the Rust types in which elements are stored.
         #[derive(Debug, Clone)]
         pub(crate) enum Values { $( $variant(Array<$type>), )* }
 
@@ -144,7 +144,7 @@ macro_rules! values {
     };
 }
 
-/// The rows of [`values!`] for types that the host holds as they are.
+/// The rows of [`values!`] for the types that the host stores in the same way.
 macro_rules! all_values {
     ($( $plain:ident($type:ty), )*) => { values! {
         $( $plain($type), <$type as Number>::ZERO,
@@ -155,8 +155,8 @@ macro_rules! all_values {
             |_dtype, shape, elements| TensorData::bools(shape, elements);
         Text(Arc<str>), Arc::default(),
             |x| {
-                // Each string is counted in memory of its own.
-                memory::probe("constant", x.byte_len().saturating_mul(3))?;
+                // Each string has its own allocation, and the standard library does not report that one fails.
+                memory::probe_strings("constant", x.len(), x.byte_len())?;
                 memory::collected("constant", x.iter_str().map(Arc::from))
             },
             |_dtype, shape, elements| TensorData::strings(shape, elements);

@@ -1,3 +1,3 @@
-//! The reference backend keeps what every primitive promises, and passes ONNX's cases.
+//! Tests that the reference backend passes the cases of every primitive and ONNX's cases.
 
 bb::conformance!(bb_reference::Reference);

@@ -1,11 +1,11 @@
-//! The tutorial's excerpts are what the files say.
+//! Tests that the tutorial's excerpts are in the files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 
 const TUTORIAL: &str = include_str!("../../../bb/docs/writing-a-backend.md");
 
-/// The blocks that begin by naming a file, with that name and the rest.
+/// Returns the blocks that begin with the name of a file: this name and the rest of the block.
 fn excerpts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let blocks = TUTORIAL.split("```rs\n// ").skip(1);
     blocks.map(|block| block.split("```").next().unwrap().split_once('\n').unwrap())

@@ -1,8 +1,8 @@
-//! The other side of the contract: a backend that is one function, from a graph and inputs to outputs.
+//! A backend without kernels of its own. It is one function, which takes a graph and inputs and returns outputs.
 //!
-//! A graph compiler would translate the graph here, keep what it built under the graph's identity, and launch it.
-//! This one compiles for the reference backend's kernels instead, which is enough to show what such a backend
-//! is given: graphs of primitives in normal form, each known again when it comes again.
+//! A graph compiler would translate the graph here, keep the result under the graph's identity, and launch it. This
+//! backend uses the kernels of the reference backend instead. That is enough to show what such a backend receives:
+//! graphs of primitives in normal form, each with an identity by which it is recognised when it comes again.
 #![forbid(unsafe_code)]
 
 use bb::Limits;
@@ -11,15 +11,15 @@ use bb_reference::Reference;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The tensor of the engine underneath.
+/// The tensor of the underlying backend.
 pub type Tensor = <Reference as Backend>::Tensor;
-/// The error of the engine underneath.
+/// The error of the underlying backend.
 pub type Error = <Reference as Backend>::Error;
 
 /// A graph that was compiled before.
 type Compiled = Arc<dyn Executable<Reference>>;
 
-/// The most compiled graphs kept.
+/// The greatest number of compiled graphs that are kept.
 const KEPT: usize = 1024;
 
 /// A backend that runs whole graphs.
@@ -36,7 +36,7 @@ impl WholeGraph {
         WholeGraph::default()
     }
 
-    /// Runs a graph; the one function that a backend like this writes.
+    /// Runs a graph. A backend of this kind writes only this function.
     fn run(
         &self,
         graph: &GraphProto,
@@ -55,7 +55,7 @@ impl WholeGraph {
         Ok(compiled.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
     }
 
-    /// Finds what was compiled for this graph, or compiles it.
+    /// Returns the compiled form of this graph, and compiles the graph if there is none.
     fn compiled(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Compiled, Error> {
         let known =
             |identity| self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(identity).cloned();
@@ -63,7 +63,7 @@ impl WholeGraph {
             return Ok(found);
         }
         let module = attrs.module(graph)?;
-        // Whoever hands a graph over has bounded its values, by limits that are not known here.
+        // The caller has already limited the graph's values. Its limits are not known here.
         let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
         let options = CompileOptions::default().within(&unbounded);
         let compiled: Compiled = self.engine.compile(module, &options)?.into();

@@ -1,3 +1,4 @@
-//! Every primitive's cases, on operations that are graphs of one node, and ONNX's, on graphs of primitives.
+//! Runs the cases of every primitive, with operations as graphs of one node, and ONNX's cases, with graphs of
+//! primitives.
 
 bb::conformance!(bb_whole_graph::WholeGraph::new());

@@ -14,7 +14,7 @@ mod to_proto;
 
 pub use attribute::{Attribute, Attributes};
 pub use claims::Warning;
-pub use dim_expr::DimExpr;
+pub use dim_expr::{DimExpr, Postfix};
 pub(crate) use merge::{merge, weight};
 pub use to_proto::{entry, type_proto};
 

@@ -34,7 +34,7 @@ pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
 pub use movement::{Target, Transposed, reshape, reshape_to, resolve_reshape, transpose};
 pub use operators::{ControlFlow, Operators, Rule};
-pub use primitive::{Outputs, primitive};
+pub use primitive::{Outputs, RuleParam, primitive, primitive_extents};
 pub use range::range_count;
 pub use resize::{Aspect, at_scale, rescaled, resized};
 pub use slice::{Bound, SliceDim, Sliced, slice, slice_by, slice_count};

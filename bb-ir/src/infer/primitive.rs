@@ -1,12 +1,14 @@
 //! The type of what a primitive returns, from its operands' types and its parameters.
 
+use super::extent::{Extent, Extents};
+use super::slice::{Bound, slice_by};
 use super::{
-    broadcast, concat, dtypes::dtype_by, gather, matmul, reduce, reshape, slice, split, squeeze, transpose,
+    broadcast, concat, dtypes::dtype_by, gather, matmul, reduce, reshape, split, squeeze, transpose,
     unsqueeze,
 };
 use crate::op::{Arity, Param, Primitive, take};
 use crate::{DataType, Error, Shape};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// The element type and the extents of each result; [`Primitive::Split`] alone has several.
 pub type Outputs = SmallVec<[(DataType, Shape); 1]>;
@@ -37,44 +39,96 @@ pub fn primitive(
     inputs: &[(DataType, &[usize])],
     params: &[Param<'_>],
 ) -> Result<Outputs, Error> {
-    use Primitive as P;
     let dtype = dtype_by(op, inputs.iter().map(|i| i.0), params)?;
+    let shapes: SmallVec<[&[usize]; 4]> = inputs.iter().map(|i| i.1).collect();
+    let params: SmallVec<[RuleParam<'_, usize>; 4]> = params.iter().map(RuleParam::Fixed).collect();
+    Ok(primitive_extents(op, &shapes, &params)?.into_iter().map(|shape| (dtype, shape)).collect())
+}
+
+/// A parameter of a primitive, as the rule of its results' extents reads it.
+#[derive(Debug, Clone, Copy)]
+pub enum RuleParam<'a, E> {
+    /// A parameter that is the same for all inputs.
+    Fixed(&'a Param<'a>),
+    /// A list of integers that are computed from extents.
+    Ints(&'a [E]),
+    /// A list of extents.
+    Extents(&'a [E]),
+}
+
+/// Reads a list of extents.
+fn extents<E: Extent>(op: &'static str, param: Option<&RuleParam<'_, E>>) -> Result<Extents<E>, Error> {
+    match param {
+        Some(RuleParam::Ints(list) | RuleParam::Extents(list)) => Ok(Extents::from(*list)),
+        Some(RuleParam::Fixed(param)) => of(op, take::Extents(op, Some(param))?),
+        None => of(op, take::Extents(op, None)?),
+    }
+}
+
+/// Returns numbers as extents.
+fn of<E: Extent>(op: &'static str, numbers: &[usize]) -> Result<Extents<E>, Error> {
+    let extent = |&n: &usize| i64::try_from(n).ok().and_then(E::of);
+    let extents: Option<Extents<E>> = numbers.iter().map(extent).collect();
+    extents.ok_or_else(|| Error::Overflow { op, shape: numbers.into() })
+}
+
+/// Reads the bounds of a slice; for a bound that cannot be told there is `None`.
+fn bounds<E: Extent>(
+    op: &'static str,
+    param: Option<&RuleParam<'_, E>>,
+) -> Result<SmallVec<[Option<Bound<E>>; 4]>, Error> {
+    let read = |list: &[i64]| list.iter().map(|&n| Bound::of(n)).collect();
+    match param {
+        Some(RuleParam::Ints(list) | RuleParam::Extents(list)) => Ok(list.iter().map(Bound::read).collect()),
+        Some(RuleParam::Fixed(param)) => take::Ints(op, Some(param)).map(read),
+        None => take::Ints(op, None).map(read),
+    }
+}
+
+/// Returns the extents of each result of `op`, from those of its operands and its parameters.
+///
+/// # Errors
+///
+/// As [`primitive`], but for element types, which are not looked at.
+pub fn primitive_extents<E: Extent>(
+    op: Primitive,
+    inputs: &[&[E]],
+    params: &[RuleParam<'_, E>],
+) -> Result<SmallVec<[Extents<E>; 1]>, Error> {
+    use Primitive as P;
     let method = op.spec().method;
+    let fixed = |at: usize| match params.get(at) {
+        Some(RuleParam::Fixed(param)) => Some(*param),
+        _ => None,
+    };
+    let ints = |at| take::Ints(method, fixed(at));
+    let int = |at| take::Int(method, fixed(at));
+    let bounds = |at| bounds(method, params.get(at));
     let shape = match (op, inputs) {
-        (P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Identity | P::Cast, [(_, x)]) => {
-            Shape::from_slice(x)
+        (P::Neg | P::Abs | P::Sqrt | P::Exp | P::Log | P::Identity | P::Cast, [x]) => Extents::from(*x),
+        (P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less, [_, _])
+        | (P::Where, [_, _, _]) => broadcast(method, inputs)?,
+        (P::MatMul, [a, b]) => matmul(a, b)?.shape,
+        (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, [x]) => {
+            reduce(method, x, ints(0)?, take::Bool(method, fixed(1))?)?.shape
         }
-        (P::Add | P::Sub | P::Mul | P::Div | P::Pow | P::Equal | P::Greater | P::Less, [(_, a), (_, b)]) => {
-            broadcast(method, &[a, b])?
-        }
-        (P::Where, [(_, c), (_, x), (_, y)]) => broadcast(method, &[c, x, y])?,
-        (P::MatMul, [(_, a), (_, b)]) => matmul(a, b)?.shape,
-        (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, [(_, x)]) => {
-            let axes = take::Ints(method, params.first())?;
-            reduce(method, x, axes, take::Bool(method, params.get(1))?)?.shape
-        }
-        (P::Reshape, [(_, x)]) => reshape(x, take::Extents(method, params.first())?)?,
-        (P::Transpose, [(_, x)]) => transpose(x, take::Ints(method, params.first())?)?.shape,
-        (P::Concat, xs) => concat(xs.iter().map(|x| x.1), take::Int(method, params.first())?)?.shape,
-        (P::Slice, [(_, x)]) => {
-            let list = |i| take::Ints(method, params.get(i));
-            slice(x, list(0)?, list(1)?, list(2)?, list(3)?)?.shape
-        }
-        (P::Split, [(_, x)]) => {
-            let sizes = take::Extents(method, params.get(1))?;
-            let axis = split(x, take::Int(method, params.first())?, sizes)?.get();
-            let part = |&size: &usize| {
+        (P::Reshape, [x]) => reshape(x, &extents(method, params.first())?)?,
+        (P::Transpose, [x]) => transpose(x, ints(0)?)?.shape,
+        (P::Concat, xs) => concat(xs.iter().copied(), int(0)?)?.shape,
+        (P::Slice, [x]) => slice_by(x, &bounds(0)?, &bounds(1)?, ints(2)?, ints(3)?)?,
+        (P::Split, [x]) => {
+            let sizes = extents(method, params.get(1))?;
+            let axis = split(x, int(0)?, &sizes)?.get();
+            let part = |size: &E| {
                 let extents = x.iter().enumerate();
-                (dtype, extents.map(|(i, &d)| if i == axis { size } else { d }).collect())
+                extents.map(|(i, own)| if i == axis { size } else { own }.clone()).collect()
             };
             return Ok(sizes.iter().map(part).collect());
         }
-        (P::Squeeze, [(_, x)]) => squeeze(x, take::Ints(method, params.first())?)?,
-        (P::Unsqueeze, [(_, x)]) => unsqueeze(x, take::Ints(method, params.first())?)?,
-        (P::Constant, []) => Shape::from_slice(take::Data(method, params.first())?.shape()),
-        (P::Gather, [(_, data), (_, indices)]) => {
-            gather(data, indices, take::Int(method, params.first())?)?.shape
-        }
+        (P::Squeeze, [x]) => squeeze(x, ints(0)?)?,
+        (P::Unsqueeze, [x]) => unsqueeze(x, ints(0)?)?,
+        (P::Constant, []) => of(method, take::Data(method, fixed(0))?.shape())?,
+        (P::Gather, [data, indices]) => gather(data, indices, int(0)?)?.shape,
         (
             P::Add
             | P::Sub
@@ -108,7 +162,7 @@ pub fn primitive(
             _,
         ) => return Err(wrong_arity(op, inputs.len())),
     };
-    Ok(smallvec![(dtype, shape)])
+    Ok(SmallVec::from_elem(shape, 1))
 }
 
 /// The error for `got` operands of `op`.

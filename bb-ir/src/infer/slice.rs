@@ -48,6 +48,15 @@ impl<E: Extent> Bound<E> {
         }
     }
 
+    /// Reads an integer that is computed from extents; `None` if whether it is negative cannot be told.
+    pub fn read(number: &E) -> Option<Bound<E>> {
+        match number.number() {
+            Some(number) => Bound::of(number),
+            None if number.at_least(0)? => Some(Bound::FromStart(number.clone())),
+            None => E::of(0)?.minus(number).map(Bound::FromEnd),
+        }
+    }
+
     /// Returns the position in an extent that comes `more` after it, from 0 to the end.
     #[inline]
     fn position(&self, extent: &E, more: i64) -> Option<E> {
@@ -65,7 +74,9 @@ impl<E: Extent> Bound<E> {
 fn far<E: Extent>(at: &E, extent: &E) -> bool {
     match at.number() {
         Some(i64::MAX) => true,
-        Some(at) => at >= i64::from(i32::MAX) && extent.number().is_none(),
+        Some(at) => {
+            at >= i64::from(i32::MAX) && extent.number().is_none() && extent.at_least(at) != Some(true)
+        }
         None => false,
     }
 }

@@ -45,23 +45,28 @@ impl Padding {
 }
 
 impl<E: Extent> Step<E> {
-    /// Returns how the windows of a kernel move, where lists that are empty say nothing: no padding, and each place once.
-    /// `None` if a list has another length, or a window would not move.
-    pub fn of(kernel: &[E], strides: &[i64], pads: &[i64], dilations: &[i64]) -> Option<Vec<Step<E>>> {
+    /// Returns how the windows of a kernel move, one dimension after the other, where lists that are empty say nothing:
+    /// no padding, and each place once. `None` if a list has another length, or a window would not move.
+    pub fn of(
+        kernel: &[E],
+        strides: &[i64],
+        pads: &[i64],
+        dilations: &[i64],
+    ) -> Option<impl ExactSizeIterator<Item = Step<E>>> {
         let rank = kernel.len();
         let fits = |list: &[i64], count: usize| list.is_empty() || list.len() == count;
         let moves = strides.iter().chain(dilations).all(|&v| v >= 1);
         if !(fits(strides, rank) && fits(dilations, rank) && fits(pads, rank.checked_mul(2)?) && moves) {
             return None;
         }
-        let step = |(i, kernel): (usize, &E)| Step {
+        let step = move |(i, kernel): (usize, &E)| Step {
             kernel: kernel.clone(),
             stride: strides.get(i).copied().unwrap_or(1),
             dilation: dilations.get(i).copied().unwrap_or(1),
             before: pads.get(i).copied().unwrap_or(0),
             after: pads.get(rank + i).copied().unwrap_or(0),
         };
-        Some(kernel.iter().enumerate().map(step).collect())
+        Some(kernel.iter().enumerate().map(step))
     }
 
     /// Returns how many positions a window spans.
@@ -83,6 +88,9 @@ impl<E: Extent> Step<E> {
         };
         let span = self.span()?;
         let room = extent.shifted(before.checked_add(after)?)?.minus(&span)?;
+        if room.at_least(0) == Some(false) {
+            return None;
+        }
         if !ceil {
             return room.floor_div(self.stride)?.shifted(1);
         }
@@ -207,6 +215,6 @@ mod tests {
     fn lists_that_do_not_fit_are_none() {
         assert!(Step::of(&[3usize, 3], &[1], &[], &[]).is_none());
         assert!(Step::of(&[3usize], &[0], &[], &[]).is_none());
-        assert_eq!(Step::of(&[3usize], &[], &[], &[]), Some(vec![step(3, 1, 0, 0)]));
+        assert!(Step::of(&[3usize], &[], &[], &[]).unwrap().eq([step(3, 1, 0, 0)]));
     }
 }

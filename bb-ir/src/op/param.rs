@@ -130,23 +130,23 @@ impl Param<'_> {
     }
 }
 
-/// The Rust type that a method takes for a parameter of this kind.
+/// The Rust type that a method takes for a parameter of this kind. If it borrows, a lifetime may follow the kind.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! param_type {
-    (Int) => { i64 };
-    (OptInt) => { ::core::option::Option<i64> };
-    (Float) => { f64 };
-    (OptFloat) => { ::core::option::Option<f64> };
-    (Bool) => { bool };
-    (Ints) => { &[i64] };
-    (Floats) => { &[f64] };
-    (Extents) => { &[usize] };
-    (Type) => { $crate::DataType };
-    (OptType) => { ::core::option::Option<$crate::DataType> };
-    (Round) => { $crate::op::RoundMode };
-    (Text) => { &str };
-    (Data) => { &$crate::TensorData };
+    (Int $($life:lifetime)?) => { i64 };
+    (OptInt $($life:lifetime)?) => { ::core::option::Option<i64> };
+    (Float $($life:lifetime)?) => { f64 };
+    (OptFloat $($life:lifetime)?) => { ::core::option::Option<f64> };
+    (Bool $($life:lifetime)?) => { bool };
+    (Ints $($life:lifetime)?) => { &$($life)? [i64] };
+    (Floats $($life:lifetime)?) => { &$($life)? [f64] };
+    (Extents $($life:lifetime)?) => { &$($life)? [usize] };
+    (Type $($life:lifetime)?) => { $crate::DataType };
+    (OptType $($life:lifetime)?) => { ::core::option::Option<$crate::DataType> };
+    (Round $($life:lifetime)?) => { $crate::op::RoundMode };
+    (Text $($life:lifetime)?) => { &$($life)? str };
+    (Data $($life:lifetime)?) => { &$($life)? $crate::TensorData };
 }
 
 /// Wraps a value of the type that [`param_type!`] names as a [`Param`], borrowing it.

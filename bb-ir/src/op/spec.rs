@@ -104,13 +104,16 @@ impl std::hash::Hash for OpSpec {
 
 /// Expands rows of an op table to an enum that knows the specification of each operation.
 ///
-/// `op_family!{ [$(#[$doc:meta])* Enum, Family] rows }`
+/// `op_family!{ [$(#[$doc:meta])* Enum, Family] rows }`. In a family of `bb::ext`, a row may have options; they follow
+/// the row's other parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! op_family {
     ( [$(#[$edoc:meta])* $enum:ident, $family:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )* ) => {
         $(#[$edoc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -166,11 +169,18 @@ macro_rules! op_family {
                         method: $crate::op::method_name(stringify!($method)),
                         since: $since,
                         inputs: &[$( (stringify!($input), $crate::op::Arity::$kind) ),*],
-                        params: &[$($( $crate::op::ParamSpec {
-                            name: stringify!($param),
-                            kind: $crate::op::ParamKind::$pkind,
-                            default: $crate::param_default!($pkind $(, $default)?),
-                        } ),+)?],
+                        params: &[
+                            $($( $crate::op::ParamSpec {
+                                name: stringify!($param),
+                                kind: $crate::op::ParamKind::$pkind,
+                                default: $crate::param_default!($pkind $(, $default)?),
+                            }, )+)?
+                            $($( $crate::op::ParamSpec {
+                                name: stringify!($option),
+                                kind: $crate::op::ParamKind::$okind,
+                                default: $crate::param_default!($okind, $odefault),
+                            }, )+)?
+                        ],
                         output: $crate::op::Arity::$output,
                     };
                     SPEC

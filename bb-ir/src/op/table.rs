@@ -11,6 +11,8 @@
 //!    -> $output:ident; )*
 //! ```
 //!
+//! Rows of extension families may have options besides (`bb/src/ext/family.rs`).
+//!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
 //! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.
 

@@ -1,12 +1,17 @@
 //! Frames that follow each other on a stream: a pipe, a socket or a file.
 //!
 //! A frame contains its own length, so frames need no separators. The length that a peer claims is compared
-//! with a limit before anything is allocated for it.
+//! with a limit before anything is allocated for it, and memory is allocated as bytes arrive: a claim alone gets
+//! no more than a few KiB.
 
 use super::{Checksum, Front, PRELUDE, type_hash};
 use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory};
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
+
+/// The number of bytes that are allocated for elements before any arrive. Then each allocation at most doubles what
+/// has arrived.
+const FIRST: usize = 1 << 13;
 
 /// A whole frame as it was received, and the type hash that it declares.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,13 +70,31 @@ pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<
 pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
     // Over-allocating by the alignment lets the elements be aligned without a second copy.
-    let mut buffer = memory::room::<u8>("reading a frame", begun.length.saturating_add(ALIGNMENT))?;
-    let offset = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
-    buffer.resize(offset, 0);
-    begun.rest(from, &mut buffer)?;
+    let mut buffer = Vec::new();
+    let mut offset = 0;
+    while let Some(piece) = begun.next_piece(buffer.len() - offset) {
+        memory::reserve("reading a frame", &mut buffer, piece.saturating_add(ALIGNMENT))?;
+        align(&mut buffer, &mut offset);
+        begun.read_piece(from, &mut buffer, offset, piece)?;
+    }
     let elements = Bytes::from(buffer).slice(offset..);
     begun.front.check_elements(&elements)?;
     TensorData::adopt(begun.dtype, &begun.shape, elements).map(Some)
+}
+
+/// Moves what is behind `offset` to an aligned place, because the buffer may lie elsewhere than before.
+fn align(buffer: &mut Vec<u8>, offset: &mut usize) {
+    let aligned = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+    match aligned.checked_sub(*offset) {
+        Some(right) => {
+            let held = *offset..buffer.len();
+            // The room for this was reserved, so the buffer does not move.
+            buffer.resize(buffer.len() + right, 0);
+            buffer.copy_within(held, aligned);
+        }
+        None => drop(buffer.drain(aligned..*offset)),
+    }
+    *offset = aligned;
 }
 
 /// Reads the next frame without decoding it, so that a backend can make a tensor from it; returns `None` if
@@ -84,9 +107,12 @@ pub fn read(from: &mut impl Read, limit: usize) -> Result<Option<TensorData>, Er
 /// As [`read`], except for errors about the elements.
 pub fn read_frame(from: &mut impl Read, limit: usize) -> Result<Option<Frame>, Error> {
     let Some(begun) = Begun::read(from, limit)? else { return Ok(None) };
-    let mut bytes = memory::room("reading a frame", begun.start.len().saturating_add(begun.length))?;
-    bytes.extend_from_slice(&begun.start);
-    begun.rest(from, &mut bytes)?;
+    let start = begun.start.len();
+    let mut bytes = memory::copied("reading a frame", &begun.start)?;
+    while let Some(piece) = begun.next_piece(bytes.len() - start) {
+        memory::reserve("reading a frame", &mut bytes, piece)?;
+        begun.read_piece(from, &mut bytes, start, piece)?;
+    }
     Ok(Some(Frame { type_hash: type_hash(begun.dtype), bytes }))
 }
 
@@ -141,19 +167,27 @@ impl Begun {
         Ok(Some(Begun { front, start, dtype, shape, length }))
     }
 
-    /// Reads the elements and appends them to `to`.
-    fn rest(&self, from: &mut impl Read, to: &mut Vec<u8>) -> Result<(), Error> {
-        let before = to.len();
-        from.by_ref().take(self.length as u64).read_to_end(to).map_err(|source| Error::FrameIo { source })?;
-        let got = to.len() - before;
-        if got < self.length {
-            let start = self.start.len();
-            return Err(Error::FrameEnd {
-                expected: (start + self.length) as u64,
-                got: (start + got) as u64,
-            });
+    /// Returns how many bytes to read next, if `got` bytes of the elements have arrived; `None` behind the last one.
+    fn next_piece(&self, got: usize) -> Option<usize> {
+        let left = self.length.checked_sub(got).filter(|&left| left > 0)?;
+        Some(left.min(got.max(FIRST)))
+    }
+
+    /// Reads the next `piece` bytes of the elements and appends them to `to`, where the elements start at `offset`.
+    fn read_piece(
+        &self,
+        from: &mut impl Read,
+        to: &mut Vec<u8>,
+        offset: usize,
+        piece: usize,
+    ) -> Result<(), Error> {
+        let read = from.by_ref().take(piece as u64).read_to_end(to);
+        if read.map_err(|source| Error::FrameIo { source })? == piece {
+            return Ok(());
         }
-        Ok(())
+        let start = self.start.len();
+        let (expected, got) = (start + self.length, start + to.len() - offset);
+        Err(Error::FrameEnd { expected: expected as u64, got: got as u64 })
     }
 }
 

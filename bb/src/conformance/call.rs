@@ -22,7 +22,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub fn run(&self, on: &Subject<'_>) -> Result<Outputs<ErasedTensor>, ErasedError> {
         let inputs = self.inputs.iter().map(|x| on.constant(x)).collect::<Result<Vec<_>, _>>()?;
         self.run_on(on, &inputs)
@@ -32,7 +32,7 @@ impl Call {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub fn run_on(
         &self,
         on: &Subject<'_>,

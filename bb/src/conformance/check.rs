@@ -109,9 +109,9 @@ pub fn assert_numbers(
     compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), 0.0);
 }
 
-/// Checks that a result has this element type, this shape and nearly these numbers: within 16 units in the
-/// last place for `f32` and `f64`, because systems' functions differ by a few units; within 2 for `f16` and
-/// `bf16`, which are computed in a wider type. Integers must be exact.
+/// Checks that a result has this element type, this shape and nearly these numbers. The tolerance for `f32` and `f64`
+/// is 16 units in the last place, because the functions of different systems differ by a few units. For `f16` and
+/// `bf16`, which are computed in a wider type, it is 2 units. Integers must be exact.
 ///
 /// # Panics
 ///
@@ -141,8 +141,8 @@ pub fn assert_same(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>, 
     }
 }
 
-/// Checks that a call was refused because of an element type: the error and its causes must name the
-/// operation (as `reduce_sum` or `ReduceSum`) and one of the element types.
+/// Checks that a call was refused because of an element type. The error and its causes must name the operation (for
+/// example `reduce_sum` or `ReduceSum`) and one of the element types.
 ///
 /// # Panics
 ///

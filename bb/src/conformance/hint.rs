@@ -1,4 +1,4 @@
-//! Tells the author of a backend with few element types what to declare, if the tests do not declare it.
+//! Tells the author of a backend with few element types which types to declare, if the tests do not declare them.
 
 use super::Call;
 use super::topics::call;
@@ -6,7 +6,7 @@ use crate::DataType;
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
-/// Returns which types to declare if the tests declare none and the backend only supports some; else `None`.
+/// Returns which types to declare if the tests declare none and the backend supports only some; otherwise `None`.
 ///
 /// `takes` makes a call on the backend and tells whether it succeeded.
 pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
@@ -23,8 +23,8 @@ pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Opti
     ))
 }
 
-/// Returns the element types that every primitive supports, if ONNX allows them there. An operation that
-/// fails on all of its types is ignored, because then the types are not the reason.
+/// Returns the element types that every primitive supports, among those that ONNX allows for it. An operation that
+/// fails for all of its types is ignored, because then the types are not the reason.
 fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
     let mut calls: Vec<(Primitive, DataType, Vec<DataType>, bool)> = Vec::new();
     for &op in Primitive::ALL {
@@ -48,8 +48,8 @@ fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
         if gone.is_empty() {
             return taken;
         }
-        // If truth values are missing, comparisons fail because of their result, so types whose constants
-        // fail are removed first.
+        // If bools are missing, comparisons fail because of their result. Types whose constants fail are therefore
+        // removed first.
         let constant = |dtype: &&DataType| {
             calls.iter().any(|(op, main, _, works)| *op == Primitive::Constant && main == *dtype && !works)
         };

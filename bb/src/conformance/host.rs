@@ -1,11 +1,11 @@
 //! Makes, reads and rearranges host tensors of any element type.
 //!
-//! The expected side of a comparison is made here, so these functions convert and move elements one by one
-//! and share no code with the tested side.
+//! The expected values of comparisons are made here. These functions therefore convert and move elements one by one,
+//! and share no code with what is tested.
 
 use crate::{DataType, TensorData, bf16, f16};
 
-/// A Rust type of the values that a case states.
+/// A Rust type in which a case states its values.
 pub trait Value: Clone + std::fmt::Debug {
     /// The element type.
     const DTYPE: DataType;

@@ -1,11 +1,11 @@
 //! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`.
 //!
-//! [`cases`] has a function per primitive. Its expected values are computed from ONNX's definition, or are
-//! literals from NumPy. [`topics`] tests what holds for all primitives: the element types that they support
-//! and refuse, extents of zero, views as operands, wrong arguments. A failing case panics with the operation,
-//! the element type and the first element that differs.
+//! [`cases`] has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
+//! from NumPy. [`topics`] tests the rules that hold for all primitives: the element types that they support and refuse,
+//! extents of zero, views as operands, wrong arguments. A failing case panics with the operation, the element type and
+//! the first element that differs.
 //!
-//! The tests know no particular backend, and do not assume that a backend computes on the host.
+//! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 
 mod call;
 pub mod cases;

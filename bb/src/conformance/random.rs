@@ -1,6 +1,6 @@
 //! Makes random calls for comparing two backends: every primitive, on views of each kind.
 //!
-//! A case only depends on a seed, so a failure can be reproduced from its number.
+//! A case depends only on a seed, so a failure can be reproduced from its number.
 
 use super::host::host_numbers;
 use crate::{Backend, DataType, Outputs, RoundMode, TensorData};
@@ -37,7 +37,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     pub fn run<B: Backend>(&self, on: &B) -> Result<Outputs<B::Tensor>, B::Error> {
         let mut operands = Vec::new();
         for operand in &self.operands {
@@ -134,7 +134,7 @@ impl Random {
         }
     }
 
-    /// Makes an operand of this shape that is seen through up to three views.
+    /// Makes an operand with this shape that is the result of up to three views.
     fn operand(&mut self, dtype: DataType, shape: &[usize], values: Values) -> Operand {
         let mut views = Vec::new();
         let mut shape = shape.to_vec();
@@ -201,8 +201,8 @@ impl Random {
         self.below(2 * rank) as i64 - rank as i64
     }
 
-    /// Makes a call of a primitive on an element type that it supports. Most calls are valid; the others (a
-    /// division by zero, the mean of nothing) are refused by all backends.
+    /// Makes a call of a primitive with an element type that it supports. Most calls are valid. All backends refuse the
+    /// others, such as a division by zero or the mean of no elements.
     pub fn case(&mut self) -> Case {
         use Primitive as P;
         let op = self.among(P::ALL).unwrap_or(P::Add);

@@ -13,18 +13,19 @@ const SHOWN: usize = 16;
 const OPERANDS: usize = 8;
 const TEXT: usize = 40;
 
-/// Writes type, shape and elements, as in `f32[2, 2] {1.0, 2.0, 3.0, 4.0}`; of many elements only the first.
+/// Formats type, shape and elements, as in `f32[2, 2] {1.0, 2.0, 3.0, 4.0}`. If there are many elements, only the first
+/// ones are shown.
 pub(super) fn shown(x: &TensorData) -> String {
     let more = if x.len() > SHOWN { ", …" } else { "" };
     format!("{}{:?} {{{}{more}}}", x.dtype(), x.shape(), texts(x, 0, SHOWN).join(", "))
 }
 
-/// Writes one element.
+/// Formats one element.
 pub(super) fn element(x: &TensorData, at: usize) -> String {
     texts(x, at, 1).pop().unwrap_or_else(|| "nothing".to_owned())
 }
 
-/// Writes `count` elements starting at `from`.
+/// Formats `count` elements, from `from` on.
 fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
     if x.dtype() == DataType::String {
         let cut = |text: &str| match text.char_indices().nth(TEXT) {

@@ -11,11 +11,11 @@ use bb_ir::op::{Param, Primitive};
 use std::fmt::{Debug, Display};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A backend under test. Its operations are called as on the backend itself; the last call is stored, so that
-/// a failure can report it.
+/// A backend under test. Its operations are called as on the backend itself. The last call is stored, so that a failure
+/// can report it.
 ///
-/// The type of the backend is erased here, so that the cases are compiled once and not again for each backend. Each call
-/// of an operation reaches the backend's own method.
+/// The type of the backend is erased here, so that the cases are compiled once and not again for each backend. Each
+/// call of an operation reaches the backend's own method.
 pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
@@ -38,7 +38,7 @@ impl Debug for Subject<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Makes a subject that supports these element types; cases use no others.
+    /// Makes a subject for a backend that supports these element types. Cases use no other types.
     pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
         Subject {
             on: Box::new(WithFamilies { on: backend, tables: &[] }),
@@ -49,7 +49,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Returns the backend, to call it without keeping what is called.
+    /// Returns the backend, for calls that should not be stored.
     pub(super) fn backend(&self) -> ErasedBackend<'_> {
         ErasedBackend(&*self.on)
     }
@@ -91,7 +91,7 @@ impl<'a> Subject<'a> {
         ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
     }
 
-    /// Panics with the call and the error, and with the types to declare if types are missing.
+    /// Panics with the call and the error. If element types are missing, the message says which types to declare.
     #[track_caller]
     pub(super) fn failed(&self, call: &dyn Display, error: &ErasedError) -> ! {
         let takes = |call: &Call| {

@@ -3,11 +3,16 @@
 //! Caller and backend share a cell, and each notices if the other end is dropped: the caller gets
 //! [`Error::Abandoned`], and the backend can ask whether its caller has given up.
 
+use super::Running;
 use crate::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// How often a thread that waits for an answer looks whether its run must end.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The return value of [`Backend::dispatch`](crate::Backend::dispatch).
 #[derive(Debug)]
@@ -62,7 +67,8 @@ impl<T, E> CompletionHandle<T, E> {
 
     /// Splits the handle into the answer to return now and the [`Completer`] for the result.
     pub fn later(self) -> (ContractResponse<T, E>, Completer<T, E>) {
-        let cell = Arc::new(Cell { state: Mutex::new(State::Pending(None)), done: Condvar::new() });
+        let shared = Shared { state: State::Pending(None), kept: Vec::new(), ended: false };
+        let cell = Arc::new(Cell { shared: Mutex::new(shared), done: Condvar::new() });
         (ContractResponse::Later(Later(Source::Cell(CellEnd(cell.clone())))), Completer(Some(cell)))
     }
 }
@@ -77,29 +83,46 @@ enum State<T, E> {
 }
 
 struct Cell<T, E> {
-    state: Mutex<State<T, E>>,
+    shared: Mutex<Shared<T, E>>,
     done: Condvar,
 }
 
+/// What both ends of an answer share.
+struct Shared<T, E> {
+    state: State<T, E>,
+    /// Dropped when the completer ends. Only `bb` puts something here.
+    kept: Vec<Box<dyn Send>>,
+    /// Whether the completer was used or dropped.
+    ended: bool,
+}
+
 impl<T, E> Cell<T, E> {
-    fn lock(&self) -> MutexGuard<'_, State<T, E>> {
+    fn lock(&self) -> MutexGuard<'_, Shared<T, E>> {
         // No foreign code runs while the lock is held, so the state of a poisoned lock is valid.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&self, end: State<T, E>) {
-        let mut state = self.lock();
-        match std::mem::replace(&mut *state, State::Closed) {
+        let mut shared = self.lock();
+        shared.ended = true;
+        // This is dropped under the lock: whoever notices that it is gone finds the answer complete, and whoever has
+        // the answer finds it gone.
+        shared.kept.clear();
+        match std::mem::replace(&mut shared.state, State::Closed) {
             State::Pending(waker) => {
-                *state = end;
-                drop(state);
+                shared.state = end;
+                drop(shared);
                 self.done.notify_all();
                 if let Some(waker) = waker {
                     waker.wake();
                 }
             }
-            // The answer had ended already, so its state stays.
-            other => *state = other,
+            // The answer had ended already, so its state stays. The result is dropped after the lock is released.
+            other => {
+                shared.state = other;
+                drop(shared);
+                drop(end);
+            }
         }
     }
 }
@@ -119,7 +142,7 @@ impl<T, E> Completer<T, E> {
 
     /// Tells whether the caller no longer waits, so that the backend may stop its work.
     pub fn is_abandoned(&self) -> bool {
-        self.0.as_ref().is_none_or(|cell| matches!(*cell.lock(), State::Closed))
+        self.0.as_ref().is_none_or(|cell| matches!(cell.lock().state, State::Closed))
     }
 }
 
@@ -155,6 +178,7 @@ struct CellEnd<T, E>(Arc<Cell<T, E>>);
 trait Awaited<T, E>: Send {
     fn wait(self: Box<Self>) -> Result<T, E>;
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, E>>;
+    fn keep_until_end(&self, kept: Box<dyn Send>);
 }
 
 /// An answer and the function that converts it.
@@ -180,6 +204,10 @@ where
             None => Err(Error::Abandoned.into()),
         })
     }
+
+    fn keep_until_end(&self, kept: Box<dyn Send>) {
+        self.later.keep_until_end(kept);
+    }
 }
 
 impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
@@ -189,6 +217,21 @@ impl<T: Send + 'static, E: From<Error> + Send + 'static> Later<T, E> {
         convert: impl FnOnce(Result<T, E>) -> Result<U, G> + Send + 'static,
     ) -> Later<U, G> {
         Later(Source::Mapped(Box::new(Mapped { later: self, convert: Some(convert) })))
+    }
+}
+
+impl<T, E> Later<T, E> {
+    /// Keeps a value until the backend uses or drops its [`Completer`], whether or not the caller takes the answer.
+    pub(crate) fn keep_until_end(&self, kept: Box<dyn Send>) {
+        match &self.0 {
+            Source::Cell(CellEnd(cell)) => {
+                let mut shared = cell.lock();
+                if !shared.ended {
+                    shared.kept.push(kept);
+                }
+            }
+            Source::Mapped(mapped) => mapped.keep_until_end(kept),
+        }
     }
 }
 
@@ -209,26 +252,34 @@ impl<T, E: From<Error>> Later<T, E> {
 
 impl<T, E: From<Error>> CellEnd<T, E> {
     fn wait(self) -> Result<T, E> {
-        let mut state = self.0.lock();
+        let running = Running::current();
+        let mut shared = self.0.lock();
         loop {
-            match std::mem::replace(&mut *state, State::Closed) {
+            match std::mem::replace(&mut shared.state, State::Closed) {
                 State::Done(result) => return result,
                 State::Dropped | State::Closed => return Err(Error::Abandoned.into()),
                 State::Pending(waker) => {
-                    *state = State::Pending(waker);
-                    state = self.0.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    shared.state = State::Pending(waker);
+                    shared = match &running {
+                        None => self.0.done.wait(shared).unwrap_or_else(PoisonError::into_inner),
+                        Some(running) => {
+                            Running::check(Some(running))?;
+                            let waited = self.0.done.wait_timeout(shared, LOOK);
+                            waited.unwrap_or_else(PoisonError::into_inner).0
+                        }
+                    };
                 }
             }
         }
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
-        let mut state = self.0.lock();
-        match std::mem::replace(&mut *state, State::Closed) {
+        let mut shared = self.0.lock();
+        match std::mem::replace(&mut shared.state, State::Closed) {
             State::Done(result) => Poll::Ready(result),
             State::Dropped | State::Closed => Poll::Ready(Err(Error::Abandoned.into())),
             State::Pending(_) => {
-                *state = State::Pending(Some(cx.waker().clone()));
+                shared.state = State::Pending(Some(cx.waker().clone()));
                 Poll::Pending
             }
         }
@@ -249,7 +300,7 @@ impl<T, E: From<Error>> Future for Later<T, E> {
 impl<T, E> Drop for CellEnd<T, E> {
     fn drop(&mut self) {
         // A result that nobody took is dropped after the lock is released.
-        let _result = std::mem::replace(&mut *self.0.lock(), State::Closed);
+        let _result = std::mem::replace(&mut self.0.lock().state, State::Closed);
     }
 }
 

@@ -128,8 +128,16 @@ impl InputSpec {
     ///
     /// # Errors
     ///
-    /// [`Error::Input`] with the first difference.
+    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::Input`] with the first difference.
     pub(crate) fn check_named<T: Tensor>(&self, given: &HashMap<String, T>) -> Result<(), Error> {
+        // Names of a map differ, so if all are known there are not more of them than inputs.
+        let known = self.inputs.iter().filter(|input| given.contains_key(&input.name)).count();
+        if known < given.len() {
+            let expected: Vec<String> = self.inputs.iter().map(|input| input.name.clone()).collect();
+            let unknown = given.keys().filter(|name| !expected.contains(name)).min();
+            let name = unknown.cloned().unwrap_or_default();
+            return Err(Error::UnknownInput { name, expected });
+        }
         self.check_by(self.inputs.len(), &|i| {
             let x = given.get(&self.inputs.get(i)?.name)?;
             Some((x.dtype(), x.shape()))

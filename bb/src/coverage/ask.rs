@@ -1,9 +1,8 @@
-//! Finds out which element types a backend supports: it calls the backend on one or two elements, and keeps
-//! the answer.
+//! Finds out which element types a backend supports. It calls the backend on one or two elements, and keeps the answer.
 //!
-//! A backend need not declare anything, because the contract requires an error for an unsupported element
-//! type, and that answer counts. Each operation is tried once per combination of element types, and only for
-//! combinations that somebody asks about.
+//! A backend does not need to declare anything: the contract requires an error for an unsupported element type, and
+//! this error is the answer. Each operation is tried once per combination of element types, and only for combinations
+//! that are asked for.
 
 use super::Refusal;
 use crate::runtime::Question;
@@ -76,8 +75,8 @@ impl Question {
         }
     }
 
-    /// Returns why a backend refuses the call; `None` if it supports the call, or if no call could be made
-    /// up.
+    /// Returns why a backend refuses the call; `None` if the backend supports the call, or if no valid call is known to
+    /// try.
     fn answer(
         &self,
         by: &dyn BackendRuntime,
@@ -145,7 +144,7 @@ impl Question {
 pub(crate) struct Tried {
     pub(crate) operands: Vec<Option<TensorData>>,
     pub(crate) params: Vec<Param<'static>>,
-    /// Whether the call is valid for all elements, so that every error is a refusal.
+    /// Whether the call is valid for all elements, so that every error means that the call is not supported.
     pub(crate) any_error: bool,
 }
 

@@ -2,6 +2,7 @@
 
 use crate::onnx::OnnxValue;
 use crate::plan::{SegmentInput, SegmentTrace, Start, Structure};
+use crate::trace::Varies;
 use bb_ir::graph::ValueId;
 
 /// The start of a segment: its live values and the tensors that they consist of.
@@ -39,7 +40,12 @@ pub(super) fn results(
 ) -> Vec<(ValueId, OnnxValue<()>, Vec<SegmentInput>)> {
     let mut tensors = traced.recorded.outputs.iter().map(|value| {
         let value = traced.recorded.values.get(*value).ok();
-        value.map(|v| SegmentInput { dtype: v.dtype, shape: v.shape.clone(), varies: false, known: None })
+        value.map(|v| SegmentInput {
+            dtype: v.dtype,
+            shape: v.shape.clone(),
+            varies: Varies::Nothing,
+            known: None,
+        })
     });
     let mut given = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {

@@ -13,6 +13,7 @@ use crate::BackendRuntime;
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
 use crate::runtime::Question;
+use crate::trace::Varies;
 use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
@@ -36,7 +37,7 @@ const EXTENTS: [usize; 5] = [2, 64, 1, 224, 640];
 /// A native operation is tried only if its operands and results have at most this many elements together.
 const TRIED: usize = 1 << 20;
 
-/// The greatest number of nodes that are skipped.
+/// The greatest number of nodes that are skipped in one graph.
 const PASSED: usize = 1000;
 
 /// Traces the nodes of a part of a graph that run on a backend. Nodes outside the part have default findings.
@@ -46,8 +47,11 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         Ok(resolved) => Arc::new(resolved),
         Err(_) => return vec![Seen { unchecked: true, ..Seen::default() }; graph.nodes.len()],
     };
-    let settings =
-        Settings { natives: on.capabilities().families, value_bytes: bb_ir::Limits::default().value_bytes };
+    let settings = Settings {
+        natives: on.capabilities().families,
+        value_bytes: bb_ir::Limits::default().value_bytes,
+        symbolic: false,
+    };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
         let mut look = Look { on, settings: &settings, extents, exact: true, failed: 0, seen, owner: None };
@@ -95,7 +99,7 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// Traces a graph whose inputs are as declared.
+    /// Traces a graph whose inputs have the declared types.
     fn inputs(&mut self, resolved: &Arc<Resolved>, inputs: &[ValueId]) {
         let mut begin = Begin::default();
         for &value in inputs {
@@ -140,7 +144,7 @@ impl Look<'_> {
                     Some(dims) => dims.iter().map(&mut extent).collect(),
                     None => [Dim::Unknown, Dim::Unknown].iter().map(&mut extent).collect(),
                 };
-                tensors.push(SegmentInput { dtype: *dtype, shape, varies: false, known: None });
+                tensors.push(SegmentInput { dtype: *dtype, shape, varies: Varies::Nothing, known: None });
                 Some(OnnxValue::Tensor(()))
             }
             ValueType::Sequence(of) => {
@@ -180,7 +184,7 @@ impl Look<'_> {
     fn after(&mut self, resolved: &Arc<Resolved>, ended: &Start, traced: &SegmentTrace) -> Begin {
         let node = ended.node + 1;
         let mut begin = Begin { start: Start { node, ..Start::default() }, ..Begin::default() };
-        // A value that the graph does not have counts as read: tracing on reports it.
+        // A value that is not in the graph counts as read; the next trace reports it.
         let read = |value: &ValueId| resolved.is_read_from(*value, node).unwrap_or(true);
         let known = ended.known.iter().filter(|(value, _)| read(value));
         begin.start.known = known.cloned().collect();
@@ -266,7 +270,8 @@ impl Look<'_> {
         self.refused(resolved, node, refusal);
     }
 
-    /// A constant that is returned is made from host elements, so the backend is asked about constants.
+    /// Asks the backend about constants for each output that is a constant, because such an output is made from host
+    /// elements.
     fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace, values: &[ValueId]) {
         for (at, (value, _, _)) in results(values, traced).into_iter().enumerate() {
             let made = traced.recorded.outputs.get(at).and_then(|v| traced.recorded.values.get(*v).ok());
@@ -280,7 +285,7 @@ impl Look<'_> {
         }
     }
 
-    /// Handles a node that ended a segment.
+    /// Handles a node that ended a segment because it could not be traced.
     fn passed_over(
         &mut self,
         resolved: &Arc<Resolved>,

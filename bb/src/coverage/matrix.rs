@@ -1,4 +1,4 @@
-//! A matrix of every operator in every version on every element type, and what runs it on a backend.
+//! A matrix of every version of every operator and every element type. It tells what runs each of them on a backend.
 
 use super::How;
 use super::samples::Samples;
@@ -15,9 +15,9 @@ pub struct Row {
     pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
     pub name: &'static str,
-    /// The opset that brought this version.
+    /// The opset that introduced this version.
     pub since: i64,
-    /// What runs it. The number of operations that it is lowered to is that of the tried call.
+    /// What runs it. The number of operations to which it is lowered is that of the tried call.
     pub how: How,
     /// The element types that ONNX allows and the backend supports. The list is empty if ONNX has no schema
     /// for the operator, and for operators that take maps.
@@ -57,7 +57,7 @@ pub enum RefusedBy {
     },
 }
 
-/// For a backend, what runs every version of every operator.
+/// What runs every version of every operator on a backend.
 ///
 /// The element types are those of [`OperatorVersion::types`](bb_ir::opset::OperatorVersion::types). The
 /// backend's own answer decides which of them it supports: for each version and type, a small call of the
@@ -67,7 +67,7 @@ pub enum RefusedBy {
 pub struct Matrix {
     /// The backend's name.
     pub backend: &'static str,
-    /// A row per version, sorted by domain, name and version; operators without a schema of ONNX come last.
+    /// One row per version, sorted by domain, name and version. Operators without a schema of ONNX come last.
     pub rows: Vec<Row>,
 }
 

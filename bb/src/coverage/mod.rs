@@ -1,4 +1,4 @@
-//! Finds out, before anything runs, what runs each node of a graph on a backend.
+//! Finds out, before anything runs, how each node of a graph runs on a backend.
 
 mod ask;
 mod begin;
@@ -35,12 +35,12 @@ pub struct NodeCoverage {
     /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
     /// run.
     pub missing: Vec<Missing>,
-    /// Whether the element types of all operations that it is lowered to are known before inputs are given
-    /// and the backend supports them. If not, an unsupported element type only shows when the node runs.
+    /// Whether the element types of all operations to which it is lowered are known before inputs are given, and the
+    /// backend supports them. If not, an unsupported element type is found only when the node runs.
     pub checked: bool,
 }
 
-/// For a graph on a backend, what runs each node.
+/// What runs each node of a graph on a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
     /// The nodes whose results are used, in order.
@@ -50,10 +50,9 @@ pub struct Coverage {
 impl Coverage {
     /// Finds out what runs each node on a backend, with its element types.
     ///
-    /// The backend's own answer decides which types it supports: each operation that a node is lowered to is
-    /// tried on one element, once per combination of element types. The operations of a node and their number
-    /// are known if everything before the node is known. Unknown extents are made up to find the element
-    /// types.
+    /// The backend's own answer decides which types it supports: each operation to which a node is lowered is tried on
+    /// one element, once per combination of element types. The operations of a node and their number are known if
+    /// everything before the node is known. Unknown extents are made up to find the element types.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
         let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };

@@ -1,4 +1,4 @@
-//! Small calls of each version of each operator, which show on which element types a backend can run them.
+//! Small calls of each version of each operator. They show for which element types a backend can run the operator.
 //!
 //! `tests/cases/samples.py` writes them to `samples.bin`; it documents their origin and their format.
 
@@ -57,8 +57,7 @@ struct Ready {
 }
 
 impl Sample {
-    /// Makes the graph of the call and its operands. Indices that the call brings along have the type
-    /// `indices`.
+    /// Makes the graph of the call and its operands. Indices that are part of the call have the type `indices`.
     fn ready(&self, indices: DataType) -> Result<Ready, Error> {
         let mut model = self.model.clone();
         let mut operands = Vec::new();
@@ -83,11 +82,11 @@ impl Sample {
         Ok(Ready { module, operands })
     }
 
-    /// Runs the call. Returns how many steps the operator is lowered to, if that is known before running.
+    /// Runs the call. Returns the number of steps to which the operator is lowered, if that is known before running.
     ///
     /// # Errors
     ///
-    /// What refuses the call, and the message.
+    /// What refuses the call, with the message.
     pub(super) fn answer(
         &self,
         on: &Arc<dyn BackendRuntime>,

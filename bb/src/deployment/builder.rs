@@ -1,4 +1,5 @@
-//! Puts a node together: models, components, backends, and which node runs where.
+//! Collects what a deployment consists of: models, components, backends, and the rules by which nodes are assigned to
+//! backends.
 
 use super::component::Component;
 use super::rule::{Chooses, Rule};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 pub enum ModelSource {
     /// A checked model.
     Module(Module),
-    /// A file; its external data lies in its folder.
+    /// A file. Its external data are in the same folder.
     File(PathBuf),
     /// A serialized model without external data.
     Bytes(Vec<u8>),
@@ -62,14 +63,14 @@ impl ModelSource {
     }
 }
 
-/// A component and the operator that it is.
+/// A component, with the domain and name of the operator that it implements.
 pub(super) struct Bound {
     pub(super) domain: String,
     pub(super) name: String,
     pub(super) component: Arc<dyn Component>,
 }
 
-/// What accompanies every part that goes to one backend.
+/// The attributes and metadata that are sent with every part that goes to one backend.
 #[derive(Default)]
 pub(super) struct Accompanying {
     pub(super) attributes: Vec<AttributeProto>,
@@ -95,16 +96,18 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Binds a backend; the first is the default. Without any, it is the first of those linked, by name.
+    /// Binds a backend. The first one is the default. If none is bound, the default is the first available backend that
+    /// is linked in, by name. Binding an instance again changes nothing; two instances of one name are a problem that
+    /// [`ready`](Self::ready) reports.
     #[must_use]
     pub fn backend(mut self, backend: BackendHandle) -> Self {
         self.backends.bind(backend);
         self
     }
 
-    /// Binds a component to an operator, by domain and name; it comes before any backend.
+    /// Binds a component to an operator, by domain and name. The component takes precedence over any backend.
     ///
-    /// The domain may be any, ONNX's own (`ai.onnx`) included, and the operator one that ONNX has or one that it has not.
+    /// Any domain is allowed, also ONNX's own (`ai.onnx`), and so is any operator, whether ONNX has it or not.
     #[must_use]
     pub fn component(
         mut self,
@@ -120,22 +123,24 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Runs the nodes of an operator on the backend called `backend`. Of several rules the first counts.
+    /// Runs the nodes of an operator on the backend called `backend`. If several rules match a node, the first one
+    /// counts.
     #[must_use]
     pub fn bind_op(mut self, op_type: impl Into<String>, backend: impl Into<String>) -> Self {
         self.rules.push(Rule { chooses: Chooses::Op(op_type.into()), backend: backend.into() });
         self
     }
 
-    /// Runs the node called `name` on the backend called `backend`; one without a name is called as its first result. Of several
-    /// rules the first counts.
+    /// Runs the node called `name` on the backend called `backend`. A node without a name is called like its first
+    /// result. If several rules match a node, the first one counts.
     #[must_use]
     pub fn bind_node(mut self, name: impl Into<String>, backend: impl Into<String>) -> Self {
         self.rules.push(Rule { chooses: Chooses::Node(name.into()), backend: backend.into() });
         self
     }
 
-    /// Runs the nodes chosen on the backend called `backend`. Of several rules the first counts.
+    /// Runs the nodes for which `chooses` returns true on the backend called `backend`. If several rules match a node,
+    /// the first one counts.
     #[must_use]
     pub fn bind_where(
         mut self,
@@ -146,21 +151,21 @@ impl DeploymentBuilder {
         self
     }
 
-    /// Adds an attribute to what accompanies every part that goes to the backend called `backend`.
+    /// Adds an attribute to those that are sent with every part that goes to the backend called `backend`.
     #[must_use]
     pub fn attribute(mut self, backend: impl Into<String>, attribute: AttributeProto) -> Self {
         self.accompanying.entry(backend.into()).or_default().attributes.push(attribute);
         self
     }
 
-    /// Adds metadata to what accompanies every part that goes to the backend called `backend`.
+    /// Adds metadata to those that are sent with every part that goes to the backend called `backend`.
     #[must_use]
     pub fn metadata(mut self, backend: impl Into<String>, key: &str, value: &str) -> Self {
         self.accompanying.entry(backend.into()).or_default().metadata.push(graph::entry(key, value));
         self
     }
 
-    /// Bounds what models may ask for.
+    /// Limits the resources that models may ask for.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;

@@ -1,18 +1,18 @@
-//! Components: operators written by users, against values instead of a backend.
+//! Components: operators that users write, in terms of values and without knowing the backend.
 
 use crate::{Backends, BoxError, Value};
 use bb_ir::graph::{Attributes, Node};
 
-/// What a component works with: the backends, and the node that it runs for.
+/// The context in which a component runs: the backends, and the node that called the component.
 #[derive(Debug, Clone, Copy)]
 pub struct Ctx<'a> {
-    /// The backends, the default first; operations on values go to the backend that owns them.
+    /// The backends, the default first. An operation on values runs on the backend that owns them.
     pub backends: &'a Backends,
     node: Option<&'a Node>,
 }
 
 impl<'a> Ctx<'a> {
-    /// Makes a context for code that no graph calls.
+    /// Makes a context for code that is not called by a graph.
     pub fn new(backends: &'a Backends) -> Ctx<'a> {
         Ctx { backends, node: None }
     }
@@ -21,7 +21,7 @@ impl<'a> Ctx<'a> {
         Ctx { backends, node: Some(node) }
     }
 
-    /// Returns the node that the component runs for; `None` if no graph called it.
+    /// Returns the node that called the component; `None` if no graph called it.
     pub fn node(&self) -> Option<&'a Node> {
         self.node
     }
@@ -32,10 +32,10 @@ impl<'a> Ctx<'a> {
     }
 }
 
-/// A custom operator: receives values and returns values.
+/// A custom operator, which receives values and returns values.
 ///
-/// Whatever it computes, it computes through `ctx.backends`, and so never learns which backend answers.
-/// Closures of this form are components.
+/// A component computes only through `ctx.backends`, so it does not need to know which backend runs its operations.
+/// Closures with the signature of [`run`](Self::run) are components.
 ///
 /// # Examples
 ///
@@ -58,11 +58,11 @@ impl<'a> Ctx<'a> {
     note = "write `impl bb::Component for {Self}`, or a closure `|ctx: &bb::Ctx<'_>, inputs: &[Option<&bb::Value>]|` that returns `Result<Vec<bb::Value>, bb::BoxError>`"
 )]
 pub trait Component: Send + Sync {
-    /// Runs the operator; `None` stands for an operand that is left out.
+    /// Runs the operator. An operand is `None` if it is left out.
     ///
     /// # Errors
     ///
-    /// The component's own.
+    /// The component's own errors.
     fn run(&self, ctx: &Ctx<'_>, inputs: &[Option<&Value>]) -> Result<Vec<Value>, BoxError>;
 }
 

@@ -1,7 +1,7 @@
-//! Cuts a graph into parts, each for one backend or one component.
+//! Cuts a graph into parts. Each part runs on one backend or is one component.
 //!
-//! A part is convex: no path leaves it and comes back, so that it can be handed over whole. Parts are
-//! maximal: no two of one backend could be one. They come in an order in which they can run.
+//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Parts are maximal: no
+//! two parts of one backend could be merged. They are listed in an order in which they can run.
 #![expect(
     clippy::indexing_slicing,
     reason = "nodes and values of a checked graph are numbered in range, groups by us"
@@ -10,14 +10,15 @@
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// What runs a node: a backend or a component, by number.
+/// The backend or the component that runs a node, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     Backend(usize),
     Component(usize),
 }
 
-/// Nodes that run together, in the graph's order, with what they read and what others read of them.
+/// Nodes that run together, in the graph's order, with the values that they read from outside and those that others
+/// read from them.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) target: Target,
@@ -26,7 +27,7 @@ pub(super) struct Part {
     pub(super) outputs: Vec<ValueId>,
 }
 
-/// The most groups that are tried for merging, pair by pair.
+/// The greatest number of groups for which every pair is tried for merging.
 const MERGED: usize = 128;
 
 /// Groups of nodes, and which groups read from which.
@@ -36,7 +37,7 @@ struct Groups {
     next: Vec<BTreeSet<usize>>,
 }
 
-/// Cuts a graph whose nodes have these targets.
+/// Cuts a graph into parts. `targets` has the target of each node.
 pub(super) fn cut(graph: &Graph, targets: &[Target]) -> Vec<Part> {
     let mut producer: HashMap<ValueId, usize> = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
@@ -53,16 +54,17 @@ pub(super) fn cut(graph: &Graph, targets: &[Target]) -> Vec<Part> {
     groups.order().into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
 }
 
-/// Groups nodes of one target that the same number of changes of target precedes.
+/// Groups nodes that have the same target and the same depth. The depth is the number of changes of target on the way
+/// to the node.
 ///
-/// Edges between groups only lead to greater depth, so no path comes back.
+/// An edge from one group to another always leads to a greater depth, so no path comes back.
 fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize>) -> Groups {
     let mut groups = Groups { target: Vec::new(), nodes: Vec::new(), next: Vec::new() };
     let mut known: HashMap<(Target, usize), usize> = HashMap::new();
     let mut placed: Vec<(usize, usize)> = Vec::with_capacity(graph.nodes.len());
     for (at, node) in graph.nodes.iter().enumerate() {
         let target = targets[at];
-        // A component runs one node at a time.
+        // Each component node is a part of its own.
         let alone = matches!(target, Target::Component(_));
         let before: Vec<usize> = node.reads().filter_map(|value| producer.get(&value).copied()).collect();
         let step = |&p: &usize| placed[p].0 + usize::from(alone || targets[p] != target);
@@ -89,7 +91,7 @@ fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize
 }
 
 impl Groups {
-    /// Merges pairs of one backend until no pair is left between which no path runs through a third.
+    /// Merges pairs of groups of one backend until every remaining pair is separated by a path through a third group.
     fn merge(&mut self) {
         let mut a = 0;
         while a < self.nodes.len() {
@@ -100,7 +102,7 @@ impl Groups {
                     && !self.detour(*b, a)
             };
             match (a + 1..self.nodes.len()).find(mergeable) {
-                // What is merged may make an earlier pair mergeable, never the reverse.
+                // A merge may make an earlier pair mergeable, but never the reverse.
                 Some(b) => {
                     self.join(a, b);
                     a = 0;
@@ -141,7 +143,8 @@ impl Groups {
         }
     }
 
-    /// Orders the groups so that each comes after those it reads from, the earliest nodes first.
+    /// Orders the groups so that each comes after those that it reads from. Among several possible ones, the group with
+    /// the earliest node comes first.
     fn order(&self) -> Vec<usize> {
         let mut waits = vec![0usize; self.nodes.len()];
         self.next.iter().flatten().for_each(|&g| waits[g] += 1);
@@ -161,7 +164,7 @@ impl Groups {
     }
 }
 
-/// Finds what a group reads from outside, and what is read of it.
+/// Finds the values that a group reads from outside, and those that others read from it.
 fn part(
     graph: &Graph,
     groups: &Groups,
@@ -197,7 +200,8 @@ mod tests {
     use super::*;
     use bb_ir::graph::Node;
 
-    /// A graph of nodes, each reading the results of earlier ones; without any, the graph's input.
+    /// Makes a graph of nodes, each of which reads the results of the given earlier nodes, or the graph's input if
+    /// there are none.
     fn graph(reads: &[&[u32]]) -> Graph {
         let node = |(at, reads): (usize, &&[u32])| Node {
             inputs: if reads.is_empty() {
@@ -234,7 +238,7 @@ mod tests {
 
     #[test]
     fn what_no_path_separates_is_one_part() {
-        // 0 and 2 are on one backend; 1, on another, comes only before 2.
+        // Nodes 0 and 2 are on one backend. Node 1 is on another, and only has to run before node 2.
         let g = graph(&[&[], &[], &[1], &[0, 2]]);
         assert_eq!(nodes(&g, &[Backend(0), Backend(1), Backend(0), Backend(0)]), [vec![1], vec![0, 2, 3]]);
     }

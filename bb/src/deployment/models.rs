@@ -1,4 +1,4 @@
-//! Models that can run: by name or by position, blocking or as futures.
+//! Models that can run, with inputs by name or by position, blocking or as futures.
 
 use super::run::Program;
 use super::{BackendSubgraph, DeploymentBuilder, Placement};
@@ -23,7 +23,7 @@ pub struct Deployment {
 }
 
 impl Deployment {
-    /// Starts to put a node together.
+    /// Starts a deployment without models or backends.
     pub fn builder() -> DeploymentBuilder {
         DeploymentBuilder::default()
     }
@@ -42,7 +42,7 @@ impl Deployment {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownModel`], with the names of those that are bound.
+    /// [`Error::UnknownModel`], with the names of the models that are bound.
     pub fn model(&self, name: &str) -> Result<Model<'_>, Error> {
         match self.programs.iter().find(|(known, _)| known == name) {
             Some((_, program)) => Ok(Model { program, backends: &self.backends }),
@@ -66,7 +66,7 @@ impl Deployment {
     ///
     /// # Errors
     ///
-    /// As [`Model::run`].
+    /// The errors of [`Model::run`].
     pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         self.first()?.run(inputs)
     }
@@ -75,7 +75,7 @@ impl Deployment {
     ///
     /// # Errors
     ///
-    /// As [`Model::run_named`].
+    /// The errors of [`Model::run_named`].
     pub fn run_named<N: Into<String>>(
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,
@@ -83,20 +83,21 @@ impl Deployment {
         self.first()?.run_named(inputs)
     }
 
-    /// Runs the model that was bound first, with inputs by position, as a future of any executor; see [`Model::run`].
+    /// Runs the model that was bound first, with inputs by position, as a future for any executor; see [`Model::run`].
     ///
     /// # Errors
     ///
-    /// As [`Model::run`].
+    /// The errors of [`Model::run`].
     pub async fn run_async(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         self.first()?.run_async(inputs).await
     }
 
-    /// Runs the model that was bound first, with inputs by name, as a future of any executor; see [`Model::run_named`].
+    /// Runs the model that was bound first, with inputs by name, as a future for any executor; see
+    /// [`Model::run_named`].
     ///
     /// # Errors
     ///
-    /// As [`Model::run_named`].
+    /// The errors of [`Model::run_named`].
     pub async fn run_named_async<N: Into<String>>(
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,
@@ -128,33 +129,35 @@ impl<'a> Model<'a> {
         &self.program.module
     }
 
-    /// Returns what runs each node, and what crosses between backends.
+    /// Returns which backend or component runs each node, and which values are transferred between them.
     pub fn placement(&self) -> &'a Placement {
         &self.program.placement
     }
 
-    /// Iterates over the parts that go to backends whole, in the order in which they run.
-    pub fn carriers(&self) -> impl Iterator<Item = &'a BackendSubgraph> {
-        self.program.carriers()
+    /// Iterates over the parts that are sent to backends as a whole, in the order in which they run.
+    pub fn subgraphs(&self) -> impl Iterator<Item = &'a BackendSubgraph> {
+        self.program.subgraphs()
     }
 
-    /// Runs the model with inputs in its order, and returns the outputs in its order; blocks where a backend answers later.
+    /// Runs the model with its inputs in the model's order, and returns the outputs in the model's order. Blocks while
+    /// a backend's result is pending.
     ///
-    /// `None` leaves out an input that has a default. Inputs may be on any backend; they are moved to where they are read.
+    /// `None` leaves out an input that has a default. Inputs may be on any backend; they are moved to the backend that
+    /// reads them.
     ///
     /// # Errors
     ///
-    /// [`Error::InputCount`], [`Error::MissingInput`] and [`Error::Input`]; the failure of a backend or a component.
+    /// [`Error::InputCount`], [`Error::MissingInput`] and [`Error::Input`]; the errors of backends and components.
     pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let given = inputs.iter().map(|input| input.cloned()).collect();
         self.program.run(self.backends, given)
     }
 
-    /// Runs the model with inputs by name, and returns the outputs by name; blocks where a backend answers later.
+    /// Runs the model with inputs by name, and returns the outputs by name. Blocks while a backend's result is pending.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownInput`] and [`Error::RepeatedInput`]; as [`run`](Self::run).
+    /// [`Error::UnknownInput`] and [`Error::RepeatedInput`]; the errors of [`run`](Self::run).
     pub fn run_named<N: Into<String>>(
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,
@@ -163,22 +166,23 @@ impl<'a> Model<'a> {
         Ok(self.program.by_name(outputs))
     }
 
-    /// Runs as [`run`](Self::run) does, as a future that any executor drives; it yields where a backend answers later.
+    /// Runs like [`run`](Self::run), as a future for any executor. The future yields while a backend's result is
+    /// pending.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     pub async fn run_async(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let given = inputs.iter().map(|input| input.cloned()).collect();
         self.program.run_async(self.backends, given).await
     }
 
-    /// Runs as [`run_named`](Self::run_named) does, as a future that any executor drives; it yields where a backend
-    /// answers later.
+    /// Runs like [`run_named`](Self::run_named), as a future for any executor. The future yields while a backend's
+    /// result is pending.
     ///
     /// # Errors
     ///
-    /// As [`run_named`](Self::run_named).
+    /// The errors of [`run_named`](Self::run_named).
     pub async fn run_named_async<N: Into<String>>(
         &self,
         inputs: impl IntoIterator<Item = (N, Value)>,

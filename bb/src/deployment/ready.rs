@@ -1,4 +1,5 @@
-//! Checks everything that was bound, and makes a node of it: what runs where, what would fail, what would have no effect.
+//! Checks everything that was bound and makes a deployment of it. Reports what runs where, what would fail, and what
+//! would have no effect.
 
 use super::cut::{self, Target};
 use super::models::Deployment;
@@ -12,7 +13,7 @@ use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// A model on its way to a program.
+/// A model that is read and cut, but not yet prepared to run.
 pub(super) struct Loaded {
     name: String,
     pub(super) module: Module,
@@ -20,33 +21,35 @@ pub(super) struct Loaded {
     placement: Placement,
 }
 
-/// What of the rules and components had an effect.
+/// Which rules, components and backends had an effect.
 pub(super) struct Effects {
-    /// For each component, whether it has a node.
+    /// For each component, whether a node calls it.
     pub(super) components: Vec<bool>,
-    /// For each rule, whether it chooses a node, and whether it was the first to.
+    /// For each rule, whether it matches a node, and whether it is the first rule that matches some node.
     pub(super) rules: Vec<(bool, bool)>,
-    /// The backends that have a part.
+    /// The names of the backends that run a part.
     pub(super) backends: BTreeSet<String>,
 }
 
 impl DeploymentBuilder {
-    /// Checks that everything can run, and returns the node that runs it.
+    /// Checks that everything can run, and returns the deployment.
     ///
-    /// Each operation that a node is lowered to is tried on its backend, on one element, once for each combination of element
-    /// types. Types that only running gives are not known here: [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) says of which nodes.
+    /// Each operation that a node is lowered to is tried on its backend with one element, once for each combination of
+    /// element types. Some types are known only when the model runs;
+    /// [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) tells for which nodes everything was
+    /// checked.
     ///
     /// # Errors
     ///
-    /// [`Error::NotReady`] with all that is wrong: models that are not valid, every node of every model that cannot run, with
-    /// the element types that its backend lacks, and what was bound and has no effect. [`Error::NoBackend`] if there is no
-    /// backend at all, [`Error::Unavailable`] if none can start.
+    /// [`Error::NotReady`] with a list of all problems: models that are not valid; every node of every model that
+    /// cannot run, with the element types that its backend lacks; and what was bound but has no effect.
+    /// [`Error::NoBackend`] if there is no backend at all, [`Error::Unavailable`] if no backend can start.
     pub fn ready(mut self) -> Result<Deployment, Error> {
         if self.backends.default_backend().is_err() {
             let linked = crate::backends()?;
             let mut available = linked.into_iter().map(|linked| linked.backend);
             let none = || Error::NoBackend { linked: Vec::new() };
-            // If none is available, the error is why the first is not.
+            // If no backend is available, report why the first one is not.
             let first = available.next().ok_or_else(none)?;
             self.backends.bind(first.or_else(|error| available.find_map(Result::ok).ok_or(error))?);
         }
@@ -69,7 +72,8 @@ impl DeploymentBuilder {
                 Err(source) => problems.push(Problem::Model { model: name, source: Box::new(source) }),
             }
         }
-        // What has no node may have one in a model that could not be read.
+        // A rule or component without a node might match one in a model that could not be read, so it is reported only
+        // if all models were read.
         if models.len() == count {
             problems.extend(self.unused(&models, &effects));
         }
@@ -87,13 +91,19 @@ impl DeploymentBuilder {
         Ok(Deployment { programs, backends: self.backends })
     }
 
-    /// Finds what was bound twice, of which only the first would count.
+    /// Finds models, backends and components that were bound twice; only the first would count.
     fn duplicates(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut models = HashSet::new();
         for (model, _) in &self.models {
             if !models.insert(model) {
                 problems.push(Problem::DuplicateModel { model: model.clone() });
+            }
+        }
+        let mut backends = HashSet::new();
+        for backend in self.backends.iter().map(BackendHandle::name) {
+            if !backends.insert(backend) {
+                problems.push(Problem::DuplicateBackend { backend: backend.to_owned() });
             }
         }
         let mut components = HashSet::new();
@@ -106,7 +116,7 @@ impl DeploymentBuilder {
         problems
     }
 
-    /// Finds the backends that are named and not bound.
+    /// Finds backends that are named but not bound.
     fn unknown_backends(&self) -> Vec<Problem> {
         let rules = self.rules.iter().enumerate().map(|(at, rule)| (rule.text(at), &rule.backend));
         let accompanying = self.accompanying.keys().map(|backend| (self.accompanies(backend), backend));
@@ -117,7 +127,7 @@ impl DeploymentBuilder {
         rules.chain(accompanying).filter_map(unknown).collect()
     }
 
-    /// Writes the calls that added what accompanies the parts of a backend.
+    /// Writes the calls that added attributes or metadata for a backend.
     pub(super) fn accompanies(&self, backend: &str) -> String {
         let given = self.accompanying.get(backend);
         let attributes = given.is_some_and(|given| !given.attributes.is_empty());
@@ -127,7 +137,7 @@ impl DeploymentBuilder {
         calls.map(|(_, call)| format!(".{call}(\"{backend}\", …)")).collect::<Vec<_>>().join("`, `")
     }
 
-    /// Cuts a model, and adds what cannot run to `problems`.
+    /// Cuts a model, and adds everything that cannot run to `problems`.
     fn loaded(
         &self,
         name: &str,
@@ -143,14 +153,14 @@ impl DeploymentBuilder {
             misplaced.map(|leaves| Problem::Model { model: name.to_owned(), source: Box::new(leaves) }),
         );
         let mut placement = Placement { parts: parts.len(), ..Placement::default() };
-        placement.crossings = self.crossings(graph, &parts)?;
+        placement.transfers = self.transfers(graph, &parts)?;
         let mut placed: Vec<Option<NodePlacement>> = vec![None; graph.nodes.len()];
         for part in &parts {
             let Target::Backend(at) = part.target else {
                 for at in &part.nodes {
                     if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
                         let node = NodeInfo::of(graph, node);
-                        *place = Some(NodePlacement { node, by: Executor::Component, checked: true });
+                        *place = Some(NodePlacement { node, executor: Executor::Component, checked: true });
                     }
                 }
                 continue;
@@ -166,11 +176,11 @@ impl DeploymentBuilder {
                 self.bound_inside(graph, node, effects, &mut missing);
                 let how = if missing.is_empty() { looked.how } else { How::Unsupported };
                 if let Some(place) = placed.get_mut(at) {
-                    let by = Executor::Backend { name: backend.name().to_owned(), how };
-                    *place =
-                        Some(NodePlacement { node: NodeInfo::of(graph, node), by, checked: looked.checked });
+                    let executor = Executor::Backend { name: backend.name().to_owned(), how };
+                    let (node, checked) = (NodeInfo::of(graph, node), looked.checked);
+                    *place = Some(NodePlacement { node, executor, checked });
                 }
-                // Which backend is to run the node is not known.
+                // The rule names a backend that is not bound, so it is not known which backend runs this node.
                 if open.contains(&at) {
                     continue;
                 }
@@ -184,7 +194,7 @@ impl DeploymentBuilder {
         Ok(Loaded { name: name.to_owned(), module, parts, placement })
     }
 
-    /// Finds what runs each node, and the nodes that rules bind to backends which are not there.
+    /// Finds what runs each node, and the nodes that rules bind to backends which are not bound.
     fn targets(&self, graph: &Graph, effects: &mut Effects) -> (Vec<Target>, HashSet<usize>) {
         let mut open = HashSet::new();
         let mut targets = Vec::with_capacity(graph.nodes.len());
@@ -224,7 +234,7 @@ impl DeploymentBuilder {
         self.components.iter().position(|bound| bound.domain == node.domain && bound.name == node.op_type)
     }
 
-    /// Adds the nodes inside a node's subgraphs whose operators components are bound to.
+    /// Adds the nodes inside a node's subgraphs whose operators are bound to components.
     fn bound_inside(
         &self,
         graph: &Graph,
@@ -265,7 +275,7 @@ impl DeploymentBuilder {
                     let backend = self.backend_at(at)?;
                     let part = graph.part(&part.nodes, &part.inputs, &part.outputs);
                     let accompanying = self.accompanying.get(backend.name());
-                    Step::Carrier(BackendSubgraph {
+                    Step::Subgraph(BackendSubgraph {
                         backend: backend.clone(),
                         checked: Arc::new(CheckedGraph::new(Module::of_part(part))?),
                         attributes: accompanying.map(|a| a.attributes.clone()).unwrap_or_default(),
@@ -283,7 +293,7 @@ impl DeploymentBuilder {
         Program::new(module.clone(), steps, parts, placement, &self.backends)
     }
 
-    /// Finds values other than tensors among what parts, and the caller, give each other.
+    /// Finds values that are not tensors among those that pass between parts, or between a part and the caller.
     fn only_tensors_leave(
         &self,
         model: &str,
@@ -314,11 +324,11 @@ impl DeploymentBuilder {
         Ok(found)
     }
 
-    /// Lists what one backend or component makes and another reads.
-    fn crossings(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Transfer>, Error> {
+    /// Lists the values that one backend or component produces and another reads.
+    fn transfers(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Transfer>, Error> {
         let mut made_by: HashMap<ValueId, Side> = HashMap::new();
         let mut listed = HashSet::new();
-        let mut crossings = Vec::new();
+        let mut transfers = Vec::new();
         for part in parts {
             let node = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
             let to = match part.target {
@@ -331,16 +341,16 @@ impl DeploymentBuilder {
                 let Some(from) = made_by.get(value).filter(|from| **from != to) else { continue };
                 if listed.insert((*value, to.clone())) {
                     let value = graph.name_of(*value).to_owned();
-                    crossings.push(Transfer { value, from: from.clone(), to: to.clone() });
+                    transfers.push(Transfer { value, from: from.clone(), to: to.clone() });
                 }
             }
             made_by.extend(part.outputs.iter().map(|value| (*value, to.clone())));
         }
-        Ok(crossings)
+        Ok(transfers)
     }
 }
 
-/// Says what a value is that is known to be no tensor.
+/// Names the kind of a value that is known not to be a tensor.
 fn kind(graph: &Graph, value: ValueId) -> Option<&'static str> {
     match graph.values.get(value.index())?.ty {
         ValueType::Tensor { .. } | ValueType::Unknown => None,

@@ -1,9 +1,10 @@
-//! What runs each node of a model, and what crosses between backends and components; known before anything runs.
+//! Which backend or component runs each node of a model, and which values are transferred between them. This is known
+//! before anything runs.
 
 use crate::coverage::{How, NodeInfo};
 use std::fmt;
 
-/// What runs a node.
+/// The backend or component that runs a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Executor {
@@ -18,20 +19,20 @@ pub enum Executor {
     Component,
 }
 
-/// A node and what runs it.
+/// A node and its executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodePlacement {
     /// The node.
     pub node: NodeInfo,
-    /// What runs it.
-    pub by: Executor,
-    /// Whether the backend is known to take all element types that the node needs; some are known only when inputs arrive.
-    /// A component answers for its own.
+    /// The executor of the node.
+    pub executor: Executor,
+    /// Whether the backend is known to support all element types that the node needs. Some types are known only when
+    /// inputs arrive. A component is responsible for its own types.
     pub checked: bool,
 }
 
-/// Who makes or reads a value.
+/// The backend or component that produces or reads a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Side {
@@ -50,28 +51,29 @@ impl fmt::Display for Side {
     }
 }
 
-/// A value that one makes and another reads.
+/// A value that one backend or component produces and another reads.
 ///
-/// Between backends it goes by way of the host. A component is given it where it is, and what a component makes is moved if
-/// the backend that reads it is another than the one the component chose, which nobody knows beforehand.
+/// Between backends, the value is copied through the host. A component reads the value where it is. A component's
+/// result is moved if the backend that reads it is not the one on which the component left it; this is known only when
+/// the component runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transfer {
     /// The value's name.
     pub value: String,
-    /// Who makes it.
+    /// The side that produces the value.
     pub from: Side,
-    /// Who reads it.
+    /// The side that reads the value.
     pub to: Side,
 }
 
-/// What runs each node of a model, and what crosses.
+/// The executor of each node of a model, and the transfers between executors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Placement {
     /// The nodes, in the order in which they can run.
     pub nodes: Vec<NodePlacement>,
-    /// The values that cross.
-    pub crossings: Vec<Transfer>,
+    /// The values that are transferred.
+    pub transfers: Vec<Transfer>,
     /// The number of parts into which the model is cut.
     pub parts: usize,
 }

@@ -1,18 +1,18 @@
-//! Which nodes run on which backend.
+//! The rules by which nodes are assigned to backends.
 
 use bb_ir::graph::{self, Graph};
 
-/// How a rule chooses.
+/// How a rule selects nodes.
 pub(super) enum Chooses {
-    /// Nodes of an operator.
+    /// The nodes of an operator.
     Op(String),
-    /// The node of a name.
+    /// The node of this name.
     Node(String),
-    /// Whatever a function says.
+    /// The nodes for which a function returns true.
     Where(Box<dyn Fn(&graph::Node) -> bool + Send + Sync>),
 }
 
-/// Chooses nodes, and the backend that runs them.
+/// A selection of nodes, and the backend that runs them.
 pub(super) struct Rule {
     pub(super) chooses: Chooses,
     pub(super) backend: String,
@@ -22,13 +22,13 @@ impl Rule {
     pub(super) fn chooses(&self, graph: &Graph, node: &graph::Node) -> bool {
         match &self.chooses {
             Chooses::Op(op) => node.op_type == *op,
-            // A node without a name is called as its first result.
+            // A node without a name is called like its first result.
             Chooses::Node(name) => crate::error::name(graph, node) == *name,
             Chooses::Where(chooses) => chooses(node),
         }
     }
 
-    /// Writes the call that made the rule, which is the one at `index`.
+    /// Writes the call that added this rule; `index` is the position of the rule.
     pub(super) fn text(&self, index: usize) -> String {
         let backend = &self.backend;
         match &self.chooses {

@@ -10,23 +10,23 @@ use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// What runs one part.
+/// The backend subgraph or the component that runs one part.
 pub(super) enum Step {
-    Carrier(BackendSubgraph),
+    Subgraph(BackendSubgraph),
     Component { component: Arc<dyn Component>, node: usize },
 }
 
 /// A model that can run.
 pub(super) struct Program {
     pub(super) module: Module,
-    /// What each run compares its inputs with.
+    /// The declared inputs, against which each run checks its inputs.
     declared: InputSpec,
     pub(super) placement: Placement,
     parts: Vec<Part>,
     steps: Vec<Step>,
-    /// For each part, the values that nobody reads after it.
+    /// For each part, the values that no later part reads.
     frees: Vec<Vec<ValueId>>,
-    /// The constants that components read, or that are outputs.
+    /// The constants that components read or that are outputs of the model.
     constants: Vec<(ValueId, Value)>,
 }
 
@@ -66,10 +66,10 @@ impl Program {
         Ok(Program { module, declared, placement, parts, steps, frees, constants })
     }
 
-    /// Iterates over the parts that go to backends whole.
-    pub(super) fn carriers(&self) -> impl Iterator<Item = &BackendSubgraph> {
+    /// Iterates over the parts that are sent to backends as a whole.
+    pub(super) fn subgraphs(&self) -> impl Iterator<Item = &BackendSubgraph> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Carrier(carrier) => Some(carrier),
+            Step::Subgraph(subgraph) => Some(subgraph),
             Step::Component { .. } => None,
         })
     }
@@ -78,7 +78,7 @@ impl Program {
         self.module.graph()
     }
 
-    /// Runs the model with inputs by position, blocking where a backend answers later.
+    /// Runs the model with inputs by position. Blocks while a backend's result is pending.
     pub(super) fn run(&self, backends: &Backends, inputs: Vec<Option<Value>>) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
         for at in 0..self.steps.len() {
@@ -88,7 +88,7 @@ impl Program {
         self.leave(&values)
     }
 
-    /// Runs the model with inputs by position, yielding where a backend answers later.
+    /// Runs the model with inputs by position. Yields while a backend's result is pending.
     pub(super) async fn run_async(
         &self,
         backends: &Backends,
@@ -128,13 +128,13 @@ impl Program {
         Ok(ordered)
     }
 
-    /// Names the outputs.
+    /// Returns the outputs by name.
     pub(super) fn by_name(&self, outputs: Vec<Value>) -> HashMap<String, Value> {
         let names = self.graph().outputs.iter().map(|value| self.graph().name_of(*value).to_owned());
         names.zip(outputs).collect()
     }
 
-    /// Numbers the inputs.
+    /// Checks the inputs and returns them by value number, with the constants.
     fn arrive(&self, inputs: Vec<Option<Value>>) -> Result<Values, Error> {
         let graph = self.graph();
         if inputs.len() > graph.inputs.len() {
@@ -165,9 +165,9 @@ impl Program {
     /// Starts a part.
     fn begin(&self, at: usize, backends: &Backends, values: &Values) -> ContractResponse<Named, Error> {
         match (self.steps.get(at), self.parts.get(at)) {
-            (Some(Step::Carrier(carrier)), Some(part)) => {
+            (Some(Step::Subgraph(subgraph)), Some(part)) => {
                 let given = part.inputs.iter().filter_map(|value| Some((*value, values.get(value)?.clone())));
-                carrier.dispatch(given.map(|(value, given)| (self.graph().name_of(value).to_owned(), given)))
+                subgraph.dispatch(given.map(|(value, given)| (self.graph().name_of(value).to_owned(), given)))
             }
             (Some(Step::Component { component, node }), _) => {
                 ContractResponse::Now(self.component(&**component, *node, backends, values))
@@ -211,7 +211,7 @@ impl Program {
         Ok(named)
     }
 
-    /// Numbers what a part made, and drops what nobody reads any more.
+    /// Stores the results of a part by value number, and drops the values that no later part reads.
     fn end(&self, at: usize, mut outputs: Named, values: &mut Values) -> Result<(), Error> {
         let Some(part) = self.parts.get(at) else { return Ok(()) };
         for value in &part.outputs {
@@ -225,7 +225,7 @@ impl Program {
         Ok(())
     }
 
-    /// Takes the outputs.
+    /// Returns the outputs.
     fn leave(&self, values: &Values) -> Result<Vec<Value>, Error> {
         let output = |value: &ValueId| {
             let missing = || Error::MissingOutput { name: self.graph().name_of(*value).to_owned() };

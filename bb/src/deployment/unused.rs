@@ -1,4 +1,4 @@
-//! What was bound and has no effect, and what was probably meant.
+//! Finds bindings that have no effect, and suggests what was probably meant.
 
 use super::DeploymentBuilder;
 use super::ready::{Effects, Loaded};
@@ -8,7 +8,7 @@ use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
 
 impl DeploymentBuilder {
-    /// Finds what has no effect on any model.
+    /// Finds the bindings that have no effect on any model.
     pub(super) fn unused(&self, models: &[Loaded], effects: &Effects) -> Vec<Problem> {
         let mut problems = Vec::new();
         let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
@@ -57,7 +57,7 @@ impl DeploymentBuilder {
     }
 }
 
-/// Finds the node inside whose subgraphs is what a rule would choose.
+/// Finds the node whose subgraphs contain a node that the rule would select.
 fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
     let chooses = |outer: &&graph::Node| {
         let mut open: Vec<&Graph> = outer.subgraphs().collect();

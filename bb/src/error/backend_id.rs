@@ -1,49 +1,74 @@
 //! Identifies the running backend that a value belongs to, so that errors can name it.
 
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
 /// A running instance of a backend. Two instances of one backend have different ids.
 ///
 /// A process never reuses an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BackendId(u32);
-
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    name: &'static str,
-    /// How many instances of this name were opened before.
-    before: usize,
+pub struct BackendId {
+    /// The row of the name in [`NAMES`].
+    row: u32,
+    /// How many instances of this row were opened before.
+    before: u32,
 }
 
-static INSTANCES: RwLock<Vec<Entry>> = RwLock::new(Vec::new());
+/// The names of all instances that were ever opened. Its size depends on the number of different names alone.
+struct Names {
+    rows: Vec<Row>,
+    /// The row from which the next instance of a name takes its id.
+    current: BTreeMap<&'static str, u32>,
+}
+
+struct Row {
+    name: &'static str,
+    /// How many instances of this name were opened before the first one of this row.
+    earlier: u64,
+    /// How many instances of this row were opened.
+    opened: u32,
+}
+
+static NAMES: RwLock<Names> = RwLock::new(Names { rows: Vec::new(), current: BTreeMap::new() });
+
+impl Names {
+    fn open(&mut self, name: &'static str) -> BackendId {
+        let known = self.current.get(name).copied();
+        let mut earlier = 0;
+        if let Some(row) = known
+            && let Some(found) = self.rows.get_mut(row as usize)
+        {
+            let before = found.opened;
+            if let Some(opened) = before.checked_add(1) {
+                found.opened = opened;
+                return BackendId { row, before };
+            }
+            // Every number of this row is taken, so the name gets another row.
+            earlier = found.earlier + u64::from(before);
+        }
+        let row = self.rows.len() as u32;
+        self.rows.push(Row { name, earlier, opened: 1 });
+        self.current.insert(name, row);
+        BackendId { row, before: 0 }
+    }
+}
 
 impl BackendId {
     /// Makes the id of a new instance.
     pub(crate) fn of_new(name: &'static str) -> BackendId {
-        let mut instances = INSTANCES.write().unwrap_or_else(PoisonError::into_inner);
-        let before = instances.iter().filter(|e| e.name == name).count();
-        let id = BackendId(instances.len() as u32);
-        instances.push(Entry { name, before });
-        id
+        NAMES.write().unwrap_or_else(PoisonError::into_inner).open(name)
     }
 
-    /// Returns the number of instances that were opened before this one.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    fn entry(self) -> Entry {
-        INSTANCES
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(self.index())
-            .copied()
-            .unwrap_or_default()
+    /// Returns the name, and how many instances of it were opened before.
+    fn entry(self) -> (&'static str, u64) {
+        let names = NAMES.read().unwrap_or_else(PoisonError::into_inner);
+        let row = names.rows.get(self.row as usize);
+        row.map_or(("", 0), |row| (row.name, row.earlier + u64::from(self.before)))
     }
 
     /// Returns the name of the backend.
     pub fn name(self) -> &'static str {
-        self.entry().name
+        self.entry().0
     }
 }
 
@@ -51,8 +76,27 @@ impl std::fmt::Display for BackendId {
     /// Writes the name; from the second instance of a name on, with a number.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.entry() {
-            Entry { name, before: 0 } => f.write_str(name),
-            Entry { name, before } => write!(f, "{name} #{}", before + 1),
+            (name, 0) => f.write_str(name),
+            (name, before) => write!(f, "{name} #{}", before + 1),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_whose_numbers_are_all_taken_gets_another_row() {
+        let mut names = Names { rows: Vec::new(), current: BTreeMap::new() };
+        let first = names.open("a");
+        if let Some(row) = names.rows.first_mut() {
+            row.opened = u32::MAX;
+        }
+        let (next, other) = (names.open("a"), names.open("b"));
+        assert_eq!(first, BackendId { row: 0, before: 0 });
+        assert_eq!(next, BackendId { row: 1, before: 0 });
+        assert_eq!(other, BackendId { row: 2, before: 0 });
+        assert_eq!(names.rows.get(1).map(|row| row.earlier), Some(u64::from(u32::MAX)));
     }
 }

@@ -33,6 +33,11 @@ pub enum Problem {
         /// The name.
         model: String,
     },
+    /// Two instances of backends have one name, by which rules could choose either.
+    DuplicateBackend {
+        /// The name.
+        backend: String,
+    },
     /// Two components are bound to one operator.
     DuplicateComponent {
         /// The domain; empty for `ai.onnx`.
@@ -89,6 +94,12 @@ impl fmt::Display for Problem {
             }
             Problem::DuplicateModel { model } => {
                 write!(f, "two models are called `{model}`; bind one under another name")
+            }
+            Problem::DuplicateBackend { backend } => {
+                write!(
+                    f,
+                    "two backends are called `{backend}`; bind one of them alone, or start one under another name"
+                )
             }
             Problem::DuplicateComponent { domain, name } => {
                 write!(f, "two components are bound to `{name}` of `{}`; remove one", title(domain))

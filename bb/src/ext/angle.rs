@@ -1,21 +1,25 @@
-//! Angles brought to within a quarter of a turn of a zero of the sine or the cosine, however great they are.
+//! Reduces angles, however large, to the distance from the nearest zero of the sine or the cosine. This distance is at
+//! most a quarter of a turn.
 //!
-//! An angle is `m * 2^j` with an integer `m` of few digits, so its distance from a multiple of π is that of
-//! `m * (2^j mod 2π)`, where the second factor comes from a table in parts short enough for exact products.
+//! An angle is `m * 2^j` with an integer `m` of few digits. Its distance from a multiple of π is therefore that of
+//! `m * (2^j mod 2π)`. The second factor comes from a table that stores it in parts, which are so short that products
+//! with them are exact.
 //! Source: Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983.
 
+use super::gate::exact_sum;
 use super::math::{plus, times};
 use crate::ext::Ops;
 use crate::{Backend, DataType};
 use std::sync::LazyLock;
 
-/// Words of 64 bits of a fraction; what doubling a thousand times loses is beyond the parts that are used.
+/// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but those lie beyond the
+/// parts that are used.
 const WORDS: usize = 18;
 
-/// A number: its integral part, and its fraction with the greatest word first.
+/// A fixed-point number: its integral part, then the words of its fraction, the most significant word first.
 type Fixed = [u64; WORDS + 1];
 
-/// π.
+/// The number π.
 const PI: Fixed = [
     3,
     0x243f_6a88_85a3_08d3,
@@ -38,40 +42,62 @@ const PI: Fixed = [
     0x0d95_748f_728e_b658,
 ];
 
-/// The greatest `j` of an angle in `f64`, with the part of it that is split off.
+/// The length of the tables: 971 exponents `j` of angles in `f64`, and [`SPLIT`] more for the high part of the integer.
 const LEVELS: usize = 971 + SPLIT as usize;
 
-/// Where the integer of an angle in `f64` is cut in two.
+/// The bit at which the integer of an angle in `f64` is split in two.
 const SPLIT: i32 = 27;
 
-/// A number in three parts: 23 bits, whose products with the integers here are exact, 23 bits, and as many as a float has.
-type Parts = [f64; 3];
+/// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last one as
+/// many bits as a float holds. Products of the integers here with the other parts are exact, and so are sums of three.
+///
+/// An angle in `f64` is up to 2^29 half turns, and may be as near to a multiple of a quarter turn as 2^-61.
+const ENDS: [u32; 6] = [20, 42, 64, 86, 108, 161];
+
+/// A number as a sum of parts.
+type Parts = [f64; ENDS.len()];
 
 static PI_PARTS: LazyLock<Parts> = LazyLock::new(|| parts(&PI));
 
-/// `2^j mod 2π` for each `j`, each part in a table of its own.
-static POWERS: LazyLock<[Vec<f64>; 3]> = LazyLock::new(|| {
-    let mut tables = [const { Vec::new() }; 3];
+/// The values `2^j mod 2π` for each `j`.
+static POWERS: LazyLock<Vec<Parts>> = LazyLock::new(|| {
+    let mut table = Vec::with_capacity(LEVELS);
     let mut power = [0; WORDS + 1];
     power[0] = 1;
     for _ in 0..LEVELS {
-        for (table, part) in tables.iter_mut().zip(parts(&power)) {
-            table.push(part);
-        }
+        table.push(parts(&power));
         power = doubled(&power);
     }
-    tables
+    table
 });
 
 fn parts(x: &Fixed) -> Parts {
-    let [whole, first, second, ..] = *x;
-    let high = whole << 20 | first >> 44;
-    let middle = first >> 21 & 0x7f_ffff;
-    let low = (first & 0x1f_ffff) << 32 | second >> 32;
-    [high as f64 * 2f64.powi(-20), middle as f64 * 2f64.powi(-43), low as f64 * 2f64.powi(-96)]
+    let [whole, first, second, third, ..] = *x;
+    let low = u128::from(second) << 64 | u128::from(third);
+    // The fractional bits before a position, as an integer that is cut off to 64 bits.
+    let before = |end: u32| match end {
+        0..=64 => u64::try_from(u128::from(first) >> (64 - end)).unwrap_or_default(),
+        _ => (u128::from(first) << (end - 64) | low >> (192 - end)) as u64,
+    };
+    let mut start = 0;
+    let mut parts = ENDS.map(|end| {
+        let bits = before(end) & ((1 << (end - start)) - 1);
+        start = end;
+        bits as f64 * 2f64.powi(-(end as i32))
+    });
+    parts[0] += whole as f64;
+    parts
 }
 
-/// `2x`.
+/// Returns the parts for angles of a type. Types narrower than `f64` need fewer bits.
+fn parts_for(from: DataType, parts: &Parts) -> Vec<f64> {
+    match (from, *parts) {
+        (DataType::F64, parts) => parts.to_vec(),
+        (_, [first, second, third, fourth, ..]) => vec![first, second, third + fourth],
+    }
+}
+
+/// Returns `2x`.
 fn shifted(x: &Fixed) -> Fixed {
     let mut twice = *x;
     let mut carry = 0;
@@ -81,7 +107,7 @@ fn shifted(x: &Fixed) -> Fixed {
     twice
 }
 
-/// `2x mod 2π`, for `x` below 2π.
+/// Returns `2x mod 2π`, for `x` below 2π.
 fn doubled(x: &Fixed) -> Fixed {
     let mut twice = shifted(x);
     let turn = shifted(&PI);
@@ -97,9 +123,8 @@ fn doubled(x: &Fixed) -> Fixed {
     twice
 }
 
-/// Finds the multiple of π, plus `offset` times π, that is nearest to the angles `x` in `f64`, which were of the type
-/// `from`; returns the distance from it and a number as
-/// even as the multiple.
+/// Finds, for each angle of `x`, the nearest `(n - offset) π` with an integer `n`. The angles are `f64`, converted from
+/// the type `from`. Returns the distance of each angle from that point, and `n`.
 pub(super) fn nearest<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -108,7 +133,7 @@ pub(super) fn nearest<B: Ops + ?Sized>(
 ) -> Result<(B::Tensor, B::Tensor), B::Error> {
     let pieces = pieces(on, x, from)?;
     let mut rough = None;
-    // The first part alone is off by turns.
+    // The first part alone is too inexact: its error is whole turns.
     let products = pieces.iter().flat_map(|(factor, powers)| powers.iter().take(2).map(move |p| (factor, p)));
     for (factor, power) in products {
         let product = on.mul(factor, power)?;
@@ -120,23 +145,34 @@ pub(super) fn nearest<B: Ops + ?Sized>(
     let rough = rough.map_or_else(|| on.identity(x), Ok)?;
     let turns = on.round(&plus(on, &times(on, &rough, std::f64::consts::FRAC_1_PI)?, offset)?)?;
     let zero = plus(on, &turns, -offset)?;
-    let mut distance = None;
-    for (i, pi) in PI_PARTS.iter().enumerate() {
-        let mut part = on.neg(&times(on, &zero, *pi)?)?;
+    let mut distance: Option<B::Tensor> = None;
+    let mut lost: Option<B::Tensor> = None;
+    let pi = parts_for(from, &PI_PARTS);
+    for (i, part_of_pi) in pi.iter().enumerate() {
+        let mut part = on.neg(&times(on, &zero, *part_of_pi)?)?;
         for (factor, powers) in &pieces {
             if let Some(power) = powers.get(i) {
                 part = on.add(&part, &on.mul(factor, power)?)?;
             }
         }
+        if let Some(lost) = lost.take() {
+            part = on.add(&part, &lost)?;
+        }
         distance = Some(match distance {
-            Some(sum) => on.add(&sum, &part)?,
             None => part,
+            // The first sum is exact, because the great parts cancel. The last one is rounded to the result.
+            Some(sum) if i == 1 || i + 1 == pi.len() => on.add(&sum, &part)?,
+            Some(sum) => {
+                let [sum, rest] = exact_sum(on, &sum, &part)?;
+                lost = Some(rest);
+                sum
+            }
         });
     }
     Ok((distance.map_or_else(|| on.identity(x), Ok)?, turns))
 }
 
-/// A factor, and what it multiplies, in parts.
+/// A factor, and the parts of the number that it multiplies.
 type Piece<T> = (T, Vec<T>);
 
 /// Writes angles as sums of products.
@@ -145,16 +181,16 @@ fn pieces<B: Ops + ?Sized>(
     x: &B::Tensor,
     from: DataType,
 ) -> Result<Vec<Piece<<B as Backend>::Tensor>>, B::Error> {
-    // The bits of an integer of the type's digits; log2 may be off by a unit.
+    // `digits` is the number of bits of the integer `m` for this type. The logarithm may be off by one.
     let (digits, levels) = match from {
         DataType::F64 => (53, LEVELS - SPLIT as usize),
-        // No half is great enough to lose digits.
+        // No value of `f16` is large enough to lose digits.
         DataType::F16 => return Ok(vec![(x.clone(), vec![on.scalar_like(x, 1.0)?])]),
         _ => (24, 105),
     };
     let exponent = times(on, &on.log(&on.abs(x)?)?, std::f64::consts::LOG2_E)?;
     let exponent = plus(on, &exponent, -f64::from(digits))?;
-    // NaN is less than nothing, and so is put at the end, too.
+    // Comparisons with NaN are false, so a NaN exponent becomes `last`, too.
     let last = on.scalar_like(x, (levels - 1) as f64)?;
     let bounded = on.r#where(&on.less(&exponent, &last)?, &exponent, &last)?;
     let zero = on.scalar_like(x, 0.0)?;
@@ -162,12 +198,14 @@ fn pieces<B: Ops + ?Sized>(
     let level = super::math::to(on, &bounded, DataType::I64)?;
     let scales: Vec<f64> = (0..levels as i32).map(|j| 2f64.powi(-j)).collect();
     let integer = on.mul(x, &on.gather(&on.host(&[levels], &scales)?, &level, 0)?)?;
-    let powers = |from: usize| -> Result<Vec<B::Tensor>, B::Error> {
-        POWERS
-            .iter()
-            .map(|table| {
-                let rows: Vec<f64> = table.iter().skip(from).take(levels).copied().collect();
-                on.gather(&on.host(&[levels], &rows)?, &level, 0)
+    let powers = |skipped: usize| -> Result<Vec<B::Tensor>, B::Error> {
+        let rows: Vec<Vec<f64>> =
+            POWERS.iter().skip(skipped).take(levels).map(|parts| parts_for(from, parts)).collect();
+        let count = rows.first().map_or(0, Vec::len);
+        (0..count)
+            .map(|i| {
+                let column: Vec<f64> = rows.iter().filter_map(|row| row.get(i).copied()).collect();
+                on.gather(&on.host(&[levels], &column)?, &level, 0)
             })
             .collect()
     };

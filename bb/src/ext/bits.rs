@@ -1,4 +1,4 @@
-//! `Bits`: integers as bits. Bodies compute on the host.
+//! `Bits`: bitwise operations on integers. The bodies run on the host.
 
 use super::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
@@ -6,32 +6,35 @@ use bb_ir::op::{Param, take};
 use bb_ir::{TensorData, memory};
 
 crate::ext::family::family! { [
-    /// Integers as bits.
+    /// Bitwise operations on integers.
     Bits, BitsOp, bits]
 
-    /// The bits that both have.
+    /// Computes the bitwise AND.
     ///
     /// Shapes: NumPy broadcasting. Types: integers.
     ///
     /// Source: ONNX `BitwiseAnd`, opset 18.
     BitwiseAnd 18 = bitwise_and(a: Tensor, b: Tensor) -> Tensor;
 
-    /// The bits that one has. Otherwise as [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseOr`, opset 18.
+    /// Computes the bitwise OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source: ONNX
+    /// `BitwiseOr`, opset 18.
     BitwiseOr 18 = bitwise_or(a: Tensor, b: Tensor) -> Tensor;
 
-    /// The bits that exactly one has. Otherwise as [`bitwise_and`](Self::bitwise_and). Source: ONNX `BitwiseXor`, opset 18.
+    /// Computes the bitwise exclusive OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source:
+    /// ONNX `BitwiseXor`, opset 18.
     BitwiseXor 18 = bitwise_xor(a: Tensor, b: Tensor) -> Tensor;
 
-    /// The bits that it has not. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
+    /// Inverts every bit. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
     BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor;
 
-    /// The same bits as another type of as many. Types: all but strings.
+    /// Reinterprets the bits of each element as the element type `to`, which has the same number of bits. Types: all
+    /// but strings.
     ///
     /// Source: ONNX `BitCast`, opset 26.
     BitCast 26 = bit_cast(x: Tensor; to: Type) -> Tensor;
 }
 
-/// Declares bodies that join the bytes of two operands.
+/// Declares the bodies that combine the bytes of two operands.
 macro_rules! joins {
     ($($name:ident $static:ident = $text:literal, $operator:literal, |$a:ident, $b:ident| $join:expr;)*) => {$(
         static $static: HostKernel = HostKernel {
@@ -94,7 +97,7 @@ pub fn bit_cast<B: Ops + ?Sized>(on: &B, x: &B::Tensor, to: DataType) -> Result<
     Ok(crate::call::only(CAST.name, y)?)
 }
 
-/// Refuses what is no integer of whole bytes.
+/// Returns an error unless the element type is an integer of whole bytes.
 fn integers<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::Error> {
     let dtype = x.dtype();
     if dtype.is_integer() && !dtype.is_sub_byte() {
@@ -103,7 +106,7 @@ fn integers<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::E
     crate::ext::fail::<B, _>(bb_ir::Error::Unsupported { op, dtype })
 }
 
-/// Computes on the host what has the first operand's type.
+/// Runs a host kernel whose only result has the element type of the first operand.
 fn only<B: Ops + ?Sized>(
     on: &B,
     body: &'static HostKernel,
@@ -116,7 +119,7 @@ fn only<B: Ops + ?Sized>(
     Ok(outputs.into_iter().next().ok_or_else(missing)?)
 }
 
-/// Joins broadcast pairs of elements, byte by byte.
+/// Broadcasts two operands and combines their elements byte by byte.
 fn joined(
     op: &'static str,
     inputs: &[Option<&TensorData>],
@@ -142,7 +145,7 @@ fn joined(
     Ok(vec![TensorData::adopt(a.dtype(), &shape, bytes.into())?])
 }
 
-/// For each element of a broadcast result, the position of the operand's.
+/// Returns, for each element of a broadcast result, the position of the operand's element.
 pub(crate) fn positions(op: &'static str, shape: &[usize], to: &[usize]) -> Result<Vec<usize>, bb_ir::Error> {
     if to.contains(&0) {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! `Create`: tensors from nothing but a shape, a range or a seed.
+//! `Create`: tensors that are made from a shape, a range or a seed.
 
 use crate::ext::{HostKernel, Ops};
 use crate::{Backend, Error, Shape};
@@ -24,37 +24,55 @@ crate::ext::family::family! { [
     /// Makes a tensor of ones.
     Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor;
 
-    /// Makes `start`, `start + step`, …: `count` elements.
+    /// Makes a tensor of `count` elements: `start`, `start + step`, ….
     ///
     /// Source: ONNX `Range`, opset 11.
     Range 11 = range(; start: Float, step: Float, count: Int, dtype: Type) -> Tensor;
 
-    /// Repeats a tensor along dimensions of extent 1 and new leading ones.
+    /// Repeats a tensor along dimensions of extent 1 and along new leading dimensions.
     ///
-    /// Shapes: `shape` is final; `x` broadcasts to it. Types: all, storage included.
+    /// Shapes: `shape` is the result's shape; `x` broadcasts to it. Types: all, storage types included.
     ///
     /// Source: ONNX `Expand`, opset 13.
     Expand 13 = expand(x: Tensor; shape: Extents) -> Tensor;
 
-    /// Draws from the uniform distribution over `low..high`; equal seeds give equal tensors.
+    /// Draws from the uniform distribution over `low..high`. Equal seeds give equal tensors.
     ///
-    /// Without a seed every run draws anew. The generator is [`Mersenne`](crate::ext::Mersenne).
+    /// The generator is [`Mersenne`](crate::ext::Mersenne).
     ///
     /// Source: ONNX `RandomUniform`, opset 22.
-    RandomUniform 22 = random_uniform(; shape: Extents, low: Float, high: Float, seed: OptInt, dtype: Type) -> Tensor;
+    RandomUniform 22 = random_uniform(; shape: Extents) with options: RandomUniformOptions {
+        /// The least number that may be drawn.
+        low: Float = 0.0,
+        /// The number below which all draws lie.
+        high: Float = 1.0,
+        /// The seed. Without one, every run draws other numbers.
+        seed: OptInt = None,
+        /// The element type of the result.
+        dtype: Type = DataType::F32,
+    } -> Tensor;
 
-    /// Draws from the normal distribution; equal seeds give equal tensors.
+    /// Draws from the normal distribution. Equal seeds give equal tensors.
     ///
-    /// Without a seed every run draws anew. The generator is [`Mersenne`](crate::ext::Mersenne).
+    /// The generator is [`Mersenne`](crate::ext::Mersenne).
     ///
     /// Source: ONNX `RandomNormal`, opset 22.
-    RandomNormal 22 = random_normal(; shape: Extents, mean: Float, scale: Float, seed: OptInt, dtype: Type) -> Tensor;
+    RandomNormal 22 = random_normal(; shape: Extents) with options: RandomNormalOptions {
+        /// The mean of the distribution.
+        mean: Float = 0.0,
+        /// The standard deviation of the distribution.
+        scale: Float = 1.0,
+        /// The seed. Without one, every run draws other numbers.
+        seed: OptInt = None,
+        /// The element type of the result.
+        dtype: Type = DataType::F32,
+    } -> Tensor;
 }
 
-/// The most elements that are made on the host rather than repeated by the backend.
+/// The greatest number of elements that are made on the host. Larger tensors are made by repeating on the backend.
 const SMALL: usize = 4096;
 
-/// The most indices that [`expand`] gives to one gather; a larger extent is made as a product.
+/// The greatest number of indices that [`expand`] gives to one gather. A larger extent is made as a product.
 const INDICES: usize = 1 << 16;
 
 /// Converts one number to an element type.
@@ -74,6 +92,7 @@ pub fn full<B: Backend + ?Sized>(
     value: f64,
     dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
+    representable(shape, dtype)?;
     let one = number(value, dtype)?;
     match bb_ir::element_count(shape) {
         Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
@@ -108,17 +127,18 @@ pub fn range<B: Backend + ?Sized>(
     from_f64(on, &[count], &elements, dtype)
 }
 
-/// The body of [`Create::expand`]: a gather of the only entry along each dimension that grows.
+/// The body of [`Create::expand`]. For each dimension that grows, it gathers the only entry along that dimension.
 ///
-/// The indices are as many as the extents' sum, not their product, and far fewer for a large extent.
+/// The number of indices is the sum of the extents, not their product, and much smaller for a large extent.
 pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
+    representable(shape, crate::Tensor::dtype(x))?;
     let from = crate::Tensor::shape(x);
     let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
     let new = shape.len().checked_sub(from.len()).ok_or_else(wrong).map_err(Error::from)?;
     let leading: Vec<i64> = (0..new as i64).collect();
     let mut y = if new == 0 { on.identity(x)? } else { on.unsqueeze(x, &leading)? };
     let extents = std::iter::repeat_n(&1, new).chain(from);
-    // Small extents first keep what lies between small.
+    // Small extents come first, so that the intermediate tensors stay small.
     let mut grows: Vec<(usize, usize)> = Vec::new();
     for (axis, (&have, &want)) in extents.zip(shape).enumerate() {
         match have {
@@ -132,6 +152,22 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
         y = repeated(on, &y, axis, extent)?;
     }
     Ok(y)
+}
+
+/// Refuses a tensor that no machine has memory for, before the backend makes parts of it.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::TooLarge`].
+fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
+    /// Processors address at most 2^57 bytes, and the systems that `bb` runs on give a process at most 2^47.
+    const MOST: usize = 1 << 47;
+    let least = |count| if dtype == DataType::String { Some(count) } else { dtype.bytes_for(count) };
+    let bytes = bb_ir::element_count(shape).and_then(least);
+    match bytes.is_some_and(|bytes| bytes <= MOST) {
+        true => Ok(()),
+        false => Err(bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit: MOST, name: None }.into()),
+    }
 }
 
 /// Repeats the only entry along a dimension.
@@ -164,7 +200,7 @@ fn repeated<B: Backend + ?Sized>(
     on.slice(&more, &[0], &[i64::try_from(extent).unwrap_or(i64::MAX)], &[from], &[])
 }
 
-/// Finds small factors whose product is an extent, or slightly more.
+/// Finds small factors whose product is an extent or slightly more.
 fn factors(extent: usize, into: &mut Vec<usize>) {
     if extent <= INDICES {
         into.push(extent);
@@ -179,10 +215,7 @@ fn factors(extent: usize, into: &mut Vec<usize>) {
 pub fn random_uniform<B: Ops + ?Sized>(
     on: &B,
     shape: &[usize],
-    low: f64,
-    high: f64,
-    seed: Option<i64>,
-    dtype: DataType,
+    RandomUniformOptions { low, high, seed, dtype }: RandomUniformOptions,
 ) -> Result<B::Tensor, B::Error> {
     drawn(on, [&UNIFORM, &UNIFORM_OF_SEED], shape, [low, high - low], seed, dtype)
 }
@@ -191,15 +224,12 @@ pub fn random_uniform<B: Ops + ?Sized>(
 pub fn random_normal<B: Ops + ?Sized>(
     on: &B,
     shape: &[usize],
-    mean: f64,
-    scale: f64,
-    seed: Option<i64>,
-    dtype: DataType,
+    RandomNormalOptions { mean, scale, seed, dtype }: RandomNormalOptions,
 ) -> Result<B::Tensor, B::Error> {
     drawn(on, [&NORMAL, &NORMAL_OF_SEED], shape, [mean, scale], seed, dtype)
 }
 
-/// Declares draws from a distribution: one that differs at each run, one that a seed fixes.
+/// Declares two host kernels for each distribution: one draws other numbers in each run, the other has a seed.
 macro_rules! draws {
     ($($name:ident, $of_seed:ident = $text:literal, $method:ident;)*) => {$(
         static $name: HostKernel = HostKernel {
@@ -220,7 +250,7 @@ draws! {
     NORMAL, NORMAL_OF_SEED = "normal", normal;
 }
 
-/// Draws numbers, the first body without a seed, the second with one.
+/// Draws numbers: with the first body if there is no seed, with the second if there is one.
 fn drawn<B: Ops + ?Sized>(
     on: &B,
     bodies: [&'static HostKernel; 2],
@@ -264,7 +294,7 @@ fn from_f64<B: Backend + ?Sized>(
     on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
 }
 
-/// Counts the elements of what is made on the host, of which there is a limit.
+/// Counts the elements of a tensor that is made on the host; returns an error if there are more than the limit.
 fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
     const MOST: usize = 1 << 28;
     bb_ir::element_count(shape).filter(|&n| n <= MOST).ok_or_else(|| {
@@ -298,11 +328,16 @@ mod tests {
     #[test]
     fn draws_without_a_seed_are_steps_of_a_plan_and_those_with_one_are_constants() {
         let on = Tracer::default();
-        let seeded = on.random_uniform(&[3], 0.0, 1.0, Some(0), DataType::F64).unwrap();
+        let seeded = on
+            .random_uniform(
+                &[3],
+                RandomUniformOptions { seed: Some(0), dtype: DataType::F64, ..Default::default() },
+            )
+            .unwrap();
         // `numpy.random.RandomState(0).rand(3)`.
         let expected = [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9];
         assert_eq!(on.to_host(&seeded).unwrap(), TensorData::new(&[3], &expected).unwrap());
-        let fresh = on.random_uniform(&[3], 0.0, 1.0, None, DataType::F64).unwrap();
+        let fresh = on.random_uniform(&[3], RandomUniformOptions::default()).unwrap();
         assert!(matches!(on.to_host(&fresh), Err(crate::trace::TraceStop::Needs(_))));
         assert_eq!(on.steps(), 1);
     }

@@ -1,14 +1,13 @@
-//! Convolutions whose windows are deformed.
+//! Convolutions with deformed windows.
 
 use super::movement::strides as steps;
 use super::sample::{Between, Beyond, sample, wide};
 use super::window::windows;
-use crate::ext::{Ops, fail, math};
+use crate::ext::{DeformConvOptions, Ops, fail, math};
 use crate::{Error, Tensor};
 
-/// The body of [`Image::deform_conv`](super::Image::deform_conv): the places of all windows are read at once, which
-/// leaves a product of matrices.
-#[expect(clippy::too_many_arguments, reason = "the row has them")]
+/// The body of [`Image::deform_conv`](super::Image::deform_conv). It samples the positions of all windows at once; a
+/// matrix product follows.
 pub fn deform_conv<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -16,11 +15,7 @@ pub fn deform_conv<B: Ops + ?Sized>(
     offset: &B::Tensor,
     bias: Option<&B::Tensor>,
     mask: Option<&B::Tensor>,
-    strides: &[i64],
-    pads: &[i64],
-    dilations: &[i64],
-    group: i64,
-    offset_group: i64,
+    DeformConvOptions { strides, pads, dilations, group, offset_group }: DeformConvOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let shapes =
         || bb_ir::Error::Shapes { op: "deform_conv", left: x.shape().into(), right: w.shape().into() };
@@ -49,7 +44,8 @@ pub fn deform_conv<B: Ops + ?Sized>(
     if offset.shape() != shaped(sets * places * rank) {
         return fail::<B, _>(deformed());
     }
-    // Without images, nothing bounds what lies in each.
+    // If there are no images, the operands have no elements, and nothing else limits the number of positions in an
+    // image.
     if places.checked_mul(count).is_none_or(|places| places > 1 << 26) {
         return fail::<B, _>(deformed());
     }

@@ -1,8 +1,9 @@
-//! A backend without its type, for code that is compiled once, in this crate, whatever the backends are.
+//! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
 //!
-//! Bodies of families and conformance cases are compositions of calls of kernels. Generic over the backend, they would be
-//! compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs an indirect call,
-//! and an allocation for each result. The interpreter of plans does not go this way: it calls backends by their type.
+//! The bodies of families and the conformance cases consist of calls of kernels. If they were generic over the backend,
+//! they would be compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs
+//! an indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
+//! their type.
 
 use super::FamilyTable;
 use crate::{Backend, BoxError, Error, Outputs, Tensor};
@@ -12,13 +13,14 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
 
-/// A tensor whose type is erased, in an allocation of its own.
+/// A tensor whose type is erased, in its own allocation.
 ///
-/// This is not [`Tensor::erase`], which is the author's: a mistake there must not look like a mistake of a kernel.
+/// This type does not use [`Tensor::erase`], which the backend's author writes: a mistake there must not look like a
+/// mistake of a kernel.
 #[derive(Clone)]
 pub struct ErasedTensor(Arc<dyn AnyTensor>);
 
-/// What an erased tensor is asked.
+/// The methods that an erased tensor has.
 trait AnyTensor: Any + Send + Sync {
     fn dtype(&self) -> DataType;
     fn shape(&self) -> &[usize];
@@ -64,14 +66,14 @@ impl std::fmt::Debug for ErasedTensor {
     }
 }
 
-/// Why a call on an erased backend failed; its text and causes are those of the error inside.
+/// Why a call on an erased backend failed. Its text and its causes are those of the inner error.
 #[derive(Debug, thiserror::Error)]
 pub enum ErasedError {
     /// The backend's own error.
     #[error(transparent)]
     Backend(BoxError),
 
-    /// What `bb` found.
+    /// An error that `bb` found.
     #[error(transparent)]
     Bb(#[from] Error),
 }
@@ -92,7 +94,7 @@ impl ErasedError {
     }
 }
 
-/// What is asked of a backend whose type is erased.
+/// The calls that a backend with an erased type supports.
 pub(crate) trait Kernels: Send + Sync {
     /// Calls a primitive.
     fn primitive(
@@ -115,7 +117,7 @@ pub(crate) trait Kernels: Send + Sync {
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
 }
 
-/// A backend, with the families that it adopted.
+/// A backend with the families that it adopted.
 #[derive(Debug)]
 pub(crate) struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
@@ -123,7 +125,7 @@ pub(crate) struct WithFamilies<'a, B: Backend + ?Sized> {
 }
 
 impl<B: Backend + ?Sized> WithFamilies<'_, B> {
-    /// Restores the operands' type and calls; erases the results'.
+    /// Restores the type of the operands, calls, and erases the type of the results.
     fn call(
         &self,
         op: &'static str,
@@ -147,7 +149,7 @@ fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
     ErasedError::Backend(error.into())
 }
 
-/// Says that an operand is a tensor of another backend.
+/// The error for an operand that is a tensor of another backend.
 fn foreign(op: &'static str, index: usize) -> Error {
     Error::Operand { op, index, expected: "a tensor of this backend" }
 }
@@ -179,7 +181,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     }
 }
 
-/// A backend that is owned, without its families.
+/// An owned backend, without its families.
 #[cfg(feature = "conformance")]
 pub(crate) struct Owned<B>(pub(crate) B);
 
@@ -216,7 +218,8 @@ impl<B: Backend> Kernels for Owned<B> {
     }
 }
 
-/// A backend whose type is erased, with every extension family: native where the backend is, by the body where not.
+/// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
+/// their bodies.
 #[derive(Clone, Copy)]
 pub(crate) struct ErasedBackend<'a>(pub(crate) &'a dyn Kernels);
 
@@ -246,11 +249,11 @@ impl Backend for ErasedBackend<'_> {
 #[diagnostic::do_not_recommend]
 impl super::Ops for ErasedBackend<'_> {}
 
-/// Runs the body of an operation on a backend; operations that the backend declares native are called within.
+/// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
 ///
 /// # Errors
 ///
-/// The body's own, and the backend's.
+/// The body's own errors, and the backend's.
 pub(crate) fn run_body<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
     op: &'static bb_ir::op::OpSpec,
@@ -268,7 +271,7 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
     Ok(typed)
 }
 
-/// Runs the body of an operation; the part of [`run_body`] that is compiled once.
+/// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.
 fn call_erased(
     on: &dyn Kernels,
     op: &'static bb_ir::op::OpSpec,

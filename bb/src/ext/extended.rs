@@ -1,4 +1,4 @@
-//! Every family on every backend: native where the backend is, by the default body where it is not.
+//! Every family on every backend: native operations are the backend's own, all others run their default bodies.
 
 use super::erased::{WithFamilies, run_body};
 use crate::{Backend, BackendAttrs, Outputs};
@@ -15,12 +15,16 @@ type CallByNumber<B> = fn(
     &[Param<'_>],
 ) -> Result<Outputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
 
-/// The operations of a family, as bits by table index.
+/// A set of operations of one family, stored as bits by table index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpSet([u64; 4]);
 
 impl OpSet {
-    /// Returns the set with one more operation; indices from 256 on are not held.
+    /// Returns the set with one more operation.
+    ///
+    /// # Panics
+    ///
+    /// If the index is 256 or more, which no family has.
     #[must_use]
     #[expect(clippy::indexing_slicing, reason = "checked above; `get_mut` is not const")]
     pub const fn with(mut self, index: u16) -> OpSet {
@@ -56,10 +60,11 @@ impl OpSet {
     }
 }
 
-/// Lists the operations of a family that a backend has kernels of its own for; `#[bb::native]` writes this.
+/// Lists the operations of a family for which a backend has its own kernels. `#[bb::native]` writes this.
 ///
-/// Rust cannot ask whether an `impl` wrote a method that has a default. So every `impl` of a family stands under
-/// `#[bb::native]`, which sees what is written; without it, the family's trait does not let the `impl` compile.
+/// Rust cannot tell whether an `impl` overrides a method that has a default. So every `impl` of a family needs
+/// `#[bb::native]`, which sees the methods that are written. Without it, the family's trait does not let the `impl`
+/// compile.
 #[diagnostic::on_unimplemented(
     message = "an extension family is implemented for `{Self}` without `#[bb::native]`",
     label = "write `#[bb::native]` above this `impl`",
@@ -95,7 +100,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     /// The empty set of operations.
     pub const NONE: OpSet = OpSet([0; 4]);
 
-    /// Puts a table together.
+    /// Makes a table of its parts.
     pub const fn new(family: Family, native: OpSet, call: CallByNumber<B>) -> Self {
         FamilyTable { family, native, call }
     }
@@ -110,7 +115,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
         self.native
     }
 
-    /// Returns the table with one operation less that is native, for the body of that operation.
+    /// Returns the table without one native operation, so that the body of that operation runs.
     #[must_use]
     pub(crate) fn without(mut self, index: u16) -> Self {
         self.native = self.native.without(index);
@@ -121,7 +126,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     ///
     /// # Errors
     ///
-    /// The operation's own.
+    /// The operation's own errors.
     pub fn call(
         &self,
         on: &B,
@@ -144,7 +149,7 @@ pub struct Extended<'a, B: Backend + ?Sized> {
 }
 
 impl<'a, B: Backend + ?Sized> Extended<'a, B> {
-    /// Extends a backend, with the families that it adopted.
+    /// Extends a backend with the families that it adopted.
     pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
         Extended { on, tables }
     }
@@ -154,11 +159,11 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         self.on
     }
 
-    /// Calls an operation of a family: the backend's own where it declares one, else the body.
+    /// Calls an operation of a family: the backend's own if it declares one, otherwise the body.
     ///
     /// # Errors
     ///
-    /// The operation's own.
+    /// The operation's own errors.
     pub(crate) fn call(
         &self,
         op: &'static OpSpec,

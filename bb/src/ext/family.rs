@@ -1,13 +1,30 @@
-//! What a family's table expands to: the trait, the operations' numbers, the call by number.
+//! The macro that expands a family's table to the trait, the enum of its operations and the call by number.
 
 /// Expands rows to an extension family.
 ///
 /// `family!{ [$(#[$doc:meta])* Trait, OpEnum, module] rows }`: each row has a body, the function of the same
 /// name in `crate::ext::module`.
+///
+/// A row is that of a primitive (`bb_ir::op::table`), and may have options between the operands and the result:
+///
+/// ```text
+/// MaxPool 22 = max_pool(x: Tensor; kernel: Ints) with options: MaxPoolOptions<'a> {
+///     /// The documentation of the field.
+///     strides: Ints = &[],
+///     ceil: Bool = false,
+/// } -> Tensor;
+/// ```
+///
+/// If a row with several parameters would have more than four arguments, its optional parameters are options. They
+/// become the fields of the struct that the row names, which methods and bodies take as their last argument. Each has a
+/// default, so that the struct implements `Default`; a required parameter stays an argument. The struct has a lifetime
+/// if one of its fields borrows. In lists of parameters ([`Param`](bb_ir::op::Param)), options follow the other
+/// parameters.
 macro_rules! family {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
         bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, $trait] $($rows)* }
         crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
+        crate::ext::family::family_options!{ [$trait] $($rows)* }
         crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
         crate::ext::family::family_extended!{ [$trait, $enum, $module] $($rows)* }
         crate::ext::family::family_erased!{ [$trait, $enum, $module] $($rows)* }
@@ -16,10 +33,68 @@ macro_rules! family {
     };
 }
 
+/// Expands the options of rows to structs, and asserts that no row needs options which it does not have.
+macro_rules! family_options {
+    ([$trait:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident; )*) => {
+        $( const _: () = {
+            const OPERANDS: &[&str] = &[$(stringify!($input)),*];
+            const PARAMS: &[&str] = &[$($(stringify!($param)),+)?];
+            assert!(
+                PARAMS.len() < 2 || OPERANDS.len() + PARAMS.len() <= 4,
+                concat!("`", stringify!($method), "` has more than four arguments: make optional parameters its options")
+            );
+        }; )*
+        $( $( crate::ext::family::options_struct!{
+            #[doc = concat!("The options of [`", stringify!($method), "`](", stringify!($trait), "::", stringify!($method), ").")]
+            $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ }
+        } )? )*
+    };
+}
+
+/// Expands the options of a row to a struct. The first two rules write the types of the fields: a field that borrows
+/// needs the lifetime.
+macro_rules! options_struct {
+    ($(#[$doc:meta])* $struct:ident { $( $(#[$odoc:meta])* $option:ident : $kind:ident = $default:expr ),+ }) => {
+        crate::ext::family::options_struct!{
+            @ $(#[$doc])* $struct [] { $( $(#[$odoc])* $option: [bb_ir::param_type!($kind)] = $default ),+ }
+        }
+    };
+    ($(#[$doc:meta])* $struct:ident<$life:lifetime> { $( $(#[$odoc:meta])* $option:ident : $kind:ident = $default:expr ),+ }) => {
+        crate::ext::family::options_struct!{
+            @ $(#[$doc])* $struct [<$life>] { $( $(#[$odoc])* $option: [bb_ir::param_type!($kind $life)] = $default ),+ }
+        }
+    };
+    (@ $(#[$doc:meta])* $struct:ident [$($generics:tt)*] { $( $(#[$odoc:meta])* $option:ident : [$type:ty] = $default:expr ),+ }) => {
+        $(#[$doc])*
+        ///
+        /// `..Default::default()` stands for the fields that are not written.
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        pub struct $struct $($generics)* { $(
+            $(#[$odoc])*
+            ///
+            #[doc = concat!("Default: `", stringify!($default), "`.")]
+            pub $option: $type,
+        )+ }
+
+        impl $($generics)* Default for $struct $($generics)* {
+            fn default() -> Self {
+                Self { $( $option: $default ),+ }
+            }
+        }
+    };
+}
+
 macro_rules! family_trait {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         $(#[$tdoc])*
         #[diagnostic::on_unimplemented(
@@ -29,14 +104,13 @@ macro_rules! family_trait {
         pub trait $trait: crate::Backend + crate::ext::Native<$enum> {
             $(
                 $(#[$doc])*
-                #[allow(clippy::too_many_arguments, reason = "the row has them")]
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
                     let outputs = crate::ext::Extended::new(self, &[table::<Self>().without(SPEC.index)]).call(
                         SPEC,
                         &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     )?;
                     crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
@@ -66,7 +140,7 @@ macro_rules! family_trait {
 
         /// Calls an operation: the method that the backend wrote, or the body.
         ///
-        /// A method that the backend did not write is not compiled for it: the conditions are constants.
+        /// A method that the backend did not write is not compiled for it, because the conditions are constants.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         fn call_native<B: $trait + ?Sized>(
             on: &B,
@@ -78,7 +152,8 @@ macro_rules! family_trait {
                 $( $enum::$name if const { table::<B>().native().contains($enum::$name as u16) } => {
                     crate::call::call_method! {
                         [$enum::$name, $trait, $method, on, inputs, params]
-                        ( $($input: $kind),* ; $($( $param: $pkind ),+)? ) -> $output
+                        ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                        $(with $struct { $($option: $okind),+ })? -> $output
                     }
                 } )*
                 op => crate::ext::Extended::new(on, &[table::<B>()]).call(op.spec(), inputs, params),
@@ -91,6 +166,8 @@ macro_rules! family_extended {
     ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> crate::ext::Native<$enum> for crate::ext::Extended<'_, B> {
@@ -100,12 +177,12 @@ macro_rules! family_extended {
         #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
             $(
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     let outputs = self.call(
                         $enum::$name.spec(),
                         &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     )?;
                     crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
@@ -118,6 +195,8 @@ macro_rules! family_erased {
     ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::ext::ErasedBackend<'_> {
@@ -127,17 +206,17 @@ macro_rules! family_erased {
         #[diagnostic::do_not_recommend]
         impl $trait for crate::ext::ErasedBackend<'_> {
             $(
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     let native = self.0.native(
                         bb_ir::op::Family::$trait,
                         $enum::$name as u16,
                         &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     );
                     match native {
                         Some(outputs) => crate::call::unwrap_output!($output, stringify!($method), outputs?),
-                        None => crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?),
+                        None => crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?),
                     }
                 }
             )*
@@ -149,6 +228,8 @@ macro_rules! family_tracer {
     ([$trait:ident, $enum:ident, $module:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::trace::Tracer {
@@ -158,21 +239,21 @@ macro_rules! family_tracer {
         #[diagnostic::do_not_recommend]
         impl $trait for crate::trace::Tracer {
             $(
-                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
                     let (inputs, params) = (
                         crate::call::list_operands!($($kind $input),*),
-                        [$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     );
                     let kept = self.keeps(SPEC, &inputs, &params);
                     if kept == crate::trace::Kept::Never {
-                        return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
+                        return crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
                     }
                     let mark = self.enter_native();
-                    let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)?);
+                    let body = crate::ext::$module::$method(self $(, $input)* $($(, $param)+)? $(, $options)?);
                     let body = crate::call::wrap_output!($output, body)?;
-                    let outputs = self.record_native(mark, kept, SPEC, &inputs, &params, body);
+                    let outputs = self.record_native(mark, kept, SPEC, &inputs, &params, body)?;
                     crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
             )*
@@ -180,4 +261,6 @@ macro_rules! family_tracer {
     };
 }
 
-pub(crate) use {family, family_erased, family_extended, family_tracer, family_trait};
+pub(crate) use {
+    family, family_erased, family_extended, family_options, family_tracer, family_trait, options_struct,
+};

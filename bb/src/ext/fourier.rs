@@ -1,8 +1,9 @@
 //! Discrete Fourier transforms of any length, as products with matrices of roots of unity.
 //!
-//! Complex numbers are pairs along the last dimension, and a pair is two rows and two columns of a matrix, so that
-//! one product serves for what is real. Transforms of complex numbers, and long ones, are taken apart, which rounds
-//! less often: a composite length into two shorter ones, a long prime length into a convolution of a power of two.
+//! A complex number is a pair along the last dimension. A pair takes two rows and two columns of the matrix, so that
+//! real and complex numbers need only one matrix product. Transforms of complex numbers and long transforms are
+//! decomposed, which rounds less often: a composite length into two shorter transforms, a long prime length into a
+//! convolution whose length is a power of two.
 
 use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
@@ -10,10 +11,10 @@ use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData};
 use std::f64::consts::PI;
 
-/// The most elements of a matrix of roots.
+/// The greatest number of elements of a matrix of roots.
 const MOST: usize = 1 << 20;
 
-/// The greatest composite length that is not taken apart.
+/// The greatest composite length that is not decomposed.
 const SHORT: usize = 8;
 
 /// The body of [`Image::dft`](super::Image::dft).
@@ -43,24 +44,34 @@ pub fn dft<B: Ops + ?Sized>(
         ));
     }
     match usize::try_from(length) {
-        Ok(length @ 1..=LONGEST) => {
-            math::widened(on, x, DataType::F32, |x| transform(on, x, Transform { length, inverse, onesided }))
-        }
+        Ok(length @ 1..=LONGEST) => math::floats(on, "dft", x, accumulator(length), |x| {
+            transform(on, x, Transform { length, inverse, onesided })
+        }),
         _ => Err(wrong("length", "must be positive, and what memory can hold")),
     }
+}
+
+/// Returns the type in which transforms of a length are computed, if the operand's is not wider.
+///
+/// Sums of many terms lose digits of narrower types. In few terms they lose no more than the roots of unity do.
+pub(crate) fn accumulator(length: usize) -> DataType {
+    /// The most terms that are added up in `f32`.
+    const FEW: usize = 16;
+    if length <= FEW { DataType::F32 } else { DataType::F64 }
 }
 
 /// The longest transform.
 const LONGEST: usize = 1 << 22;
 
-/// What a transform makes of how many elements.
+/// The parameters of a transform.
 #[derive(Debug, Clone, Copy)]
 struct Transform {
-    /// The number of elements that are transformed: more than the operand's are zeros, fewer leave some out.
+    /// The number of elements that are transformed. If the operand has fewer, zeros are added; if it has more, the rest
+    /// is left out.
     length: usize,
-    /// Whether from frequencies to a signal, divided by the length.
+    /// Whether the transform goes from frequencies to a signal and divides by the length.
     inverse: bool,
-    /// Whether the half of the frequencies that the other one mirrors is left out: of a real signal's.
+    /// Whether only half of the frequencies is kept. The signal is then real, and the other half mirrors this one.
     onesided: bool,
 }
 
@@ -81,10 +92,10 @@ impl Transform {
     }
 }
 
-/// Transforms `x: [..., n, 1]` (real) or `[..., n, 2]` along the last dimension but one.
+/// Transforms `x: [..., n, 1]` (real) or `x: [..., n, 2]` (complex) along the last dimension but one.
 ///
-/// The result is `[..., length / 2 + 1, 2]` if onesided, `[..., length, 1]` if onesided and inverse, which takes
-/// complex numbers only, and `[..., length, 2]` otherwise. `length` is positive.
+/// The result is `[..., length / 2 + 1, 2]` if only `onesided`, `[..., length, 1]` if `onesided` and `inverse`, which
+/// needs a complex operand, and `[..., length, 2]` otherwise. `length` is positive.
 fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
     let [lead @ .., n, parts] = x.shape() else { return on.identity(x) };
     let (lead, parts) = (lead.to_vec(), *parts);
@@ -109,13 +120,14 @@ fn transform<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::
     on.reshape(&product, &shape)
 }
 
-/// `exp(sign 2πi m / length)`, of an `m` that may have gone round many times.
+/// Returns `exp(sign 2πi m / length)`; `m` may exceed `length`.
 fn root(m: usize, length: usize, sign: f64) -> (f64, f64) {
     let (sin, cos) = (2.0 * PI * (m % length) as f64 / length as f64).sin_cos();
     (cos, sign * sin)
 }
 
-/// The matrix from `taken` numbers of `parts` parts to `out` complex ones, each a sum with roots of unity.
+/// Returns the matrix from `taken` numbers of `parts` parts each to `out` complex numbers, each of which is a sum with
+/// roots of unity.
 fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale: f64) -> Vec<f64> {
     let mut matrix = Vec::with_capacity(taken * parts * out * 2);
     for n in 0..taken {
@@ -130,7 +142,8 @@ fn roots(taken: usize, parts: usize, out: usize, length: usize, sign: f64, scale
     matrix
 }
 
-/// The matrix from `taken` frequencies to a real signal: each counts for the one that mirrors it, too.
+/// Returns the matrix from `taken` frequencies to a real signal. Each frequency also counts for its mirror image, which
+/// is left out.
 fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
     let mut matrix = Vec::with_capacity(taken * 2 * t.length);
     for k in 0..taken {
@@ -145,14 +158,14 @@ fn mirrored_roots(taken: usize, t: Transform) -> Vec<f64> {
     matrix
 }
 
-/// A transform of complex numbers, or one whose matrix would be too large.
+/// Transforms complex numbers, or computes a transform whose matrix would be too large.
 fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tensor, B::Error> {
     let along = x.rank() as i64 - 2;
     let x = if x.shape().last() == Some(&1) { extended(on, x, along + 1, 2)? } else { x.clone() };
     let to_real = t.inverse && t.onesided;
     let mut x = extended(on, &x, along, if to_real { t.kept() } else { t.length })?;
     if to_real {
-        // The frequencies left out are the others' conjugates.
+        // Each frequency that was left out is the complex conjugate of one that was kept.
         let kept = t.kept();
         let order: Vec<i64> = (0..t.length).map(|k| if k < kept { k } else { t.length - k } as i64).collect();
         let signs = (0..t.length).flat_map(|k| match k {
@@ -172,7 +185,7 @@ fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tens
     }
 }
 
-/// `x` with zeros behind it along `axis`, up to `extent`.
+/// Returns `x`, padded with zeros at the end of `axis` up to `extent`.
 fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) -> Result<B::Tensor, B::Error> {
     let mut pads = vec![0; 2 * x.rank()];
     let have = x.shape().get(axis as usize).copied().unwrap_or(extent);
@@ -193,7 +206,7 @@ fn constant<B: Ops + ?Sized>(
     on.constant(&cast(&wide, x.dtype(), Rounding::default()).map_err(Error::from)?)
 }
 
-/// Exchanges the dimensions that are second and third from the end.
+/// Swaps the dimensions that are second and third from the end.
 fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let rank = x.rank();
     let mut perm: Vec<i64> = (0..rank as i64).collect();
@@ -201,7 +214,7 @@ fn exchanged<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     on.transpose(x, &perm)
 }
 
-/// Multiplies complex numbers `[..., shape, 2]` by those of a host list.
+/// Multiplies complex numbers `[..., shape, 2]` by the complex numbers of a host list.
 fn times<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -215,7 +228,7 @@ fn times<B: Ops + ?Sized>(
     on.add(&on.mul(x, &re)?, &on.mul(&swapped, &im)?)
 }
 
-/// The sums of `x: [..., length, 2]` with roots of unity, not divided.
+/// Returns the sums of `x: [..., length, 2]` with roots of unity, not divided by the length.
 fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
     let lead: Vec<usize> = x.shape().iter().take(x.rank() - 2).copied().collect();
     let shaped = |rest: &[usize]| lead.iter().chain(rest).copied().collect::<Vec<usize>>();
@@ -237,13 +250,14 @@ fn complex<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> 
     on.reshape(&y, x.shape())
 }
 
-/// The sums of a prime length: with `nk = (n² + k² - (k - n)²) / 2`, a convolution with a chirp.
+/// Returns the sums for a prime length. Because of `nk = (n² + k² - (k - n)²) / 2`, they are a convolution with a
+/// chirp.
 ///
 /// Source: Bluestein: A linear filtering approach to the computation of the discrete Fourier transform, 1970.
 fn chirp<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Result<B::Tensor, B::Error> {
     let along = x.rank() as i64 - 2;
     let wide = (2 * length - 1).next_power_of_two();
-    // A square exceeds what an address counts only where no tensor of the length fits one.
+    // The square saturates only for lengths that no tensor in memory can have.
     let chirp: Vec<(f64, f64)> =
         (0..length).map(|n| root(n.saturating_mul(n) % (2 * length), 2 * length, sign)).collect();
     let mut answer = vec![(0.0, 0.0); wide];
@@ -262,7 +276,7 @@ fn chirp<B: Ops + ?Sized>(on: &B, x: &B::Tensor, length: usize, sign: f64) -> Re
     times(on, &sums, &[length], &chirp)
 }
 
-/// The sums of a power of two of numbers that are known.
+/// Returns the sums for a list on the host whose length is a power of two.
 fn on_host(x: &[(f64, f64)], sign: f64) -> Vec<(f64, f64)> {
     if x.len() < 2 {
         return x.to_vec();

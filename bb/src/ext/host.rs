@@ -1,21 +1,21 @@
-//! What no primitive can say: computations on host tensors, which plans run as steps of their own.
+//! Computations on host tensors that primitives cannot express. Plans run them as steps of their own.
 
 use crate::error::Internal;
 use crate::{Backend, Error, Outputs};
 use bb_ir::TensorData;
 use bb_ir::op::Param;
 
-/// Computes results from operands, `None` where one is left out, and parameters.
+/// Computes results from operands and parameters. An operand is `None` if it is left out.
 pub type HostRun = fn(&[Option<&TensorData>], &[Param<'_>]) -> Result<Vec<TensorData>, Error>;
 
-/// A computation on host tensors: the default body of an operation that is no composition of primitives.
+/// A computation on host tensors: the default body of an operation that cannot be composed of primitives.
 #[derive(Debug, Clone, Copy)]
 pub struct HostKernel {
-    /// The name in plans and errors, as in `top_k`; no two bodies share one.
+    /// The name in plans and errors, for example `top_k`. Each body has another name.
     pub name: &'static str,
-    /// Whether two runs on the same operands may differ, so that no run may stand for another.
+    /// Whether two runs on the same operands may differ. The result of one run must then not be reused for another.
     pub random: bool,
-    /// What computes.
+    /// The function that computes.
     pub run: HostRun,
 }
 
@@ -33,11 +33,12 @@ impl std::hash::Hash for HostKernel {
     }
 }
 
-/// Returns the operands of a host kernel that takes exactly `N`.
+/// Returns the operands of a host kernel that takes exactly `N` operands.
 ///
 /// # Errors
 ///
-/// [`Internal::Count`] for another number of operands, and if one is left out: whoever calls the kernel gives them all.
+/// [`Internal::Count`] for another number of operands, and if one is left out, because the caller must give all of
+/// them.
 pub(crate) fn operands<'a, const N: usize>(
     kernel: &'static str,
     inputs: &[Option<&'a TensorData>],
@@ -51,17 +52,35 @@ pub(crate) fn operands<'a, const N: usize>(
 ///
 /// # Errors
 ///
-/// The body's own, and the backend's.
+/// The body's own errors, and the backend's.
 pub(crate) fn run<B: Backend + ?Sized>(
     on: &B,
     body: &HostKernel,
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
+    run_checked(on, body, inputs, params, |_| Ok(()))
+}
+
+/// Does the same, and lets `check` refuse the results before they are copied back.
+///
+/// # Errors
+///
+/// As [`run`]; those of `check`.
+pub(crate) fn run_checked<B: Backend + ?Sized>(
+    on: &B,
+    body: &HostKernel,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+    check: impl FnOnce(&[TensorData]) -> Result<(), Error>,
+) -> Result<Outputs<B::Tensor>, B::Error> {
     let operands: Vec<Option<TensorData>> =
         inputs.iter().map(|x| x.map(|x| on.to_host(x)).transpose()).collect::<Result<_, _>>()?;
     let refs: Vec<Option<&TensorData>> = operands.iter().map(Option::as_ref).collect();
-    (body.run)(&refs, params)?.iter().map(|y| on.constant(y)).collect()
+    let results = (body.run)(&refs, params)?;
+    drop(operands);
+    check(&results)?;
+    results.iter().map(|y| on.constant(y)).collect()
 }
 
 #[cfg(test)]

@@ -1,40 +1,53 @@
-//! `Index`: sorting, and writing to places by number. Bodies compute on the host.
+//! `Index`: sorting, and writing to indexed positions. The bodies run on the host.
 
 use super::{HostKernel, Ops, scatter, sort};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
 crate::ext::family::family! { [
-    /// Sorting, and writing to places by number.
+    /// Sorting, and writing to indexed positions.
     Index, IndexOp, index]
 
-    /// Takes the `k` greatest elements along `axis`, or the least, and their positions.
+    /// Returns the `k` greatest (or least) elements along `axis`, and their positions.
     ///
-    /// Shapes: as `x`, with `k` along `axis`, for both results; the positions are `i64`. Types: all numbers. The order
-    /// is that of size, where NaN is greater than all; of equal elements the first comes first. Unless `sorted`, the
-    /// order is the implementation's choice.
+    /// Shapes: those of `x`, with `k` along `axis`, for both results; the positions are `i64`. Types: all numbers. The
+    /// results are ordered by size; NaN counts as greater than all numbers, and of equal elements the first comes
+    /// first.
     ///
-    /// Errors: a `k` that is negative or exceeds the extent.
+    /// Errors: `k` is negative or exceeds the extent.
     ///
     /// Source: ONNX `TopK`, opset 24.
-    TopK 24 = top_k(x: Tensor; k: Int, axis: Int, largest: Bool, sorted: Bool) -> Tensors;
+    TopK 24 = top_k(x: Tensor; k: Int) with options: TopKOptions {
+        /// The dimension whose elements are compared. If it is negative, it counts from the end.
+        axis: Int = -1,
+        /// Whether the greatest elements are returned, and not the least.
+        largest: Bool = true,
+        /// Whether the results are ordered. Otherwise the order is implementation-defined.
+        sorted: Bool = true,
+    } -> Tensors;
 
-    /// Writes `updates` to the places of `data` that `indices` names along `axis`.
+    /// Writes `updates` to the positions of `data` that `indices` gives along `axis`.
     ///
-    /// Shapes: `indices` and `updates` are of one shape, of the rank of `data`. Types: all of whole bytes and strings;
-    /// for a `reduction` other than `none` (`add`, `mul`, `max`, `min`) the compute types. Of several updates to one
-    /// place the last stays, or they are applied in order.
+    /// Shapes: `indices` and `updates` have the same shape, and the rank of `data`. Types: all types of whole bytes,
+    /// and strings; for a reduction, the compute types. If several
+    /// updates go to one position, the last one wins; with a reduction they are applied in order.
     ///
-    /// Errors: an index out of range.
+    /// Errors: an index is out of range.
     ///
     /// Source: ONNX `ScatterElements`, opset 18.
-    ScatterElements 18 = scatter_elements(data: Tensor, indices: Tensor, updates: Tensor; axis: Int, reduction: Text) -> Tensor;
+    ScatterElements 18 = scatter_elements(data: Tensor, indices: Tensor, updates: Tensor) with options: ScatterElementsOptions<'a> {
+        /// The dimension that `indices` indexes. If it is negative, it counts from the end.
+        axis: Int = 0,
+        /// How an update is combined with the element that it meets: `none` (it replaces the element), `add`, `mul`,
+        /// `max` or `min`.
+        reduction: Text = "none",
+    } -> Tensor;
 
-    /// Writes slices to the places of `data` that tuples of indices name.
+    /// Writes slices to the positions of `data` that tuples of indices give.
     ///
-    /// Shapes: `indices: [.., n]` names the first `n` dimensions of `data`; `updates` has the extents before the last of
-    /// `indices`, then those of `data` after the first `n`. Otherwise as
-    /// [`scatter_elements`](Self::scatter_elements).
+    /// Shapes: each tuple of `indices: [.., n]` indexes the first `n` dimensions of `data`. `updates` has the extents
+    /// of `indices` without the last, then those of `data` after the first `n`. Types, reductions and errors are those
+    /// of [`scatter_elements`](Self::scatter_elements).
     ///
     /// Source: ONNX `ScatterND`, opset 18.
     ScatterNd 18 = scatter_nd(data: Tensor, indices: Tensor, updates: Tensor; reduction: Text) -> Tensor;
@@ -50,9 +63,7 @@ pub fn top_k<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     k: i64,
-    axis: i64,
-    largest: bool,
-    _sorted: bool,
+    TopKOptions { axis, largest, sorted: _ }: TopKOptions,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let mut shape = bb_ir::Shape::from_slice(x.shape());
@@ -60,7 +71,7 @@ pub fn top_k<B: Ops + ?Sized>(
         let taken = usize::try_from(k).ok().filter(|k| k <= extent);
         *extent = taken.ok_or_else(|| Error::Operator {
             op: "top_k".to_owned(),
-            what: "k".to_owned(),
+            part: "k".into(),
             problem: format!("is {k}, expected 0 to {extent}"),
         })?;
     }
@@ -75,8 +86,7 @@ pub fn scatter_elements<B: Ops + ?Sized>(
     data: &B::Tensor,
     indices: &B::Tensor,
     updates: &B::Tensor,
-    axis: i64,
-    reduction: &str,
+    ScatterElementsOptions { axis, reduction }: ScatterElementsOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let at = bb_ir::Axis::new(axis, data.rank()).map_err(Error::from)?.get();
     let params = [Param::Text(reduction.into()), Param::Int(at as i64)];

@@ -1,35 +1,47 @@
-//! `Llm`: what language models are made of.
+//! `Llm`: operations of language models.
 
-use crate::ext::{Ops, math, normalize};
+use crate::ext::{Extent, Ops, math, normalize, types};
 use crate::{DataType, Tensor};
 
 crate::ext::family::family! { [
-    /// What language models are made of.
+    /// Operations of language models.
     Llm, LlmOp, llm]
 
-    /// Divides by the root of the mean square over the dimensions from `axis` on, and scales.
+    /// Divides by the root mean square over the dimensions from `axis` on, and multiplies by `scale`.
     ///
     /// Shapes: `scale` broadcasts to `x`.
     ///
     /// Source: ONNX `RMSNormalization`, opset 23.
     RmsNormalization 23 = rms_normalization(x: Tensor, scale: Tensor; axis: Int = -1, epsilon: Float = 1e-5) -> Tensor;
 
-    /// Turns pairs of elements of the last dimension by angles.
+    /// Rotates pairs of elements of the last dimension by angles (rotary position embedding).
     ///
     /// Shapes: `x: [.., s, d]`; `cos` and `sin` broadcast to `[.., s, r / 2]`. The first `r` elements of the last
-    /// dimension turn; a pair is two neighbours if `interleaved`, else one from each half.
+    /// dimension are rotated.
     ///
     /// Source: ONNX `RotaryEmbedding`, opset 23.
-    Rotate 23 = rotate(x: Tensor, cos: Tensor, sin: Tensor; dim: OptInt = None, interleaved: Bool = false) -> Tensor;
+    Rotate 23 = rotate(x: Tensor, cos: Tensor, sin: Tensor) with options: RotateOptions {
+        /// The number `r` of elements that are rotated; all of the last dimension if there is none.
+        dim: OptInt = None,
+        /// Whether a pair is two neighbours. Otherwise it has one element from each half.
+        interleaved: Bool = false,
+    } -> Tensor;
 
-    /// Averages `v` by the softmax of scaled products of `q` and `k`.
+    /// Computes attention: the averages of `v`, weighted by the softmax of the scaled products of `q` and `k`.
     ///
-    /// Shapes: `q: [b, h, s, d]`, `k: [b, g, t, d]`, `v: [b, g, t, e]` with `h` a multiple of `g`, to `[b, h, s, e]`;
+    /// Shapes: `q: [b, h, s, d]`, `k: [b, g, t, d]`, `v: [b, g, t, e]` with `h` a multiple of `g`, to `[b, h, s, e]`.
     /// `bias`, of the type of `q`, is added to the products `[b, h, s, t]`. A row whose bias is minus infinity
-    /// throughout yields 0. A `softcap` above 0 bounds the products by its `tanh`.
+    /// everywhere yields 0.
     ///
     /// Source: ONNX `Attention`, opset 24.
-    Attention 24 = attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional; scale: OptFloat = None, softcap: Float = 0.0, precision: OptType = None) -> Tensor;
+    Attention 24 = attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional) with options: AttentionOptions {
+        /// The factor of the products; `1 / sqrt(d)` if there is none.
+        scale: OptFloat = None,
+        /// If it is above 0, the products are bounded by `softcap * tanh(product / softcap)`.
+        softcap: Float = 0.0,
+        /// The element type in which the softmax is computed; that of the products if there is none.
+        precision: OptType = None,
+    } -> Tensor;
 }
 
 /// The body of [`Llm::rms_normalization`].
@@ -40,6 +52,7 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     axis: i64,
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("rms_normalization", x, types::FLOATS)?;
     let axes = normalize::axes_from(x, axis)?;
     let normal = math::widened(on, x, DataType::F32, |x| {
         let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;
@@ -54,9 +67,9 @@ pub fn rotate<B: Ops + ?Sized>(
     x: &B::Tensor,
     cos: &B::Tensor,
     sin: &B::Tensor,
-    dim: Option<i64>,
-    interleaved: bool,
+    RotateOptions { dim, interleaved }: RotateOptions,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("rotate", x, types::FLOATS)?;
     let last = [x.rank() as i64 - 1];
     let full = i64::MAX;
     let (turning, rest) = match dim {
@@ -68,15 +81,19 @@ pub fn rotate<B: Ops + ?Sized>(
     let (a, b) = if interleaved {
         (on.slice(&turning, &[0], &[full], &last, &[2])?, on.slice(&turning, &[1], &[full], &last, &[2])?)
     } else {
-        let half = turning.shape().last().map_or(0, |d| d / 2) as i64;
-        (on.slice(&turning, &[0], &[half], &last, &[])?, on.slice(&turning, &[half], &[full], &last, &[])?)
+        let half = on.extent(&turning, x.rank().saturating_sub(1)).floor_div(&Extent::from(2i64));
+        let (zero, full) = (Extent::from(0i64), Extent::from(full));
+        (
+            on.slice_to(&turning, &[zero], std::slice::from_ref(&half), &last, &[])?,
+            on.slice_to(&turning, &[half], &[full], &last, &[])?,
+        )
     };
     let real = on.sub(&on.mul(cos, &a)?, &on.mul(sin, &b)?)?;
     let imaginary = on.add(&on.mul(sin, &a)?, &on.mul(cos, &b)?)?;
     let turned = if interleaved {
         let pair = [last[0] + 1];
         let pairs = on.concat(&[&on.unsqueeze(&real, &pair)?, &on.unsqueeze(&imaginary, &pair)?], pair[0])?;
-        on.reshape(&pairs, turning.shape())?
+        on.reshape_to(&pairs, &on.extents(&turning))?
     } else {
         on.concat(&[&real, &imaginary], last[0])?
     };
@@ -86,49 +103,50 @@ pub fn rotate<B: Ops + ?Sized>(
     }
 }
 
-/// What attention computes on the way.
+/// The intermediate and final results of attention.
 pub(crate) struct Attended<T> {
-    /// The averages.
+    /// The weighted averages of the values.
     pub(crate) y: T,
-    /// The scaled products, then bounded, then with the bias, then their softmax.
+    /// The scaled products; the same after the softcap; the same with the bias; their softmax.
     pub(crate) segments: [T; 4],
 }
 
-/// How products become weights.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Weighting {
-    pub(crate) scale: Option<f64>,
-    pub(crate) softcap: f64,
-    pub(crate) precision: Option<DataType>,
-}
-
-/// Attention, with its segments.
+/// Computes attention and its intermediate results.
 pub(crate) fn attend<B: Ops + ?Sized>(
     on: &B,
     q: &B::Tensor,
     k: &B::Tensor,
     v: &B::Tensor,
     bias: Option<&B::Tensor>,
-    how: Weighting,
+    how: AttentionOptions,
 ) -> Result<Attended<B::Tensor>, B::Error> {
+    for x in [q, k, v] {
+        types::take::<B>("attention", x, types::FLOATS)?;
+    }
     let wrong = || bb_ir::Error::Shapes { op: "attention", left: q.shape().into(), right: k.shape().into() };
-    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (q.shape(), k.shape(), v.shape()) else {
+    let [of_q, of_k, of_v] = [q, k, v].map(|x| on.extents(x));
+    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (of_q.as_slice(), of_k.as_slice(), of_v.as_slice())
+    else {
         return crate::ext::fail::<B, _>(wrong());
     };
-    if h != g && (*g == 0 || !h.is_multiple_of(*g)) {
+    let (same, shared) = (h.equals(g), h.floor_div(g));
+    if !same && !shared.times(g).equals(h) {
         return crate::ext::fail::<B, _>(wrong());
     }
-    // Half of the factor on each side keeps the products in the range of halves.
-    let factor = how.scale.unwrap_or(1.0 / (*d as f64).sqrt()).sqrt();
+    // Each of `q` and `k` is multiplied by the square root of the factor, which keeps the products in the range of
+    // `f16`.
+    let factor = how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()).sqrt();
     let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, factor)?);
     let transposed = on.transpose(k, &[0, 1, 3, 2])?;
     let (q, k, v) = (scaled(q)?, scaled(&transposed)?, v.clone());
-    let product = if h == g {
+    let product = if same {
         on.matmul(&q, &k)?
     } else {
-        // Heads that share keys are another batch dimension, along which the keys broadcast.
-        let grouped = on.reshape(&q, &[*b, *g, h / g, *s, *d])?;
-        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?, &[*b, *h, *s, *t])?
+        // Query heads that share keys become another batch dimension, along which the keys broadcast.
+        let grouped = [b, g, &shared, s, d].map(Extent::clone);
+        let grouped = on.reshape_to(&q, &grouped)?;
+        let product = on.matmul(&grouped, &on.unsqueeze(&k, &[2])?)?;
+        on.reshape_to(&product, &[b, h, s, t].map(Extent::clone))?
     };
     let bounded = if how.softcap > 0.0 {
         let cap = on.scalar_like(&product, how.softcap)?;
@@ -146,51 +164,50 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     }
     let wide = math::common(weights.dtype(), v.dtype());
     let (shares, v) = (math::to(on, &weights, wide)?, math::to(on, &v, wide)?);
-    let y = if h == g {
+    let y = if same {
         on.matmul(&shares, &v)?
     } else {
-        let grouped = on.reshape(&shares, &[*b, *g, h / g, *s, *t])?;
-        on.reshape(&on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?, &[*b, *h, *s, *e])?
+        let grouped = on.reshape_to(&shares, &[b, g, &shared, s, t].map(Extent::clone))?;
+        let product = on.matmul(&grouped, &on.unsqueeze(&v, &[2])?)?;
+        on.reshape_to(&product, &[b, h, s, e].map(Extent::clone))?
     };
     let y = math::to(on, &y, weights.dtype())?;
     Ok(Attended { y, segments: [product, bounded, biased, weights] })
 }
 
 /// The body of [`Llm::attention`].
-#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn attention<B: Ops + ?Sized>(
     on: &B,
     q: &B::Tensor,
     k: &B::Tensor,
     v: &B::Tensor,
     bias: Option<&B::Tensor>,
-    scale: Option<f64>,
-    softcap: f64,
-    precision: Option<DataType>,
+    options: AttentionOptions,
 ) -> Result<B::Tensor, B::Error> {
-    Ok(attend(on, q, k, v, bias, Weighting { scale, softcap, precision })?.y)
+    Ok(attend(on, q, k, v, bias, options)?.y)
 }
 
-/// Which keys a query may attend to, by position: `i + offset - j` within bounds.
+/// Which keys a query may attend to, by position: those for which `i + offset - j` is within bounds.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reach {
-    /// The most positions back; `None` without bound.
+    /// The greatest number of positions back; `None` without bound.
     pub(crate) left: Option<i64>,
-    /// The most positions ahead; `None` without bound.
+    /// The greatest number of positions ahead; `None` without bound.
     pub(crate) right: Option<i64>,
 }
 
-/// Whether query `i` of `s` reaches key `j` of `t`, as `[s, t]`, or `[b, 1, s, t]` for offsets `[b, 1, 1, 1]`.
+/// Tells whether query `i` of `s` may attend to key `j` of `t`. The result is `[s, t]`, or `[b, 1, s, t]` for offsets
+/// `[b, 1, 1, 1]`.
 pub(crate) fn reached<B: Ops + ?Sized>(
     on: &B,
-    s: usize,
-    t: usize,
+    [s, t]: [&Extent; 2],
     offset: &B::Tensor,
     reach: Reach,
 ) -> Result<Option<B::Tensor>, B::Error> {
-    let count = |n: usize| (0..n as i64).collect::<Vec<i64>>();
-    let i = on.add(&on.host(&[s, 1], &count(s))?, offset)?;
-    let back = on.sub(&i, &on.host(&[1, t], &count(t))?)?;
+    let count =
+        |n: &Extent, axis| on.unsqueeze(&on.iota(&Extent::from(0i64), &Extent::from(1i64), n)?, &[axis]);
+    let i = on.add(&count(s, 1)?, offset)?;
+    let back = on.sub(&i, &count(t, 0)?)?;
     let left = reach.left.map(|most| on.less_or_equal(&back, &on.host(&[], &[most])?)).transpose()?;
     let right = reach.right.map(|most| on.greater_or_equal(&back, &on.host(&[], &[-most])?)).transpose()?;
     Ok(match (left, right) {

@@ -1,21 +1,21 @@
-//! Bodies of the functions of single elements that are no primitive.
+//! Bodies of the element-wise functions that are not primitives.
 //!
-//! Each has an error of a few units in the last place over its whole range; NaN and infinities are as IEEE 754
-//! has them. Halves are computed in `f32`; angles are computed in `f64` whatever comes, since reducing them to one
-//! period needs the digits. The polynomials are Chebyshev interpolants, the error of each below a unit in the
-//! last place of `f64` (or of `f32`, where one is for that), leading coefficient first.
+//! Each function has an error of a few units in the last place over its whole range; NaN and infinities follow IEEE
+//! 754. 16-bit floats are computed in `f32`. Angles are computed in `f64` for all types, because reducing them to one period
+//! needs the digits. The polynomials are Chebyshev interpolants, leading coefficient first. The error of each is below
+//! one unit in the last place of `f64`, or of `f32` for the polynomials that say so.
 
-use super::angle;
+use super::{angle, types};
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
 use bb_ir::op::RoundMode;
 
-/// Casts as ONNX does by default.
+/// Casts with ONNX's default rounding and saturation.
 pub(crate) fn to<B: Ops + ?Sized>(on: &B, x: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
     if x.dtype() == dtype { on.identity(x) } else { on.cast(x, dtype, true, RoundMode::Up) }
 }
 
-/// Returns a float type that holds what either of two holds.
+/// Returns a float type that holds the values of both types.
 pub(crate) fn common(a: DataType, b: DataType) -> DataType {
     match (a, b) {
         _ if a == b => a,
@@ -24,12 +24,12 @@ pub(crate) fn common(a: DataType, b: DataType) -> DataType {
     }
 }
 
-/// Casts storage types to a float that backends compute in.
+/// Casts storage types to a float type that backends compute in.
 pub(crate) fn numeric<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     if x.dtype().is_compute() { Ok(x.clone()) } else { to(on, x, DataType::F32) }
 }
 
-/// Computes `f` in `wide`, or in the operand's type if that is wider.
+/// Computes `f` in the type `wide`, or in the operand's type if that is wider.
 pub(crate) fn widened<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -43,8 +43,42 @@ pub(crate) fn widened<B: Ops + ?Sized>(
     to(on, &f(&to(on, x, wide)?)?, dtype)
 }
 
+/// Computes a function of floats, as [`widened`] does.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::ElementType`] for elements of another type.
+pub(crate) fn floats<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    x: &B::Tensor,
+    wide: DataType,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>(op, x, types::FLOATS)?;
+    widened(on, x, wide, f)
+}
+
+/// Returns the operand in the type in which its elements are added up: 16-bit floats as `f32`.
+pub(crate) fn accumulated<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    if matches!(x.dtype(), DataType::F16 | DataType::BF16) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
+}
+
+/// Returns `y` as elements of `dtype`, without an operation if they have this type already.
+pub(crate) fn narrowed<B: Ops + ?Sized>(
+    on: &B,
+    y: B::Tensor,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    if y.dtype() == dtype { Ok(y) } else { to(on, &y, dtype) }
+}
+
 /// Evaluates a polynomial, the leading coefficient first.
-fn polynomial<B: Ops + ?Sized>(on: &B, x: &B::Tensor, coefficients: &[f64]) -> Result<B::Tensor, B::Error> {
+pub(super) fn polynomial<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    coefficients: &[f64],
+) -> Result<B::Tensor, B::Error> {
     let (first, rest) = coefficients.split_first().unwrap_or((&0.0, &[]));
     let mut sum = on.scalar_like(x, *first)?;
     for c in rest {
@@ -53,7 +87,7 @@ fn polynomial<B: Ops + ?Sized>(on: &B, x: &B::Tensor, coefficients: &[f64]) -> R
     Ok(sum)
 }
 
-/// `y` with its sign turned where `x` is negative.
+/// Returns `y`, negated where `x` is negative.
 fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
     on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &on.neg(y)?, y)
 }
@@ -66,16 +100,17 @@ pub(super) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::
     on.add(x, &on.scalar_like(x, c)?)
 }
 
-fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(super) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.less(x, &on.scalar_like(x, c)?)
 }
 
 /// The body of [`Scalar::expm1`](super::Scalar::expm1).
 ///
-/// The rounding of `exp(x)` cancels between `exp(x) - 1` and its logarithm.
+/// It computes `(u - 1) * x / log(u)` with `u = exp(x)`. The rounding error of `u` is in the numerator and in the
+/// denominator, and so cancels.
 /// Source: Kahan, in Higham: Accuracy and Stability of Numerical Algorithms, 1.14.1.
 pub fn expm1<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "expm1", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let u = on.exp(x)?;
         let less_one = on.sub(&u, &one)?;
@@ -87,7 +122,7 @@ pub fn expm1<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::log1p`](super::Scalar::log1p); see [`expm1`].
 pub fn log1p<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "log1p", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let u = on.add(x, &one)?;
         let log = on.log(&u)?;
@@ -97,9 +132,9 @@ pub fn log1p<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     })
 }
 
-/// The body of [`Scalar::sigmoid`](super::Scalar::sigmoid); the exponential never overflows.
+/// The body of [`Scalar::sigmoid`](super::Scalar::sigmoid). It computes `exp(-|x|)`, which never overflows.
 pub fn sigmoid<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "sigmoid", x, DataType::F32, |x| {
         let one = on.scalar_like(x, 1.0)?;
         let e = on.exp(&on.neg(&on.abs(x)?)?)?;
         let upper = on.r#where(&below(on, x, 0.0)?, &e, &one)?;
@@ -109,7 +144,7 @@ pub fn sigmoid<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::E
 
 /// The body of [`Scalar::softplus`](super::Scalar::softplus).
 pub fn softplus<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "softplus", x, DataType::F32, |x| {
         let positive = on.maximum(x, &on.scalar_like(x, 0.0)?)?;
         on.add(&positive, &on.log1p(&on.exp(&on.neg(&on.abs(x)?)?)?)?)
     })
@@ -117,7 +152,7 @@ pub fn softplus<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::
 
 /// The body of [`Scalar::tanh`](super::Scalar::tanh): `-t / (t + 2)` with `t = exp(-2|x|) - 1`.
 pub fn tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "tanh", x, DataType::F32, |x| {
         let t = on.expm1(&times(on, &on.abs(x)?, -2.0)?)?;
         signed(on, x, &on.div(&on.neg(&t)?, &plus(on, &t, 2.0)?)?)
     })
@@ -125,7 +160,7 @@ pub fn tanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 
 /// The body of [`Scalar::sinh`](super::Scalar::sinh).
 pub fn sinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "sinh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let t = on.expm1(&size)?;
         let near = times(on, &on.add(&t, &on.div(&t, &plus(on, &t, 1.0)?)?)?, 0.5)?;
@@ -136,13 +171,13 @@ pub fn sinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 
 /// The body of [`Scalar::cosh`](super::Scalar::cosh).
 pub fn cosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "cosh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         on.add(&half_exponential(on, &size)?, &times(on, &on.exp(&on.neg(&size)?)?, 0.5)?)
     })
 }
 
-/// `exp(x) / 2`, also where `exp(x)` alone overflows.
+/// Returns `exp(x) / 2`, also where `exp(x)` itself overflows.
 fn half_exponential<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let root = on.exp(&times(on, x, 0.5)?)?;
     on.mul(&times(on, &root, 0.5)?, &root)
@@ -150,7 +185,7 @@ fn half_exponential<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor,
 
 /// The body of [`Scalar::asinh`](super::Scalar::asinh): `log1p(|x| + x² / (1 + sqrt(x² + 1)))`.
 pub fn asinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "asinh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let square = on.mul(x, x)?;
         let root = plus(on, &on.sqrt(&plus(on, &square, 1.0)?)?, 1.0)?;
@@ -162,9 +197,9 @@ pub fn asinh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::acosh`](super::Scalar::acosh): `log1p(t + sqrt(2t + t²))` with `t = x - 1`.
 pub fn acosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "acosh", x, DataType::F32, |x| {
         let t = plus(on, x, -1.0)?;
-        // The root of a product would be a number below -1, too.
+        // The square root of the product would also be a number for `x` below -1, where the result must be NaN.
         let root = on.mul(&on.sqrt(&t)?, &on.sqrt(&plus(on, &t, 2.0)?)?)?;
         let near = on.log1p(&on.add(&t, &root)?)?;
         let far = plus(on, &on.log(x)?, std::f64::consts::LN_2)?;
@@ -174,14 +209,14 @@ pub fn acosh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::atanh`](super::Scalar::atanh): `log1p(2x / (1 - x)) / 2`.
 pub fn atanh<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "atanh", x, DataType::F32, |x| {
         let size = on.abs(x)?;
         let ratio = on.div(&times(on, &size, 2.0)?, &on.sub(&on.scalar_like(x, 1.0)?, &size)?)?;
         signed(on, x, &times(on, &on.log1p(&ratio)?, 0.5)?)
     })
 }
 
-/// `erf(x) / x` in `x²`, for `|x| < 1`.
+/// Coefficients of `erf(x) / x` as a polynomial in `x²`, for `|x| < 1`.
 const ERF_NEAR: [f64; 12] = [
     -7.795898827002142e-10,
     1.3720064546777686e-08,
@@ -197,7 +232,7 @@ const ERF_NEAR: [f64; 12] = [
     std::f64::consts::FRAC_2_SQRT_PI,
 ];
 
-/// The same to the precision of `f32`.
+/// The same polynomial with the precision of `f32`.
 const ERF_NEAR_32: [f64; 7] = [
     7.875875062685488e-05,
     -0.000801686428716587,
@@ -208,7 +243,7 @@ const ERF_NEAR_32: [f64; 7] = [
     1.1283791658483509,
 ];
 
-/// `exp(x²) erfc(x)` in `2 / (2 + x)`, for `1 <= x <= 6`; beyond, `erf` rounds to 1.
+/// Coefficients of `exp(x²) erfc(x)` as a polynomial in `2 / (2 + x)`, for `1 <= x <= 6`. Beyond 6, `erf` rounds to 1.
 const ERFC: [f64; 17] = [
     -0.07440021243346044,
     0.5535022023245029,
@@ -229,7 +264,7 @@ const ERFC: [f64; 17] = [
     1.273194538411999e-08,
 ];
 
-/// The same to the precision of `f32`, for `1 <= x <= 4`.
+/// The same polynomial with the precision of `f32`, for `1 <= x <= 4`.
 const ERFC_32: [f64; 7] = [
     -0.05363042807694806,
     -0.05706519996389612,
@@ -242,7 +277,7 @@ const ERFC_32: [f64; 7] = [
 
 /// The body of [`Scalar::erf`](super::Scalar::erf).
 pub fn erf<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F32, |x| {
+    floats(on, "erf", x, DataType::F32, |x| {
         let (near, far): (&[f64], &[f64]) =
             if x.dtype() == DataType::F64 { (&ERF_NEAR, &ERFC) } else { (&ERF_NEAR_32, &ERFC_32) };
         let size = on.abs(x)?;
@@ -255,7 +290,7 @@ pub fn erf<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error
     })
 }
 
-/// `sin(x) / x` in `x²`, for `|x| <= π/2`.
+/// Coefficients of `sin(x) / x` as a polynomial in `x²`, for `|x| <= π/2`.
 const SIN: [f64; 10] = [
     -7.982518961783833e-18,
     2.8102145350022103e-15,
@@ -269,9 +304,15 @@ const SIN: [f64; 10] = [
     1.0,
 ];
 
-/// `sin(x + shift)` for a `shift` of 0 or a quarter of a turn, which `offset` counts in half turns.
-fn sine<B: Ops + ?Sized>(on: &B, x: &B::Tensor, offset: f64, from: DataType) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F64, |x| {
+/// Returns `sin(x + offset π)`, for an `offset` of 0 or 0.5.
+fn sine<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    x: &B::Tensor,
+    offset: f64,
+    from: DataType,
+) -> Result<B::Tensor, B::Error> {
+    floats(on, op, x, DataType::F64, |x| {
         let (angle, turns) = angle::nearest(on, x, from, offset)?;
         let sin = on.mul(&angle, &polynomial(on, &on.mul(&angle, &angle)?, &SIN)?)?;
         let halved = times(on, &turns, 0.5)?;
@@ -282,21 +323,23 @@ fn sine<B: Ops + ?Sized>(on: &B, x: &B::Tensor, offset: f64, from: DataType) -> 
 
 /// The body of [`Scalar::sin`](super::Scalar::sin).
 pub fn sin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    sine(on, x, 0.0, x.dtype())
+    sine(on, "sin", x, 0.0, x.dtype())
 }
 
 /// The body of [`Scalar::cos`](super::Scalar::cos).
 pub fn cos<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    sine(on, x, 0.5, x.dtype())
+    sine(on, "cos", x, 0.5, x.dtype())
 }
 
 /// The body of [`Scalar::tan`](super::Scalar::tan).
 pub fn tan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let from = x.dtype();
-    widened(on, x, DataType::F64, |x| on.div(&sine(on, x, 0.0, from)?, &sine(on, x, 0.5, from)?))
+    floats(on, "tan", x, DataType::F64, |x| {
+        on.div(&sine(on, "tan", x, 0.0, from)?, &sine(on, "tan", x, 0.5, from)?)
+    })
 }
 
-/// `atan(x) / x` in `x²`, for `|x| <= tan(π/8)`.
+/// Coefficients of `atan(x) / x` as a polynomial in `x²`, for `|x| <= tan(π/8)`.
 const ATAN: [f64; 13] = [
     0.015113765096600925,
     -0.03338782450121195,
@@ -316,11 +359,11 @@ const ATAN: [f64; 13] = [
 /// The body of [`Scalar::atan`](super::Scalar::atan).
 pub fn atan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     use std::f64::consts::{FRAC_PI_2, FRAC_PI_4};
-    widened(on, x, DataType::F64, |x| {
+    floats(on, "atan", x, DataType::F64, |x| {
         let size = on.abs(x)?;
         let one = on.scalar_like(x, 1.0)?;
         let beyond = on.greater(&size, &one)?;
-        // To 0..=1 by the reciprocal, then to |t| <= tan(π/8) by turning back an eighth.
+        // The reciprocal reduces `|x|` to `0..=1`; a rotation by -π/4 then reduces it to `|t| <= tan(π/8)`.
         let y = on.r#where(&beyond, &on.div(&one, &size)?, &size)?;
         let turned = on.greater(&y, &on.scalar_like(x, std::f64::consts::SQRT_2 - 1.0)?)?;
         let back = on.div(&on.sub(&y, &one)?, &on.add(&y, &one)?)?;
@@ -332,7 +375,7 @@ pub fn atan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
     })
 }
 
-/// `asin(x) / x` in `x²`, for `|x| <= 1/2`.
+/// Coefficients of `asin(x) / x` as a polynomial in `x²`, for `|x| <= 1/2`.
 const ASIN: [f64; 13] = [
     0.03187962140081284,
     -0.016187392271599134,
@@ -349,7 +392,7 @@ const ASIN: [f64; 13] = [
     1.0,
 ];
 
-/// For `|x| <= 1/2`, `asin|x|`; beyond, `asin` of `sqrt((1 - |x|) / 2)`. With where the one is.
+/// Returns `asin|x|` where `|x| <= 1/2`, and elsewhere `asin(sqrt((1 - |x|) / 2))`; also returns where `|x| > 1/2`.
 fn arc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<(B::Tensor, B::Tensor), B::Error> {
     let size = on.abs(x)?;
     let far = on.greater(&size, &on.scalar_like(x, 0.5)?)?;
@@ -360,7 +403,7 @@ fn arc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<(B::Tensor, B::Tensor),
 
 /// The body of [`Scalar::asin`](super::Scalar::asin).
 pub fn asin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    widened(on, x, DataType::F64, |x| {
+    floats(on, "asin", x, DataType::F64, |x| {
         let (angle, far) = arc(on, x)?;
         let turned = on.sub(&on.scalar_like(x, std::f64::consts::FRAC_PI_2)?, &times(on, &angle, 2.0)?)?;
         signed(on, x, &on.r#where(&far, &turned, &angle)?)
@@ -370,7 +413,7 @@ pub fn asin<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 /// The body of [`Scalar::acos`](super::Scalar::acos).
 pub fn acos<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     use std::f64::consts::{FRAC_PI_2, PI};
-    widened(on, x, DataType::F64, |x| {
+    floats(on, "acos", x, DataType::F64, |x| {
         let (angle, far) = arc(on, x)?;
         let twice = times(on, &angle, 2.0)?;
         let mirrored = on.sub(&on.scalar_like(x, PI)?, &twice)?;

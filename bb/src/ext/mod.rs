@@ -1,16 +1,33 @@
-//! Extension families: operations beyond the primitives, typed, with bodies made of primitives.
+//! Extension families: typed operations beyond the primitives, with bodies made of primitives.
 //!
-//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family; the methods written in it are native, the
-//! others run the body beside the family's table. [`Extended`] runs every family on every backend. Bodies are
-//! compiled in this crate alone: for the [`Tracer`], and for a backend whose type is erased (`erased.rs`).
+//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
+//! others run the body beside the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
+//! in this crate alone: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
+//!
+//! An operation with many parameters takes those that have a default as one struct:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), bb::Error> {
+//! use bb::ext::ConvOptions;
+//! let cpu = bb::backend("cpu")?;
+//! let image = cpu.zeros(&[1, 3, 224, 224], bb::DataType::F32)?;
+//! let filters = cpu.zeros(&[8, 3, 3, 3], bb::DataType::F32)?;
+//! let y = image.conv(&filters, None, ConvOptions { strides: &[2, 2], ..Default::default() })?;
+//! assert_eq!(y.shape(), [1, 8, 111, 111]);
+//! # Ok(())
+//! # }
+//! ```
 
 mod angle;
 mod conv_transpose;
 mod deform;
 mod erased;
 mod extended;
+mod extent;
 mod family;
+pub(crate) mod fold;
 pub(crate) mod fourier;
+mod gate;
 pub(crate) mod host;
 mod named;
 
@@ -28,34 +45,41 @@ mod region;
 pub(crate) mod sample;
 pub mod scalar;
 pub(crate) mod scatter;
+mod slide;
 pub(crate) mod sort;
+mod types;
 mod unpool;
 pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
-pub use create::{Create, CreateOp};
+pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]
 pub(crate) use erased::{Kernels, Owned, WithFamilies};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
+pub use extent::{Extent, Extents, product};
+pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
-pub use image::{Image, ImageOp};
-pub use index::{Index, IndexOp};
-pub use llm::{Llm, LlmOp};
-pub use nn::{Nn, NnOp};
+pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions};
+pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
+pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
+pub use nn::{
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, LayerNormalizationOptions, MaxPoolOptions, Nn,
+    NnOp,
+};
 pub use random::Mersenne;
 pub use scalar::{Scalar, ScalarOp};
 
-use crate::trace::Tracer;
-use crate::{Backend, Outputs};
+use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
 
-/// Everything: what ONNX functions and bodies are written over.
+/// A backend with every family. ONNX functions and bodies are generic over this trait.
 ///
-/// [`Extended`] is this for any backend; so is [`Tracer`]. A backend that adopted every family may be it too, with an
-/// empty `impl`, to call bodies from its own methods.
+/// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
+/// implement it, with an empty `impl`, to call bodies from its own methods.
 pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
@@ -63,18 +87,19 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
     ///
     /// # Errors
     ///
-    /// [`Error::NotConstant`](crate::Error::NotConstant) while tracing; the backend's own otherwise.
+    /// [`Error::NotConstant`](crate::Error::NotConstant) while tracing; otherwise the backend's own errors.
     fn ints(&self, x: &Self::Tensor) -> Result<Vec<i64>, Self::Error> {
         Ok(integers(&self.to_host(x)?).map_err(crate::Error::from)?)
     }
 
-    /// Computes on the host, for what is no composition of primitives.
+    /// Runs a computation on the host, for operations that cannot be composed of primitives.
     ///
-    /// While tracing this is one step, whose results have the types and extents given last; `body` must keep to them.
+    /// While tracing this becomes one step. Its results have the types and extents of the last parameter, and `body`
+    /// must produce exactly these.
     ///
     /// # Errors
     ///
-    /// The body's own, and the backend's.
+    /// The body's own errors, and the backend's.
     fn on_host(
         &self,
         body: &'static HostKernel,
@@ -85,31 +110,136 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
         host::run(self, body, inputs, params)
     }
 
-    /// Makes a tensor of host elements.
+    /// Makes a tensor from elements on the host.
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     fn host<T: bb_ir::Element>(&self, shape: &[usize], elements: &[T]) -> Result<Self::Tensor, Self::Error> {
         self.constant(&TensorData::new(shape, elements).map_err(crate::Error::from)?)
     }
+
+    /// Returns the extents of a tensor. While tracing they are expressions, so that the plan also holds for other
+    /// extents.
+    fn extents(&self, x: &Self::Tensor) -> Extents {
+        x.shape().iter().map(|&extent| Extent::from(extent)).collect()
+    }
+
+    /// Returns one extent of a tensor, or 0 if there is no such dimension.
+    fn extent(&self, x: &Self::Tensor, axis: usize) -> Extent {
+        x.shape().get(axis).copied().unwrap_or(0).into()
+    }
+
+    /// Reads a tensor of integers as extents. While tracing, those that were computed from extents are expressions.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ints`](Ops::ints).
+    fn extents_of(&self, x: &Self::Tensor) -> Result<Vec<Extent>, Self::Error> {
+        Ok(self.ints(x)?.into_iter().map(Extent::from).collect())
+    }
+
+    /// Makes a tensor of `i64` from extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn ints_of(&self, shape: &[usize], values: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        let values: Vec<i64> = values.iter().map(Extent::number).collect();
+        self.host(shape, &values)
+    }
+
+    /// Makes a vector of `count` elements of type `i64`: `start`, `start + step`, ….
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`](crate::Error::Ir) if there are more elements than memory holds; the backend's own errors.
+    fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<Self::Tensor, Self::Error> {
+        iota(self, start, step, usize::try_from(count.number()).unwrap_or(0))
+    }
+
+    /// Calls [`reshape`](Backend::reshape) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn reshape_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.reshape(x, &numbers::<Self>(shape)?)
+    }
+
+    /// Calls [`slice`](Backend::slice) with bounds that are extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn slice_to(
+        &self,
+        x: &Self::Tensor,
+        starts: &[Extent],
+        ends: &[Extent],
+        axes: &[i64],
+        steps: &[i64],
+    ) -> Result<Self::Tensor, Self::Error> {
+        let [starts, ends] =
+            [starts, ends].map(|b| b.iter().map(Extent::number).collect::<SmallVec<[i64; 4]>>());
+        self.slice(x, &starts, &ends, axes, steps)
+    }
+
+    /// Calls [`split`](Backend::split) with the sizes of the parts as extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn split_to(
+        &self,
+        x: &Self::Tensor,
+        axis: i64,
+        sizes: &[Extent],
+    ) -> Result<Vec<Self::Tensor>, Self::Error> {
+        self.split(x, axis, &numbers::<Self>(sizes)?)
+    }
+
+    /// Calls [`expand`](Create::expand) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn expand_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.expand(x, &numbers::<Self>(shape)?)
+    }
+
+    /// Calls [`full`](Create::full) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn full_to(&self, shape: &[Extent], value: f64, dtype: DataType) -> Result<Self::Tensor, Self::Error> {
+        self.full(&numbers::<Self>(shape)?, value, dtype)
+    }
+}
+
+/// Computes `count` elements: `start`, `start + step`, …. Elements that overflow become the greatest or the least
+/// `i64`.
+pub(crate) fn iota_elements(start: &Extent, step: &Extent, count: usize) -> Result<Vec<i64>, bb_ir::Error> {
+    let (start, step) = (i128::from(start.present()), i128::from(step.present()));
+    let at = |i: usize| (start + step * i as i128).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    bb_ir::memory::collected("range", (0..count).map(at))
+}
+
+/// Makes a vector of consecutive numbers on the host.
+pub(crate) fn iota<B: Ops + ?Sized>(
+    on: &B,
+    start: &Extent,
+    step: &Extent,
+    count: usize,
+) -> Result<B::Tensor, B::Error> {
+    let elements = iota_elements(start, step, count).map_err(crate::Error::from)?;
+    on.host(&[count], &elements)
 }
 
 impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
 
-impl Ops for Tracer {
-    fn on_host(
-        &self,
-        body: &'static HostKernel,
-        inputs: &[Option<&Self::Tensor>],
-        params: &[Param<'_>],
-        results: &[(DataType, Shape)],
-    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
-        Ok(self.record_host(body, inputs, params, results)?)
-    }
-}
-
-/// Reads integers or truth values of any width.
+/// Reads integers or booleans of any width.
 pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
     fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
@@ -127,14 +257,14 @@ pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
     }
 }
 
-/// Lists the families, so that one of their operations can be found by its row.
+/// Lists the families, so that an operation can be found by its row.
 macro_rules! families {
     ($($trait:ident $module:ident $enum:ident;)*) => {
         /// Calls an operation of any family, or a primitive, by its row.
         ///
         /// # Errors
         ///
-        /// The operation's own; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row.
+        /// The operation's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row.
         pub(crate) fn call<B: Ops + ?Sized>(
             on: &B,
             op: &'static OpSpec,
@@ -178,12 +308,12 @@ families! {
     Image image ImageOp;
 }
 
-/// A backend's own error, or the one that `bb` would report.
+/// Returns an error of `bb` as the backend's error type.
 pub(crate) fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {
     Err(error.into().into())
 }
 
-/// Tells whether an operation of this name is among the native ones of some family.
+/// Tells whether some family has a native operation of this name.
 pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> bool {
     use bb_ir::op::Family;
     natives.iter().any(|(family, set)| {

@@ -1,8 +1,8 @@
-//! Bodies of operations that move elements: padding, and selecting by index tensors.
+//! Bodies of operations that move elements: padding, and selecting by tensors of indices.
 
-use crate::ext::{Ops, fail, math};
+use crate::ext::{Extent, Ops, fail, math, product};
 use crate::{DataType, Error, Tensor};
-use bb_ir::{Axis, Shape, memory};
+use bb_ir::{Axis, memory};
 
 /// The body of [`Nn::pad`](super::Nn::pad).
 pub fn pad<B: Ops + ?Sized>(
@@ -32,17 +32,17 @@ pub fn pad<B: Ops + ?Sized>(
         }
         y = if mode == "constant" {
             let part = |count: usize| -> Result<B::Tensor, B::Error> {
-                let mut shape = Shape::from_slice(y.shape());
+                let mut shape = on.extents(&y);
                 if let Some(extent) = shape.get_mut(axis) {
-                    *extent = count;
+                    *extent = count.into();
                 }
                 match value {
-                    Some(value) if value.rank() == 0 => on.expand(value, &shape),
-                    Some(value) => on.expand(&on.reshape(value, &[])?, &shape),
+                    Some(value) if value.rank() == 0 => on.expand_to(value, &shape),
+                    Some(value) => on.expand_to(&on.reshape(value, &[])?, &shape),
                     None if x.dtype() == DataType::String => {
-                        on.expand(&super::sample::blank_like(on, x)?, &shape)
+                        on.expand_to(&super::sample::blank_like(on, x)?, &shape)
                     }
-                    None => on.zeros(&shape, x.dtype()),
+                    None => on.full_to(&shape, 0.0, x.dtype()),
                 }
             };
             let mut parts = Vec::with_capacity(3);
@@ -55,11 +55,11 @@ pub fn pad<B: Ops + ?Sized>(
             }
             on.concat(&parts.iter().collect::<Vec<_>>(), axis as i64)?
         } else {
-            let extent = y.shape().get(axis).copied().unwrap_or(0) as i64;
+            let extent = on.extent(&y, axis).number();
             if extent == 0 {
                 return fail::<B, _>(wrong("enlarges an extent of 0 from nothing"));
             }
-            // What lies beside may have no elements, so that nothing else bounds the indices.
+            // The other dimensions may have no elements, so nothing else limits the number of indices.
             if extent.saturating_add_unsigned(before as u64).saturating_add_unsigned(after as u64) > 1 << 28 {
                 return fail::<B, _>(wrong("enlarges more than memory can hold"));
             }
@@ -75,7 +75,7 @@ pub fn pad<B: Ops + ?Sized>(
             };
             let unknown = || Error::Operator {
                 op: "pad".to_owned(),
-                what: "mode".to_owned(),
+                part: "mode".into(),
                 problem: format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`"),
             };
             let places = (-(before as i64)..extent + after as i64).map(|i| inside(i).ok_or_else(unknown));
@@ -86,7 +86,7 @@ pub fn pad<B: Ops + ?Sized>(
     Ok(y)
 }
 
-/// Cuts where paddings are negative.
+/// Removes elements where paddings are negative.
 fn cropped<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -97,12 +97,12 @@ fn cropped<B: Ops + ?Sized>(
         return Ok(x.clone());
     }
     let from: Vec<i64> = starts.iter().map(|&p| p.min(0).saturating_neg()).collect();
-    let to: Vec<i64> =
-        x.shape().iter().zip(ends).map(|(&d, &p)| (d as i64).saturating_add(p.min(0)).max(0)).collect();
+    // A negative end of a slice counts from the end of the dimension.
+    let to: Vec<i64> = ends.iter().map(|&p| if p < 0 { p } else { i64::MAX }).collect();
     on.slice(x, &from, &to, &[], &[])
 }
 
-/// Makes negative indices count from the start, as `i64`.
+/// Converts negative indices to ones that count from the start, as `i64`.
 pub(crate) fn from_start<B: Ops + ?Sized>(
     on: &B,
     indices: &B::Tensor,
@@ -113,37 +113,51 @@ pub(crate) fn from_start<B: Ops + ?Sized>(
     on.r#where(&negative, &on.add(&indices, extents)?, &indices)
 }
 
-/// The distance in elements to the next along each dimension.
+/// Returns the row-major strides of a shape, in elements.
 pub(crate) fn strides(shape: &[usize]) -> Vec<i64> {
     let mut strides = vec![0; shape.len()];
     let mut step = 1i64;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        // Extents beside one of 0 may be as large as they like.
+        // If one extent is 0, the others may be so large that their product overflows.
         step = step.saturating_mul(extent as i64);
     }
     strides
 }
 
-/// The positions in row-major order of `to`'s coordinates in a tensor of these strides, as a broadcasting sum.
+/// Computes the [`strides`] of symbolic extents.
+fn steps(shape: &[Extent]) -> Vec<Extent> {
+    let mut step = Extent::from(1i64);
+    let mut steps: Vec<Extent> = shape
+        .iter()
+        .rev()
+        .map(|extent| {
+            let next = step.times(extent);
+            std::mem::replace(&mut step, next)
+        })
+        .collect();
+    steps.reverse();
+    steps
+}
+
+/// Returns, for each coordinate of `to`, its row-major position in a tensor of these strides, as a sum that broadcasts.
+/// It leaves out the dimension `but`.
 pub(crate) fn positions<B: Ops + ?Sized>(
     on: &B,
-    to: &[usize],
-    strides: &[i64],
+    to: &[Extent],
+    strides: &[Extent],
     but: Option<usize>,
 ) -> Result<Option<B::Tensor>, B::Error> {
     let mut sum: Option<B::Tensor> = None;
-    for (axis, (&extent, &stride)) in to.iter().zip(strides).enumerate() {
-        if Some(axis) == but || extent == 1 {
+    for (axis, (extent, stride)) in to.iter().zip(strides).enumerate() {
+        // An extent that is 1 now may be greater in another run. Its only position, 0, is therefore added as well.
+        if Some(axis) == but || extent.is_fixed() && extent.present() == 1 {
             continue;
         }
-        let mut shape = vec![1; to.len()];
-        if let Some(slot) = shape.get_mut(axis) {
-            *slot = extent;
-        }
-        let steps = (0..extent as i64).map(|i| i.saturating_mul(stride));
-        let steps = memory::collected("positions", steps).map_err(Error::from)?;
-        let steps = on.host(&shape, &steps)?;
+        let others: Vec<i64> =
+            (0..to.len()).filter(|&other| other != axis).map(|other| other as i64).collect();
+        let steps = on.iota(&Extent::from(0i64), stride, extent)?;
+        let steps = if others.is_empty() { steps } else { on.unsqueeze(&steps, &others)? };
         sum = Some(match sum {
             Some(sum) => on.add(&sum, &steps)?,
             None => steps,
@@ -152,7 +166,7 @@ pub(crate) fn positions<B: Ops + ?Sized>(
     Ok(sum)
 }
 
-/// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by positions in row-major order.
+/// The body of [`Nn::gather_elements`](super::Nn::gather_elements): a gather by row-major positions.
 pub fn gather_elements<B: Ops + ?Sized>(
     on: &B,
     data: &B::Tensor,
@@ -160,34 +174,37 @@ pub fn gather_elements<B: Ops + ?Sized>(
     axis: i64,
 ) -> Result<B::Tensor, B::Error> {
     let axis = Axis::new(axis, data.rank()).map_err(Error::from)?.get();
-    let mut extents = data.shape().iter().zip(indices.shape()).enumerate();
-    if data.rank() != indices.rank() || extents.any(|(at, (have, asked))| at != axis && asked > have) {
+    let (shape, asked) = (on.extents(data), on.extents(indices));
+    let mut extents = shape.iter().zip(&asked).enumerate();
+    if data.rank() != indices.rank() || extents.any(|(at, (have, asked))| at != axis && !have.at_least(asked))
+    {
         let (left, right) = (data.shape().into(), indices.shape().into());
         return fail::<B, _>(bb_ir::Error::Shapes { op: "gather_elements", left, right });
     }
-    let flat = element_positions(on, data.shape(), indices, axis)?;
-    on.gather(&on.reshape(data, &[bb_ir::element_count(data.shape()).unwrap_or(0)])?, &flat, 0)
+    let flat = element_positions(on, &shape, indices, axis)?;
+    on.gather(&on.reshape_to(data, &[product(&shape)])?, &flat, 0)
 }
 
-/// For each index along `axis`, the position of the element it names among all of a tensor of `shape`.
+/// Returns, for each index along `axis`, the row-major position in a tensor of `shape` of the element that it selects.
 pub(crate) fn element_positions<B: Ops + ?Sized>(
     on: &B,
-    shape: &[usize],
+    shape: &[Extent],
     indices: &B::Tensor,
     axis: usize,
 ) -> Result<B::Tensor, B::Error> {
-    let strides = strides(shape);
-    let extent = on.host(&[], &[shape.get(axis).copied().unwrap_or(0) as i64])?;
+    let strides = steps(shape);
+    let one = |of: &[Extent]| on.ints_of(&[], of.get(axis..axis + 1).unwrap_or_default());
+    let extent = one(shape)?;
     let indices = from_start(on, indices, &extent)?;
-    let along = on.mul(&indices, &on.host(&[], &[strides.get(axis).copied().unwrap_or(1)])?)?;
-    let flat = match positions(on, indices.shape(), &strides, Some(axis))? {
+    let along = on.mul(&indices, &one(&strides)?)?;
+    let flat = match positions(on, &on.extents(&indices), &strides, Some(axis))? {
         Some(others) => on.add(&along, &others)?,
         None => along,
     };
     refused(on, &flat, &out_of_range(on, &indices, &extent)?, shape)
 }
 
-/// Where indices that count from the start are not below their extents, or were too far below 0.
+/// Tells where indices are out of range. Negative indices have already been converted to count from the start.
 fn out_of_range<B: Ops + ?Sized>(
     on: &B,
     indices: &B::Tensor,
@@ -197,18 +214,18 @@ fn out_of_range<B: Ops + ?Sized>(
     on.or(&negative, &on.greater_or_equal(indices, extents)?)
 }
 
-/// Positions in a tensor of `shape`, of which those that are `wrong` become ones that a gather refuses.
+/// Replaces the positions that are `wrong` by one that is out of range for `shape`, so that the gather fails.
 fn refused<B: Ops + ?Sized>(
     on: &B,
     positions: &B::Tensor,
     wrong: &B::Tensor,
-    shape: &[usize],
+    shape: &[Extent],
 ) -> Result<B::Tensor, B::Error> {
-    let end = on.host(&[], &[bb_ir::element_count(shape).unwrap_or(0) as i64])?;
+    let end = on.ints_of(&[], &[product(shape)])?;
     on.r#where(wrong, &end, positions)
 }
 
-/// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by positions in row-major order.
+/// The body of [`Nn::gather_nd`](super::Nn::gather_nd): a gather by row-major positions.
 pub fn gather_nd<B: Ops + ?Sized>(
     on: &B,
     data: &B::Tensor,
@@ -217,33 +234,34 @@ pub fn gather_nd<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     let shapes =
         || bb_ir::Error::Shapes { op: "gather_nd", left: data.shape().into(), right: indices.shape().into() };
-    let (shape, index_shape) = (data.shape(), indices.shape());
-    let Some((&tuple, lead)) = index_shape.split_last() else { return fail::<B, _>(shapes()) };
+    let (shape, index_shape) = (on.extents(data), on.extents(indices));
+    let Some((tuple, lead)) = index_shape.split_last() else { return fail::<B, _>(shapes()) };
+    let tuple = usize::try_from(tuple.number()).unwrap_or(0);
     let batch = usize::try_from(batch_dims).ok().filter(|&b| b <= lead.len() && b + tuple <= shape.len());
     let Some(batch) = batch else { return fail::<B, _>(shapes()) };
     let (outer, rest) = shape.split_at(batch);
     let (named, slice) = rest.split_at(tuple);
     let flat = tuple_positions(on, outer, named, indices)?;
-    let rows: Vec<usize> =
-        std::iter::once(outer.iter().chain(named).product()).chain(slice.iter().copied()).collect();
-    on.gather(&on.reshape(data, &rows)?, &flat, 0)
+    let rows: Vec<Extent> =
+        std::iter::once(product(outer.iter().chain(named))).chain(slice.iter().cloned()).collect();
+    on.gather(&on.reshape_to(data, &rows)?, &flat, 0)
 }
 
-/// For each index tuple, the position of the slice it names among all that `outer` and `named` extents count.
+/// Returns, for each tuple of indices, the position of the slice that it selects, among all slices that the extents
+/// `outer` and `named` count.
 pub(crate) fn tuple_positions<B: Ops + ?Sized>(
     on: &B,
-    outer: &[usize],
-    named: &[usize],
+    outer: &[Extent],
+    named: &[Extent],
     indices: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let extents: Vec<i64> = named.iter().map(|&d| d as i64).collect();
-    let extents = on.host(&[extents.len()], &extents)?;
+    let extents = on.ints_of(&[named.len()], named)?;
     let indices = from_start(on, indices, &extents)?;
-    let scaled = on.mul(&indices, &on.host(&[named.len()], &strides(named))?)?;
+    let scaled = on.mul(&indices, &on.ints_of(&[named.len()], &steps(named))?)?;
     let flat = on.reduce_sum(&scaled, &[-1], false)?;
-    let size = named.iter().product::<usize>() as i64;
-    let steps: Vec<i64> = strides(outer).iter().map(|s| s * size).collect();
-    let flat = match positions(on, outer, &steps, None)? {
+    let size = product(named);
+    let batches: Vec<Extent> = steps(outer).iter().map(|s| s.times(&size)).collect();
+    let flat = match positions(on, outer, &batches, None)? {
         Some(batches) => {
             let trailing: Vec<i64> = (outer.len() as i64..flat.rank() as i64).collect();
             let batches = if trailing.is_empty() { batches } else { on.unsqueeze(&batches, &trailing)? };

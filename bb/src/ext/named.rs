@@ -1,8 +1,8 @@
-//! Families by name, for the macros of `bb-derive`, which know none.
+//! Families by name, for the macros of `bb-derive`, which know no family.
 
 /// Expands a family's name to its table, or to the `impl` that lists native methods.
 ///
-/// One line per family.
+/// There is one line for each family.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __family {
@@ -70,7 +70,7 @@ macro_rules! __families_named {
 
 #[cfg(test)]
 mod tests {
-    /// Each family's module beside this one has a line above, and its name in the message.
+    /// Each module of a family must have a line above, and its name in the error message.
     #[test]
     fn every_family_is_found_by_name() {
         let named = include_str!("named.rs");

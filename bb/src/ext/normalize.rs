@@ -1,22 +1,24 @@
-//! Bodies of operations that normalise: by exponentials, by moments.
+//! Bodies of operations that normalise, by exponentials or by mean and variance.
 
-use crate::ext::{Ops, math};
+use crate::ext::{LayerNormalizationOptions, Ops, math, types};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
 /// The body of [`Nn::softmax`](super::Nn::softmax).
 pub fn softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("softmax", x, types::FLOATS)?;
     softmax_over(on, x, &[axis])
 }
 
 /// The body of [`Nn::log_softmax`](super::Nn::log_softmax).
 pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("log_softmax", x, types::FLOATS)?;
     log_softmax_over(on, x, &[axis])
 }
 
-/// Softmax over several axes; the maximum is subtracted first, so that nothing overflows.
+/// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
 ///
-/// Each step rounds to the type of `x`, halves too, as in the function that ONNX defines Softmax by.
+/// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax.
 pub(crate) fn softmax_over<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -26,7 +28,7 @@ pub(crate) fn softmax_over<B: Ops + ?Sized>(
     on.div(&e, &on.reduce_sum(&e, axes, true)?)
 }
 
-/// The logarithm of [`softmax_over`], without its loss of small digits.
+/// Computes the logarithm of [`softmax_over`] without losing small values.
 pub(crate) fn log_softmax_over<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -38,17 +40,17 @@ pub(crate) fn log_softmax_over<B: Ops + ?Sized>(
     })
 }
 
-/// The dimensions from `axis` on.
+/// Returns the dimensions from `axis` on.
 pub(crate) fn axes_from<T: Tensor>(x: &T, axis: i64) -> Result<Vec<i64>, Error> {
     let from = Axis::new(axis, x.rank())?.get();
     Ok((from..x.rank()).map(|a| a as i64).collect())
 }
 
-/// What normalising by moments yields.
+/// The results of normalising by mean and variance.
 pub(crate) struct Moments<T> {
     /// `(x - mean) / sqrt(variance + epsilon)`.
     pub(crate) normal: T,
-    /// The mean over the axes, which stay as 1.
+    /// The mean over the axes. The reduced axes stay, with extent 1.
     pub(crate) mean: T,
     /// `1 / sqrt(variance + epsilon)`.
     pub(crate) inverse: T,
@@ -62,29 +64,32 @@ pub(crate) fn moments<B: Ops + ?Sized>(
     epsilon: f64,
 ) -> Result<Moments<B::Tensor>, B::Error> {
     let mean = on.reduce_mean(x, axes, true)?;
+    // The rounding error of a great mean may exceed the distances from it. The mean of the distances corrects it.
     let apart = on.sub(x, &mean)?;
+    let apart = on.sub(&apart, &on.reduce_mean(&apart, axes, true)?)?;
     let variance = on.reduce_mean(&on.mul(&apart, &apart)?, axes, true)?;
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
     let inverse = on.reciprocal(&root)?;
     Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
 }
 
-/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization); halves are averaged in `f32`.
+/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). For `f16`, the means are computed in `f32`.
 pub fn layer_normalization<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     scale: &B::Tensor,
     bias: Option<&B::Tensor>,
-    axis: i64,
-    epsilon: f64,
+    LayerNormalizationOptions { axis, epsilon }: LayerNormalizationOptions,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("layer_normalization", x, types::FLOATS)?;
     let axes = axes_from(x, axis)?;
     let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
     let scaled = on.mul(&normal, scale)?;
     bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, bias))
 }
 
-/// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
+/// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose dimension 1 is
+/// the channel.
 pub(crate) fn per_channel<B: Ops + ?Sized>(
     on: &B,
     v: &B::Tensor,
@@ -107,6 +112,8 @@ pub fn batch_normalization<B: Ops + ?Sized>(
     variance: &B::Tensor,
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("batch_normalization", x, types::FLOATS)?;
+    types::take::<B>("batch_normalization", variance, types::FLOATS)?;
     let wide = math::common(x.dtype(), variance.dtype());
     let variance = math::to(on, variance, wide)?;
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;

@@ -1,7 +1,7 @@
-//! The random numbers of [`Create`](super::Create), the same on every machine.
+//! The random numbers of [`Create`](super::Create), which are the same on every machine.
 
-/// The generator MT19937 as NumPy's `RandomState` seeds and reads it, so that a seed gives the numbers that ONNX's
-/// reference evaluator gives.
+/// The generator MT19937, seeded and read as by NumPy's `RandomState`. A seed therefore gives the same numbers as in
+/// ONNX's reference evaluator.
 ///
 /// Source: Matsumoto, Nishimura: Mersenne Twister (ACM TOMACS 1998), seeded as in their version of 2002.
 #[derive(Debug, Clone)]
@@ -12,11 +12,11 @@ pub struct Mersenne {
 }
 
 const WORDS: usize = 624;
-/// How far ahead the word lies that a word is mixed with.
+/// The distance to the later word with which each word is mixed.
 const AHEAD: usize = 397;
 
 impl Mersenne {
-    /// Starts the stream of a seed, of which the low 32 bits count.
+    /// Starts the stream of a seed. Only its low 32 bits count.
     pub fn new(seed: u64) -> Mersenne {
         let mut state = Box::new([0; WORDS]);
         let mut word = seed as u32;
@@ -27,14 +27,14 @@ impl Mersenne {
         Mersenne { state, used: WORDS, spare: None }
     }
 
-    /// Starts a stream that no other run has.
+    /// Starts a stream that differs in every run.
     pub fn unseeded() -> Mersenne {
         use std::hash::{BuildHasher, Hasher};
-        // The standard library keys its hashers with entropy of the system's, and each differently.
+        // The standard library seeds each of its hashers differently, with entropy from the system.
         Mersenne::new(std::hash::RandomState::new().build_hasher().finish())
     }
 
-    /// Starts the stream of a seed, or one that no other run has.
+    /// Starts the stream of a seed, or without a seed one that differs in every run.
     pub fn of(seed: Option<i64>) -> Mersenne {
         seed.map_or_else(Mersenne::unseeded, |seed| Mersenne::new(seed as u64))
     }
@@ -52,7 +52,7 @@ impl Mersenne {
         word ^ word >> 18
     }
 
-    /// Makes the next words from these.
+    /// Replaces all words by the next ones.
     #[expect(clippy::indexing_slicing, reason = "indices are taken modulo the extent")]
     fn turn(&mut self) {
         for i in 0..WORDS {
@@ -63,7 +63,7 @@ impl Mersenne {
         self.used = 0;
     }
 
-    /// Returns the next number of the uniform distribution over 0 to before 1, of 53 bits.
+    /// Returns the next number, uniformly distributed from 0 (included) to 1 (excluded), with 53 bits.
     pub fn unit(&mut self) -> f64 {
         let (high, low) = (u64::from(self.bits() >> 5), u64::from(self.bits() >> 6));
         (high << 26 | low) as f64 / (1u64 << 53) as f64
@@ -85,7 +85,7 @@ impl Mersenne {
         }
     }
 
-    /// Returns true with a probability, as NumPy draws one of a binomial distribution.
+    /// Returns true with the probability `p`, as NumPy draws one number from a binomial distribution.
     pub fn chance(&mut self, p: f64) -> bool {
         if p <= 0.5 { self.unit() > 1.0 - p } else { self.unit() <= p }
     }
@@ -96,14 +96,14 @@ impl Mersenne {
 mod tests {
     use super::*;
 
-    /// The answer that the C++ standard gives for `std::mt19937` ([rand.predef]).
+    /// The value that the C++ standard requires of `std::mt19937` ([rand.predef]).
     #[test]
     fn the_ten_thousandth_word_is_that_of_the_standard() {
         let mut random = Mersenne::new(5489);
         assert_eq!((0..10_000).map(|_| random.bits()).last().unwrap(), 4_123_659_995);
     }
 
-    /// `numpy.random.RandomState(0).rand(3)`, and `RandomState(7).randn(3)`, of NumPy 2.
+    /// Expected: `numpy.random.RandomState(0).rand(3)` and `RandomState(7).randn(3)` of NumPy 2.
     #[test]
     fn numbers_are_those_of_numpy() {
         let mut random = Mersenne::new(0);

@@ -1,21 +1,22 @@
-//! Pooling of regions of interest, on the host: which elements a region covers depends on data.
+//! Pooling of regions of interest. It runs on the host, because the data decide which elements a region covers.
 
-use crate::ext::{HostKernel, Ops, fail};
+use crate::error::NodePart;
+use crate::ext::{HostKernel, Ops, RoiAlignOptions, fail, host};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::Param;
 use bb_ir::{Shape, TensorData, memory};
 
-/// The most samples that an attribute may ask for along a dimension of a bin.
+/// The greatest number of samples that an attribute may ask for along one dimension of a bin.
 const MOST_SAMPLES: i64 = 1 << 10;
 
-/// The most bins along a dimension.
+/// The greatest number of bins along a dimension.
 const MOST_BINS: usize = 1 << 14;
 
-/// The most elements of a result.
+/// The greatest number of elements of a result.
 const MOST: usize = 1 << 27;
 
-/// A feature map, and how numbers about it are rounded.
+/// A feature map, with the precision to which numbers about it are rounded.
 struct Map {
     channels: usize,
     height: usize,
@@ -33,12 +34,13 @@ impl Map {
         Ok(Map { channels, height, width, elements, single: x.dtype() != DataType::F64 })
     }
 
-    /// Rounds as the operator's element type does: one operation on `f64` rounds to what one on `f32` gives.
+    /// Rounds to the operator's element type. One operation in `f64` that is then rounded gives the same as the
+    /// operation in `f32`.
     fn rounded(&self, v: f64) -> f64 {
         if self.single { f64::from(v as f32) } else { v }
     }
 
-    /// The rows of one channel of one image.
+    /// Returns the rows of one channel of one image.
     fn rows(&self, image: usize, channel: usize) -> impl Iterator<Item = &[f64]> {
         let size = self.height * self.width;
         let from = (image * self.channels + channel) * size;
@@ -47,7 +49,7 @@ impl Map {
 }
 
 fn wrong(op: &str, operand: usize, problem: String) -> Error {
-    Error::Operator { op: op.to_owned(), what: format!("operand {operand}"), problem }
+    Error::Operator { op: op.to_owned(), part: NodePart::Operand(operand), problem }
 }
 
 fn numbers(x: &TensorData) -> Result<Vec<f64>, Error> {
@@ -55,15 +57,17 @@ fn numbers(x: &TensorData) -> Result<Vec<f64>, Error> {
     Ok(memory::copied("RoiAlign", wide.as_slice::<f64>()?)?)
 }
 
-/// Puts results in the map's element type.
+/// Makes the result, in the map's element type.
 fn made(x: &TensorData, shape: &[usize], elements: &[f64]) -> Result<Vec<TensorData>, Error> {
     Ok(vec![cast(&TensorData::new(shape, elements)?, x.dtype(), Rounding::default())?])
 }
 
-/// Where the samples of one bin lie along a dimension: for each, two elements and the second one's weight.
+/// The positions of the samples of one bin along a dimension. Each sample has two elements and the weight of the second
+/// one.
 type Samples = Vec<(usize, usize, f64)>;
 
-/// The samples of each bin along a dimension, and how many there would be if all lay on the map.
+/// Returns the samples of each bin along a dimension, and the number that a bin would have if all of them lay on the
+/// map.
 fn bins(
     map: &Map,
     extent: usize,
@@ -72,7 +76,7 @@ fn bins(
     count: usize,
     ratio: i64,
     least: f64,
-) -> (Vec<Samples>, f64) {
+) -> Result<(Vec<Samples>, f64), Error> {
     let r = |v: f64| map.rounded(v);
     let length = r(end - start).max(least);
     let size = r(length / count as f64);
@@ -80,13 +84,13 @@ fn bins(
     let all = (0..count).map(|bin| {
         let origin = r(start + r(bin as f64 * size));
         let place = |i: f64| r(origin + r(r((i + 0.5) * size) / samples));
-        // Samples off the map count, and weigh nothing; far ones are not even visited.
+        // Samples outside the map count, but contribute 0. Those far away are not even visited.
         let first = ((-2.0 - origin) * samples / size - 1.0).clamp(0.0, samples);
         let last = ((extent as f64 + 1.0 - origin) * samples / size + 1.0).clamp(0.0, samples);
         let (first, last) = if size > 0.0 { (first as i64, last as i64) } else { (0, samples as i64) };
-        (first..=last.min(samples as i64 - 1))
+        let places = (first..=last.min(samples as i64 - 1))
             .map(|i| place(i as f64))
-            // Nothing lies on a map without elements.
+            // A map without elements contains no sample.
             .filter(|&p| extent > 0 && (-1.0..=extent as f64).contains(&p))
             .map(|p| {
                 let p = p.max(0.0);
@@ -96,41 +100,38 @@ fn bins(
                 } else {
                     (low, low + 1, r(p - low as f64))
                 }
-            })
-            .collect()
+            });
+        memory::collected("RoiAlign", places)
     });
-    (all.collect(), samples)
+    Ok((memory::try_collected::<_, Error>("RoiAlign", all.map(|bin| Ok(bin?)))?, samples))
 }
 
 static ROI_ALIGN: HostKernel = HostKernel { name: "roi_align", random: false, run: run_align };
 
 fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let (
-        [Some(x), Some(rois), Some(images)],
-        [Param::Extents(out), Param::Int(ratio), Param::Float(scale), Param::Float(shift), Param::Bool(max)],
-    ) = (inputs, params)
+    let [x, rois, images] = host::operands(ROI_ALIGN.name, inputs)?;
+    let [Param::Extents(out), Param::Int(ratio), Param::Float(scale), Param::Float(shift), Param::Bool(max)] =
+        params
     else {
-        return Ok(Vec::new());
+        return Err(Error::excluded("the parameters of roi_align to be those that its body gives"));
     };
     let map = Map::new(x)?;
     let (rois, scale) = (numbers(rois)?, map.rounded(*scale));
     let (&[count, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
-        return Ok(Vec::new());
+        return Err(Error::excluded("a result of roi_align to have rank 4"));
     };
     let mut y = memory::room("RoiAlign", count * channels * rows * columns)?;
-    for (roi, &image) in rois.chunks(4).zip(images.as_slice::<i64>()?) {
+    for (&roi, &image) in rois.as_chunks::<4>().0.iter().zip(images.as_slice::<i64>()?) {
         let image = usize::try_from(image).ok().filter(|&i| i < batch);
         let image =
             image.ok_or_else(|| wrong("RoiAlign", 2, format!("does not name one of {batch} images")))?;
-        let &[left, top, right, bottom] = roi else { continue };
-        let [left, top, right, bottom] =
-            [left, top, right, bottom].map(|v| map.rounded(map.rounded(v * scale) - shift));
+        let [left, top, right, bottom] = roi.map(|v| map.rounded(map.rounded(v * scale) - shift));
         // Without the shift, regions are at least one element wide.
         let least = if *shift == 0.0 { 1.0 } else { f64::NEG_INFINITY };
-        let (down, tall) = bins(&map, map.height, top, bottom, rows, *ratio, least);
-        let (across, wide) = bins(&map, map.width, left, right, columns, *ratio, least);
+        let (down, tall) = bins(&map, map.height, top, bottom, rows, *ratio, least)?;
+        let (across, wide) = bins(&map, map.width, left, right, columns, *ratio, least)?;
         for channel in 0..channels {
-            let rows: Vec<&[f64]> = map.rows(image, channel).collect();
+            let rows: Vec<&[f64]> = memory::collected("RoiAlign", map.rows(image, channel))?;
             for down in &down {
                 for across in &across {
                     y.push(if *max {
@@ -146,7 +147,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
     made(x, out, &y)
 }
 
-/// The four elements around each sample of a bin, with their weights.
+/// Returns the four elements around each sample of a bin, multiplied by their weights.
 fn corners<'a>(
     rows: &'a [&'a [f64]],
     down: &'a Samples,
@@ -169,7 +170,8 @@ fn sum(rows: &[&[f64]], down: &Samples, across: &Samples) -> f64 {
     corners(rows, down, across).map(|c| c.iter().sum::<f64>()).sum()
 }
 
-/// The greatest weighted element, as ONNX's reference has it: not the greatest interpolated value.
+/// Returns the greatest weighted element. ONNX's reference implementation does this, instead of taking the greatest
+/// interpolated value.
 fn greatest(rows: &[&[f64]], down: &Samples, across: &Samples, off_the_map: bool) -> f64 {
     let greatest = corners(rows, down, across).flatten().reduce(f64::max);
     match greatest {
@@ -179,7 +181,7 @@ fn greatest(rows: &[&[f64]], down: &Samples, across: &Samples, off_the_map: bool
     }
 }
 
-/// The extents of pooled regions.
+/// Checks the operands of a pooling, and returns the shape of its result.
 fn pooled<T: Tensor>(
     op: &'static str,
     x: &T,
@@ -205,17 +207,12 @@ fn pooled<T: Tensor>(
 }
 
 /// The body of [`Image::roi_align`](super::Image::roi_align).
-#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn roi_align<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     rois: &B::Tensor,
     images: &B::Tensor,
-    bins: &[usize],
-    ratio: i64,
-    scale: f64,
-    shift: f64,
-    max: bool,
+    RoiAlignOptions { bins, ratio, scale, shift, max }: RoiAlignOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let shape = pooled(ROI_ALIGN.name, x, rois, 4, bins)?;
     if images.shape() != rois.shape().get(..1).unwrap_or_default() || images.dtype() != DataType::I64 {
@@ -225,8 +222,8 @@ pub fn roi_align<B: Ops + ?Sized>(
     let most = bins.iter().max().copied().unwrap_or(0) as i64;
     if !(0..=MOST_SAMPLES).contains(&ratio) || ratio * most > MOST_SAMPLES << 10 {
         let problem = format!("is {ratio} for {most} bins, expected 0 to {MOST_SAMPLES}");
-        let (op, what) = ("RoiAlign".to_owned(), "sampling_ratio".to_owned());
-        return fail::<B, _>(Error::Operator { op, what, problem });
+        let (op, part) = ("RoiAlign".to_owned(), "sampling_ratio".into());
+        return fail::<B, _>(Error::Operator { op, part, problem });
     }
     if shape.contains(&0) {
         return on.zeros(&shape, x.dtype());
@@ -245,24 +242,24 @@ pub fn roi_align<B: Ops + ?Sized>(
 static MAX_ROI_POOL: HostKernel = HostKernel { name: "max_roi_pool", random: false, run: run_max };
 
 fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
-    let ([Some(x), Some(rois)], [Param::Extents(out), Param::Float(scale)]) = (inputs, params) else {
-        return Ok(Vec::new());
+    let [x, rois] = host::operands(MAX_ROI_POOL.name, inputs)?;
+    let [Param::Extents(out), Param::Float(scale)] = params else {
+        return Err(Error::excluded("the parameters of max_roi_pool to be those that its body gives"));
     };
     let map = Map::new(x)?;
     let rois = numbers(rois)?;
-    let (&[_, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
-        return Ok(Vec::new());
+    let (&[count, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
+        return Err(Error::excluded("a result of max_roi_pool to have rank 4"));
     };
-    let mut y = Vec::new();
-    for roi in rois.chunks(5) {
-        let &[image, left, top, right, bottom] = roi else { continue };
+    let mut y = memory::room("MaxRoiPool", count * channels * rows * columns)?;
+    for &[image, left, top, right, bottom] in rois.as_chunks::<5>().0 {
         if !(0.0..batch as f64).contains(&image) {
             return Err(wrong("MaxRoiPool", 1, format!("names image {image} of {batch}")));
         }
-        let down = spans(&map, map.height, [top, bottom].map(|v| map.rounded(v * scale).round()), rows);
-        let across = spans(&map, map.width, [left, right].map(|v| map.rounded(v * scale).round()), columns);
+        let down = spans(&map, map.height, [top, bottom].map(|v| map.rounded(v * scale).round()), rows)?;
+        let across = spans(&map, map.width, [left, right].map(|v| map.rounded(v * scale).round()), columns)?;
         for channel in 0..channels {
-            let rows: Vec<&[f64]> = map.rows(image as usize, channel).collect();
+            let rows: Vec<&[f64]> = memory::collected("MaxRoiPool", map.rows(image as usize, channel))?;
             for &(y0, y1) in &down {
                 let inside = rows.get(y0..y1).unwrap_or_default();
                 for &(x0, x1) in &across {
@@ -275,16 +272,21 @@ fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     made(x, out, &y)
 }
 
-/// The elements of each bin along a dimension, which may overlap; both ends of a region count.
-fn spans(map: &Map, extent: usize, [start, end]: [f64; 2], count: usize) -> Vec<(usize, usize)> {
+/// Returns the range of elements of each bin along a dimension. The ranges may overlap, and a region includes both of
+/// its ends.
+fn spans(
+    map: &Map,
+    extent: usize,
+    [start, end]: [f64; 2],
+    count: usize,
+) -> Result<Vec<(usize, usize)>, Error> {
     let size = map.rounded((end - start + 1.0).max(1.0) / count as f64);
     let inside = |v: f64| (v + start).clamp(0.0, extent as f64) as usize;
-    (0..count)
-        .map(|bin| {
-            let (from, to) = (bin as f64 * size, (bin as f64 + 1.0) * size);
-            (inside(map.rounded(from).floor()), inside(map.rounded(to).ceil()))
-        })
-        .collect()
+    let span = |bin: usize| {
+        let (from, to) = (bin as f64 * size, (bin as f64 + 1.0) * size);
+        (inside(map.rounded(from).floor()), inside(map.rounded(to).ceil()))
+    };
+    Ok(memory::collected("MaxRoiPool", (0..count).map(span))?)
 }
 
 /// The body of [`Image::max_roi_pool`](super::Image::max_roi_pool).

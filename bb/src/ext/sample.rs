@@ -1,25 +1,25 @@
-//! Reading between the elements of a tensor, at positions that are computed.
+//! Sampling a tensor between its elements, at positions that are computed.
 //!
-//! The elements around each position are found for each dimension by itself, gathered at once, and summed with the
-//! products of the dimensions' weights.
+//! The elements around each position are found separately for each dimension, gathered at once, and summed with the
+//! products of the weights of all dimensions.
 
 use super::movement::strides;
-use crate::ext::{Ops, fail, math};
+use crate::ext::{GridSampleOptions, Ops, fail, math};
 use crate::{DataType, Error, Tensor};
 
-/// What lies between elements.
+/// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
-    /// The nearest element; of two the one with the even index.
+    /// The nearest element; of two equally near ones, the one with the even index.
     Nearest,
-    /// A straight line.
+    /// Linear interpolation.
     Linear,
     /// Keys' cubic convolution with the coefficient -0.75.
     Cubic,
 }
 
 impl Between {
-    /// The distances from the element at or before a position to those that it is computed from.
+    /// The offsets of the elements that a value is computed from, relative to the element at or before its position.
     fn taps(self) -> &'static [f64] {
         match self {
             Between::Nearest => &[0.0],
@@ -29,23 +29,24 @@ impl Between {
     }
 }
 
-/// What lies beyond the elements.
+/// The values outside the tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
     /// Zeros.
     Zeros,
-    /// The element at the border, which a position beyond the outermost centres, or edges, is moved to.
+    /// The element at the border. A position beyond the border is moved to it: to the outermost centre if `centres`, to
+    /// the outermost edge otherwise.
     Border { centres: bool },
-    /// The elements mirrored at the border: the outermost centres if `centres`, the outermost edges otherwise.
+    /// The elements mirrored at the border: at the outermost centres if `centres`, at the outermost edges otherwise.
     Mirror { centres: bool },
 }
 
-/// The least and the greatest position that count as inside.
+/// Returns the least and the greatest position that count as inside.
 fn borders(extent: usize, centres: bool) -> (f64, f64) {
     if centres { (0.0, extent as f64 - 1.0) } else { (-0.5, extent as f64 - 0.5) }
 }
 
-/// Whether positions lie within bounds.
+/// Tells whether positions lie within bounds.
 fn within<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
     let outside =
         on.or(&on.less(x, &on.scalar_like(x, low)?)?, &on.greater(x, &on.scalar_like(x, high)?)?)?;
@@ -66,7 +67,7 @@ fn mirrored<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Resu
     on.r#where(&within(on, x, low, high)?, x, &on.add(&along, &start)?)
 }
 
-/// Keys' weights of the elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
+/// Returns Keys' weights of the elements at the distances `t + 1`, `t`, `1 - t` and `2 - t`.
 fn cubic<B: Ops + ?Sized>(on: &B, t: &B::Tensor) -> Result<Vec<B::Tensor>, B::Error> {
     const A: f64 = -0.75;
     let polynomial = |x: &B::Tensor, coefficients: [f64; 4]| -> Result<B::Tensor, B::Error> {
@@ -88,13 +89,13 @@ fn cubic<B: Ops + ?Sized>(on: &B, t: &B::Tensor) -> Result<Vec<B::Tensor>, B::Er
     ])
 }
 
-/// For one dimension: where the elements are that positions need, whether they exist, and their weights.
+/// The elements that the positions along one dimension need: their indices, whether they exist, and their weights.
 struct Around<T> {
-    /// `[b, taps, p]`, each an index of the dimension.
+    /// Shape `[b, taps, p]`; each number is an index along the dimension.
     index: T,
-    /// `[b, taps, p]`, unless all exist.
+    /// Shape `[b, taps, p]`; `None` if all exist.
     exists: Option<T>,
-    /// `[b, taps, p]`, unless there is one element for each position.
+    /// Shape `[b, taps, p]`; `None` if each position needs only one element.
     weights: Option<T>,
 }
 
@@ -146,26 +147,27 @@ fn around<B: Ops + ?Sized>(
             None
         }
     };
-    // What is not finite, too, must name an element.
+    // Positions that are not finite must give a valid index, too.
     let index = math::to(on, &clamped(on, &places, last)?, DataType::I64)?;
     let index = on.minimum(&on.maximum(&index, &on.host(&[], &[0i64])?)?, &on.host(&[], &[last as i64])?)?;
     Ok(Around { index, exists, weights })
 }
 
-/// Puts positions between 0 and `last`.
+/// Limits positions to the range from 0 to `last`.
 fn clamped<B: Ops + ?Sized>(on: &B, x: &B::Tensor, last: f64) -> Result<B::Tensor, B::Error> {
     on.minimum(&on.maximum(x, &on.scalar_like(x, 0.0)?)?, &on.scalar_like(x, last)?)
 }
 
-/// Puts the taps of dimension `i` of `n` apart from the others': `[b, taps, p]` to `[b, 1…, taps, …1, p]`.
+/// Gives the taps of dimension `i` of `n` their own dimension: `[b, taps, p]` becomes `[b, 1…, taps, …1, p]`.
 fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, n: usize) -> Result<B::Tensor, B::Error> {
     let new: Vec<i64> = (1..=n as i64).filter(|&axis| axis != i as i64 + 1).collect();
     if new.is_empty() { Ok(x.clone()) } else { on.unsqueeze(x, &new) }
 }
 
-/// Reads `x: [b, c, d…]` at positions, `[b, p]` floats for each dimension of `d…`: `[b, c, p]`.
+/// Samples `x: [b, c, d…]` at `positions`, which has floats `[b, p]` for each dimension of `d…`. The result is
+/// `[b, c, p]`.
 ///
-/// Unless the nearest elements are taken, the result has the positions' type.
+/// The result has the positions' type, except that `Between::Nearest` keeps the type of `x`.
 pub(crate) fn sample<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -202,7 +204,8 @@ pub(crate) fn sample<B: Ops + ?Sized>(
     }
     let Some(flat) = flat else { return on.identity(x) };
     let taps = between.taps().len().pow(n as u32);
-    // Each place of each operand is a row of channels; behind them all is one of zeros.
+    // The channels of each position of each batch entry form a row. If positions may lie outside, a row of zeros
+    // follows.
     let perm: Vec<i64> = std::iter::once(0).chain(2..2 + n as i64).chain([1]).collect();
     let mut rows = on.reshape(&on.transpose(x, &perm)?, &[batch * size, channels])?;
     let first: Vec<i64> = (0..batch as i64).map(|b| b * size as i64).collect();
@@ -226,17 +229,17 @@ pub(crate) fn sample<B: Ops + ?Sized>(
     on.transpose(&read, &[0, 2, 1])
 }
 
-/// Zeros of any element type; empty strings of strings.
+/// Returns zeros of any element type, which for strings are empty strings.
 pub(crate) fn blank(dtype: DataType, shape: &[usize]) -> Result<bb_ir::TensorData, crate::Error> {
     Ok(bb_ir::TensorData::zeros(dtype, shape, 1 << 30)?)
 }
 
-/// What fills the places of a tensor like `x` that nothing was put in: zero, false, the empty string.
+/// Returns the scalar that fills a tensor like `x` where nothing was written: zero, false, or the empty string.
 pub(crate) fn blank_like<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     on.constant(&blank(x.dtype(), &[])?)
 }
 
-/// The type in which positions and weighted sums of these are formed.
+/// Returns the type in which positions and weighted sums of these types are computed.
 pub(super) fn wide(types: [DataType; 2]) -> DataType {
     let exact =
         |t| matches!(t, DataType::F64 | DataType::I32 | DataType::U32 | DataType::I64 | DataType::U64);
@@ -248,13 +251,11 @@ pub fn grid_sample<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     grid: &B::Tensor,
-    mode: &str,
-    padding: &str,
-    align_corners: bool,
+    GridSampleOptions { mode, padding, align_corners: centres }: GridSampleOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let wrong = |what: &str, got: &str, expected: &str| Error::Operator {
         op: "GridSample".to_owned(),
-        what: what.to_owned(),
+        part: what.into(),
         problem: format!("is `{got}`, expected {expected}"),
     };
     let between = match mode {
@@ -263,7 +264,6 @@ pub fn grid_sample<B: Ops + ?Sized>(
         "cubic" => Between::Cubic,
         other => return fail::<B, _>(wrong("mode", other, "`nearest`, `linear` or `cubic`")),
     };
-    let centres = align_corners;
     let beyond = match padding {
         "zeros" => Beyond::Zeros,
         "border" => Beyond::Border { centres },
@@ -297,11 +297,11 @@ pub fn grid_sample<B: Ops + ?Sized>(
         .iter()
         .enumerate()
         .map(|(i, &extent)| {
-            // The innermost dimension comes first.
+            // The grid lists the innermost dimension first.
             let at = (r - 1 - i) as i64;
             let share = on.slice(&grid, &[at], &[at + 1], &[-1], &[])?;
             let share = on.add(&on.reshape(&share, &[*n, count])?, &on.scalar_like(&grid, 1.0)?)?;
-            // -1 and 1 are the outermost centres, or the outermost edges.
+            // The positions -1 and 1 are the outermost centres, or the outermost edges.
             let (steps, shift) = if centres { (extent as f64 - 1.0, 0.0) } else { (extent as f64, -0.5) };
             let scaled = on.mul(&share, &on.scalar_like(&grid, steps / 2.0)?)?;
             on.add(&scaled, &on.scalar_like(&grid, shift)?)

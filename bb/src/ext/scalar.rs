@@ -1,11 +1,11 @@
-//! `Scalar`: functions of single elements.
+//! `Scalar`: element-wise functions.
 //!
-//! Bodies of functions that are no primitive are in `math.rs` beside this file.
+//! The bodies of functions that are not primitives are in `math.rs` beside this file.
 
-use super::{HostKernel, math};
+use super::{HostKernel, math, types};
 use crate::ext::Ops;
 use crate::{DataType, Tensor};
-use bb_ir::TensorData;
+use bb_ir::{TensorData, memory};
 
 pub use math::{
     acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan,
@@ -13,115 +13,116 @@ pub use math::{
 };
 
 crate::ext::family::family! { [
-    /// Functions of single elements.
+    /// Element-wise functions.
     Scalar, ScalarOp, scalar]
 
-    /// The greater of two elements; NaN wins. Source: ONNX `Max`, opset 13.
+    /// Returns the greater of two elements, or NaN if one is NaN. Source: ONNX `Max`, opset 13.
     Maximum 13 = maximum(a: Tensor, b: Tensor) -> Tensor;
 
-    /// The lesser of two elements; NaN wins. Source: ONNX `Min`, opset 13.
+    /// Returns the lesser of two elements, or NaN if one is NaN. Source: ONNX `Min`, opset 13.
     Minimum 13 = minimum(a: Tensor, b: Tensor) -> Tensor;
 
-    /// Whether both are true. Source: ONNX `And`, opset 7.
+    /// Tells whether both are true. Source: ONNX `And`, opset 7.
     And 7 = and(a: Tensor, b: Tensor) -> Tensor;
 
-    /// Whether one is true. Source: ONNX `Or`, opset 7.
+    /// Tells whether at least one is true. Source: ONNX `Or`, opset 7.
     Or 7 = or(a: Tensor, b: Tensor) -> Tensor;
 
-    /// Whether exactly one is true. Source: ONNX `Xor`, opset 7.
+    /// Tells whether exactly one is true. Source: ONNX `Xor`, opset 7.
     Xor 7 = xor(a: Tensor, b: Tensor) -> Tensor;
 
-    /// Whether it is false. Source: ONNX `Not`, opset 1.
+    /// Negates booleans. Source: ONNX `Not`, opset 1.
     Not 1 = not(x: Tensor) -> Tensor;
 
-    /// `a >= b`; false where one is NaN. Source: ONNX `GreaterOrEqual`, opset 16.
+    /// Tells whether `a >= b`; false if one is NaN. Source: ONNX `GreaterOrEqual`, opset 16.
     GreaterOrEqual 16 = greater_or_equal(a: Tensor, b: Tensor) -> Tensor;
 
-    /// `a <= b`; false where one is NaN. Source: ONNX `LessOrEqual`, opset 16.
+    /// Tells whether `a <= b`; false if one is NaN. Source: ONNX `LessOrEqual`, opset 16.
     LessOrEqual 16 = less_or_equal(a: Tensor, b: Tensor) -> Tensor;
 
-    /// Whether it is NaN. Source: ONNX `IsNaN`, opset 20.
+    /// Tells whether an element is NaN. Source: ONNX `IsNaN`, opset 20.
     IsNaN 20 = is_nan(x: Tensor) -> Tensor;
 
-    /// Whether it is infinite, of the signs asked for. Source: ONNX `IsInf`, opset 20.
+    /// Tells whether an element is minus infinity (if `negative`) or plus infinity (if `positive`). Source: ONNX
+    /// `IsInf`, opset 20.
     IsInf 20 = is_inf(x: Tensor; negative: Bool = true, positive: Bool = true) -> Tensor;
 
-    /// `1 / x`. Source: ONNX `Reciprocal`, opset 13.
+    /// Computes `1 / x`. Source: ONNX `Reciprocal`, opset 13.
     Reciprocal 13 = reciprocal(x: Tensor) -> Tensor;
 
-    /// -1, 0 or 1; NaN stays NaN. Source: ONNX `Sign`, opset 13.
+    /// Returns the sign: -1, 0 or 1. NaN stays NaN. Source: ONNX `Sign`, opset 13.
     Sign 13 = sign(x: Tensor) -> Tensor;
 
-    /// The greatest integer that is not above. Source: ONNX `Floor`, opset 13.
+    /// Rounds down to an integer. Source: ONNX `Floor`, opset 13.
     Floor 13 = floor(x: Tensor) -> Tensor;
 
-    /// The least integer that is not below. Source: ONNX `Ceil`, opset 13.
+    /// Rounds up to an integer. Source: ONNX `Ceil`, opset 13.
     Ceil 13 = ceil(x: Tensor) -> Tensor;
 
-    /// The nearest integer, the even one of two. Source: ONNX `Round`, opset 22.
+    /// Rounds to the nearest integer; ties go to the even one. Source: ONNX `Round`, opset 22.
     Round 22 = round(x: Tensor) -> Tensor;
 
-    /// The integer next towards zero.
+    /// Rounds towards zero to an integer.
     Trunc 1 = trunc(x: Tensor) -> Tensor;
 
-    /// The remainder, with the sign of `b`, or of `a` if `fmod`. Source: ONNX `Mod`, opset 13.
+    /// Computes the remainder. It has the sign of `b`, or of `a` if `fmod`. Source: ONNX `Mod`, opset 13.
     Modulo 13 = modulo(a: Tensor, b: Tensor; fmod: Bool = false) -> Tensor;
 
-    /// `exp(x) - 1`, exact near 0.
+    /// Computes `exp(x) - 1`, precisely also near 0.
     Expm1 1 = expm1(x: Tensor) -> Tensor;
 
-    /// `log(1 + x)`, exact near 0.
+    /// Computes `log(1 + x)`, precisely also near 0.
     Log1p 1 = log1p(x: Tensor) -> Tensor;
 
-    /// The logistic function, `1 / (1 + exp(-x))`. Source: ONNX `Sigmoid`, opset 13.
+    /// Computes the logistic function, `1 / (1 + exp(-x))`. Source: ONNX `Sigmoid`, opset 13.
     Sigmoid 13 = sigmoid(x: Tensor) -> Tensor;
 
-    /// `log(1 + exp(x))`. Source: ONNX `Softplus`, opset 22.
+    /// Computes `log(1 + exp(x))`. Source: ONNX `Softplus`, opset 22.
     Softplus 22 = softplus(x: Tensor) -> Tensor;
 
-    /// The error function. Source: ONNX `Erf`, opset 13.
+    /// Computes the error function. Source: ONNX `Erf`, opset 13.
     Erf 13 = erf(x: Tensor) -> Tensor;
 
-    /// The sine of an angle in radians. Source: ONNX `Sin`, opset 22.
+    /// Computes the sine of an angle in radians. Source: ONNX `Sin`, opset 22.
     Sin 22 = sin(x: Tensor) -> Tensor;
 
-    /// The cosine of an angle in radians. Source: ONNX `Cos`, opset 22.
+    /// Computes the cosine of an angle in radians. Source: ONNX `Cos`, opset 22.
     Cos 22 = cos(x: Tensor) -> Tensor;
 
-    /// The tangent of an angle in radians. Source: ONNX `Tan`, opset 22.
+    /// Computes the tangent of an angle in radians. Source: ONNX `Tan`, opset 22.
     Tan 22 = tan(x: Tensor) -> Tensor;
 
-    /// The angle in radians with this sine. Source: ONNX `Asin`, opset 22.
+    /// Computes the inverse sine, in radians. Source: ONNX `Asin`, opset 22.
     Asin 22 = asin(x: Tensor) -> Tensor;
 
-    /// The angle in radians with this cosine. Source: ONNX `Acos`, opset 22.
+    /// Computes the inverse cosine, in radians. Source: ONNX `Acos`, opset 22.
     Acos 22 = acos(x: Tensor) -> Tensor;
 
-    /// The angle in radians with this tangent. Source: ONNX `Atan`, opset 22.
+    /// Computes the inverse tangent, in radians. Source: ONNX `Atan`, opset 22.
     Atan 22 = atan(x: Tensor) -> Tensor;
 
-    /// The hyperbolic sine. Source: ONNX `Sinh`, opset 22.
+    /// Computes the hyperbolic sine. Source: ONNX `Sinh`, opset 22.
     Sinh 22 = sinh(x: Tensor) -> Tensor;
 
-    /// The hyperbolic cosine. Source: ONNX `Cosh`, opset 22.
+    /// Computes the hyperbolic cosine. Source: ONNX `Cosh`, opset 22.
     Cosh 22 = cosh(x: Tensor) -> Tensor;
 
-    /// The hyperbolic tangent. Source: ONNX `Tanh`, opset 13.
+    /// Computes the hyperbolic tangent. Source: ONNX `Tanh`, opset 13.
     Tanh 13 = tanh(x: Tensor) -> Tensor;
 
-    /// The number with this hyperbolic sine. Source: ONNX `Asinh`, opset 22.
+    /// Computes the inverse hyperbolic sine. Source: ONNX `Asinh`, opset 22.
     Asinh 22 = asinh(x: Tensor) -> Tensor;
 
-    /// The number with this hyperbolic cosine. Source: ONNX `Acosh`, opset 22.
+    /// Computes the inverse hyperbolic cosine. Source: ONNX `Acosh`, opset 22.
     Acosh 22 = acosh(x: Tensor) -> Tensor;
 
-    /// The number with this hyperbolic tangent. Source: ONNX `Atanh`, opset 22.
+    /// Computes the inverse hyperbolic tangent. Source: ONNX `Atanh`, opset 22.
     Atanh 22 = atanh(x: Tensor) -> Tensor;
 }
 
 /// The body of [`Scalar::maximum`].
 pub fn maximum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    // Where either is NaN nothing is less, and `a` is taken.
+    // If either is NaN, the comparison is false and `a` is selected.
     let larger = on.r#where(&on.less(a, b)?, b, a)?;
     nan_wins(on, b, larger)
 }
@@ -132,7 +133,7 @@ pub fn minimum<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<
     nan_wins(on, b, smaller)
 }
 
-/// Takes `b` where it is NaN, `chosen` elsewhere.
+/// Returns `b` where `b` is NaN, and `chosen` elsewhere.
 fn nan_wins<B: Ops + ?Sized>(on: &B, b: &B::Tensor, chosen: B::Tensor) -> Result<B::Tensor, B::Error> {
     if !crate::Tensor::dtype(b).is_float() {
         return Ok(chosen);
@@ -142,21 +143,28 @@ fn nan_wins<B: Ops + ?Sized>(on: &B, b: &B::Tensor, chosen: B::Tensor) -> Result
 
 /// The body of [`Scalar::and`].
 pub fn and<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("and", a, types::TRUTH)?;
+    types::take::<B>("and", b, types::TRUTH)?;
     on.r#where(a, b, &on.scalar_like(b, 0.0)?)
 }
 
 /// The body of [`Scalar::or`].
 pub fn or<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("or", a, types::TRUTH)?;
+    types::take::<B>("or", b, types::TRUTH)?;
     on.r#where(a, &on.scalar_like(b, 1.0)?, b)
 }
 
 /// The body of [`Scalar::xor`].
 pub fn xor<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("xor", a, types::TRUTH)?;
+    types::take::<B>("xor", b, types::TRUTH)?;
     on.not(&on.equal(a, b)?)
 }
 
 /// The body of [`Scalar::not`].
 pub fn not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("not", x, types::TRUTH)?;
     on.equal(x, &on.scalar_like(x, 0.0)?)
 }
 
@@ -176,6 +184,7 @@ pub fn less_or_equal<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> R
 
 /// The body of [`Scalar::is_nan`].
 pub fn is_nan<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("is_nan", x, types::ALL_FLOATS)?;
     let x = math::numeric(on, x)?;
     on.not(&on.equal(&x, &x)?)
 }
@@ -187,24 +196,27 @@ pub fn is_inf<B: Ops + ?Sized>(
     negative: bool,
     positive: bool,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("is_inf", x, types::ALL_FLOATS)?;
     let x = math::numeric(on, x)?;
     let infinity = on.scalar_like(&x, f64::INFINITY)?;
     match (negative, positive) {
         (true, true) => on.equal(&on.abs(&x)?, &infinity),
         (false, true) => on.equal(&x, &infinity),
         (true, false) => on.equal(&x, &on.neg(&infinity)?),
-        // Nothing is greater than itself.
+        // No element is greater than itself, so the result is false everywhere.
         (false, false) => on.greater(&x, &x),
     }
 }
 
 /// The body of [`Scalar::reciprocal`].
 pub fn reciprocal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("reciprocal", x, types::FLOATS)?;
     on.div(&on.scalar_like(x, 1.0)?, x)
 }
 
 /// The body of [`Scalar::sign`].
 pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("sign", x, types::NUMBERS)?;
     let zero = on.scalar_like(x, 0.0)?;
     let positive = on.r#where(&on.greater(x, &zero)?, &on.scalar_like(x, 1.0)?, x)?;
     if crate::Tensor::dtype(x).is_unsigned_integer() {
@@ -213,16 +225,17 @@ pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
     on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &positive)
 }
 
-/// The body of [`Scalar::trunc`]: by way of an integer, where one of 64 bits holds it.
+/// The body of [`Scalar::trunc`]. It casts to `i64` and back, where an `i64` holds the value.
 pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("trunc", x, types::NUMBERS)?;
     let dtype = crate::Tensor::dtype(x);
     if !dtype.is_float() {
         return on.identity(x);
     }
-    // From 2^53 on every number is an integer; halves end before.
+    // From 2^53 on every float is an integer. The range of `f16` ends before.
     let limit = if matches!(dtype, DataType::F16) { 65504.0 } else { 9_007_199_254_740_992.0 };
     let whole = math::to(on, &math::to(on, x, DataType::I64)?, dtype)?;
-    // A product keeps the sign of a zero.
+    // The product keeps the sign of a zero.
     let zero = on.scalar_like(x, 0.0)?;
     let whole = on.r#where(&on.equal(&whole, &zero)?, &on.mul(x, &zero)?, &whole)?;
     on.r#where(&on.less(&on.abs(x)?, &on.scalar_like(x, limit)?)?, &whole, x)
@@ -230,6 +243,7 @@ pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::floor`].
 pub fn floor<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("floor", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     let below = on.sub(&whole, &on.scalar_like(x, 1.0)?)?;
     on.r#where(&on.greater(&whole, x)?, &below, &whole)
@@ -237,6 +251,7 @@ pub fn floor<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
 
 /// The body of [`Scalar::ceil`].
 pub fn ceil<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("ceil", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     let above = on.add(&whole, &on.scalar_like(x, 1.0)?)?;
     on.r#where(&on.less(&whole, x)?, &above, &whole)
@@ -244,6 +259,7 @@ pub fn ceil<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 
 /// The body of [`Scalar::round`].
 pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("round", x, types::FLOATS)?;
     let whole = on.trunc(x)?;
     // The distance is exact, and so is half of the integer.
     let distance = on.abs(&on.sub(x, &whole)?)?;
@@ -254,18 +270,19 @@ pub fn round<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Err
     on.r#where(&away, &on.add(&whole, &on.sign(x)?)?, &whole)
 }
 
-/// The body of [`Scalar::modulo`]: primitives for integers. A remainder of floats is exact, and no composition of
-/// rounded operations is where the quotient has more digits than a float, so the host finds it.
+/// The body of [`Scalar::modulo`]. For integers it is made of primitives. The remainder of floats must be exact, but
+/// operations that round lose digits if the quotient has more digits than a float. The host therefore computes it.
 pub fn modulo<B: Ops + ?Sized>(
     on: &B,
     a: &B::Tensor,
     b: &B::Tensor,
     fmod: bool,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("modulo", a, types::NUMBERS)?;
     let dtype = a.dtype();
     let rest = match (dtype.is_float(), fmod) {
         (true, true) => float_remainder(on, a, b)?,
-        // ONNX has this remainder of floats alone.
+        // ONNX defines only this remainder for floats.
         (true, false) => on.modulo(a, b, true)?,
         (false, _) => on.sub(a, &on.mul(&on.div(a, b)?, b)?)?,
     };
@@ -284,12 +301,13 @@ static FLOAT_REMAINDER: HostKernel = HostKernel {
     run: |inputs, _| {
         let [a, b] = super::host::operands("float_remainder", inputs)?;
         let (x, y) = (a.as_slice::<f64>()?, b.as_slice::<f64>()?);
-        let rests: Vec<f64> = x.iter().zip(y).map(|(x, y)| x % y).collect();
+        let rests: Vec<f64> = memory::collected("float_remainder", x.iter().zip(y).map(|(x, y)| x % y))?;
         Ok(vec![TensorData::new(a.shape(), &rests)?])
     },
 };
 
-/// The remainder with the sign of the dividend. One of narrower floats has no more digits than they have.
+/// Returns the remainder with the sign of the dividend. It has no more digits than the operands, so the cast back to a
+/// narrower type is exact.
 fn float_remainder<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let shape = bb_ir::infer::broadcast("mod", &[a.shape(), b.shape()]).map_err(crate::Error::from)?;
     let wide = |x: &B::Tensor| on.expand(&math::to(on, x, DataType::F64)?, &shape);

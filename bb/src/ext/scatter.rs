@@ -1,4 +1,4 @@
-//! Writing to places by number, on the host.
+//! Writing to indexed positions, on the host.
 
 use super::sort::{by_dtype, by_size};
 use crate::Error;
@@ -6,7 +6,7 @@ use bb_ir::op::{Param, take};
 use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
 
-/// What becomes of an element and its update.
+/// How an element and its update are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reduction {
     None,
@@ -27,7 +27,7 @@ impl Reduction {
             other => {
                 return Err(Error::Operator {
                     op: op.to_owned(),
-                    what: "reduction".to_owned(),
+                    part: "reduction".into(),
                     problem: format!("is `{other}`, expected `none`, `add`, `mul`, `max` or `min`"),
                 });
             }
@@ -35,7 +35,7 @@ impl Reduction {
     }
 }
 
-/// A number that adds and multiplies; integers wrap, halves round each time.
+/// A number type that adds and multiplies. Integers wrap; `f16` rounds after each operation.
 trait Number: Element + PartialOrd {
     fn sum(self, b: Self) -> Self;
     fn product(self, b: Self) -> Self;
@@ -65,13 +65,13 @@ numbers! {
     u64: |a, b| a.wrapping_add(b), a.wrapping_mul(b);
 }
 
-/// The greater, or the lesser; NaN wins.
+/// Returns the greater or the lesser of two values, or NaN if one is NaN.
 fn extremum<T: PartialOrd>(a: T, b: T, wanted: Ordering) -> T {
     let nan = |x: &T| x.partial_cmp(x).is_none();
     if nan(&a) || !nan(&b) && by_size(&a, &b) == wanted { a } else { b }
 }
 
-/// Reads indices of either width.
+/// Reads indices of type `i32` or `i64`.
 pub(crate) fn indices(x: &TensorData) -> Result<Vec<i64>, Error> {
     Ok(match x.dtype() {
         DataType::I32 => memory::collected("indices", x.as_slice::<i32>()?.iter().map(|&i| i.into()))?,
@@ -79,20 +79,20 @@ pub(crate) fn indices(x: &TensorData) -> Result<Vec<i64>, Error> {
     })
 }
 
-/// Makes an index that may count from the end one that counts from the start.
+/// Converts an index, which counts from the end if it is negative, to one that counts from the start.
 pub(crate) fn from_start(op: &'static str, index: i64, extent: usize) -> Result<usize, Error> {
     let from_start = if index < 0 { index.saturating_add(extent as i64) } else { index };
     let place = usize::try_from(from_start).ok().filter(|&i| i < extent);
     Ok(place.ok_or(bb_ir::Error::Index { op, index, extent })?)
 }
 
-/// The distance in elements to the next along each dimension.
+/// Returns the row-major strides of a shape, in elements.
 pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     let mut step = 1usize;
     for (stride, &extent) in strides.iter_mut().zip(shape).rev() {
         *stride = step;
-        // What overflows belongs to a tensor of no elements.
+        // The product overflows only if the tensor has no elements.
         step = step.wrapping_mul(extent);
     }
     strides
@@ -102,7 +102,7 @@ fn mismatch(op: &'static str, left: &TensorData, right: &TensorData) -> Error {
     bb_ir::Error::Shapes { op, left: left.shape().into(), right: right.shape().into() }.into()
 }
 
-/// `scatter_elements`: parameters are the reduction and the axis.
+/// The host kernel of `scatter_elements`. Its parameters are the reduction and the axis.
 pub(super) fn elements(
     inputs: &[Option<&TensorData>],
     params: &[Param<'_>],
@@ -131,7 +131,7 @@ pub(super) fn elements(
     Ok(vec![written(OP, data, updates, &positions, 1, Reduction::of(OP, params)?)?])
 }
 
-/// `scatter_nd`: the parameter is the reduction.
+/// The host kernel of `scatter_nd`. Its parameter is the reduction.
 pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     const OP: &str = "scatter_nd";
     let [data, places, updates] = super::host::operands(OP, inputs)?;
@@ -188,7 +188,7 @@ fn written(
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
         (_, DataType::Bool) => {
-            // Sums of truth values are disjunctions, products conjunctions.
+            // Of booleans, a sum is a logical OR and a product is a logical AND.
             let any = matches!(reduction, Reduction::Add | Reduction::Max);
             let join = |a: u8, b: u8| if any { a | b } else { a & b };
             let mut bytes = memory::copied(op, data.bytes())?;
@@ -204,7 +204,7 @@ fn written(
     }
 }
 
-/// Copies runs of `size` to positions.
+/// Copies runs of `size` elements to positions.
 fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize) {
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
         if let Some(place) = into.get_mut(at..at + run.len()) {
@@ -213,7 +213,7 @@ fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize
     }
 }
 
-/// Joins runs of `size` to what is at positions.
+/// Combines runs of `size` updates with the elements at positions.
 fn update<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize, join: impl Fn(T, T) -> T) {
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
         let places = into.get_mut(at..at + run.len()).into_iter().flatten();

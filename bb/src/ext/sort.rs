@@ -5,7 +5,7 @@ use bb_ir::op::{Param, take};
 use bb_ir::{DataType, Element, TensorData, memory};
 use std::cmp::Ordering;
 
-/// Calls a generic function with the type of a tensor's elements, numbers and truth values.
+/// Calls a generic function with the Rust type of a tensor's elements, which are numbers or booleans.
 macro_rules! by_dtype {
     ($dtype:expr, $op:literal, $call:ident ( $($argument:expr),* )) => {
         match $dtype {
@@ -28,21 +28,21 @@ macro_rules! by_dtype {
 
 pub(crate) use by_dtype;
 
-/// Compares by size; NaN is greater than all, and equal to itself.
+/// Compares by size. NaN is greater than all numbers, and equal to itself.
 pub(crate) fn by_size<T: PartialOrd>(a: &T, b: &T) -> Ordering {
-    // What does not equal itself is NaN.
+    // Only NaN is not equal to itself.
     let nan = |x: &T| x.partial_cmp(x).is_none();
     a.partial_cmp(b).unwrap_or_else(|| nan(a).cmp(&nan(b)))
 }
 
-/// Views an extent, what lies before it and what after, in a row-major tensor.
+/// Returns the product of the extents before `axis`, the extent of `axis`, and the product of those after it.
 pub(crate) fn around(shape: &[usize], axis: usize) -> [usize; 3] {
     let (before, rest) = shape.split_at(axis.min(shape.len()));
     let (extent, after) = rest.split_first().unwrap_or((&1, &[]));
     [before.iter().product(), *extent, after.iter().product()]
 }
 
-/// `top_k`: parameters are `k`, the axis and whether the greatest are taken.
+/// The host kernel of `top_k`. Its parameters are `k`, the axis and whether the greatest elements are taken.
 pub(super) fn top_k(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     let [x] = super::host::operands("top_k", inputs)?;
     let index = |i| -> Result<usize, Error> {

@@ -1,11 +1,12 @@
-//! Putting elements where a pooling found them, on the host.
+//! Writing elements back to the positions at which a pooling found them, on the host.
 
+use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{TensorData, memory};
 
-/// Puts elements where indices say, among zeros.
+/// Writes elements to indexed positions in a tensor of zeros.
 static UNPOOL: HostKernel = HostKernel { name: "max_unpool", random: false, run: unpool };
 
 fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
@@ -19,7 +20,7 @@ fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Te
         let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
         let slot = slot.ok_or_else(|| Error::Operator {
             op: "MaxUnpool".to_owned(),
-            what: "operand 1".to_owned(),
+            part: NodePart::Operand(1),
             problem: format!("names element {index} of {}", zeros.len()),
         })?;
         slot.copy_from_slice(element);

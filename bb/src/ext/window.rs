@@ -1,14 +1,14 @@
-//! Bodies of operations that slide a window: convolution and pooling of any rank.
+//! Bodies of operations with sliding windows: convolution and pooling of any rank.
 //!
-//! Windows are selected one axis at a time, by a gather with `kernel * out` indices; a convolution is then one
-//! product of matrices, and pooling one reduction for each axis.
+//! Windows are selected one axis at a time, by a gather with `kernel * out` indices. A convolution is then one matrix
+//! product, and pooling is one reduction for each axis.
 
-use crate::ext::{Ops, fail, nn::least};
+use crate::ext::{AveragePoolOptions, ConvOptions, MaxPoolOptions, Ops, fail, math, nn::least, slide, types};
 use crate::{Error, Tensor};
-use bb_ir::Shape;
 use bb_ir::infer::{Padding, Step};
+use bb_ir::{Shape, memory};
 
-/// The most places of all windows along a dimension.
+/// The greatest number of positions in all windows along a dimension.
 const MOST: usize = 1 << 26;
 
 /// The windows along one spatial dimension.
@@ -19,34 +19,35 @@ pub(crate) struct Windows {
     pub(crate) stride: usize,
     pub(crate) dilation: usize,
     pub(crate) before: i64,
-    /// The padding at the end that was asked for.
+    /// The requested padding at the end.
     pub(crate) after: i64,
     /// The number of windows.
     pub(crate) out: usize,
 }
 
 impl Windows {
-    /// The number of positions that a window spans.
+    /// Returns the number of positions that a window spans.
     fn span(&self) -> i64 {
         (self.kernel as i64 - 1) * self.dilation as i64 + 1
     }
 
-    /// The padding at the end such that the last window fits.
+    /// Returns the padding at the end that the last window needs.
     pub(crate) fn needed_after(&self) -> i64 {
         let reach = (self.out as i64 - 1) * self.stride as i64 + self.span();
         (reach - self.extent as i64 - self.before).max(self.after.min(0))
     }
 
-    /// The position in `x` of place `k` of window `o`, possibly in the padding.
+    /// Returns the position in `x` of element `k` of window `o`. It may lie in the padding.
     pub(crate) fn position(&self, k: usize, o: usize) -> i64 {
         (o * self.stride + k * self.dilation) as i64 - self.before
     }
 }
 
-/// Numbers from here on are no strides, dilations, paddings or extents of an honest window.
+/// The least number that is refused as a stride, dilation, padding or extent, because no real model has one as large.
 pub(crate) const REACH: u64 = 1 << 31;
 
-/// Resolves windows over the spatial extents, the dimensions from 2 on.
+/// Resolves the windows over the spatial extents, which are the dimensions from 2 on. An empty list stands for the
+/// defaults of [`ConvOptions`].
 pub(crate) fn windows(
     op: &'static str,
     shape: &[usize],
@@ -61,30 +62,27 @@ pub(crate) fn windows(
         .get(2..)
         .filter(|s| s.len() == kernel.len())
         .ok_or_else(|| wrong("kernel", "has another rank"))?;
-    let n = spatial.len();
-    if strides.len() != n || dilations.len() != n || pads.len() != 2 * n {
-        return Err(wrong(
-            "strides",
-            "and `dilations` must have a number for each spatial dimension, `pads` two",
-        )
-        .into());
-    }
-    let (starts, ends) = pads.split_at(n);
-    let mut all = Vec::with_capacity(n);
-    let lists = spatial.iter().zip(kernel).zip(strides.iter().zip(dilations)).zip(starts.iter().zip(ends));
-    for (((&extent, &kernel), (&stride, &dilation)), (&before, &after)) in lists {
-        let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
-        let stride = positive(stride).ok_or_else(|| wrong("strides", "must be positive"))?;
-        let dilation = positive(dilation).ok_or_else(|| wrong("dilations", "must be positive"))?;
+    let steps = Step::of(kernel, strides, pads, dilations).ok_or_else(|| {
+        let problem =
+            "and `dilations` must have a positive number for each spatial dimension, `pads` two, or be empty";
+        wrong("strides", problem)
+    })?;
+    let in_reach = |param, v: i64| {
+        let v = usize::try_from(v).ok().filter(|_| v.unsigned_abs() < REACH);
+        v.ok_or_else(|| wrong(param, "are out of range"))
+    };
+    let mut all = Vec::with_capacity(kernel.len());
+    for (&extent, step) in spatial.iter().zip(steps) {
+        let Step { kernel, stride, dilation, before, after } = step;
+        let (stride, dilation) = (in_reach("strides", stride)?, in_reach("dilations", dilation)?);
         let most = [kernel as u64, extent as u64, before.unsigned_abs(), after.unsigned_abs()];
         if kernel == 0 || most.into_iter().any(|v| v >= REACH) {
             return Err(wrong("kernel", "and `pads` are out of range").into());
         }
-        let step = Step { kernel, stride: stride as i64, dilation: dilation as i64, before, after };
         let out = step.count(&extent, Padding::Given, ceil);
         let out = out.ok_or_else(|| wrong("kernel", "is larger than the padded extent"))?;
         let w = Windows { extent, kernel, stride, dilation, before, after, out };
-        // An operand without elements may have any extent, and its windows are listed.
+        // An operand without elements may have any extents, but its windows are listed all the same.
         if w.kernel.checked_mul(w.out).is_none_or(|places| places > MOST) {
             return Err(wrong("kernel", "has more places in all windows than memory can hold").into());
         }
@@ -93,7 +91,7 @@ pub(crate) fn windows(
     Ok(all)
 }
 
-/// Pads the spatial dimensions such that every window fits.
+/// Pads the spatial dimensions so that every window fits.
 fn padded<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -106,19 +104,20 @@ fn padded<B: Ops + ?Sized>(
     on.pad(x, value, &pads, "constant")
 }
 
-/// Selects the windows along spatial dimension `i`: dimension `2 + i` becomes `kernel * out`.
+/// Selects the windows along spatial dimension `i`. Dimension `2 + i` gets the extent `kernel * out`.
 fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, w: &Windows) -> Result<B::Tensor, B::Error> {
     let axis = 2 + i as i64;
     if w.kernel == 1 {
         let end = (w.out as i64 - 1) * w.stride as i64 + 1;
         return on.slice(x, &[0], &[end], &[axis], &[w.stride as i64]);
     }
-    let indices: Vec<i64> =
-        (0..w.kernel).flat_map(|k| (0..w.out).map(move |o| (o * w.stride + k * w.dilation) as i64)).collect();
+    let mut indices: Vec<i64> = memory::room("windows", w.kernel * w.out).map_err(Error::from)?;
+    indices
+        .extend((0..w.kernel).flat_map(|k| (0..w.out).map(move |o| (o * w.stride + k * w.dilation) as i64)));
     on.gather(x, &on.host(&[indices.len()], &indices)?, axis)
 }
 
-/// The windows of a padded operand, as `[n, c, k…, o…]`.
+/// Returns the windows of a padded operand, as `[n, c, k…, o…]`.
 fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B::Tensor, B::Error> {
     let mut y = x.clone();
     for (i, w) in all.iter().enumerate() {
@@ -133,23 +132,28 @@ fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> Result<B:
 }
 
 /// The body of [`Nn::conv`](super::Nn::conv).
-#[expect(clippy::too_many_arguments, reason = "the row has them")]
 pub fn conv<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     w: &B::Tensor,
     bias: Option<&B::Tensor>,
-    strides: &[i64],
-    pads: &[i64],
-    dilations: &[i64],
-    group: i64,
+    ConvOptions { strides, pads, dilations, group }: ConvOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
-    let ([n, c, ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else { return fail::<B, _>(shapes()) };
+    let from = on.extents(x);
+    let ([_, c, ..], [m, depth, kernel @ ..]) = (from.as_slice(), w.shape()) else {
+        return fail::<B, _>(shapes());
+    };
+    let c = &usize::try_from(c.number()).unwrap_or(0);
     let g = usize::try_from(group)
         .ok()
         .filter(|&g| g > 0 && m.is_multiple_of(g) && g.checked_mul(*depth) == Some(*c));
     let Some(g) = g else { return fail::<B, _>(shapes()) };
+    if !slide::is_fixed(&from) {
+        let all = slide::slides("conv", &from, kernel, strides, pads, dilations, false)?;
+        return slide::conv(on, [x, w], bias, g, &all);
+    }
+    let n = &x.shape().first().copied().unwrap_or(0);
     let all = windows("conv", x.shape(), kernel, strides, pads, dilations, false)?;
     let size: usize = kernel.iter().product::<usize>() * depth;
     let places: usize = all.iter().map(|w| w.out).product();
@@ -170,7 +174,7 @@ pub fn conv<B: Ops + ?Sized>(
     }
 }
 
-/// Reads a kernel's extents.
+/// Converts a kernel's extents to `usize`.
 pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Error> {
     kernel
         .iter()
@@ -188,7 +192,7 @@ pub(crate) fn extents(op: &'static str, kernel: &[i64]) -> Result<Vec<usize>, Er
         .collect()
 }
 
-/// Selects windows along one dimension and reduces them: `[…, kernel * out, …]` to `[…, out, …]`.
+/// Selects the windows along one dimension and reduces them: `[…, kernel * out, …]` becomes `[…, out, …]`.
 fn pooled<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -207,16 +211,23 @@ fn pooled<B: Ops + ?Sized>(
     reduce(&on.reshape(&chosen, &apart)?, &[2 + i as i64])
 }
 
-/// The body of [`Nn::max_pool`](super::Nn::max_pool): a maximum of maxima, one axis at a time.
+/// The body of [`Nn::max_pool`](super::Nn::max_pool). It takes the maximum along one axis at a time.
 pub fn max_pool<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     kernel: &[i64],
-    strides: &[i64],
-    pads: &[i64],
-    dilations: &[i64],
-    ceil: bool,
+    MaxPoolOptions { strides, pads, dilations, ceil }: MaxPoolOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
+    let from = on.extents(x);
+    if !slide::is_fixed(&from) {
+        let kernel = extents("max_pool", kernel)?;
+        let all = slide::slides("max_pool", &from, &kernel, strides, pads, dilations, ceil)?;
+        let mut y = slide::padded(on, x, Some(&least(on, x)?), &all)?;
+        for (i, s) in all.iter().enumerate() {
+            y = slide::pooled(on, &y, i, s, |y, axes| on.reduce_max(y, axes, false))?;
+        }
+        return Ok(y);
+    }
     let all = windows("max_pool", x.shape(), &extents("max_pool", kernel)?, strides, pads, dilations, ceil)?;
     let mut y = padded(on, x, Some(&least(on, x)?), &all)?;
     for (i, w) in all.iter().enumerate() {
@@ -225,7 +236,8 @@ pub fn max_pool<B: Ops + ?Sized>(
     Ok(y)
 }
 
-/// For each window of [`max_pool`], the position of its maximum in `x`, the first of several.
+/// Returns, for each window of [`max_pool`], the position of its maximum in `x`. Of several equal maxima, the first
+/// counts.
 pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -236,7 +248,8 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     let columns = patches(on, &padded(on, x, Some(&least(on, x)?), all)?, all)?;
     let axes: Vec<i64> = (2..2 + n as i64).collect();
     let best = on.reduce_max(&columns, &axes, true)?;
-    // The position within one channel of every place of every window; beyond all where it is padding.
+    // The position, within one channel, of every element of every window. In the padding, it is greater than all
+    // others.
     let beyond = on.host(&[], &[i64::MAX / 2])?;
     let spatial: Vec<usize> = all.iter().map(|w| w.extent).collect();
     let steps = if column_major {
@@ -269,7 +282,7 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     };
     let found = on.r#where(&on.equal(&columns, &best)?, &position, &beyond)?;
     let found = on.reduce_min(&found, &axes, false)?;
-    // Channels count over the whole tensor.
+    // The offset of each channel in the whole tensor.
     let channels: usize = x.shape().iter().take(2).product();
     let size = spatial.iter().product::<usize>() as i64;
     let offsets: Vec<i64> = (0..channels as i64).map(|c| c * size).collect();
@@ -277,18 +290,32 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     on.add(&found, &on.host(&shape, &offsets)?)
 }
 
-/// The body of [`Nn::average_pool`](super::Nn::average_pool): a sum of sums, divided by the counts of each axis.
-#[expect(clippy::too_many_arguments, reason = "the row has them")]
+/// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the
+/// counts of each axis.
 pub fn average_pool<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     kernel: &[i64],
-    strides: &[i64],
-    pads: &[i64],
-    dilations: &[i64],
-    ceil: bool,
-    count_pad: bool,
+    AveragePoolOptions { strides, pads, dilations, ceil, count_pad }: AveragePoolOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("average_pool", x, types::FLOATS)?;
+    // Sums of 16-bit floats would lose digits, and overflow.
+    let (dtype, wide) = (x.dtype(), math::accumulated(on, x)?);
+    let x = &wide;
+    let from = on.extents(x);
+    // If no window contains positions that do not count, the counts do not depend on the extents.
+    if !slide::is_fixed(&from) && !ceil && (count_pad || pads.iter().all(|&pad| pad == 0)) {
+        let kernel = extents("average_pool", kernel)?;
+        let all = slide::slides("average_pool", &from, &kernel, strides, pads, dilations, ceil)?;
+        let mut y = slide::padded(on, x, None, &all)?;
+        for (i, s) in all.iter().enumerate() {
+            y = slide::pooled(on, &y, i, s, |y, axes| on.reduce_sum(y, axes, false))?;
+            if s.kernel != 1 {
+                y = on.div(&y, &on.scalar_like(&y, s.kernel as f64)?)?;
+            }
+        }
+        return math::narrowed(on, y, dtype);
+    }
     let all = windows(
         "average_pool",
         x.shape(),
@@ -312,8 +339,8 @@ pub fn average_pool<B: Ops + ?Sized>(
         if let Some(first) = shape.first_mut() {
             *first = counts.len();
         }
-        let counts = super::math::to(on, &on.host(&shape, &counts)?, x.dtype())?;
+        let counts = math::to(on, &on.host(&shape, &counts)?, x.dtype())?;
         y = on.div(&y, &counts)?;
     }
-    Ok(y)
+    math::narrowed(on, y, dtype)
 }

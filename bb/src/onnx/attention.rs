@@ -3,8 +3,9 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
-use crate::ext::llm::{Reach, Weighting, attend, reached};
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::llm::{Reach, attend, reached};
+use crate::ext::{AttentionOptions, Extent, Ops, RotateOptions, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -27,19 +28,23 @@ fn heads<B: Ops + ?Sized>(
         return Ok(x.clone());
     }
     let count = count.ok_or_else(|| call.wrong(name, "is missing; operands of 3 dimensions need it"))?;
-    let &[b, s, width] = x.shape() else {
-        return Err(call.wrong("operand 0", "has neither 3 nor 4 dimensions").into());
+    let extents = on.extents(x);
+    let [b, s, width] = extents.as_slice() else {
+        return Err(call.wrong(NodePart::Operand(0), "has neither 3 nor 4 dimensions").into());
     };
-    let h = usize::try_from(count).ok().filter(|&h| h > 0 && width.is_multiple_of(h));
-    let h = h.ok_or_else(|| call.wrong(name, format!("is {count}; the last extent is {width}")))?;
-    on.transpose(&on.reshape(x, &[b, s, h, width / h])?, &[0, 2, 1, 3])
+    let h = Extent::from(count);
+    if count <= 0 || !width.floor_div(&h).times(&h).equals(width) {
+        return Err(call.wrong(name, format!("is {count}; the last extent is {width}")).into());
+    }
+    let each = width.floor_div(&h);
+    on.transpose(&on.reshape_to(x, &[b.clone(), s.clone(), h, each])?, &[0, 2, 1, 3])
 }
 
 /// Joins heads: `[b, h, s, d]` to `[b, s, h * d]`.
 fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let y = on.transpose(y, &[0, 2, 1, 3])?;
-    match *y.shape() {
-        [b, s, h, d] => on.reshape(&y, &[b, s, h * d]),
+    match on.extents(&y).as_slice() {
+        [b, s, h, d] => on.reshape_to(&y, &[b.clone(), s.clone(), h.times(d)]),
         _ => Ok(y),
     }
 }
@@ -54,20 +59,20 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         v = on.concat(&[past_v, &v], 2)?;
     }
     let bias = bias(on, call, &q, &k)?;
-    let how = Weighting {
+    let options = AttentionOptions {
         scale: call.has("scale").then(|| call.float("scale")).transpose()?,
         softcap: call.float_or("softcap", 0.0)?,
         precision: call.dtype("softmax_precision")?,
     };
     let mode = call.int_or("qk_matmul_output_mode", 0)?;
     let (y, products) = if call.wants(3) {
-        let attended = attend(on, &q, &k, &v, bias.as_ref(), how)?;
+        let attended = attend(on, &q, &k, &v, bias.as_ref(), options)?;
         let segment = usize::try_from(mode).ok().and_then(|m| attended.segments.into_iter().nth(m));
         let segment = segment
             .ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
         (attended.y, Some(segment))
     } else {
-        (on.attention(&q, &k, &v, bias.as_ref(), how.scale, how.softcap, how.precision)?, None)
+        (on.attention(&q, &k, &v, bias.as_ref(), options)?, None)
     };
     let y = if call.input(0)?.rank() == 3 { joined(on, &y)? } else { y };
     Ok(smallvec![Some(y), Some(k), Some(v), products])
@@ -105,21 +110,21 @@ fn bias<B: Ops + ?Sized>(
         });
     }
     if reach.left.is_some() || reach.right.is_some() {
-        let (&[_, _, s, _], &[_, _, t, _]) = (q.shape(), k.shape()) else {
-            return Err(call.wrong("operand 0", "has no heads").into());
-        };
+        if q.rank() != 4 || k.rank() != 4 {
+            return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
+        }
+        let (s, t) = (on.extent(q, 2), on.extent(k, 2));
         let offset = match (call.optional(4), &lengths) {
-            (Some(past), _) => on.host(&[], &[past.shape().get(2).copied().unwrap_or(0) as i64])?,
-            (None, Some(lengths)) => on.sub(lengths, &on.host(&[], &[s as i64])?)?,
+            (Some(past), _) => on.ints_of(&[], &[on.extent(past, 2)])?,
+            (None, Some(lengths)) => on.sub(lengths, &on.ints_of(&[], std::slice::from_ref(&s))?)?,
             (None, None) => on.host(&[], &[0i64])?,
         };
-        if let Some(allowed) = reached(on, s, t, &offset, reach)? {
+        if let Some(allowed) = reached(on, [&s, &t], &offset, reach)? {
             parts.push(additive(&allowed)?);
         }
     }
     if let Some(lengths) = &lengths {
-        let t = k.shape().get(2).copied().unwrap_or(0);
-        let places = on.host(&[t], &(0..t as i64).collect::<Vec<_>>())?;
+        let places = on.iota(&Extent::from(0i64), &Extent::from(1i64), &on.extent(k, 2))?;
         parts.push(additive(&on.less(&places, lengths)?)?);
     }
     let mut parts = parts.into_iter();
@@ -129,14 +134,17 @@ fn bias<B: Ops + ?Sized>(
 
 /// A mask for fewer keys than there are masks the others.
 fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    let (have, keys) = (mask.shape().last().copied().unwrap_or(1), k.shape().get(2).copied().unwrap_or(0));
-    if have >= keys || mask.rank() == 0 {
+    if mask.rank() == 0 {
+        return Ok(mask.clone());
+    }
+    let (have, keys) = (on.extent(mask, mask.rank() - 1), on.extent(k, 2));
+    if have.at_least(&keys) {
         return Ok(mask.clone());
     }
     let value = if mask.dtype() == DataType::Bool { 0.0 } else { f64::NEG_INFINITY };
     let mut pads = vec![0; 2 * mask.rank()];
     if let Some(end) = pads.last_mut() {
-        *end = (keys - have) as i64;
+        *end = keys.minus(&have).number();
     }
     on.pad(mask, Some(&on.scalar_like(mask, value)?), &pads, "constant")
 }
@@ -155,6 +163,7 @@ pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
         on.unsqueeze(&chosen, &[1])
     };
     let dim = Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0);
-    let y = on.rotate(&x, &cache(1)?, &cache(2)?, dim, call.flag("interleaved", false)?)?;
+    let options = RotateOptions { dim, interleaved: call.flag("interleaved", false)? };
+    let y = on.rotate(&x, &cache(1)?, &cache(2)?, options)?;
     Ok(one(if input.rank() == 3 { joined(on, &y)? } else { y }))
 }

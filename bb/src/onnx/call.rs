@@ -2,11 +2,13 @@
 
 use super::OnnxValue;
 use super::reads::AttributeReads;
-use crate::ext::Ops;
+use crate::contract::check_value;
+use crate::error::NodePart;
+use crate::ext::{Extent, Ops};
 use crate::{Backend, Error};
-use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Graph, Node};
 use bb_ir::infer::ControlFlow;
+use bb_ir::{DataType, TensorData};
 use smallvec::{SmallVec, smallvec};
 
 /// The results of an operator by position; `None` where one is not made.
@@ -54,17 +56,39 @@ pub struct Call<'a, T> {
     node: &'a Node,
     inputs: &'a [Option<T>],
     reads: Option<&'a AttributeReads>,
+    /// The most bytes that a result may have.
+    value_bytes: usize,
 }
 
 impl<'a, T> Call<'a, T> {
     /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
-        Call { node, inputs, reads: None }
+        Call { node, inputs, reads: None, value_bytes: usize::MAX }
     }
 
     /// Puts a call together that notes in `reads` which attributes the function asks for.
     pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
-        Call { node, inputs, reads: Some(reads) }
+        Call { node, inputs, reads: Some(reads), value_bytes: usize::MAX }
+    }
+
+    /// Returns the same call, of which no result may have more bytes.
+    #[must_use]
+    pub fn within(self, value_bytes: usize) -> Call<'a, T> {
+        Call { value_bytes, ..self }
+    }
+
+    /// Returns the most bytes that a result may have.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// Refuses a result that is too large, before a function on the host makes it.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`].
+    pub fn bound(&self, dtype: DataType, shape: &[usize]) -> Result<(), Error> {
+        check_value(dtype, shape, self.value_bytes)
     }
 
     /// Returns the operand at `index`.
@@ -74,7 +98,7 @@ impl<'a, T> Call<'a, T> {
     /// [`Error::Operator`] if it is left out.
     pub fn input(&self, index: usize) -> Result<&'a T, Error> {
         self.optional(index).ok_or_else(|| {
-            self.wrong(&format!("operand {index}"), format!("is missing; {} came", self.inputs.len()))
+            self.wrong(NodePart::Operand(index), format!("is missing; {} came", self.inputs.len()))
         })
     }
 
@@ -148,9 +172,9 @@ impl<'a, T> Call<'a, T> {
         self.attribute(name).is_some()
     }
 
-    /// Makes the error that `what`, an attribute or operand, has a `problem`.
-    pub fn wrong(&self, what: &str, problem: impl Into<String>) -> Error {
-        Error::Operator { op: self.node.op_type.clone(), what: what.to_owned(), problem: problem.into() }
+    /// Makes the error that a part of the node has a `problem`. A text is the name of an attribute or operand.
+    pub fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+        Error::Operator { op: self.node.op_type.clone(), part: part.into(), problem: problem.into() }
     }
 
     /// Returns an integer attribute.
@@ -317,6 +341,24 @@ impl<T> Call<'_, T> {
         match (self.optional(index), self.ints(name)?) {
             (Some(x), _) => on.ints(x).map(Some),
             (None, list) => Ok(list.map(<[i64]>::to_vec)),
+        }
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones, as extents.
+    pub(super) fn extents<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        name: &str,
+        index: usize,
+    ) -> Result<Option<Vec<Extent>>, B::Error>
+    where
+        T: crate::Tensor,
+    {
+        match (self.optional(index), self.ints(name)?) {
+            (Some(x), _) => on.extents_of(x).map(Some),
+            (None, list) => Ok(list.map(|list| list.iter().map(|&n| Extent::from(n)).collect())),
         }
     }
 }

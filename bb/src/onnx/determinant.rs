@@ -3,6 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
@@ -16,10 +17,12 @@ operators! {
 pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let [batch @ .., rows, columns] = x.shape() else {
-        return Err(call.wrong("operand 0", "is no matrix").into());
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
     };
     if rows != columns {
-        return Err(call.wrong("operand 0", format!("is {rows} times {columns}, expected a square")).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("is {rows} times {columns}, expected a square"))
+            .into());
     }
     let y = math::widened(on, x, DataType::F64, |x| {
         let mut left = x.clone();

@@ -6,6 +6,7 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 use bb_ir::infer::{Equation, Label};
@@ -41,7 +42,9 @@ pub(super) fn einsum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let output = equation.result;
     let mut operands = operands.into_iter().map(|o| diagonal(on, call, o)).collect::<Result<Vec<_>, _>>()?;
     let mut rest = operands.split_off(1).into_iter();
-    let Some(mut result) = operands.pop() else { return Err(call.wrong("operands", "are missing").into()) };
+    let Some(mut result) = operands.pop() else {
+        return Err(call.wrong(NodePart::other("operands"), "are missing").into());
+    };
     while let Some(next) = rest.next() {
         let later = |label: &Label| {
             output.contains(label) || rest.as_slice().iter().any(|o| o.labels.contains(label))
@@ -151,8 +154,9 @@ fn contract<B: Ops + ?Sized>(
         |of: &Labelled<B::Tensor>, before: &[Label], after: &[Label]| -> Result<B::Tensor, B::Error> {
             let x = permuted(on, of, &[batch.as_slice(), before, after].concat())?;
             let size = |labels| {
-                bb_ir::element_count(&extents(of, labels))
-                    .ok_or_else(|| call.wrong("operands", "have more elements than memory can hold"))
+                bb_ir::element_count(&extents(of, labels)).ok_or_else(|| {
+                    call.wrong(NodePart::other("operands"), "have more elements than memory can hold")
+                })
             };
             on.reshape(&x, &[batches.as_slice(), &[size(before)?, size(after)?]].concat())
         };

@@ -4,6 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::inline::inline;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
@@ -17,12 +18,12 @@ operators! {
 pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
-        return Err(call.wrong("operands", "of rank 4 are expected").into());
+        return Err(call.wrong(NodePart::other("operands"), "of rank 4 are expected").into());
     };
     let shares = if heads == shared { Some(1) } else { heads.checked_div(shared) };
     let Some(repeat) = shares.filter(|r| r * shared == heads) else {
         let problem = format!("has {shared} heads, of which {heads} are no multiple");
-        return Err(call.wrong("operand 1", problem).into());
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
     };
     let repeated = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
         if repeat == 1 {

@@ -4,7 +4,8 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use super::window::{filter_kernel, numbers};
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{DeformConvOptions, GridSampleOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::memory;
 
@@ -24,16 +25,19 @@ pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
         "bicubic" => "cubic",
         other => other,
     };
-    let (padding, centres) = (call.text_or("padding_mode", "zeros")?, call.flag("align_corners", false)?);
-    Ok(one(on.grid_sample(call.input(0)?, call.input(1)?, mode, padding, centres)?))
+    let padding = call.text_or("padding_mode", "zeros")?;
+    let options = GridSampleOptions { mode, padding, align_corners: call.flag("align_corners", false)? };
+    Ok(one(on.grid_sample(call.input(0)?, call.input(1)?, options)?))
 }
 
 /// `AffineGrid`: the positions of a grid, each turned by a matrix.
 pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let theta = call.input(0)?;
-    let size = super::shape::extents(on, call, 1)?;
+    let size = super::shape::sizes(on, call, 1)?;
     let (&[n, rows, columns], [_, _, dims @ ..]) = (theta.shape(), &size[..]) else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", theta.rank())).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has rank {}, expected 3", theta.rank()))
+            .into());
     };
     if rows != dims.len() || columns != rows + 1 || rows == 0 {
         let problem = format!("is {size:?}, which does not fit matrices of {rows} times {columns}");
@@ -78,8 +82,14 @@ pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations, pads) =
         (list("strides", rank, 1)?, list("dilations", rank, 1)?, list("pads", 2 * rank, 0)?);
-    let (group, sets) = (call.int_or("group", 1)?, call.int_or("offset_group", 1)?);
+    let options = DeformConvOptions {
+        strides: &strides,
+        pads: &pads,
+        dilations: &dilations,
+        group: call.int_or("group", 1)?,
+        offset_group: call.int_or("offset_group", 1)?,
+    };
     let (bias, mask) = (call.optional(3), call.optional(4));
     filter_kernel(call, w)?;
-    Ok(one(on.deform_conv(x, w, offset, bias, mask, &strides, &pads, &dilations, group, sets)?))
+    Ok(one(on.deform_conv(x, w, offset, bias, mask, options)?))
 }

@@ -4,6 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use super::window::numbers;
+use crate::error::NodePart;
 use crate::ext::sample::blank;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
@@ -20,7 +21,7 @@ operators! {
 /// `CenterCropPad`: a negative padding crops.
 pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let wanted = super::shape::extents(on, call, 1)?;
+    let wanted = super::shape::sizes(on, call, 1)?;
     let axes: Vec<usize> = match call.ints("axes")? {
         Some(axes) => {
             axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
@@ -55,10 +56,10 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 /// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
 pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let (image, block) = (super::shape::extents(on, call, 1)?, super::shape::extents(on, call, 2)?);
+    let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
     let n = image.len();
     let &[batch, depth, blocks] = x.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())).into());
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())).into());
     };
     let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
     let (strides, dilations, pads) =
@@ -70,7 +71,7 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let (Some(places), true) = (places, count == Some(blocks)) else {
         let problem =
             format!("has the shape {:?}; an image of {image:?} has {count:?} blocks of {block:?}", x.shape());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     };
     let channels = depth / places;
     // Sums of what the reduction does not take are formed in what it does, and wrap when they are narrowed.
@@ -80,44 +81,10 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         DataType::F16 | DataType::BF16 => DataType::F32,
         other => other,
     };
-    let mut y = math::to(on, x, summed)?;
-    // [batch * channels, rest of the block, rest of the places, done]
-    let (mut rest_block, mut rest_out, mut done) = (places, blocks, 1);
-    for (w, &extent) in all.iter().zip(&image) {
-        rest_block /= w.kernel;
-        rest_out /= w.out.max(1);
-        let apart = [batch * channels, done, w.kernel, rest_block, w.out, rest_out];
-        let y1 = on.transpose(&on.reshape(&y, &apart)?, &[0, 1, 3, 5, 2, 4])?;
-        let y1 = on.reshape(&y1, &[batch * channels * done * rest_block * rest_out, w.kernel * w.out])?;
-        // Behind the last element is a zero, for places of which no block lies on an element.
-        let y1 = on.pad(&y1, None, &[0, 0, 0, 1], "constant")?;
-        if extent.checked_mul(w.kernel).is_none_or(|places| places > 1 << 26) {
-            return Err(call.wrong("image_shape", format!("is {image:?}, which no memory can hold")).into());
-        }
-        let table = overlaps(w, extent);
-        let table = on.host(&[extent, w.kernel], &table)?;
-        let sums = on.reduce_sum(&on.gather(&y1, &table, 1)?, &[2], false)?;
-        let sums = on.reshape(&sums, &[batch * channels, done, rest_block, rest_out, extent])?;
-        y = on.transpose(&sums, &[0, 1, 4, 2, 3])?;
-        done *= extent;
-    }
+    let columns = on.reshape(&math::to(on, x, summed)?, &[batch * channels, places, blocks])?;
+    let y = crate::ext::fold::fold(on, &columns, &all)?;
     let shape: Vec<usize> = [batch, channels].into_iter().chain(image.iter().copied()).collect();
     Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
-}
-
-/// For each element of an extent and each place of a block, which of `kernel * out` lies on it; one more if none.
-fn overlaps(w: &crate::ext::window::Windows, extent: usize) -> Vec<i64> {
-    let none = (w.kernel * w.out) as i64;
-    let mut table = vec![none; extent * w.kernel];
-    for k in 0..w.kernel {
-        for o in 0..w.out {
-            let at = usize::try_from(w.position(k, o)).ok().filter(|&at| at < extent);
-            if let Some(slot) = at.and_then(|at| table.get_mut(at * w.kernel + k)) {
-                *slot = (k * w.out + o) as i64;
-            }
-        }
-    }
-    table
 }
 
 /// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
@@ -127,7 +94,7 @@ pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     let n = kernel.len();
     if x.rank() != n + 2 || x.shape() != indices.shape() || indices.dtype() != DataType::I64 {
         let problem = format!("has the shape {:?}; the indices have {:?}", x.shape(), indices.shape());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     let ones = vec![1; n];
     let zeros = vec![0; 2 * n];

@@ -4,7 +4,8 @@ use super::call::{Call, OpResult};
 use super::infer;
 use super::recurrent::MOST_STEPS;
 use super::rows::operators;
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{ConvOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -19,10 +20,12 @@ operators! {
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, filters) = (call.input(0)?, call.input(1)?);
     let (&[batch, channels, _], &[_, _, width]) = (x.shape(), filters.shape()) else {
-        return Err(call.wrong("operands", "of rank 3 are expected: the sequence and the filters").into());
+        return Err(call
+            .wrong(NodePart::other("operands"), "of rank 3 are expected: the sequence and the filters")
+            .into());
     };
     let Some(before) = width.checked_sub(1) else {
-        return Err(call.wrong("operand 1", "has filters of no elements").into());
+        return Err(call.wrong(NodePart::Operand(1), "has filters of no elements").into());
     };
     let swish = match call.text_or("activation", "none")? {
         "none" => false,
@@ -37,7 +40,8 @@ pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
         None => on.zeros(&[batch, channels, before], x.dtype())?,
     };
     let all = on.concat(&[&past, x], 2)?;
-    let mut y = on.conv(&all, filters, call.optional(2), &[1], &[0, 0], &[1], channels as i64)?;
+    let options = ConvOptions { group: channels as i64, ..Default::default() };
+    let mut y = on.conv(&all, filters, call.optional(2), options)?;
     if swish {
         y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
     }
@@ -74,15 +78,19 @@ pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
             } else {
                 "has no place in the update rule"
             };
-            return Err(call.wrong(&format!("operand {index}"), problem).into());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
     }
     let query = call.input(0)?;
     let &[batch, steps, _] = query.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", query.rank())).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has rank {}, expected 3", query.rank()))
+            .into());
     };
     if steps > MOST_STEPS {
-        return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has {steps} steps, more than {MOST_STEPS}"))
+            .into());
     }
     let (queries, heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
     if !queries.is_multiple_of(heads) {
@@ -92,7 +100,7 @@ pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let width = |index: usize, parts: usize| -> Result<usize, Error> {
         let last = call.input(index)?.shape().last().copied().unwrap_or(0);
         let problem =
-            || call.wrong(&format!("operand {index}"), format!("is {last} wide, no multiple of {parts}"));
+            || call.wrong(NodePart::Operand(index), format!("is {last} wide, no multiple of {parts}"));
         last.checked_div(parts).filter(|size| size * parts == last).ok_or_else(problem)
     };
     let (keys, values) = (width(0, queries)?, width(2, heads)?);

@@ -3,6 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::normalize::log_softmax_over;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
@@ -35,12 +36,14 @@ pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
 fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let labels = call.input(1)?;
     let &[n, classes, ref rest @ ..] = log.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 2 or more", log.rank())).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has rank {}, expected 2 or more", log.rank()))
+            .into());
     };
     let expected: Vec<usize> = std::iter::once(n).chain(rest.iter().copied()).collect();
     if labels.shape() != expected {
         let problem = format!("has the extents {:?}, expected {expected:?}", labels.shape());
-        return Err(call.wrong("operand 1", problem).into());
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
     }
     let ignored = match call.int_if_given("ignore_index")? {
         Some(index) => Some(on.equal(&math::to(on, labels, DataType::I64)?, &on.host(&[], &[index])?)?),

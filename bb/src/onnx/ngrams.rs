@@ -4,6 +4,7 @@ use super::call::{Call, OpResult};
 use super::infer;
 use super::ml::texts;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
@@ -34,7 +35,7 @@ pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     };
     if x.rank() > 2 {
         let problem = format!("has rank {}, expected [c] or [n, c]", x.rank());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     let pool = match texts(call, "pool_strings")? {
         Some(list) => TensorData::strings(&[list.len()], &list),
@@ -46,7 +47,7 @@ pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     let pool = pool.map_err(Error::from)?;
     if (x.dtype() == DataType::String) != (pool.dtype() == DataType::String) {
         let problem = format!("is {}, the pool {}", x.dtype(), pool.dtype());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     let (counting, weighing) = match call.text_or("mode", "TF")? {
         "TF" => (true, false),
@@ -95,8 +96,8 @@ enum Item<'a> {
 
 fn items<'a>(x: &'a TensorData, wide: &'a TensorData) -> Result<Vec<Item<'a>>, Error> {
     Ok(match x.dtype() {
-        DataType::String => x.iter_str().map(Item::Text).collect(),
-        _ => wide.as_slice::<i64>()?.iter().map(|&v| Item::Number(v)).collect(),
+        DataType::String => memory::collected("count_ngrams", x.iter_str().map(Item::Text))?,
+        _ => memory::collected("count_ngrams", wide.as_slice::<i64>()?.iter().map(|&v| Item::Number(v)))?,
     })
 }
 
@@ -117,7 +118,7 @@ fn grown<'a>(
 ) -> Result<Vec<Trie<'a>>, Error> {
     let wrong = |what: &str, problem: String| Error::Operator {
         op: "TfIdfVectorizer".to_owned(),
-        what: what.to_owned(),
+        part: what.into(),
         problem,
     };
     let mut nodes = vec![Trie::default()];

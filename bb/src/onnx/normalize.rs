@@ -3,8 +3,9 @@
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
-use crate::ext::{Ops, math};
+use crate::ext::{LayerNormalizationOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use smallvec::smallvec;
@@ -73,7 +74,8 @@ pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let stash = stash(call)?;
     let y = in_stash(on, x, stash, |wide| {
         let bias = bias.map(|bias| alike(on, bias, x, wide)).transpose()?;
-        on.layer_normalization(wide, &alike(on, scale, x, wide)?, bias.as_ref(), axis, epsilon)
+        let scale = alike(on, scale, x, wide)?;
+        on.layer_normalization(wide, &scale, bias.as_ref(), LayerNormalizationOptions { axis, epsilon })
     })?;
     if !call.wants(1) && !call.wants(2) {
         return Ok(one(y));
@@ -177,7 +179,7 @@ pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let x = call.input(0)?;
     let groups = call.int("num_groups")?;
     let [n, c, rest @ ..] = x.shape() else {
-        return Err(call.wrong("operand 0", "has fewer than two dimensions").into());
+        return Err(call.wrong(NodePart::Operand(0), "has fewer than two dimensions").into());
     };
     let g = usize::try_from(groups).ok().filter(|&g| g > 0 && c.is_multiple_of(g));
     let g = g.ok_or_else(|| {
@@ -288,7 +290,7 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         let x = call.input(index)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
-            return Err(call.wrong(&format!("operand {index}"), problem).into());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
         if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
@@ -296,7 +298,7 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, call.float_or("alpha", 1.0)?)?;
     match call.optional(2) {
         Some(c) if c.rank() > 2 => {
-            Err(call.wrong("operand 2", format!("has rank {}, expected at most 2", c.rank())).into())
+            Err(call.wrong(NodePart::Operand(2), format!("has rank {}, expected at most 2", c.rank())).into())
         }
         Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?),
         None => Ok(product),

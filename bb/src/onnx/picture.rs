@@ -6,7 +6,10 @@ use super::call::{Call, OpOutputs};
 use super::infer;
 use super::rows::operators;
 use crate::Error;
+use crate::error::NodePart;
 use bb_ir::TensorData;
+#[cfg(feature = "image")]
+use bb_ir::memory;
 
 operators! {
     "" {
@@ -49,32 +52,50 @@ fn decoded(
     pixels: Pixels,
 ) -> Result<OpOutputs<TensorData>, Error> {
     let problem = format!("needs the feature `image` of `bb` to have {} channels", pixels.channels());
-    Err(call.wrong("operand 0", problem))
+    Err(call.wrong(NodePart::Operand(0), problem))
 }
 
 #[cfg(feature = "image")]
 fn decoded(call: &Call<'_, TensorData>, file: &[u8], pixels: Pixels) -> Result<OpOutputs<TensorData>, Error> {
     let channels = pixels.channels();
-    let Some(rgb) = rgb_of(file).map_err(|problem| call.wrong("operand 0", problem))? else {
+    // The decoder allocates by itself: the picture in its own form, of at most eight bytes per pixel, then as RGB.
+    let extents = image::ImageReader::new(std::io::Cursor::new(file)).with_guessed_format();
+    if let Some((width, height)) = extents.ok().and_then(|reader| reader.into_dimensions().ok()) {
+        call.bound(bb_ir::DataType::U8, &[height as usize, width as usize, channels])?;
+        let bytes = (width as usize).saturating_mul(height as usize).saturating_mul(8 + 3);
+        memory::probe("ImageDecoder", bytes.min(MOST_DECODED))?;
+    }
+    let rgb =
+        rgb_of(file, call.value_bytes()).map_err(|problem| call.wrong(NodePart::Operand(0), problem))?;
+    let Some(rgb) = rgb else {
         return Ok(super::call::one(TensorData::new::<u8>(&[0, 0, channels], &[])?));
     };
     let shape = [rgb.height() as usize, rgb.width() as usize, channels];
-    let bytes: Vec<u8> = match pixels {
-        Pixels::Rgb => rgb.into_raw(),
-        Pixels::Bgr => rgb.pixels().flat_map(|p| p.0.into_iter().rev()).collect(),
-        Pixels::Grey => rgb.pixels().map(|p| luma(p.0)).collect(),
-    };
+    let mut bytes = rgb.into_raw();
+    let rgb = bytes.as_chunks_mut::<3>().0;
+    match pixels {
+        Pixels::Rgb => {}
+        Pixels::Bgr => rgb.iter_mut().for_each(|pixel| pixel.reverse()),
+        Pixels::Grey => bytes = memory::collected("ImageDecoder", rgb.iter().map(|&pixel| luma(pixel)))?,
+    }
     Ok(super::call::one(TensorData::new(&shape, &bytes)?))
 }
 
-/// Decodes a picture of any known format; `None` for what is no such picture.
+/// The most bytes that decoding allocates, by the decoder's own limit, and for the picture as RGB.
 #[cfg(feature = "image")]
-fn rgb_of(file: &[u8]) -> Result<Option<image::RgbImage>, String> {
+const MOST_DECODED: usize = 1 << 30;
+
+/// Decodes a picture of any known format; `None` for what is no such picture, and a problem for one that is too large.
+#[cfg(feature = "image")]
+fn rgb_of(file: &[u8], value_bytes: usize) -> Result<Option<image::RgbImage>, String> {
     // The crate's own limits bound what a forged header makes it allocate.
     let reader = image::ImageReader::new(std::io::Cursor::new(file)).with_guessed_format();
-    match reader.ok().and_then(|reader| reader.decode().ok()) {
-        Some(picture) => Ok(Some(picture.to_rgb8())),
-        None => jpeg2000(file),
+    match reader.map(image::ImageReader::decode) {
+        Ok(Ok(picture)) => Ok(Some(picture.to_rgb8())),
+        Ok(Err(image::ImageError::Limits(reason))) => {
+            Err(format!("is a picture beyond the decoder's limits: {reason}"))
+        }
+        _ => jpeg2000(file, value_bytes),
     }
 }
 
@@ -84,7 +105,7 @@ const MOST_SAMPLES: u64 = 1 << 27;
 
 /// Decodes JPEG 2000, of which `image` knows nothing.
 #[cfg(feature = "image")]
-fn jpeg2000(file: &[u8]) -> Result<Option<image::RgbImage>, String> {
+fn jpeg2000(file: &[u8], value_bytes: usize) -> Result<Option<image::RgbImage>, String> {
     use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
     let Ok(picture) = Image::new(file, &DecodeSettings::default()) else { return Ok(None) };
     let (width, height) = (picture.width(), picture.height());
@@ -92,6 +113,11 @@ fn jpeg2000(file: &[u8]) -> Result<Option<image::RgbImage>, String> {
     let samples = u64::from(width).saturating_mul(u64::from(height)).saturating_mul(u64::from(planes));
     if samples > MOST_SAMPLES {
         return Err(format!("is a picture of {samples} samples, more than {MOST_SAMPLES}"));
+    }
+    if samples > value_bytes as u64 {
+        return Err(format!(
+            "is a picture of {samples} samples, more than the limit `value_bytes`, {value_bytes}"
+        ));
     }
     let colours = match picture.color_space() {
         ColorSpace::Icc { num_channels, .. } => *num_channels,
@@ -160,12 +186,12 @@ mod tests {
         file.extend([0xff, 0x52, 0, 12, 0, 0, 0, 1, 0, 0, 4, 4, 0, 1]);
         file.extend([0xff, 0x5c, 0, 4, 0x40, 0x40]);
         file.extend([0xff, 0x90, 0, 10, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0x93, 0xff, 0xd9]);
-        assert!(rgb_of(&file).unwrap_err().contains("samples"));
+        assert!(rgb_of(&file, usize::MAX).unwrap_err().contains("samples"));
     }
 
     #[test]
     fn what_is_no_picture_has_none() {
-        assert_eq!(rgb_of(b"no picture").unwrap(), None);
-        assert_eq!(rgb_of(&head(5, 3)).unwrap(), None);
+        assert_eq!(rgb_of(b"no picture", usize::MAX).unwrap(), None);
+        assert_eq!(rgb_of(&head(5, 3), usize::MAX).unwrap(), None);
     }
 }

@@ -7,7 +7,8 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use super::shape::number;
-use crate::ext::{HostKernel, Mersenne, Ops, math};
+use crate::error::NodePart;
+use crate::ext::{HostKernel, Mersenne, Ops, RandomNormalOptions, RandomUniformOptions, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -60,9 +61,13 @@ fn uniform_of<B: Ops + ?Sized>(
     shape: &[usize],
     default: DataType,
 ) -> OpResult<B> {
-    let (low, high) = (call.float_or("low", 0.0)?, call.float_or("high", 1.0)?);
-    let dtype = call.dtype("dtype")?.unwrap_or(default);
-    Ok(one(on.random_uniform(shape, low, high, seed(call)?, dtype)?))
+    let options = RandomUniformOptions {
+        low: call.float_or("low", 0.0)?,
+        high: call.float_or("high", 1.0)?,
+        seed: seed(call)?,
+        dtype: call.dtype("dtype")?.unwrap_or(default),
+    };
+    Ok(one(on.random_uniform(shape, options)?))
 }
 
 /// `RandomNormal`.
@@ -82,9 +87,13 @@ fn normal_of<B: Ops + ?Sized>(
     shape: &[usize],
     default: DataType,
 ) -> OpResult<B> {
-    let (mean, scale) = (call.float_or("mean", 0.0)?, call.float_or("scale", 1.0)?);
-    let dtype = call.dtype("dtype")?.unwrap_or(default);
-    Ok(one(on.random_normal(shape, mean, scale, seed(call)?, dtype)?))
+    let options = RandomNormalOptions {
+        mean: call.float_or("mean", 0.0)?,
+        scale: call.float_or("scale", 1.0)?,
+        seed: seed(call)?,
+        dtype: call.dtype("dtype")?.unwrap_or(default),
+    };
+    Ok(one(on.random_normal(shape, options)?))
 }
 
 /// Declares draws that read an operand: one that differs at each run, one that a seed fixes.
@@ -156,10 +165,10 @@ pub(super) fn multinomial<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let columns = usize::try_from(count).ok().filter(|&n| n < 1 << 28);
     let columns = columns.ok_or_else(|| call.wrong("sample_size", format!("is {count}")))?;
     let [_, classes] = call.input(0)?.shape() else {
-        return Err(call.wrong("operand 0", "is no matrix").into());
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
     };
     if *classes == 0 {
-        return Err(call.wrong("operand 0", "has no classes to draw from").into());
+        return Err(call.wrong(NodePart::Operand(0), "has no classes to draw from").into());
     }
     drawn(on, call, &MULTINOMIAL, call.dtype("dtype")?.unwrap_or(DataType::I32), Some(columns))
 }
@@ -173,13 +182,11 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     for row in x.as_slice::<f64>()?.chunks(classes) {
         // Against the greatest, no weight overflows.
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sums: Vec<f64> = row
-            .iter()
-            .scan(0.0, |sum, &log| {
-                *sum += (log - most).exp();
-                Some(*sum)
-            })
-            .collect();
+        let sums = row.iter().scan(0.0, |sum, &log| {
+            *sum += (log - most).exp();
+            Some(*sum)
+        });
+        let sums: Vec<f64> = memory::collected("Multinomial", sums)?;
         let total = sums.last().copied().unwrap_or(0.0);
         chosen.extend((0..samples).map(|_| {
             let draw = random.unit() * total;
@@ -227,7 +234,8 @@ fn dropped<B: Ops + ?Sized>(
     seed: Option<i64>,
 ) -> OpResult<B> {
     let x = call.input(0)?;
-    let draws = on.random_uniform(x.shape(), 0.0, 1.0, seed, DataType::F64)?;
+    let options = RandomUniformOptions { seed, dtype: DataType::F64, ..Default::default() };
+    let draws = on.random_uniform(x.shape(), options)?;
     let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
     let scaled = on.mul(x, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
     let y = on.r#where(&kept, &scaled, &on.scalar_like(x, 0.0)?)?;

@@ -4,7 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::Error;
-use crate::ext::Ops;
+use crate::ext::{Ops, RoiAlignOptions};
 
 operators! {
     "" {
@@ -40,7 +40,7 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         bin_count(call, "output_width", call.int_or("output_width", 1)?)?,
     ];
     let (ratio, scale) = (call.int_or("sampling_ratio", 0)?, call.float_or("spatial_scale", 1.0)?);
-    Ok(one(on.roi_align(x, rois, images, &bins, ratio, scale, shift, max)?))
+    Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
 }
 
 /// `MaxRoiPool`: each bin's greatest element.

@@ -3,12 +3,13 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::sample::blank_like;
-use crate::ext::{Ops, math};
+use crate::ext::{Extent, Ops, math};
 use crate::{DataType, Error, Tensor};
-use bb_ir::Axis;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::infer::{Aspect, at_scale, rescaled};
+use bb_ir::{Axis, memory};
 
 operators! {
     "" {
@@ -167,6 +168,19 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         if old { "asymmetric" } else { call.text_or("coordinate_transformation_mode", "half_pixel")? };
     let nearest = call.text_or("nearest_mode", "round_prefer_floor")?;
     let mode = call.text_or("mode", "nearest")?;
+    let repeats = matches!(
+        (old, transform, nearest),
+        (true, ..)
+            | (_, "asymmetric", "floor")
+            | (_, "half_pixel" | "pytorch_half_pixel", "round_prefer_floor" | "round_prefer_ceil")
+    );
+    if mode == "nearest"
+        && repeats
+        && !on.extents(x).iter().all(Extent::is_fixed)
+        && let Some(times) = whole_scales(on, call, old)?
+    {
+        return Ok(one(repeated(on, x, &times)?));
+    }
     let all = scaled(on, call)?;
     let cubic = match mode {
         "nearest" | "linear" | "bilinear" => None,
@@ -181,7 +195,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let (antialias, exclude) = (call.flag("antialias", false)?, call.flag("exclude_outside", false)?);
     if mode != "nearest" && !x.dtype().is_compute() {
         let problem = format!("holds {}, which has no values in between", x.dtype());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     let mut y = if mode == "nearest" { x.clone() } else { math::to(on, x, wide(x.dtype()))? };
     let mut outside: Option<B::Tensor> = None;
@@ -231,7 +245,8 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
             on.gather(&y, &on.host(&[indices.len()], &indices)?, s.axis as i64)?
         } else {
             let stretch = if antialias { s.scale.min(1.0) } else { 1.0 };
-            let matrix = weights(s.from, &positions, cubic, stretch, exclude).ok_or_else(|| {
+            let matrix = weights(s.from, &positions, cubic, stretch, exclude).map_err(Error::from)?;
+            let matrix = matrix.ok_or_else(|| {
                 call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to)))
             })?;
             let matrix = math::to(on, &on.host(&[s.from, s.to], &matrix)?, y.dtype())?;
@@ -252,6 +267,57 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         y = on.r#where(&outside, &value, &y)?;
     }
     Ok(one(narrowed(on, &y, x.dtype())?))
+}
+
+/// Reads how often each element is repeated, where each dimension is as often as large, whatever its extent.
+fn whole_scales<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    old: bool,
+) -> Result<Option<Vec<i64>>, B::Error> {
+    let x = call.input(0)?;
+    let given = |index| call.optional(index).filter(|t| !on.extents(t).iter().any(|d| d.is(0)));
+    if call.has("axes") || call.has("height_scale") || call.has("keep_aspect_ratio_policy") {
+        return Ok(None);
+    }
+    let whole =
+        |scale: f64| ((1.0..65536.0).contains(&scale) && scale.fract() == 0.0).then_some(scale as i64);
+    let times: Option<Vec<i64>> =
+        match (given(3).filter(|_| !old), call.floats("scales")?, given(if old { 1 } else { 2 })) {
+            (Some(sizes), _, _) => {
+                let (from, to) = (on.extents(x), on.extents_of(sizes)?);
+                let ratio = |(to, from): (&Extent, &Extent)| {
+                    if from.present() == 0 {
+                        return None;
+                    }
+                    let times = to.present() / from.present();
+                    (times > 0 && from.times(&Extent::from(times)).equals(to)).then_some(times)
+                };
+                to.iter().zip(&from).map(ratio).collect()
+            }
+            (None, Some(scales), _) => scales.iter().map(|&scale| whole(scale.into())).collect(),
+            (None, None, Some(scales)) => floats(on, scales)?.into_iter().map(whole).collect(),
+            (None, None, None) => None,
+        };
+    Ok(times.filter(|times| times.len() == x.rank()))
+}
+
+/// Repeats each element along each dimension.
+fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
+    let mut y = x.clone();
+    for (axis, times) in times.iter().enumerate().filter(|(_, times)| **times > 1) {
+        let times = Extent::from(*times);
+        let mut shape = on.extents(&y).into_vec();
+        let beside = on.unsqueeze(&y, &[axis as i64 + 1])?;
+        shape.insert(axis + 1, times.clone());
+        y = on.expand_to(&beside, &shape)?;
+        shape.remove(axis + 1);
+        if let Some(extent) = shape.get_mut(axis) {
+            *extent = extent.times(&times);
+        }
+        y = on.reshape_to(&y, &shape)?;
+    }
+    Ok(y)
 }
 
 /// The type in which weighted sums of elements of `dtype` are formed.
@@ -284,10 +350,10 @@ fn weights(
     cubic: Option<f64>,
     stretch: f64,
     exclude: bool,
-) -> Option<Vec<f64>> {
+) -> Result<Option<Vec<f64>>, bb_ir::Error> {
     let to = positions.len();
-    let count = from.checked_mul(to).filter(|&n| n <= MOST)?;
-    let mut matrix = vec![0.0; count];
+    let Some(count) = from.checked_mul(to).filter(|&n| n <= MOST) else { return Ok(None) };
+    let mut matrix = memory::filled("Resize", 0.0, count)?;
     let reach = if cubic.is_some() { 2.0 } else { 1.0 } / stretch;
     for (column, &p) in positions.iter().enumerate() {
         let (first, last) = ((p - reach).floor() as i64, (p + reach).ceil() as i64);
@@ -305,5 +371,5 @@ fn weights(
             }
         }
     }
-    Some(matrix)
+    Ok(Some(matrix))
 }

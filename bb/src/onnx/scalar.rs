@@ -4,6 +4,7 @@ use super::arithmetic::legacy_operand;
 use super::call::{Call, OpResult, one};
 use super::normalize::channel_operand;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
@@ -91,7 +92,6 @@ direct! {
     cos = cos(0);
     cosh = cosh(0);
     elu = elu(0; float_or "alpha" = 1.0);
-    erf = erf(0);
     floor = floor(0);
     greater_or_equal = greater_or_equal(0, 1);
     hard_sigmoid = hard_sigmoid(0; float_or "alpha" = 0.2, float_or "beta" = 0.5);
@@ -145,9 +145,19 @@ variadic! {
 pub(super) fn mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let total = sum(on, call)?;
     let Some(total) = total.into_iter().next().flatten() else {
-        return Err(call.wrong("operands", "are missing").into());
+        return Err(call.wrong(NodePart::other("operands"), "are missing").into());
     };
     Ok(one(on.div(&total, &on.scalar_like(&total, call.len() as f64)?)?))
+}
+
+/// `Erf`. ONNX defines it for integers, too.
+pub(super) fn erf<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    Ok(one(if x.dtype().is_float() {
+        on.erf(x)?
+    } else {
+        math::widened(on, x, DataType::F32, |x| on.erf(x))?
+    }))
 }
 
 /// `Gelu`.
@@ -177,19 +187,22 @@ pub(super) fn clip<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 
 /// `Celu`: `max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)`.
 pub(super) fn celu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let x = call.input(0)?;
-    let alpha = on.scalar_like(x, call.float_or("alpha", 1.0)?)?;
-    let curve = on.mul(&on.expm1(&on.div(x, &alpha)?)?, &alpha)?;
-    Ok(one(on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &curve, x)?))
+    let alpha = call.float_or("alpha", 1.0)?;
+    let f = |x: &B::Tensor| {
+        let alpha = on.scalar_like(x, alpha)?;
+        let curve = on.mul(&on.expm1(&on.div(x, &alpha)?)?, &alpha)?;
+        on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &curve, x)
+    };
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `Selu`: opset 1 has fewer digits of its constants.
 pub(super) fn selu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let x = call.input(0)?;
     let (alpha, gamma) =
         if call.opset() < 6 { (1.6732, 1.0507) } else { (1.673_263_192_176_818_8, 1.050_701_022_148_132_3) };
-    let y = on.elu(x, call.float_or("alpha", alpha)?)?;
-    Ok(one(on.mul(&y, &on.scalar_like(x, call.float_or("gamma", gamma)?)?)?))
+    let (alpha, gamma) = (call.float_or("alpha", alpha)?, call.float_or("gamma", gamma)?);
+    let f = |x: &B::Tensor| on.mul(&on.elu(x, alpha)?, &on.scalar_like(x, gamma)?);
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `HardSwish`: `x` times a line from 0 at -3 to 1 at 3.
@@ -198,9 +211,25 @@ pub(super) fn hard_swish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
-/// `Mish`: `x * tanh(softplus(x))`.
+/// `Mish`: `x * tanh(softplus(x))`, where the hyperbolic tangent is written with exponentials of `-|x|`, so that nothing
+/// cancels. For negative `x`, one exponential is a factor of the result. It is multiplied in as two factors, so that no
+/// digits are lost where it is less than the least normal number but the product is not.
 pub(super) fn mish<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let f = |x: &B::Tensor| on.mul(x, &on.tanh(&on.softplus(x)?)?);
+    let f = |x: &B::Tensor| {
+        let constant = |c| on.scalar_like(x, c);
+        let size = on.abs(x)?;
+        let e = on.exp(&on.neg(&size)?)?;
+        let root = on.exp(&on.mul(&size, &constant(-0.5)?)?)?;
+        let (twice, two) = (on.add(&e, &e)?, constant(2.0)?);
+        // The fractions are `e (e + 2) / (e (e + 2) + 2)` and `(1 + 2e) / (1 + 2e + 2e²)`.
+        let (low, high) = (on.add(&e, &two)?, on.add(&twice, &constant(1.0)?)?);
+        let low_sum = on.add(&on.mul(&e, &low)?, &two)?;
+        let high_sum = on.add(&high, &on.mul(&twice, &e)?)?;
+        let negative = on.less(x, &constant(0.0)?)?;
+        let above = on.r#where(&negative, &on.mul(&on.mul(x, &root)?, &low)?, &on.mul(x, &high)?)?;
+        let quotient = on.div(&above, &on.r#where(&negative, &low_sum, &high_sum)?)?;
+        on.mul(&quotient, &on.r#where(&negative, &root, &constant(1.0)?)?)
+    };
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
@@ -241,8 +270,8 @@ fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Res
 
 /// `Softsign`: `x / (1 + |x|)`.
 pub(super) fn softsign<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let x = call.input(0)?;
-    Ok(one(on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?)?))
+    let f = |x: &B::Tensor| on.div(x, &on.add(&on.abs(x)?, &on.scalar_like(x, 1.0)?)?);
+    Ok(one(math::widened(on, call.input(0)?, DataType::F32, f)?))
 }
 
 /// `SwiGLU`: the swish of one operand times the other.
@@ -250,7 +279,7 @@ pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let (gate, x) = (call.input(0)?, call.input(1)?);
     if gate.shape() != x.shape() {
         let problem = format!("has the extents {:?}, expected {:?}", x.shape(), gate.shape());
-        return Err(call.wrong("operand 1", problem).into());
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
     }
     Ok(one(on.mul(&on.swish(gate, call.float_or("alpha", 1.0)?)?, x)?))
 }

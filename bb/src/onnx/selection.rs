@@ -81,8 +81,8 @@ fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
 pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
     let condition = call.input(1)?.to_bools()?;
-    let entries: Vec<usize> =
-        condition.into_iter().enumerate().filter(|(_, holds)| *holds).map(|(i, _)| i).collect();
+    let entries = condition.into_iter().enumerate().filter(|(_, holds)| *holds).map(|(i, _)| i);
+    let entries = memory::collected("Compress", entries)?;
     let extent = x.shape().get(axis).copied().unwrap_or(0);
     match entries.last() {
         Some(&last) if last >= extent => {
@@ -104,16 +104,16 @@ pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData
 pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
-            let texts: Vec<&str> = x.iter_str().collect();
-            grouped(&texts, x.shape(), axis, sorted, &|a, b| a.cmp(b))
+            let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
+            grouped(&texts, x.shape(), axis, sorted, &|a, b| a.cmp(b))?
         }
-        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, &u8::cmp),
+        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, &u8::cmp)?,
         DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
         DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
         dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
     };
     let list = |list: &[usize]| {
-        let list: Vec<i64> = list.iter().map(|&i| i as i64).collect();
+        let list: Vec<i64> = memory::collected("Unique", list.iter().map(|&i| i as i64))?;
         TensorData::new(&[list.len()], &list)
     };
     Ok(smallvec![
@@ -135,7 +135,7 @@ struct Groups {
 }
 
 fn numbers<T: Element + PartialOrd>(x: &TensorData, axis: usize, sorted: bool) -> Result<Groups, Error> {
-    Ok(grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, &by_size))
+    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, &by_size)
 }
 
 /// Groups complex numbers, ordered by the real part and then the imaginary one.
@@ -147,7 +147,7 @@ fn complex<T: Element + PartialOrd>(
 ) -> Result<Groups, Error> {
     let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
     let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
-    Ok(grouped(pairs, x.shape(), axis, sorted, &|[a, b], [c, d]| by_size(a, c).then(by_size(b, d))))
+    grouped(pairs, x.shape(), axis, sorted, &|[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
 }
 
 /// Groups the entries along an axis.
@@ -157,7 +157,8 @@ fn grouped<T>(
     axis: usize,
     sorted: bool,
     compare: &dyn Fn(&T, &T) -> Ordering,
-) -> Groups {
+) -> Result<Groups, Error> {
+    const OP: &str = "Unique";
     let [outer, extent, inner] = around(shape, axis);
     let entry = |e: usize| {
         let starts = (0..outer).map(move |o| (o * extent + e) * inner);
@@ -166,14 +167,14 @@ fn grouped<T>(
     let order = |&a: &usize, &b: &usize| {
         entry(a).zip(entry(b)).map(|(x, y)| compare(x, y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
-    let mut entries: Vec<usize> = (0..extent).collect();
-    // The sort is stable, so that the first of equal entries stays first.
-    entries.sort_by(order);
-    let mut runs: Vec<&[usize]> = entries.chunk_by(|a, b| order(a, b).is_eq()).collect();
+    let mut entries: Vec<usize> = memory::collected(OP, 0..extent)?;
+    // Of equal entries the first stays first. A stable sort would allocate without reporting a failure.
+    entries.sort_unstable_by(|a, b| order(a, b).then(a.cmp(b)));
+    let mut runs: Vec<&[usize]> = memory::collected(OP, entries.chunk_by(|a, b| order(a, b).is_eq()))?;
     if !sorted {
-        runs.sort_by_key(|run| run.first().copied());
+        runs.sort_unstable_by_key(|run| run.first().copied());
     }
-    let mut of = vec![0; extent];
+    let mut of = memory::filled(OP, 0, extent)?;
     for (group, run) in runs.iter().enumerate() {
         for &e in *run {
             if let Some(slot) = of.get_mut(e) {
@@ -181,9 +182,9 @@ fn grouped<T>(
             }
         }
     }
-    Groups {
-        first: runs.iter().filter_map(|run| run.first().copied()).collect(),
+    Ok(Groups {
+        first: memory::collected(OP, runs.iter().filter_map(|run| run.first().copied()))?,
         of,
-        count: runs.iter().map(|run| run.len()).collect(),
-    }
+        count: memory::collected(OP, runs.iter().map(|run| run.len()))?,
+    })
 }

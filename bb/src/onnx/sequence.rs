@@ -4,6 +4,7 @@ use super::OnnxValue;
 use super::call::{Call, OpOutputs, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::Ops;
 use crate::{Backend, Error, Tensor};
 use bb_ir::TensorData;
@@ -51,7 +52,7 @@ impl<T> Call<'_, OnnxValue<T>> {
     }
 
     fn wrong_kind(&self, index: usize, item: &OnnxValue<T>, expected: &str) -> Error {
-        self.wrong(&format!("operand {index}"), format!("is {}, expected {expected}", item.kind()))
+        self.wrong(NodePart::Operand(index), format!("is {}, expected {expected}", item.kind()))
     }
 
     /// Reads a position, an operand of one element, that may count from the end.
@@ -64,11 +65,13 @@ impl<T> Call<'_, OnnxValue<T>> {
         let read = on.ints(self.tensor(index)?)?;
         let &[given] = read.as_slice() else {
             let problem = format!("has {} elements, expected 1", read.len());
-            return Err(self.wrong("the position", problem).into());
+            return Err(self.wrong(NodePart::other("the position"), problem).into());
         };
         let from_start = if given < 0 { given.checked_add(positions as i64) } else { Some(given) };
         let found = from_start.and_then(|p| usize::try_from(p).ok()).filter(|p| *p < positions);
-        let wrong = || self.wrong("the position", format!("is {given}, expected one of {positions}"));
+        let wrong = || {
+            self.wrong(NodePart::other("the position"), format!("is {given}, expected one of {positions}"))
+        };
         Ok(found.ok_or_else(wrong)?)
     }
 }
@@ -121,7 +124,8 @@ pub(super) fn insert<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
 /// `SequenceErase`: the last where no position is given.
 pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let mut items = call.sequence(0)?.to_vec();
-    let last = || items.len().checked_sub(1).ok_or_else(|| call.wrong("the sequence", "is empty"));
+    let last =
+        || items.len().checked_sub(1).ok_or_else(|| call.wrong(NodePart::other("the sequence"), "is empty"));
     let position = match call.optional(1) {
         Some(_) => call.position(on, 1, items.len())?,
         None => last()?,
@@ -136,11 +140,15 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     let stack = call.flag("new_axis", false)?;
     let mut parts = Vec::new();
     for item in call.sequence(0)? {
-        let x = item.tensor().ok_or_else(|| call.wrong("the sequence", "holds what is no tensor"))?;
+        let x = item
+            .tensor()
+            .ok_or_else(|| call.wrong(NodePart::other("the sequence"), "holds what is no tensor"))?;
         parts.push(if stack { on.unsqueeze(x, &[axis])? } else { x.clone() });
     }
     if parts.is_empty() {
-        return Err(call.wrong("the sequence", "is empty, expected a tensor at least").into());
+        return Err(call
+            .wrong(NodePart::other("the sequence"), "is empty, expected a tensor at least")
+            .into());
     }
     let parts: Vec<&B::Tensor> = parts.iter().collect();
     Ok(one(OnnxValue::Tensor(on.concat(&parts, axis)?)))
@@ -201,7 +209,7 @@ pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Item
 /// `OptionalGetElement`.
 pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     match call.input(0)? {
-        OnnxValue::Absent => Err(call.wrong("the optional", "holds nothing").into()),
+        OnnxValue::Absent => Err(call.wrong(NodePart::other("the optional"), "holds nothing").into()),
         item => Ok(one(item.clone())),
     }
 }

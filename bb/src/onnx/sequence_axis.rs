@@ -2,6 +2,7 @@
 
 use super::call::{Call, OpResult, one};
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
@@ -27,7 +28,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let (steps, count) = if time == 0 { (*first, *second) } else { (*second, *first) };
     if lengths.shape() != [count] {
         let problem = format!("has the shape {:?} for {count} sequences", lengths.shape());
-        return Err(call.wrong("operand 1", problem).into());
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
     }
     if x.shape().contains(&0) {
         return Ok(one(on.identity(x)?));
@@ -65,7 +66,7 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         (past.shape().get(axis), update.shape().get(axis), fits && axis > 0)
     else {
         let problem = format!("has the shape {:?}; the cache has {:?}", update.shape(), past.shape());
-        return Err(call.wrong("operand 1", problem).into());
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
     };
     let batch = past.shape().first().copied().unwrap_or(0);
     if past.shape().contains(&0) {
@@ -77,7 +78,7 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         Some(first) if first.shape() == [batch] => on.reshape(first, &[batch, 1])?,
         Some(other) => {
             let problem = format!("has the shape {:?} for {batch} sequences", other.shape());
-            return Err(call.wrong("operand 2", problem).into());
+            return Err(call.wrong(NodePart::Operand(2), problem).into());
         }
         None => on.zeros(&[batch, 1], DataType::I64)?,
     };

@@ -3,11 +3,13 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::sample::blank_like;
-use crate::ext::{Ops, math};
+use crate::ext::{Extent, Ops, math, product};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
+use smallvec::SmallVec;
 
 operators! {
     "" {
@@ -35,14 +37,15 @@ pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
     let rank = x.rank() as i64;
     let bound = |v: i64| (if v < 0 { v + rank } else { v }).clamp(0, rank) as usize;
     let (start, end) = (bound(call.int_or("start", 0)?), bound(call.int_or("end", rank)?));
-    let extents: Vec<i64> = x.shape().get(start..end).unwrap_or_default().iter().map(|&d| d as i64).collect();
-    Ok(one(on.host(&[extents.len()], &extents)?))
+    let extents = on.extents(x);
+    let extents = extents.get(start..end).unwrap_or_default();
+    Ok(one(on.ints_of(&[extents.len()], extents)?))
 }
 
 /// `Size`: the number of elements.
 pub(super) fn size<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let count: usize = call.input(0)?.shape().iter().product();
-    Ok(one(on.host(&[], &[count as i64])?))
+    let count = product(&on.extents(call.input(0)?));
+    Ok(one(on.ints_of(&[], &[count])?))
 }
 
 /// Reads extents that a tensor holds.
@@ -50,17 +53,38 @@ pub(super) fn extents<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     index: usize,
+) -> Result<Vec<Extent>, B::Error> {
+    let list = on.extents_of(call.input(index)?)?;
+    if list.iter().all(|extent| extent.at_least(&Extent::from(0i64))) {
+        return Ok(list);
+    }
+    let list: Vec<i64> = list.iter().map(Extent::present).collect();
+    Err(call.wrong("shape", format!("is {list:?}; extents are not negative")).into())
+}
+
+/// Reads extents that a tensor holds, as numbers.
+pub(super) fn sizes<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
 ) -> Result<Vec<usize>, B::Error> {
-    let list = on.ints(call.input(index)?)?;
-    let sizes: Option<Vec<usize>> = list.iter().map(|&d| usize::try_from(d).ok()).collect();
-    sizes.ok_or_else(|| call.wrong("shape", format!("is {list:?}; extents are not negative")).into())
+    let list = extents(on, call, index)?;
+    Ok(list.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect())
 }
 
 /// `Expand`: to the shape that the operand's and the given one broadcast to.
 pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, to) = (call.input(0)?, extents(on, call, 1)?);
-    let shape = bb_ir::infer::broadcast("expand", &[x.shape(), &to]).map_err(Error::from)?;
-    Ok(one(on.expand(x, &shape)?))
+    let from = on.extents(x);
+    let shape = bb_ir::infer::broadcast("expand", &[&from, &to]).map_err(Error::from)?;
+    // The rule relies on kernels, which compare their operands' extents. Here one shape is no operand's.
+    let (long, short) = (shape.len(), to.len());
+    for (asked, extent) in to.iter().zip(shape.iter().skip(long - short)) {
+        if !asked.is_same(extent) && !asked.is(1) {
+            asked.equals(extent);
+        }
+    }
+    Ok(one(on.expand_to(x, &shape)?))
 }
 
 /// `ConstantOfShape`.
@@ -75,8 +99,8 @@ pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
         .ok()
         .and_then(|v| v.as_slice().ok()?.first().copied());
     match number.filter(|_| value.dtype().is_compute() && value.dtype().bits() < 64) {
-        Some(number) => Ok(one(on.full(&to, number, value.dtype())?)),
-        None => Ok(one(on.expand(&on.constant(&value)?, &to)?)),
+        Some(number) => Ok(one(on.full_to(&to, number, value.dtype())?)),
+        None => Ok(one(on.expand_to(&on.constant(&value)?, &to)?)),
     }
 }
 
@@ -102,6 +126,11 @@ pub(super) fn range_of<B: Ops + ?Sized>(
     step: &B::Tensor,
 ) -> OpResult<B> {
     let dtype = first.dtype();
+    if matches!(dtype, DataType::I64 | DataType::I32)
+        && let Some(range) = symbolic_range(on, [first, last, step])?
+    {
+        return Ok(one(math::to(on, &range, dtype)?));
+    }
     if dtype == DataType::I64 {
         // Integers beyond 2^53 have no place in a float.
         let value = |x| -> Result<i128, B::Error> { Ok(on.ints(x)?.first().copied().unwrap_or(0).into()) };
@@ -126,6 +155,23 @@ pub(super) fn range_of<B: Ops + ?Sized>(
     Ok(one(on.range(first, step, count as i64, dtype)?))
 }
 
+/// Makes a range whose bounds follow from extents that may be others in other runs; `None` if they do not, or if it does not
+/// ascend in steps that are known.
+fn symbolic_range<B: Ops + ?Sized>(on: &B, bounds: [&B::Tensor; 3]) -> Result<Option<B::Tensor>, B::Error> {
+    let mut numbers = SmallVec::<[Extent; 3]>::new();
+    for bound in bounds {
+        numbers.extend(on.extents_of(bound)?.into_iter().next());
+    }
+    let [first, last, step] = numbers.as_slice() else { return Ok(None) };
+    if numbers.iter().all(Extent::is_fixed) || !step.is_fixed() || step.present() <= 0 {
+        return Ok(None);
+    }
+    if !last.at_least(first) {
+        return on.host::<i64>(&[0], &[]).map(Some);
+    }
+    on.iota(first, step, &last.minus(first).ceil_div(step)).map(Some)
+}
+
 /// The most elements that a range has.
 const MOST: i128 = 1 << 28;
 
@@ -139,71 +185,80 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     } else {
         Axis::new(axis, x.rank()).map_err(Error::from)?.get()
     };
-    let (rows, columns) = x.shape().split_at(at);
-    Ok(one(on.reshape(x, &[rows.iter().product(), columns.iter().product()])?))
+    let extents = on.extents(x);
+    let (rows, columns) = extents.split_at(at);
+    Ok(one(on.reshape_to(x, &[product(rows), product(columns)])?))
 }
 
 /// `Tile`: opset 1 repeats one axis, given as operands.
 pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let repeats: Vec<i64> = if call.opset() < 6 {
+    let repeats: Vec<Extent> = if call.opset() < 6 {
         // Both are of the operand's type, integers by value.
         let (times, axis) = (number(on, call.input(1)?)?, number(on, call.input(2)?)?);
         let axis = Axis::new(axis as i64, x.rank()).map_err(Error::from)?.get();
-        (0..x.rank()).map(|a| if a == axis { times as i64 } else { 1 }).collect()
+        (0..x.rank()).map(|a| Extent::from(if a == axis { times as i64 } else { 1 })).collect()
     } else {
-        on.ints(call.input(1)?)?
+        on.extents_of(call.input(1)?)?
     };
-    if repeats.len() != x.rank() || repeats.iter().any(|&r| r < 0) {
+    if repeats.len() != x.rank() || repeats.iter().any(|r| !r.at_least(&Extent::from(0i64))) {
+        let repeats: Vec<i64> = repeats.iter().map(Extent::present).collect();
         return Err(call
             .wrong("repeats", format!("is {repeats:?}; the operand has rank {}", x.rank()))
             .into());
     }
     // Each dimension beside one of extent 1, which grows.
-    let beside: Vec<usize> = x.shape().iter().flat_map(|&d| [1, d]).collect();
-    let grown: Vec<usize> = x.shape().iter().zip(&repeats).flat_map(|(&d, &r)| [r as usize, d]).collect();
-    let tiled: Option<Vec<usize>> =
-        x.shape().iter().zip(&repeats).map(|(&d, &r)| d.checked_mul(r as usize)).collect();
-    let Some(tiled) = tiled else {
+    let from = on.extents(x);
+    let pairs = || from.iter().zip(&repeats);
+    if pairs().any(|(d, r)| d.present().checked_mul(r.present()).is_none()) {
         return Err(call.wrong("repeats", "makes more elements than memory can hold").into());
-    };
-    let y = on.expand(&on.reshape(x, &beside)?, &grown)?;
-    Ok(one(on.reshape(&y, &tiled)?))
+    }
+    let beside: Vec<Extent> = from.iter().flat_map(|d| [Extent::from(1i64), d.clone()]).collect();
+    let grown: Vec<Extent> = pairs().flat_map(|(d, r)| [r.clone(), d.clone()]).collect();
+    let tiled: Vec<Extent> = pairs().map(|(d, r)| d.times(r)).collect();
+    let y = on.expand_to(&on.reshape_to(x, &beside)?, &grown)?;
+    Ok(one(on.reshape_to(&y, &tiled)?))
 }
 
 /// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
 fn diagonal<B: Ops + ?Sized>(
     on: &B,
-    rows: usize,
-    columns: usize,
+    [rows, columns]: [&Extent; 2],
     k: i64,
     compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
-    let shifted: Vec<i64> = (0..rows as i64).map(|i| i.saturating_add(k)).collect();
-    let across: Vec<i64> = (0..columns as i64).collect();
-    compare(&on.host(&[1, columns], &across)?, &on.host(&[rows, 1], &shifted)?)
+    let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
+    let across = on.unsqueeze(&on.iota(&zero, &one, columns)?, &[0])?;
+    let shifted = on.unsqueeze(&on.iota(&Extent::from(k), &one, rows)?, &[1])?;
+    compare(&across, &shifted)
 }
 
 /// `EyeLike`: ones on a diagonal.
 pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let &[rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
-    let mask = diagonal(on, rows, columns, call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
+    let extents = on.extents(x);
+    let [rows, columns] = extents.as_slice() else {
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
+    };
+    let mask = diagonal(on, [rows, columns], call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
     Ok(one(math::to(on, &mask, call.dtype("dtype")?.unwrap_or(x.dtype()))?))
 }
 
 /// `Trilu`: what lies above a diagonal, or below, and 0 elsewhere.
 pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let [.., rows, columns] = x.shape() else { return Err(call.wrong("operand 0", "is no matrix").into()) };
+    let extents = on.extents(x);
+    let [.., rows, columns] = extents.as_slice() else {
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
+    };
     let k = match call.optional(1) {
         Some(k) => on.ints(k)?.first().copied().unwrap_or(0),
         None => 0,
     };
     let mask = if call.flag("upper", true)? {
-        diagonal(on, *rows, *columns, k, |j, i| on.greater_or_equal(j, i))?
+        diagonal(on, [rows, columns], k, |j, i| on.greater_or_equal(j, i))?
     } else {
-        diagonal(on, *rows, *columns, k, |j, i| on.less_or_equal(j, i))?
+        diagonal(on, [rows, columns], k, |j, i| on.less_or_equal(j, i))?
     };
     Ok(one(on.r#where(&mask, x, &blank_like(on, x)?)?))
 }
@@ -295,7 +350,7 @@ fn blocks_first<T>(call: &Call<'_, T>) -> Result<bool, Error> {
 pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
-        return Err(call.wrong("operand 0", "has no four dimensions").into());
+        return Err(call.wrong(NodePart::Operand(0), "has no four dimensions").into());
     };
     if c % (b * b) != 0 {
         return Err(call
@@ -315,7 +370,7 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 pub(super) fn space_to_depth<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
     let &[n, c, h, w] = x.shape() else {
-        return Err(call.wrong("operand 0", "has no four dimensions").into());
+        return Err(call.wrong(NodePart::Operand(0), "has no four dimensions").into());
     };
     if h % b != 0 || w % b != 0 {
         return Err(call

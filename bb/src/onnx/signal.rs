@@ -3,7 +3,8 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{Ops, fourier, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData, memory};
@@ -27,7 +28,7 @@ fn integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) ->
     match on.ints(call.input(index)?)?[..] {
         [value] => Ok(value),
         ref list => Err(call
-            .wrong(&format!("operand {index}"), format!("has {} elements, expected 1", list.len()))
+            .wrong(NodePart::Operand(index), format!("has {} elements, expected 1", list.len()))
             .into()),
     }
 }
@@ -54,9 +55,10 @@ fn extent<T>(call: &Call<'_, T>, what: &str, value: i64, least: i64) -> Result<u
 fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) -> Result<(), Error> {
     let parts = x.shape().last().copied().unwrap_or(0);
     if x.rank() < 2 || !(1..=2).contains(&parts) {
-        return Err(
-            call.wrong("operand 0", format!("has the shape {:?}; the last extent must be 1 or 2", x.shape()))
-        );
+        return Err(call.wrong(
+            NodePart::Operand(0),
+            format!("has the shape {:?}; the last extent must be 1 or 2", x.shape()),
+        ));
     }
     match (onesided, inverse, parts) {
         (true, false, 2) => Err(call.wrong("onesided", "is set, but the signal is complex")),
@@ -97,7 +99,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     let onesided = call.flag("onesided", true)?;
     parts(call, x, onesided, false)?;
     let &[_, samples, _] = x.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())).into());
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())).into());
     };
     let step = extent(call, "frame_step", integer(on, call, 1)?, 1)?;
     let window = call.optional(2);
@@ -121,7 +123,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     let mut places: Vec<i64> = memory::room("STFT", frames.saturating_mul(length)).map_err(Error::from)?;
     places.extend((0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)));
     let places = on.host(&[frames, length], &places)?;
-    let y = math::widened(on, x, DataType::F32, |x| {
+    let y = math::widened(on, x, fourier::accumulator(length), |x| {
         let mut framed = on.gather(x, &places, 1)?;
         if let Some(window) = window {
             let weights = math::to(on, window, x.dtype())?;

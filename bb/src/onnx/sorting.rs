@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
-use crate::ext::Ops;
+use crate::ext::{Ops, ScatterElementsOptions, TopKOptions};
 
 operators! {
     "" {
@@ -24,16 +24,22 @@ pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
             other => return Err(call.wrong("k", format!("is {other:?}, expected one number")).into()),
         }
     };
-    let axis = call.int_or("axis", -1)?;
-    let (largest, sorted) = (call.flag("largest", true)?, call.flag("sorted", true)?);
-    Ok(on.top_k(call.input(0)?, k, axis, largest, sorted)?.into_iter().map(Some).collect())
+    let options = TopKOptions {
+        axis: call.int_or("axis", -1)?,
+        largest: call.flag("largest", true)?,
+        sorted: call.flag("sorted", true)?,
+    };
+    Ok(on.top_k(call.input(0)?, k, options)?.into_iter().map(Some).collect())
 }
 
 /// `ScatterElements`, and `Scatter`, its name before opset 11.
 pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
-    let reduction = call.text_or("reduction", "none")?;
-    Ok(one(on.scatter_elements(data, indices, updates, call.int_or("axis", 0)?, reduction)?))
+    let options = ScatterElementsOptions {
+        axis: call.int_or("axis", 0)?,
+        reduction: call.text_or("reduction", "none")?,
+    };
+    Ok(one(on.scatter_elements(data, indices, updates, options)?))
 }
 
 /// `ScatterND`.

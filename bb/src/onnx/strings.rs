@@ -5,6 +5,7 @@ use super::infer;
 use super::ml::texts;
 use super::pattern::{Classes, Pattern};
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
@@ -38,6 +39,8 @@ static CONCAT: HostKernel = HostKernel {
         let mut text = String::new();
         for (left, right) in left.zip(right) {
             text.clear();
+            let bytes = left.len().saturating_add(right.len());
+            text.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
             text.push_str(left);
             text.push_str(right);
             joined.push(&text)?;
@@ -77,22 +80,25 @@ pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
     let mut pattern = Pattern::new(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
         op: "RegexFullMatch".to_owned(),
-        what: "pattern".to_owned(),
+        part: "pattern".into(),
         problem,
     })?;
-    Ok(x.iter_str().map(|text| pattern.matches_all(text)).collect())
+    Ok(memory::collected("RegexFullMatch", x.iter_str().map(|text| pattern.matches_all(text)))?)
 }
 
 /// `StringNormalizer`: removes stop words, and changes the case of what stays.
 ///
 /// Case changes as Unicode has it, whatever the locale.
 pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    const OP: &str = "StringNormalizer";
     let x = call.input(0)?;
     let row = match x.shape() {
         [_] => false,
         [1, _] => true,
         shape => {
-            return Err(call.wrong("operand 0", format!("has the shape {shape:?}, expected [c] or [1, c]")));
+            return Err(
+                call.wrong(NodePart::Operand(0), format!("has the shape {shape:?}, expected [c] or [1, c]"))
+            );
         }
     };
     let exact = call.flag("is_case_sensitive", false)?;
@@ -108,7 +114,11 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
     let key = |text: &str| if exact { text.to_owned() } else { text.to_lowercase() };
     let stops: std::collections::HashSet<String> =
         texts(call, "stopwords")?.unwrap_or_default().into_iter().map(key).collect();
-    let mut kept: Vec<String> = x.iter_str().filter(|text| !stops.contains(&key(text))).map(change).collect();
+    // Each string has its own allocation, and the standard library does not report that one fails. In another case a
+    // string has up to three times the bytes.
+    memory::probe_strings(OP, x.len(), x.byte_len().saturating_mul(3))?;
+    let kept = x.iter_str().filter(|text| !stops.contains(&key(text))).map(change);
+    let mut kept: Vec<String> = memory::collected(OP, kept)?;
     if kept.is_empty() {
         kept.push(String::new());
     }
@@ -117,9 +127,9 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
 }
 
 /// The parts of a string between delimiters, or between runs of white space where there is none.
-fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Vec<&'a str> {
+fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Result<Vec<&'a str>, Error> {
     if !delimiter.is_empty() {
-        return text.splitn(most.saturating_add(1), delimiter).collect();
+        return Ok(memory::collected("StringSplit", text.splitn(most.saturating_add(1), delimiter))?);
     }
     // Python counts the separators of ASCII among white space; Unicode does not.
     let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
@@ -128,10 +138,11 @@ fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Vec<&'a str> {
     while !rest.is_empty() {
         let end = if parts.len() == most { None } else { rest.find(space) };
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
-        parts.push(if parts.len() == most { part.trim_end_matches(space) } else { part });
+        let part = if parts.len() == most { part.trim_end_matches(space) } else { part };
+        memory::push("StringSplit", &mut parts, part)?;
         rest = after.trim_start_matches(space);
     }
-    parts
+    Ok(parts)
 }
 
 /// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
@@ -140,9 +151,10 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     let delimiter = call.text_or("delimiter", "")?;
     // A negative number is no limit.
     let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-    let rows: Vec<Vec<&str>> = x.iter_str().map(|text| parts(text, delimiter, most)).collect();
+    let rows = x.iter_str().map(|text| parts(text, delimiter, most));
+    let rows: Vec<Vec<&str>> = memory::try_collected("StringSplit", rows)?;
     let filled = filled(x.shape(), &rows, "")?;
-    let counts: Vec<i64> = rows.iter().map(|row| row.len() as i64).collect();
+    let counts: Vec<i64> = memory::collected("StringSplit", rows.iter().map(|row| row.len() as i64))?;
     Ok(smallvec![Some(filled), Some(TensorData::new(x.shape(), &counts)?)])
 }
 
@@ -157,9 +169,8 @@ pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Resul
         let error = bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
         return Err(error.into());
     }
-    let all: Vec<&str> = rows
-        .iter()
-        .flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())))
-        .collect();
+    let all =
+        rows.iter().flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())));
+    let all: Vec<&str> = memory::collected("filling rows", all)?;
     Ok(TensorData::strings(&shape, &all)?)
 }

@@ -4,8 +4,9 @@ use super::call::{Call, OpOutputs, one};
 use super::infer;
 use super::rows::operators;
 use crate::Error;
+use crate::error::NodePart;
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, TensorData, memory};
 
 operators! {
     "" {
@@ -56,11 +57,11 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
     let (boxes, scores) = (call.input(0)?, call.input(1)?);
     let (&[batch, count, 4], &[batches, classes, scored]) = (boxes.shape(), scores.shape()) else {
         let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());
-        return Err(call.wrong("operand 0", problem));
+        return Err(call.wrong(NodePart::Operand(0), problem));
     };
     if batch != batches || count != scored {
         let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());
-        return Err(call.wrong("operand 0", problem));
+        return Err(call.wrong(NodePart::Operand(0), problem));
     }
     let number = |index: usize| -> Result<Option<f32>, Error> {
         let Some(x) = call.optional(index) else { return Ok(None) };
@@ -74,19 +75,23 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
     let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
     let centred = call.flag("center_point_box", false)?;
     let (corners, _) = boxes.as_slice::<f32>()?.as_chunks::<4>();
-    let bounds: Vec<Bounds> = corners.iter().map(|&c| Bounds::new(c, centred)).collect();
+    const OP: &str = "NonMaxSuppression";
+    let bounds: Vec<Bounds> = memory::collected(OP, corners.iter().map(|&c| Bounds::new(c, centred)))?;
     let mut selected: Vec<i64> = Vec::new();
     for (row, scores) in scores.as_slice::<f32>()?.chunks(count.max(1)).enumerate() {
         let (image, class) = (row / classes, row % classes);
         let bounds = bounds.get(image * count..).unwrap_or_default();
-        let mut candidates: Vec<(f32, usize, Bounds)> = scores
+        let candidates = scores
             .iter()
             .zip(bounds)
             .enumerate()
             .filter(|(_, (score, _))| least.is_none_or(|least| **score > least))
-            .map(|(i, (&score, &bounds))| (if score.is_nan() { f32::NEG_INFINITY } else { score }, i, bounds))
-            .collect();
-        candidates.sort_by(|a, b| b.0.total_cmp(&a.0));
+            .map(|(i, (&score, &bounds))| {
+                (if score.is_nan() { f32::NEG_INFINITY } else { score }, i, bounds)
+            });
+        let mut candidates: Vec<(f32, usize, Bounds)> = memory::collected(OP, candidates)?;
+        // Of equal scores the first box counts. A stable sort would allocate without reporting a failure.
+        candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut kept: Vec<Bounds> = Vec::new();
         for (_, index, bounds) in candidates {
             if kept.len() >= most {
@@ -95,8 +100,8 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
             if kept.iter().any(|k| bounds.overlaps(*k, overlap)) {
                 continue;
             }
-            kept.push(bounds);
-            selected.extend([image as i64, class as i64, index as i64]);
+            memory::push(OP, &mut kept, bounds)?;
+            memory::append(OP, &mut selected, &[image as i64, class as i64, index as i64])?;
         }
     }
     Ok(one(TensorData::new(&[selected.len() / 3, 3], &selected)?))

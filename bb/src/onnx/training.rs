@@ -3,6 +3,7 @@
 use super::call::{Call, OpOutputs, OpResult};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
 
@@ -84,7 +85,7 @@ fn optimize<B: Ops + ?Sized>(
     let tensors = call.len().saturating_sub(2);
     if tensors == 0 || !tensors.is_multiple_of(lists) {
         let problem = format!("are {}, expected 2 and a multiple of {lists}", call.len());
-        return Err(call.wrong("the operands", problem).into());
+        return Err(call.wrong(NodePart::other("the operands"), problem).into());
     }
     let count = tensors / lists;
     let mut columns: Vec<Vec<B::Tensor>> = Vec::with_capacity(count);

@@ -3,8 +3,9 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::error::NodePart;
 use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
-use crate::ext::{Ops, math};
+use crate::ext::{AveragePoolOptions, ConvOptions, ConvTransposeOptions, Extent, MaxPoolOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use smallvec::smallvec;
@@ -29,6 +30,14 @@ struct Sliding {
     strides: Vec<i64>,
     dilations: Vec<i64>,
     pads: Vec<i64>,
+}
+
+impl Sliding {
+    /// Returns the options of an average over the windows.
+    fn averaging(&self, ceil: bool, count_pad: bool) -> AveragePoolOptions<'_> {
+        let Sliding { strides, pads, dilations, .. } = self;
+        AveragePoolOptions { strides, pads, dilations, ceil, count_pad }
+    }
 }
 
 /// Reads a list of `count` numbers that describe windows; where it is left out, each is the default.
@@ -76,21 +85,21 @@ fn in_reach<T>(call: &Call<'_, T>, name: &str, list: &[i64]) -> Result<(), Error
 }
 
 /// Refuses extents as [`in_reach`] refuses numbers.
-fn extents_in_reach<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<(), Error> {
-    let extents: Vec<i64> = x.shape().iter().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect();
+fn extents_in_reach<T>(call: &Call<'_, T>, x: &[Extent]) -> Result<(), Error> {
+    let extents: Vec<i64> = x.iter().map(Extent::present).collect();
     in_reach(call, "an operand's shape", &extents)
 }
 
 /// Resolves attributes that are left out, and `auto_pad`.
-fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sliding, Error> {
+fn sliding<T>(call: &Call<'_, T>, x: &[Extent], kernel: Vec<i64>) -> Result<Sliding, Error> {
     let n = kernel.len();
     in_reach(call, "kernel_shape", &kernel)?;
     if let Some(extent) = kernel.iter().find(|&&extent| extent < 1) {
         return Err(call.wrong("kernel_shape", format!("has {extent}, expected a positive number")));
     }
     extents_in_reach(call, x)?;
-    if x.rank() != n + 2 {
-        return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.rank())));
+    if x.len() != n + 2 {
+        return Err(call.wrong("kernel_shape", format!("has {n} extents; the operand has rank {}", x.len())));
     }
     let (strides, dilations) = steps(call, n)?;
     let lower = match padding(call)? {
@@ -102,11 +111,13 @@ fn sliding<T: Tensor>(call: &Call<'_, T>, x: &T, kernel: Vec<i64>) -> Result<Sli
         Padding::Same { lower } => lower,
     };
     let (mut before, mut after) = (Vec::new(), Vec::new());
-    let lists = x.shape().iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
-    for ((&extent, &kernel), (&stride, &dilation)) in lists {
+    let lists = x.iter().skip(2).zip(&kernel).zip(strides.iter().zip(&dilations));
+    for ((extent, &kernel), (&stride, &dilation)) in lists {
         let step = Step { kernel, stride, dilation, before: 0, after: 0 };
+        // Without strides the paddings are what the window adds, whatever the extent is.
+        let extent = if stride == 1 { 1 } else { extent.number() };
         // What is in reach has a sum in 64 bits.
-        let (start, end) = step.same_pads(&(extent as i64), lower).unwrap_or_default();
+        let (start, end) = step.same_pads(&extent, lower).unwrap_or_default();
         before.push(start);
         after.push(end);
     }
@@ -127,18 +138,27 @@ pub(super) fn filter_kernel<T: Tensor>(call: &Call<'_, T>, w: &T) -> Result<Vec<
 
 /// Reads `group`: into how many parts the channels of the operand and the filters are divided, each with filters of its
 /// own. `back` is for a transposed convolution, whose filters go from the operand's channels.
-fn groups<T: Tensor>(call: &Call<'_, T>, x: &T, w: &T, back: bool) -> Result<i64, Error> {
+fn groups<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    back: bool,
+) -> Result<i64, Error> {
     let group = call.int_or("group", 1)?;
     let Some(count) = usize::try_from(group).ok().filter(|&count| count > 0) else {
         return Err(call.wrong("group", format!("is {group}, expected a positive number")));
     };
     if w.rank() != x.rank() {
         let problem = format!("have rank {}; the operand has rank {}", w.rank(), x.rank());
-        return Err(call.wrong("the filters", problem));
+        return Err(call.wrong(NodePart::other("the filters"), problem));
     }
-    let (Some(&channels), &[filters, of, ..]) = (x.shape().get(1), w.shape()) else {
-        return Err(call.wrong("the operand", format!("has rank {}, expected at least 2", x.rank())));
+    let (2.., &[filters, of, ..]) = (x.rank(), w.shape()) else {
+        return Err(
+            call.wrong(NodePart::other("the operand"), format!("has rank {}, expected at least 2", x.rank()))
+        );
     };
+    let channels = usize::try_from(on.extent(x, 1).number()).unwrap_or(0);
     if channels % count != 0 {
         return Err(call
             .wrong("group", format!("is {count}, which does not divide the operand's {channels} channels")));
@@ -148,7 +168,7 @@ fn groups<T: Tensor>(call: &Call<'_, T>, x: &T, w: &T, back: bool) -> Result<i64
             true => Ok(group),
             false => {
                 let problem = format!("are for {filters} channels; the operand has {channels}");
-                Err(call.wrong("the filters", problem))
+                Err(call.wrong(NodePart::other("the filters"), problem))
             }
         };
     }
@@ -158,7 +178,7 @@ fn groups<T: Tensor>(call: &Call<'_, T>, x: &T, w: &T, back: bool) -> Result<i64
             if count == 1 { "group" } else { "groups" },
             channels / count
         );
-        return Err(call.wrong("the filters", problem));
+        return Err(call.wrong(NodePart::other("the filters"), problem));
     }
     if filters % count != 0 {
         return Err(call.wrong("group", format!("is {count}, which does not divide the {filters} filters")));
@@ -186,9 +206,10 @@ pub(super) fn plain_conv<B: Ops + ?Sized>(
     w: &B::Tensor,
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
-    let group = groups(call, x, w, false)?;
-    let s = sliding(call, x, filter_kernel(call, w)?)?;
-    on.conv(x, w, bias, &s.strides, &s.pads, &s.dilations, group)
+    let group = groups(on, call, x, w, false)?;
+    let s = sliding(call, &on.extents(x), filter_kernel(call, w)?)?;
+    let options = ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group };
+    on.conv(x, w, bias, options)
 }
 
 /// Operand `index` as `i32`, less its zero point at `zero`, which may be one for each filter.
@@ -227,10 +248,10 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
     let (x, w) = (call.input(0)?, call.input(1)?);
-    let group = groups(call, x, w, true)?;
+    let group = groups(on, call, x, w, true)?;
     let kernel = filter_kernel(call, w)?;
-    extents_in_reach(call, x)?;
-    extents_in_reach(call, w)?;
+    extents_in_reach(call, &on.extents(x))?;
+    extents_in_reach(call, &on.extents(w))?;
     let n = kernel.len();
     let padding = padding(call)?;
     let (strides, dilations) = steps(call, n)?;
@@ -277,7 +298,14 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
             before
         }
     };
-    on.conv_transpose(x, w, bias, &strides, &pads, &dilations, &extra, group)
+    let options = ConvTransposeOptions {
+        strides: &strides,
+        pads: &pads,
+        dilations: &dilations,
+        output_padding: &extra,
+        group,
+    };
+    on.conv_transpose(x, w, bias, options)
 }
 
 /// `MaxPool`, with the positions of the maxima where they are wanted.
@@ -287,7 +315,7 @@ pub(super) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     if !call.wants(1) {
         return Ok(one(y));
     }
-    let s = sliding(call, x, given_kernel(call)?)?;
+    let s = sliding(call, &on.extents(x), given_kernel(call)?)?;
     let ceil = call.flag("ceil_mode", false)?;
     let positions =
         max_pool_positions(on, x, &resolved(call, x, &s, ceil)?, call.flag("storage_order", false)?)?;
@@ -300,8 +328,10 @@ pub(super) fn plain_max_pool<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let s = sliding(call, x, given_kernel(call)?)?;
-    on.max_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, call.flag("ceil_mode", false)?)
+    let s = sliding(call, &on.extents(x), given_kernel(call)?)?;
+    let ceil = call.flag("ceil_mode", false)?;
+    let options = MaxPoolOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, ceil };
+    on.max_pool(x, &s.kernel, options)
 }
 
 fn resolved<T: Tensor>(call: &Call<'_, T>, x: &T, s: &Sliding, ceil: bool) -> Result<Vec<Windows>, Error> {
@@ -321,19 +351,19 @@ pub(super) fn plain_average_pool<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let s = sliding(call, x, given_kernel(call)?)?;
+    let s = sliding(call, &on.extents(x), given_kernel(call)?)?;
     let (ceil, count) = (call.flag("ceil_mode", false)?, call.flag("count_include_pad", false)?);
-    on.average_pool(x, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, count)
+    on.average_pool(x, &s.kernel, s.averaging(ceil, count))
 }
 
 /// `LpPool`: the norm of each window.
 pub(super) fn lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let s = sliding(call, x, given_kernel(call)?)?;
+    let s = sliding(call, &on.extents(x), given_kernel(call)?)?;
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
     let ceil = call.flag("ceil_mode", false)?;
-    let mean = on.average_pool(&powers, &s.kernel, &s.strides, &s.pads, &s.dilations, ceil, false)?;
+    let mean = on.average_pool(&powers, &s.kernel, s.averaging(ceil, false))?;
     // The mean counts what lies in the operand; that count times the mean is the sum.
     let (counts, filled) = window_counts(on, call, x, &s)?;
     let mut sum = on.mul(&mean, &counts)?;

@@ -4,6 +4,7 @@ use super::Module;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use crate::Error;
+use crate::trace::Varies;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::{DataType, Shape};
 use std::collections::HashMap;
@@ -40,13 +41,14 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         .iter()
         .map(|(dtype, dims)| {
             let shape = dims.iter().map(|d| if let Dim::Known(n) = d { *n } else { 1 }).collect::<Shape>();
-            SegmentInput { dtype: *dtype, shape, varies: true, known: None }
+            SegmentInput { dtype: *dtype, shape, varies: Varies::Everything, known: None }
         })
         .collect();
     let start = Start { live: live.clone(), ..Start::default() };
     let settings = Settings {
         natives: crate::ext::every_operation(),
         value_bytes: bb_ir::Limits::default().value_bytes,
+        symbolic: false,
     };
     let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;
     let (traced, end) = match outcome {

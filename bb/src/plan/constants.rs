@@ -1,24 +1,38 @@
 //! Constants on the backend: weights, literals, and what is computed from them alone.
 //!
 //! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither
-//! uploads its weights again nor computes again what follows from them.
+//! uploads its weights again nor computes again what follows from them. The plans hold the tensors, and the pool knows which
+//! there are: what no plan reads is dropped, be it a weight from which another constant was computed, or what a plan read
+//! that is gone.
 
 use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::segment::SegmentTrace;
+use crate::contract::bytes_of;
 use crate::ext::{FamilyTable, OpSet};
-use crate::trace::{
-    Liveness, Operation, Phase, Step, Table, TraceValue, ValueSource, WeightId, held, indices,
-};
-use crate::{Backend, Error, Outputs};
+use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
+use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Weak};
 
-indices! {
-    /// A constant of a [`Pool`].
-    PoolConstant = "constant of the pool";
+/// A constant that a plan holds.
+pub(crate) struct Held<T> {
+    pub(crate) tensor: T,
+    /// The bytes that it takes beyond the model, which has the weights.
+    pub(crate) bytes: usize,
 }
+
+/// The constants of a plan.
+pub(crate) type Constants<T> = Table<PlanConstant, Arc<Held<T>>>;
+
+/// The constants that a step reads.
+type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
+
+/// Where a constant comes from: a number for each weight, literal and fold of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct SourceId(u64);
 
 /// A literal's element type, extents and bytes.
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
@@ -26,36 +40,116 @@ type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 /// A weight's element type, extents, and the address and number of its bytes.
 type WeightKey = (DataType, bb_ir::Shape, usize, usize);
 
-/// An operation and the constants that it reads.
-type FoldKey = (Operation, SmallVec<[Option<PoolConstant>; 3]>);
+/// An operation and the sources of its operands.
+type FoldKey = (Operation, SmallVec<[Option<SourceId>; 3]>);
 
-/// What a fold was called with beyond its operands, and the constants that it gave.
-type Folded = (Box<[Param<'static>]>, SmallVec<[PoolConstant; 1]>);
+/// What a fold is called with beyond its operands, and the sources that its results are.
+type Fold = (Box<[Param<'static>]>, SmallVec<[SourceId; 1]>);
 
 /// The constants of a program on one backend.
 pub(crate) struct Pool<T> {
-    tensors: Table<PoolConstant, T>,
+    /// The tensors, as far as a plan holds them.
+    tensors: HashMap<SourceId, Weak<Held<T>>>,
     /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
-    weights: HashMap<WeightKey, PoolConstant>,
-    literals: HashMap<LiteralKey, PoolConstant>,
-    folds: HashMap<FoldKey, Vec<Folded>>,
+    weights: HashMap<WeightKey, SourceId>,
+    literals: HashMap<LiteralKey, SourceId>,
+    folds: HashMap<FoldKey, Vec<Fold>>,
+    next: u64,
+    /// How many sources there may be before those of which no plan holds anything are forgotten.
+    most: usize,
 }
 
-/// The most constants kept beyond the weights; plans hold their own, so forgetting them is safe.
-const KEPT: usize = 1 << 14;
+/// The sources that a pool begins with before it looks for those that can be forgotten.
+const FEW: usize = 1 << 10;
 
 impl<T> Default for Pool<T> {
     fn default() -> Self {
         Pool {
-            tensors: Table::default(),
+            tensors: HashMap::new(),
             weights: HashMap::new(),
             literals: HashMap::new(),
             folds: HashMap::new(),
+            next: 0,
+            most: FEW,
         }
     }
 }
 
-/// Puts the constants of a plan on the backend, and runs the steps that run once.
+impl<T> Pool<T> {
+    /// Returns the tensor of a source, if a plan holds it.
+    fn tensor(&self, source: SourceId) -> Option<Arc<Held<T>>> {
+        self.tensors.get(&source)?.upgrade()
+    }
+
+    /// Keeps a tensor for as long as a plan holds it.
+    fn keep(&mut self, source: SourceId, tensor: T, bytes: usize) -> Arc<Held<T>> {
+        let held = Arc::new(Held { tensor, bytes });
+        self.tensors.insert(source, Arc::downgrade(&held));
+        held
+    }
+
+    fn weight(&mut self, data: &TensorData) -> SourceId {
+        // Where the bytes lie in the model, whether they have to move for their alignment or not.
+        let key =
+            (data.dtype(), data.shape().into(), data.unaligned_bytes().as_ptr().addr(), data.byte_len());
+        let next = &mut self.next;
+        *self.weights.entry(key).or_insert_with(|| fresh(next))
+    }
+
+    fn literal(&mut self, data: &TensorData) -> Result<SourceId, Error> {
+        data.prepare()?;
+        let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
+        let next = &mut self.next;
+        Ok(*self.literals.entry(key).or_insert_with(|| fresh(next)))
+    }
+
+    /// Returns the sources of a step's results.
+    fn fold(&mut self, step: &Step, operands: SmallVec<[Option<SourceId>; 3]>) -> SmallVec<[SourceId; 1]> {
+        let folds = self.folds.entry((step.operation, operands)).or_default();
+        if let Some((_, results)) = folds.iter().find(|(params, _)| *params == step.params) {
+            return results.clone();
+        }
+        let results: SmallVec<[SourceId; 1]> = step.outputs.iter().map(|_| fresh(&mut self.next)).collect();
+        folds.push((step.params.clone(), results.clone()));
+        results
+    }
+
+    /// Forgets the sources of which no plan holds anything, once there are many; those that a held one was computed from
+    /// stay, so that another plan finds it.
+    fn forget(&mut self) {
+        if self.weights.len() + self.literals.len() + self.folds.len() < self.most {
+            return;
+        }
+        self.tensors.retain(|_, tensor| tensor.strong_count() > 0);
+        let mut made_of: HashMap<SourceId, Vec<SourceId>> = HashMap::new();
+        for ((_, operands), folds) in &self.folds {
+            for result in folds.iter().flat_map(|(_, results)| results) {
+                made_of.insert(*result, operands.iter().flatten().copied().collect());
+            }
+        }
+        let mut used: HashSet<SourceId> = HashSet::new();
+        let mut pending: Vec<SourceId> = self.tensors.keys().copied().collect();
+        while let Some(source) = pending.pop() {
+            if used.insert(source) {
+                pending.extend(made_of.get(&source).into_iter().flatten());
+            }
+        }
+        self.weights.retain(|_, source| used.contains(source));
+        self.literals.retain(|_, source| used.contains(source));
+        self.folds.retain(|_, folds| {
+            folds.retain(|(_, results)| results.iter().any(|source| used.contains(source)));
+            !folds.is_empty()
+        });
+        self.most = FEW.max(2 * (self.weights.len() + self.literals.len() + self.folds.len()));
+    }
+}
+
+fn fresh(next: &mut u64) -> SourceId {
+    *next += 1;
+    SourceId(*next)
+}
+
+/// Puts the constants of a plan on the backend, and runs the steps that run once, where their results are not there yet.
 ///
 /// # Errors
 ///
@@ -66,115 +160,165 @@ pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     pool: &mut Pool<B::Tensor>,
     traced: &SegmentTrace,
     plan: &Plan,
-) -> Result<Table<PlanConstant, B::Tensor>, B::Error> {
-    let recorded = &traced.recorded;
-    if pool.tensors.len() > KEPT + pool.weights.len() {
-        *pool = Pool::default();
-    }
-    let liveness = Liveness::of(recorded)?;
-    let mut found: Found = Table::with(recorded.values.len(), || None);
-    for (value, info) in recorded.values.iter() {
-        if !liveness.is_read(value)? {
-            continue;
+) -> Result<Constants<B::Tensor>, B::Error> {
+    pool.forget();
+    let sources = Sources::new(pool, traced)?;
+    let (runs, mut readers) = sources.missing(pool, traced, plan)?;
+    let count = traced.recorded.values.len();
+    let mut making = Making { pool, traced, sources, made: Table::with(count, || None) };
+    for &id in &runs {
+        let step = traced.recorded.steps.get(id)?;
+        let mut operands: Operands<B::Tensor> = SmallVec::new();
+        for value in &step.inputs {
+            operands.push(value.map(|value| making.constant(on, value)).transpose()?);
         }
-        let failed = |weight, error| traced.constant(value, weight, info.dtype, error);
-        let constant = match info.source {
-            ValueSource::Weight(id) => {
-                weight(on, pool, id, traced).map_err(|error| failed(Some(id), error))?
-            }
-            ValueSource::Constant(index) => {
-                literal(on, pool, recorded.constants.get(index)?).map_err(|error| failed(None, error))?
-            }
-            ValueSource::Input(_) | ValueSource::Step => continue,
+        let results = {
+            let tensors: SmallVec<[Option<&B::Tensor>; 4]> =
+                operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
+            call(on, natives, callee(step), &tensors, &step.params)
         };
-        found.set(value, Some(constant))?;
-    }
-    for (id, step) in recorded.steps.iter().filter(|(_, step)| step.phase == Phase::Once) {
-        if !liveness.is_live(id)? {
-            continue;
+        drop(operands);
+        let results = results.map_err(|error| traced.node_of(id).name(&traced.resolved.graph, error))?;
+        for (&value, tensor) in step.outputs.iter().zip(results) {
+            if *readers.get(value)? > 0 {
+                making.fold(value, tensor)?;
+            }
         }
-        let results = run(on, natives, pool, step, known(&found, step)?)
-            .map_err(|error| traced.node_of(id).name(&traced.resolved.graph, error))?;
-        for (&value, &constant) in step.outputs.iter().zip(&results) {
-            found.set(value, Some(constant))?;
+        for value in step.reads() {
+            let left = readers.get_mut(value)?;
+            *left -= 1;
+            if *left == 0 {
+                making.made.set(value, None)?;
+            }
         }
     }
-    let mut tensors = Table::default();
+    let mut constants = Table::default();
     for &value in plan.constants.entries() {
-        tensors.push(pool.tensors.get(held(*found.get(value)?, value)?)?.clone());
+        constants.push(making.constant(on, value)?);
     }
-    Ok(tensors)
-}
-
-/// Where the constants of a trace are in the pool.
-type Found = Table<TraceValue, Option<PoolConstant>>;
-
-/// Returns the constants that a step reads.
-fn known(found: &Found, step: &Step) -> Result<SmallVec<[Option<PoolConstant>; 3]>, Error> {
-    let mut known = SmallVec::new();
-    for input in &step.inputs {
-        known.push(input.map(|value| held(*found.get(value)?, value)).transpose()?);
-    }
-    Ok(known)
-}
-
-fn weight<B: Backend + ?Sized>(
-    on: &B,
-    pool: &mut Pool<B::Tensor>,
-    id: WeightId,
-    traced: &SegmentTrace,
-) -> Result<PoolConstant, B::Error> {
-    let data = traced.weights().get(id)?;
-    // Where the bytes lie in the model, whether they have to move for their alignment or not.
-    let key = (data.dtype(), data.shape().into(), data.unaligned_bytes().as_ptr().addr(), data.byte_len());
-    if let Some(&number) = pool.weights.get(&key) {
-        return Ok(number);
-    }
-    data.prepare().map_err(crate::Error::from)?;
-    let number = pool.tensors.push(on.constant(data)?);
-    pool.weights.insert(key, number);
-    Ok(number)
-}
-
-fn literal<B: Backend + ?Sized>(
-    on: &B,
-    pool: &mut Pool<B::Tensor>,
-    data: &TensorData,
-) -> Result<PoolConstant, B::Error> {
-    data.prepare().map_err(crate::Error::from)?;
-    let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
-    if let Some(&number) = pool.literals.get(&key) {
-        return Ok(number);
-    }
-    let number = pool.tensors.push(on.constant(data)?);
-    pool.literals.insert(key, number);
-    Ok(number)
-}
-
-/// Runs one step on constants, or finds that it has run before.
-fn run<B: Backend + ?Sized, N: Natives<B>>(
-    on: &B,
-    natives: &N,
-    pool: &mut Pool<B::Tensor>,
-    step: &Step,
-    known: SmallVec<[Option<PoolConstant>; 3]>,
-) -> Result<SmallVec<[PoolConstant; 1]>, B::Error> {
-    let key = (step.operation, known);
-    if let Some((_, results)) =
-        pool.folds.get(&key).and_then(|folds| folds.iter().find(|(p, _)| *p == step.params))
-    {
-        return Ok(results.clone());
-    }
-    let results = {
-        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::new();
-        for constant in &key.1 {
-            operands.push(constant.map(|constant| pool.tensors.get(constant)).transpose()?);
-        }
-        call(on, natives, callee(step), &operands, &step.params)?
-    };
-    let constants: SmallVec<[PoolConstant; 1]> = results.into_iter().map(|t| pool.tensors.push(t)).collect();
-    pool.folds.entry(key).or_default().push((step.params.clone(), constants.clone()));
     Ok(constants)
+}
+
+/// The sources of the values of a trace that are known before a run.
+struct Sources {
+    of: Table<TraceValue, Option<SourceId>>,
+    liveness: Liveness<TraceValue, StepId>,
+}
+
+impl Sources {
+    fn new<T>(pool: &mut Pool<T>, traced: &SegmentTrace) -> Result<Sources, Error> {
+        let recorded = &traced.recorded;
+        let liveness = Liveness::of(recorded)?;
+        let mut of = Table::with(recorded.values.len(), || None);
+        for (value, info) in recorded.values.iter() {
+            let source = match info.source {
+                _ if !liveness.is_read(value)? => continue,
+                ValueSource::Weight(id) => pool.weight(traced.weights().get(id)?),
+                ValueSource::Constant(index) => {
+                    let failed = |error| traced.constant(value, None, info.dtype, error);
+                    pool.literal(recorded.constants.get(index)?).map_err(failed)?
+                }
+                ValueSource::Input(_) | ValueSource::Step => continue,
+            };
+            of.set(value, Some(source))?;
+        }
+        let mut sources = Sources { of, liveness };
+        for (id, step) in recorded.steps.iter().filter(|(_, step)| step.phase == Phase::Once) {
+            if !sources.liveness.is_live(id)? {
+                continue;
+            }
+            let mut operands = SmallVec::new();
+            for value in &step.inputs {
+                operands.push(value.map(|value| sources.get(value)).transpose()?);
+            }
+            for (&value, source) in step.outputs.iter().zip(pool.fold(step, operands)) {
+                sources.of.set(value, Some(source))?;
+            }
+        }
+        Ok(sources)
+    }
+
+    fn get(&self, value: TraceValue) -> Result<SourceId, Error> {
+        held(*self.of.get(value)?, value)
+    }
+
+    /// Finds the steps that must run because no plan holds what they make, in their order, and how often each value is read
+    /// by them and by the plan.
+    fn missing<T>(
+        &self,
+        pool: &Pool<T>,
+        traced: &SegmentTrace,
+        plan: &Plan,
+    ) -> Result<(Vec<StepId>, Table<TraceValue, usize>), Error> {
+        let recorded = &traced.recorded;
+        let mut readers: Table<TraceValue, usize> = Table::with(recorded.values.len(), || 0);
+        for &value in plan.constants.entries() {
+            *readers.get_mut(value)? += 1;
+        }
+        let mut runs = Vec::new();
+        for (id, step) in recorded.steps.iter().rev().filter(|(_, step)| step.phase == Phase::Once) {
+            let mut missing = false;
+            for &value in &step.outputs {
+                missing |= *readers.get(value)? > 0 && pool.tensor(self.get(value)?).is_none();
+            }
+            if !missing || !self.liveness.is_live(id)? {
+                continue;
+            }
+            runs.push(id);
+            for value in step.reads() {
+                *readers.get_mut(value)? += 1;
+            }
+        }
+        runs.reverse();
+        Ok((runs, readers))
+    }
+}
+
+/// Constants that are being made.
+struct Making<'a, T> {
+    pool: &'a mut Pool<T>,
+    traced: &'a SegmentTrace,
+    sources: Sources,
+    /// Those that something will read yet.
+    made: Table<TraceValue, Option<Arc<Held<T>>>>,
+}
+
+impl<T: Tensor> Making<'_, T> {
+    /// Returns a constant; puts it on the backend if it is not there.
+    fn constant<B>(&mut self, on: &B, value: TraceValue) -> Result<Arc<Held<T>>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+    {
+        if let Some(held) = self.made.get(value)? {
+            return Ok(held.clone());
+        }
+        let source = self.sources.get(value)?;
+        if let Some(held) = self.pool.tensor(source) {
+            return Ok(held);
+        }
+        let recorded = &self.traced.recorded;
+        let info = recorded.values.get(value)?;
+        let (data, weight) = match info.source {
+            ValueSource::Weight(id) => (self.traced.weights().get(id)?, Some(id)),
+            ValueSource::Constant(index) => (recorded.constants.get(index)?, None),
+            ValueSource::Input(_) | ValueSource::Step => {
+                return Err(Error::excluded("a constant to be made before it is read").into());
+            }
+        };
+        let made = data.prepare().map_err(Error::from).map_err(B::Error::from);
+        let made = made.and_then(|()| on.constant(data));
+        let tensor = made.map_err(|error| self.traced.constant(value, weight, info.dtype, error))?;
+        let held = self.pool.keep(source, tensor, if weight.is_none() { data.byte_len() } else { 0 });
+        self.made.set(value, Some(held.clone()))?;
+        Ok(held)
+    }
+
+    /// Keeps the result of a step.
+    fn fold(&mut self, value: TraceValue, tensor: T) -> Result<(), Error> {
+        let bytes = bytes_of(tensor.dtype(), tensor.shape());
+        let held = self.pool.keep(self.sources.get(value)?, tensor, bytes);
+        self.made.set(value, Some(held))
+    }
 }
 
 /// The operations beyond the primitives that a plan may call.

@@ -5,7 +5,6 @@ use super::origin::NodeName;
 use super::partition::step_cost;
 use super::passes::{PassOptions, rewrite};
 use super::profile::ProfiledNode;
-use super::program::Engine;
 use crate::Error;
 use crate::cost::Cost;
 use crate::ext::OpSet;
@@ -55,7 +54,7 @@ impl Module {
         natives: &[(Family, OpSet)],
     ) -> Result<Estimate, Error> {
         let (mut traced, end) = self.trace(shapes, natives)?;
-        rewrite(&mut traced.recorded, PassOptions { engine: Engine::Interpreter, check: false })?;
+        rewrite(&mut traced.recorded, PassOptions { check: false, ..PassOptions::INTERPRETED })?;
         let recorded = &traced.recorded;
         let graph = &traced.resolved.graph;
         let mut nodes: Vec<NodeCost> = Vec::new();

@@ -3,6 +3,7 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
 //! left out.
 
+use super::params::RuntimeParams;
 use crate::Error;
 use crate::ext::HostKernel;
 use crate::trace::{
@@ -49,6 +50,8 @@ pub(crate) struct Instruction {
     pub(crate) callee: Callee,
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions of the inputs' extents.
+    pub(crate) symbolic: Option<Box<RuntimeParams>>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
     /// The slots of the results; `None` where nobody reads one.
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
@@ -66,18 +69,22 @@ pub(crate) struct Plan {
     pub(crate) outputs: Vec<Operand>,
     /// The values of the trace that the constants are.
     pub(crate) constants: Table<PlanConstant, TraceValue>,
+    /// The bytes of all results together, if they are the same in all runs.
+    pub(crate) bytes: Option<usize>,
 }
 
 impl Plan {
-    /// Assigns slots and last uses to the steps that run in each run.
+    /// Assigns slots and last uses to the steps that run in each run. `fixed` says whether the extents of inputs are the same
+    /// in all runs.
     ///
     /// # Errors
     ///
     /// [`Error::Internal`] if the trace refers to what does not exist.
-    pub(crate) fn new(trace: &Trace) -> Result<Plan, Error> {
+    pub(crate) fn new(trace: &Trace, fixed: bool) -> Result<Plan, Error> {
         let liveness = Liveness::of_runs(trace)?;
         let mut places = Places::new(trace)?;
         let mut instructions = Vec::with_capacity(trace.steps.len());
+        let mut bytes = fixed.then_some(0usize);
         for (at, step) in trace.steps.iter() {
             if !liveness.is_live(at)? {
                 continue;
@@ -103,11 +110,17 @@ impl Plan {
             for value in &step.outputs {
                 let read = liveness.is_read(*value)?;
                 outputs.push(if read { Some(places.fill(*value)?) } else { None });
+                let made = trace.values.get(*value)?.bytes();
+                bytes = bytes.and_then(|all| all.checked_add(made));
             }
             instructions.push(Instruction {
                 callee: callee(step),
                 operation: step.operation,
                 params: step.params.clone(),
+                symbolic: match &step.symbolic {
+                    Some(params) => Some(Box::new(RuntimeParams::new(params, &trace.symbols)?)),
+                    None => None,
+                },
                 inputs,
                 outputs,
                 frees,
@@ -118,7 +131,8 @@ impl Plan {
         for value in &trace.outputs {
             outputs.push(places.operand(trace, *value)?);
         }
-        Ok(Plan { instructions, slots: places.slots, outputs, constants: places.constants })
+        let Places { slots, constants, .. } = places;
+        Ok(Plan { instructions, slots, outputs, constants, bytes })
     }
 }
 

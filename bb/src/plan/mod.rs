@@ -4,16 +4,20 @@
 //! [`forward_to_execute!`](crate::forward_to_execute) writes. Both trace the graph's ONNX functions; the one runs
 //! the steps, the other hands them over as a graph.
 
+mod cache;
 mod complete;
+mod conditions;
 mod constants;
 mod estimate;
 mod execute;
 mod failure;
+mod guard;
 mod how;
 mod interpreter;
 mod lir;
 mod module;
 mod origin;
+mod params;
 mod partition;
 mod passes;
 mod print;
@@ -23,13 +27,16 @@ mod refuse;
 mod repetition;
 mod resolve;
 mod run_segments;
+mod run_state;
 mod segment;
 mod segment_end;
 mod splice;
 mod trace_nodes;
 mod watch;
 
+pub use cache::limit_process_plans;
 pub(crate) use complete::{Complete, complete};
+pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;

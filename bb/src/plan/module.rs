@@ -218,6 +218,12 @@ pub struct CompileOptions {
     pub value_bytes: usize,
     /// [`Limits::iterations`](bb_ir::Limits::iterations).
     pub iterations: usize,
+    /// [`Limits::run_bytes`](bb_ir::Limits::run_bytes).
+    pub run_bytes: usize,
+    /// [`Limits::fold_bytes`](bb_ir::Limits::fold_bytes).
+    pub fold_bytes: usize,
+    /// [`Limits::plan_bytes`](bb_ir::Limits::plan_bytes).
+    pub plan_bytes: usize,
     /// Whether to refuse a graph with nodes that run on the host, as [`Coverage`](crate::coverage::Coverage) counts them.
     pub refuse_host: bool,
     /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
@@ -240,7 +246,8 @@ impl CompileOptions {
     /// Returns the same with what `limits` say about running.
     #[must_use]
     pub fn within(self, limits: &Limits) -> CompileOptions {
-        CompileOptions { value_bytes: limits.value_bytes, iterations: limits.iterations, ..self }
+        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
+        CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
     }
 
     /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
@@ -286,6 +293,9 @@ impl CompileOptions {
         let CompileOptions {
             value_bytes,
             iterations,
+            run_bytes,
+            fold_bytes,
+            plan_bytes,
             refuse_host,
             refuse_lowered,
             check_passes,
@@ -296,6 +306,9 @@ impl CompileOptions {
         *identity == other.identity
             && *value_bytes == other.value_bytes
             && *iterations == other.iterations
+            && *run_bytes == other.run_bytes
+            && *fold_bytes == other.fold_bytes
+            && *plan_bytes == other.plan_bytes
             && *refuse_host == other.refuse_host
             && *refuse_lowered == other.refuse_lowered
             && *check_passes == other.check_passes
@@ -319,10 +332,13 @@ impl std::fmt::Debug for CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        let Limits { value_bytes, iterations, .. } = Limits::default();
+        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = Limits::default();
         CompileOptions {
             value_bytes,
             iterations,
+            run_bytes,
+            fold_bytes,
+            plan_bytes,
             refuse_host: false,
             refuse_lowered: false,
             check_passes: cfg!(debug_assertions),

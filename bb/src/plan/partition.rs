@@ -2,6 +2,7 @@
 
 use super::failure::{Failure, Where, in_node};
 use super::origin::Origins;
+use super::run_state::RunState;
 use super::segment::SegmentTrace;
 use super::watch::{Called, Site, Sites, Watch};
 use crate::contract::Caller;
@@ -138,6 +139,7 @@ impl<T> PartitionedGraph<T> {
         on: &B,
         live: &[&T],
         graph: &Graph,
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<Vec<T>, Failure<B::Error>>
     where
@@ -159,7 +161,8 @@ impl<T> PartitionedGraph<T> {
             slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let ran = part.run(on, &mut slots, &caller, first + at, watch);
+            let ran = state.go_on().map_err(B::Error::from);
+            let ran = ran.and_then(|()| part.run(on, &mut slots, &caller, first + at, state, watch));
             ran.map_err(|error| Failure { at: part.at(&self.origins), error })?;
         }
         let outputs = self.outputs.iter().map(|value| Ok(filled(&slots, *value)?.clone()));
@@ -211,6 +214,7 @@ impl Part {
         slots: &mut Slots<B::Tensor>,
         caller: &Option<Arc<Caller>>,
         site: usize,
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<(), B::Error> {
         let since = watch.mark();
@@ -228,6 +232,7 @@ impl Part {
                 for (name, value) in &part.outputs {
                     let result = results.remove(name);
                     let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+                    state.ledger.result(&result)?;
                     slots.set(*value, Some(result))?;
                 }
                 let operands = part.inputs.iter().map(|(_, value)| filled(slots, *value).ok());
@@ -239,7 +244,9 @@ impl Part {
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
                     .collect::<Result<_, _>>()?;
-                let results = crate::ext::host::run(on, body, &operands, params)?;
+                let check = |results: &[TensorData]| state.ledger.host(results);
+                let results = crate::ext::host::run_checked(on, body, &operands, params, check)?;
+                results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
                 watch.instruction(since, site, operands.iter().copied(), results.iter());
                 for (&value, result) in outputs.iter().zip(results) {
                     slots.set(value, Some(result))?;
@@ -284,6 +291,7 @@ impl GraphPart {
             values: recorded.values.clone(),
             constants: recorded.constants.clone(),
             outputs: results.clone(),
+            ..Trace::default()
         };
         let mut inputs = Vec::new();
         for (value, info) in part.values.iter_mut() {

@@ -3,21 +3,17 @@
 use super::Module;
 use super::lir::{Operand, Plan};
 use super::passes::{PassCount, PassOptions, UNREWRITTEN, rewrite, rewrite_to};
-use super::program::Engine;
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use super::segment_end::End;
 use crate::ext::OpSet;
-use crate::trace::called;
+use crate::trace::{Varies, called};
 use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::Family;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// What the texts show: the passes for a backend with kernels, each checked.
-const INTERPRETED: PassOptions = PassOptions { engine: Engine::Interpreter, check: true };
 
 impl Module {
     /// Prints the graph as authored, functions inlined.
@@ -57,7 +53,7 @@ impl Module {
         pass: &str,
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite_to(&mut traced.recorded, INTERPRETED, pass)?;
+        let counts = rewrite_to(&mut traced.recorded, PassOptions::INTERPRETED, pass)?;
         let mut text = traced.recorded.to_string();
         end(&mut text, &ended);
         print_counts(&mut text, &counts);
@@ -77,8 +73,8 @@ impl Module {
         natives: &[(Family, OpSet)],
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite(&mut traced.recorded, INTERPRETED)?;
-        let plan = Plan::new(&traced.recorded)?;
+        let counts = rewrite(&mut traced.recorded, PassOptions::INTERPRETED)?;
+        let plan = Plan::new(&traced.recorded, false)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),
             Operand::Input(i) => format!("input{i}"),
@@ -125,7 +121,7 @@ impl Module {
                         let declared =
                             shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
                         let shape = named.map_or_else(|| declared.collect(), |s| Shape::from_slice(s));
-                        Ok(SegmentInput { dtype: *dtype, shape, varies: true, known: None })
+                        Ok(SegmentInput { dtype: *dtype, shape, varies: Varies::Everything, known: None })
                     }
                     _ => Err(Error::NotConstant {
                         op: "trace".to_owned(),
@@ -137,8 +133,11 @@ impl Module {
         let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings =
-            Settings { natives: natives.to_vec(), value_bytes: bb_ir::Limits::default().value_bytes };
+        let settings = Settings {
+            natives: natives.to_vec(),
+            value_bytes: bb_ir::Limits::default().value_bytes,
+            symbolic: false,
+        };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
             Outcome::Traced(traced, end) => Ok((*traced, end)),
             Outcome::Needs(wanted) => {

@@ -1,26 +1,31 @@
 //! A compiled graph: segments, and for each the plans made so far.
 //!
-//! A plan holds for all inputs of the element types and ranks that it was traced with; for one extent only where
-//! the trace consulted that, and for one value only where it read that. So a graph whose functions consult
-//! nothing keeps one plan, and a decoder whose cache grows makes one per step, of which the latest are kept.
+//! A plan holds for all inputs of the element types and ranks that it was traced with, as far as its guards say
+//! (`guard.rs`): for other extents wherever its functions computed with them as expressions, and for one value only where a
+//! function read that. The latest plans are kept.
 
-use super::constants::{Natives, Pool, materialize};
+use super::cache::PlanMemory;
+use super::constants::{Held, Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
+use super::guard::{Guards, InputGuard};
 use super::interpreter::Prepared;
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
 use super::passes::{PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
+use super::run_state::{RunLimits, RunState};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
 use super::watch::{Silent, Watch};
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
+use crate::trace::Varies;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
-use bb_ir::graph::{Dim, ValueId, ValueType};
+use bb_ir::graph::{ValueId, ValueType};
 use bb_ir::{DataType, Shape, TensorData};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The most plans that a segment keeps.
@@ -37,11 +42,11 @@ pub(crate) struct Program<T, N> {
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
     pub(super) first: Segment<T>,
-    /// The most iterations that all repetitions of a run may take together.
-    pub(super) iterations: usize,
+    pub(super) limits: RunLimits,
     /// What whoever compiled gives along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool<T>>,
+    pub(super) memory: PlanMemory,
 }
 
 /// A segment and its plans.
@@ -51,11 +56,13 @@ pub(super) struct Segment<T> {
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
     specializations: RwLock<Vec<Arc<Specialization<T>>>>,
+    /// Held while a plan is made, so that one thread makes it and the others wait for it.
+    making: Mutex<()>,
 }
 
 /// A plan of a segment, and for which inputs it holds.
 pub(super) struct Specialization<T> {
-    guards: Vec<Guard>,
+    guards: Guards,
     /// What the inputs must make up.
     structure: Structure,
     /// The graph that was traced, to name nodes.
@@ -66,6 +73,10 @@ pub(super) struct Specialization<T> {
     /// What the results make up.
     pub(super) results: Structure,
     pub(super) end: End<Segment<T>>,
+    /// When the plan was used last, as [`PlanMemory::now`] counts.
+    used: AtomicU64,
+    /// An estimate of the bytes that the plan takes, without its constants.
+    overhead: usize,
 }
 
 /// What runs a segment.
@@ -85,28 +96,6 @@ pub(crate) enum Engine {
     WholeGraph,
 }
 
-/// What a plan assumes of one live tensor.
-struct Guard {
-    dtype: DataType,
-    rank: usize,
-    extents: Option<Shape>,
-    value: Option<TensorData>,
-}
-
-impl Guard {
-    /// Tells whether tensors of other extents pass.
-    fn is_open(&self) -> bool {
-        self.extents.is_none() && self.value.is_none()
-    }
-
-    fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
-        self.dtype == x.dtype()
-            && self.rank == x.shape().len()
-            && self.extents.as_ref().is_none_or(|e| e.as_slice() == x.shape())
-            && self.value.as_ref().is_none_or(|v| Some(v) == value)
-    }
-}
-
 impl<T> Specialization<T> {
     /// Says in which node of the graph a kernel failed.
     pub(super) fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(
@@ -114,6 +103,35 @@ impl<T> Specialization<T> {
         failure: Failure<E>,
     ) -> E {
         failure.at.name(&self.resolved.graph, failure.error)
+    }
+}
+
+impl<T> Specialization<T> {
+    /// Returns when the plan was used last.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the plan is used. It is written only if the time is another, so that threads that run one plan do not
+    /// contend.
+    fn touch(&self, now: u64) {
+        if self.used() != now {
+            self.used.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Estimates the bytes that the plan takes, without its constants.
+    pub(super) fn overhead(&self) -> usize {
+        self.overhead
+    }
+
+    /// Iterates over the constants.
+    pub(super) fn constants(&self) -> impl Iterator<Item = &Arc<Held<T>>> {
+        let plan = match &self.code {
+            Code::Plan(plan) => Some(plan),
+            Code::Graph(_) => None,
+        };
+        plan.into_iter().flat_map(|plan| plan.constants().entries())
     }
 }
 
@@ -130,7 +148,39 @@ impl<T> Segment<T> {
     }
 
     fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<T> {
-        Segment { resolved, start, read: RwLock::new(read), specializations: RwLock::default() }
+        Segment {
+            resolved,
+            start,
+            read: RwLock::new(read),
+            specializations: RwLock::default(),
+            making: Mutex::default(),
+        }
+    }
+
+    /// Returns the plans.
+    pub(super) fn plans(&self) -> Vec<Arc<Specialization<T>>> {
+        self.specializations.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Tells whether there is no plan.
+    pub(super) fn is_empty(&self) -> bool {
+        self.specializations.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Drops a plan, if it is one of the segment's.
+    pub(super) fn forget(&self, plan: &Arc<Specialization<T>>) {
+        let mut plans = self.specializations.write().unwrap_or_else(PoisonError::into_inner);
+        plans.retain(|known| !Arc::ptr_eq(known, plan));
+    }
+
+    /// Adds a plan; if there are too many, it takes the place of the one that was not used for the longest time.
+    fn add(&self, plan: Arc<Specialization<T>>) {
+        let mut plans = self.specializations.write().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= KEPT {
+            let oldest = plans.iter().enumerate().min_by_key(|(_, plan)| plan.used()).map(|(at, _)| at);
+            oldest.map(|at| plans.remove(at));
+        }
+        plans.push(plan);
     }
 
     /// Makes a segment that follows another and needs the elements of a tensor, by position, if any.
@@ -195,16 +245,21 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
         pool: Mutex::new(Pool::default()),
-        settings: Settings { natives: natives.native(), value_bytes: options.value_bytes },
+        memory: PlanMemory::new(options.plan_bytes),
+        settings: Settings {
+            natives: natives.native(),
+            value_bytes: options.value_bytes,
+            symbolic: engine == Engine::Interpreter,
+        },
         natives,
         first: Segment::new(resolved.clone(), start, Vec::new()),
-        iterations: options.iterations,
+        limits: RunLimits::new(options),
         caller: options.caller(),
         declared: InputSpec::new(graph),
         inputs,
         outputs,
         resolved,
-        passes: PassOptions { engine, check: options.check_passes },
+        passes: PassOptions { engine, check: options.check_passes, fold_bytes: options.fold_bytes },
     })
 }
 
@@ -215,6 +270,7 @@ impl<T: Tensor, N> Program<T, N> {
         on: &B,
         specialization: &Specialization<T>,
         live: &[&T],
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<Vec<T>, B::Error>
     where
@@ -224,10 +280,10 @@ impl<T: Tensor, N> Program<T, N> {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
         let results = match (&specialization.code, watch.profile()) {
-            (Code::Plan(plan), None) => plan.run(on, &self.natives, live, graph, &mut Silent),
-            (Code::Plan(plan), Some(profile)) => plan.run(on, &self.natives, live, graph, profile),
-            (Code::Graph(whole), None) => whole.run(on, live, graph, &mut Silent),
-            (Code::Graph(whole), Some(profile)) => whole.run(on, live, graph, profile),
+            (Code::Plan(plan), None) => plan.run(on, &self.natives, live, graph, state, &mut Silent),
+            (Code::Plan(plan), Some(profile)) => plan.run(on, &self.natives, live, graph, state, profile),
+            (Code::Graph(whole), None) => whole.run(on, live, graph, state, &mut Silent),
+            (Code::Graph(whole), Some(profile)) => whole.run(on, live, graph, state, profile),
         };
         let results = results.map_err(|failure| specialization.name(failure))?;
         watch.segment(since, &specialization.resolved, specialization.from);
@@ -248,6 +304,7 @@ impl<T: Tensor, N> Program<T, N> {
         N: Natives<B>,
     {
         let mut values: Vec<Option<TensorData>> = Vec::new();
+        let mut making = None;
         loop {
             let read = segment.read.read().unwrap_or_else(PoisonError::into_inner).clone();
             if !read.is_empty() {
@@ -265,14 +322,17 @@ impl<T: Tensor, N> Program<T, N> {
             }
             let value = |i: usize| values.get(i).and_then(Option::as_ref);
             let known = segment.specializations.read().unwrap_or_else(PoisonError::into_inner);
-            let found = known.iter().rev().find(|v| {
-                v.structure == *structure
-                    && v.guards.iter().zip(live).enumerate().all(|(i, (g, x))| g.holds(*x, value(i)))
-            });
+            let found = known.iter().rev().find(|v| v.structure == *structure && v.guards.hold(live, value));
             if let Some(found) = found {
+                found.touch(self.memory.now());
                 return Ok(found.clone());
             }
             drop(known);
+            if making.is_none() {
+                // Another thread may be making the plan.
+                making = Some(segment.making.lock().unwrap_or_else(PoisonError::into_inner));
+                continue;
+            }
             let since = watch.mark();
             let inputs_known: Vec<SegmentInput> = live
                 .iter()
@@ -280,7 +340,7 @@ impl<T: Tensor, N> Program<T, N> {
                 .map(|(i, x)| SegmentInput {
                     dtype: x.dtype(),
                     shape: Shape::from_slice(x.shape()),
-                    varies: structure.is_some() || self.varies(segment, i),
+                    varies: self.varies(segment, structure, i),
                     known: value(i).cloned(),
                 })
                 .collect();
@@ -294,18 +354,11 @@ impl<T: Tensor, N> Program<T, N> {
                 }
                 Outcome::Traced(mut traced, end) => {
                     rewrite(&mut traced.recorded, self.passes)?;
-                    let guards: Vec<Guard> = inputs_known
-                        .into_iter()
-                        .enumerate()
-                        .map(|(i, a)| Guard {
-                            dtype: a.dtype,
-                            rank: a.shape.len(),
-                            extents: (!a.varies || traced.consulted & (1 << i.min(63)) != 0)
-                                .then_some(a.shape),
-                            value: a.known,
-                        })
-                        .collect();
+                    let inputs =
+                        inputs_known.into_iter().map(|input| (input.dtype, input.shape, input.known));
+                    let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;
                     let code = self.code(on, &traced, &guards)?;
+                    let overhead = traced.overhead(&segment.resolved);
                     let specialization = Arc::new(Specialization {
                         guards,
                         structure: structure.clone(),
@@ -314,14 +367,12 @@ impl<T: Tensor, N> Program<T, N> {
                         resolved: traced.resolved,
                         code,
                         results: traced.structure,
+                        used: AtomicU64::new(self.memory.begin()),
+                        overhead,
                     });
                     watch.activity(since, Activity::Planning, None);
-                    let mut specializations =
-                        segment.specializations.write().unwrap_or_else(PoisonError::into_inner);
-                    if specializations.len() >= KEPT {
-                        specializations.remove(0);
-                    }
-                    specializations.push(specialization.clone());
+                    segment.add(specialization.clone());
+                    self.count_plan(&specialization);
                     return Ok(specialization);
                 }
             }
@@ -329,7 +380,7 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Makes of a trace what runs it.
-    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &[Guard]) -> Result<Code<T>, B::Error>
+    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &Guards) -> Result<Code<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
@@ -337,19 +388,19 @@ impl<T: Tensor, N> Program<T, N> {
         match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let plan = Plan::new(&traced.recorded)?;
+                let plan = Plan::new(&traced.recorded, guards.are_fixed())?;
                 let constants = materialize(on, &self.natives, &mut pool, traced, &plan)?;
                 Ok(Code::Plan(Prepared::new(plan, constants, traced.origins.clone())))
             }
             Engine::WholeGraph => {
-                let open: Vec<bool> = guards.iter().map(Guard::is_open).collect();
+                let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
                 Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open)?)))
             }
         }
     }
 
-    /// Tells whether other runs may bring other extents of a live value.
-    fn varies(&self, segment: &Segment<T>, position: usize) -> bool {
+    /// Says which extents of a live value other runs may bring otherwise.
+    fn varies(&self, segment: &Segment<T>, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start
             .live
@@ -357,10 +408,12 @@ impl<T: Tensor, N> Program<T, N> {
             .and_then(|v| segment.resolved.graph.values.get(v.index()))
             .map(|v| &v.ty);
         match ty {
-            Some(ValueType::Tensor { shape: Some(dims), .. }) if std::ptr::eq(segment, &self.first) => {
-                dims.iter().any(|d| !matches!(d, Dim::Known(_)))
+            Some(ValueType::Tensor { shape: Some(dims), .. })
+                if structure.is_none() && std::ptr::eq(segment, &self.first) =>
+            {
+                Varies::Declared(dims.clone())
             }
-            _ => true,
+            _ => Varies::Everything,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What each node of a graph does, looked up once.
 
 use crate::Error;
+use crate::error::NodePart;
 use crate::error::{Missing, MissingList};
 use crate::onnx::{Body, Function, HostFunction, ItemFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
@@ -216,7 +217,7 @@ impl Resolved {
     fn no_subgraph(&self, node: usize, attribute: &str) -> Error {
         Error::Operator {
             op: self.graph.nodes.get(node).map_or_else(String::new, |node| node.op_type.clone()),
-            what: format!("attribute `{attribute}`"),
+            part: NodePart::Other(format!("attribute `{attribute}`").into()),
             problem: "is missing".to_owned(),
         }
     }

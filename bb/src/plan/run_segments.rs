@@ -6,6 +6,7 @@ use super::constants::Natives;
 use super::failure::{Where, initializer};
 use super::program::{Program, Segment, Specialization};
 use super::repetition::Repetition;
+use super::run_state::{Ledger, RunState, bytes_of_all};
 use super::segment::{Structure, filled};
 use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode};
 use super::watch::{Silent, Watch, Watcher};
@@ -52,6 +53,18 @@ struct Frame<T> {
     captured: Vec<OnnxValue<T>>,
     /// What the segment after the loop takes beside the loop's results.
     kept: Vec<OnnxValue<T>>,
+    /// The bytes of all this, as they were counted last.
+    bytes: usize,
+}
+
+impl<T: Tensor> Frame<T> {
+    /// Counts what the loop keeps while its body runs.
+    fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
+        let own = bytes_of_all(self.captured.iter().chain(&self.kept));
+        let bytes = own.saturating_add(self.repetition.bytes());
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        ledger.keep(before, bytes)
+    }
 }
 
 impl<T> Frame<T> {
@@ -87,30 +100,38 @@ impl<T: Tensor, N> Program<T, N> {
         on: &B,
         segment: &Segment<T>,
         live: &Live<T>,
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
+        state.go_on()?;
+        state.ledger.begin(&live.tensors)?;
         let refs: Vec<&T> = live.tensors.iter().collect();
         let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
-        let tensors = self.run_specialization(on, &specialization, &refs, watch)?;
+        let tensors = self.run_specialization(on, &specialization, &refs, state, watch)?;
         let live = Live { tensors, structure: specialization.results.clone() };
         Ok(Ran { specialization, live })
     }
 
     /// Runs what follows a plan, to the end of the graph.
-    fn follow<B, W: Watch>(&self, on: &B, first: Ran<T>, watch: &mut W) -> Result<Live<T>, B::Error>
+    fn follow<B, W: Watch>(
+        &self,
+        on: &B,
+        first: Ran<T>,
+        state: &mut RunState,
+        watch: &mut W,
+    ) -> Result<Live<T>, B::Error>
     where
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
         let mut frames: Vec<Frame<T>> = Vec::new();
-        let mut iterations = 0;
         let mut ran = first;
         loop {
-            match self.step(on, &mut frames, &mut iterations, ran, watch) {
+            match self.step(on, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
                 Ok(ControlFlow::Break(outputs)) => return Ok(outputs),
                 // What fails in a body fails in every loop around it.
@@ -129,8 +150,8 @@ impl<T: Tensor, N> Program<T, N> {
         &self,
         on: &B,
         frames: &mut Vec<Frame<T>>,
-        iterations: &mut usize,
         Ran { specialization, live }: Ran<T>,
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<ControlFlow<Live<T>, Ran<T>>, B::Error>
     where
@@ -142,20 +163,22 @@ impl<T: Tensor, N> Program<T, N> {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
                 let since = watch.mark();
                 frame.repetition.absorb(on, live.items()?).map_err(|error| frame.name(error))?;
+                frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
-                self.advance(on, frames, frame, iterations, watch)?
+                self.advance(on, frames, frame, state, watch)?
             }
-            End::Read { next, .. } => self.enter(on, next, &live, watch)?,
+            End::Read { next, .. } => self.enter(on, next, &live, state, watch)?,
             End::Host(host) => {
-                let items = run_host(on, &specialization, host, live.items()?, watch)
+                let items = run_host(on, &specialization, host, live.items()?, state, watch)
                     .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
-                self.enter(on, &host.at.after, &Live::new(&items), watch)?
+                self.enter(on, &host.at.after, &Live::new(&items), state, watch)?
             }
             End::Repeat(node) => {
                 let since = watch.mark();
-                let frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
+                let mut frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
+                frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&node.resolved, node.at.node)));
-                self.advance(on, frames, frame, iterations, watch)?
+                self.advance(on, frames, frame, state, watch)?
             }
         };
         Ok(ControlFlow::Continue(next))
@@ -167,7 +190,7 @@ impl<T: Tensor, N> Program<T, N> {
         on: &B,
         frames: &mut Vec<Frame<T>>,
         mut frame: Frame<T>,
-        iterations: &mut usize,
+        state: &mut RunState,
         watch: &mut W,
     ) -> Result<Ran<T>, B::Error>
     where
@@ -180,17 +203,13 @@ impl<T: Tensor, N> Program<T, N> {
         let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
         if let Some(mut given) = given {
-            *iterations += 1;
-            if *iterations > self.iterations {
-                let (what, name, limit) = ("iterations of loops", Some("iterations"), self.iterations);
-                let error = Error::from(bb_ir::Error::Limit { what, name, got: *iterations, limit });
-                return Err(node.name(error.into()));
-            }
+            state.iterate().map_err(|error| node.name(error))?;
             given.extend(frame.captured.iter().cloned());
             watch.begin_round(frames.len(), &node.resolved, node.at.node);
             frames.push(frame);
-            return self.enter(on, &node.first, &Live::new(&given), watch);
+            return self.enter(on, &node.first, &Live::new(&given), state, watch);
         }
+        state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
         let since = watch.mark();
         let results = frame.repetition.finish(on).map_err(|error| node.name(error))?;
@@ -202,7 +221,7 @@ impl<T: Tensor, N> Program<T, N> {
             let missing = || node.name(node.at.too_few(&node.resolved.graph, position));
             items.push(result.ok_or_else(missing)?);
         }
-        self.enter(on, &node.at.after, &Live::new(&items), watch)
+        self.enter(on, &node.at.after, &Live::new(&items), state, watch)
     }
 
     /// Runs with tensors, and gives tensors.
@@ -217,14 +236,16 @@ impl<T: Tensor, N> Program<T, N> {
         let live = match given {
             Some(given) => {
                 self.declared.check(inputs)?;
+                let state = &mut RunState::new(self.limits);
+                state.ledger.begin(given.iter().copied())?;
                 let specialization =
                     self.specialization(on, &self.first, &given, &None, &mut Watcher(None))?;
-                let tensors = self.run_specialization(on, &specialization, &given, &mut Silent)?;
+                let tensors = self.run_specialization(on, &specialization, &given, state, &mut Silent)?;
                 if matches!(specialization.end, End::Done) && specialization.results.is_none() {
                     return Ok(tensors);
                 }
                 let live = Live { tensors, structure: specialization.results.clone() };
-                self.follow(on, Ran { specialization, live }, &mut Watcher(None))?
+                self.follow(on, Ran { specialization, live }, state, &mut Watcher(None))?
             }
             None => {
                 let items: Vec<Option<OnnxValue<&T>>> =
@@ -271,8 +292,9 @@ impl<T: Tensor, N> Program<T, N> {
                 return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
             }
         }
-        let first = self.enter(on, &self.first, &Live::new(&items), watch)?;
-        self.follow(on, first, watch)
+        let state = &mut RunState::new(self.limits);
+        let first = self.enter(on, &self.first, &Live::new(&items), state, watch)?;
+        self.follow(on, first, state, watch)
     }
 }
 
@@ -303,6 +325,7 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
     specialization: &Specialization<B::Tensor>,
     host: &HostNode<S>,
     live: Vec<OnnxValue<B::Tensor>>,
+    state: &mut RunState,
     watch: &mut W,
 ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
     let resolved = &specialization.resolved;
@@ -334,7 +357,9 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
     }
     watch.activity(since, Activity::Transfer, of);
     let since = watch.mark();
-    let results = (host.function)(&Call::new(node, &operands))?;
+    let results = (host.function)(&Call::new(node, &operands).within(state.ledger.value_bytes()))?;
+    drop(operands);
+    state.ledger.host(results.iter().flatten())?;
     watch.activity(since, Activity::Host, of);
     let since = watch.mark();
     let mut items = at.kept(&live)?;
@@ -372,6 +397,7 @@ fn begin<B: Backend + ?Sized>(
         captured: picked(&live, &node.captures)?,
         kept: node.at.kept(&live)?,
         node: node.clone(),
+        bytes: 0,
     })
 }
 

@@ -6,6 +6,7 @@
 //!   read back from the backend;
 //! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two segments.
 
+use super::conditions::Cause;
 use super::failure::in_node;
 use super::origin::Origins;
 use super::resolve::Resolved;
@@ -14,10 +15,10 @@ use super::splice::splice;
 use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
 use crate::ext::OpSet;
 use crate::onnx::OnnxValue;
-use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, WeightId};
+use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, WeightId};
 use crate::{Backend, Error};
 use bb_ir::graph::{Graph, ValueId};
-use bb_ir::op::Family;
+use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, Shape, TensorData};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -41,8 +42,8 @@ pub(crate) struct Start {
 pub(crate) struct SegmentInput {
     pub(crate) dtype: DataType,
     pub(crate) shape: Shape,
-    /// Whether other runs may bring other extents.
-    pub(crate) varies: bool,
+    /// Which extents other runs may bring otherwise.
+    pub(crate) varies: Varies,
     /// The elements, where the segment is specialised on them.
     pub(crate) known: Option<TensorData>,
 }
@@ -61,9 +62,22 @@ pub(crate) struct SegmentTrace {
     pub(crate) inner_weights: Vec<TensorData>,
     /// The nodes that the steps come from.
     pub(crate) origins: Origins,
+    /// The nodes that made the trace depend on extents.
+    pub(crate) causes: Vec<Cause>,
 }
 
 impl SegmentTrace {
+    /// Estimates the bytes of a plan made of it: its steps, their parameters, and the graph if it is not that of the segment.
+    pub(crate) fn overhead(&self, of: &Arc<Resolved>) -> usize {
+        /// What an instruction takes with its node's name in a profile, or a node with its values and attributes.
+        const ONE: usize = 512;
+        let steps = self.recorded.steps.entries();
+        let given = |param: &Param<'_>| if let Param::Data(data) = param { data.byte_len() } else { 0 };
+        let params = steps.flat_map(|step| step.params.iter().map(given)).sum::<usize>();
+        let nodes = if Arc::ptr_eq(&self.resolved, of) { 0 } else { self.resolved.graph.nodes.len() };
+        ONE * (1 + self.recorded.steps.len() + nodes) + params
+    }
+
     /// Returns the weights that the trace may read, by number.
     pub(crate) fn weights(&self) -> Weights<'_> {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
@@ -135,6 +149,8 @@ pub(crate) enum Stop {
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
+    /// Whether parameters of the trace may be expressions of the inputs' extents.
+    pub(crate) symbolic: bool,
 }
 
 /// Traces from `start` as far as values allow.
@@ -149,7 +165,7 @@ pub(crate) fn trace(
     structure: &Structure,
     settings: &Settings,
 ) -> Result<Outcome, Error> {
-    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes).symbolic(settings.symbolic);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
@@ -189,8 +205,9 @@ pub(crate) fn trace(
         Some((_, Err(wanted))) => return Ok(Outcome::Needs(wanted)),
         Some((at, Ok(boundary))) => end(&tracing, at, boundary, &mut outputs)?,
     };
-    let resolved = tracing.resolved;
-    Ok(Outcome::Traced(Box::new(finished(resolved, tracer, bodies.into_inner(), outputs)), end))
+    let Tracing { resolved, causes, .. } = tracing;
+    let traced = finished(resolved, tracer, bodies.into_inner(), causes, outputs);
+    Ok(Outcome::Traced(Box::new(traced), end))
 }
 
 /// Traces from `start` to look at nodes before inputs arrive: nothing is spliced, and a node that cannot be traced ends the
@@ -206,7 +223,7 @@ pub(crate) fn explore(
     structure: &Structure,
     settings: &Settings,
 ) -> Result<(SegmentTrace, Explored), Error> {
-    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes);
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes).symbolic(settings.symbolic);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     tracing.splices = false;
@@ -235,8 +252,8 @@ pub(crate) fn explore(
             Explored::Returned(returned)
         }
     };
-    let resolved = tracing.resolved;
-    Ok((finished(resolved, tracer, bodies.into_inner(), outputs), explored))
+    let Tracing { resolved, causes, .. } = tracing;
+    Ok((finished(resolved, tracer, bodies.into_inner(), causes, outputs), explored))
 }
 
 /// Adds what comes from before a segment; returns the tensors that arrive.
@@ -248,8 +265,10 @@ fn arrive(
 ) -> Result<Vec<TracedTensor>, Error> {
     let mut arrived = Vec::with_capacity(inputs_known.len());
     for (index, from) in inputs_known.iter().enumerate() {
-        let (shape, known) = (&from.shape, from.known.clone());
-        arrived.push(tracing.tracer.input(InputIndex::at(index), from.dtype, shape, from.varies, known));
+        let graph = &tracing.resolved.graph;
+        let name = start.live.get(index).map_or("input", |value| graph.name_of(*value));
+        let (at, known) = (InputIndex::at(index), from.known.clone());
+        arrived.push(tracing.tracer.input(at, name, from.dtype, &from.shape, &from.varies, known));
     }
     let mut tensors = arrived.iter().cloned();
     for (position, &value) in start.live.iter().enumerate() {
@@ -270,6 +289,7 @@ fn finished(
     resolved: Arc<Resolved>,
     tracer: Tracer,
     bodies: BodiesInPlace,
+    causes: Vec<Cause>,
     outputs: Outputs,
 ) -> SegmentTrace {
     SegmentTrace {
@@ -279,6 +299,7 @@ fn finished(
         resolved,
         inner_weights: bodies.weights,
         origins: bodies.origins,
+        causes,
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) struct Outputs {
 impl Outputs {
     pub(super) fn push(&mut self, item: &OnnxValue<TracedTensor>) {
         self.structured |= !matches!(item, OnnxValue::Tensor(_));
-        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.value())));
+        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read())));
     }
 }
 

@@ -3,12 +3,14 @@
 //! A body whose number of iterations is known and small is unrolled; a branch inside it whose condition is known is taken.
 //! What cannot be traced in place is left to run between segments.
 
+use super::conditions::Cause;
 use super::failure::in_node;
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::Error;
+use crate::error::NodePart;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
 use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use bb_ir::TensorData;
@@ -34,6 +36,8 @@ pub(super) struct Tracing<'t> {
     holder: Option<OriginId>,
     /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
     pub(super) splices: bool,
+    /// The nodes that made the trace depend on extents.
+    pub(super) causes: Vec<Cause>,
 }
 
 /// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
@@ -74,7 +78,7 @@ impl<'t> Tracing<'t> {
         inner: &'t RefCell<BodiesInPlace>,
     ) -> Tracing<'t> {
         let env = Table::with(resolved.graph.values.len(), || None);
-        Tracing { tracer, resolved, env, inner, holder: None, splices: true }
+        Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes: Vec::new() }
     }
 
     /// Goes on with another graph, in which values have the same numbers.
@@ -138,7 +142,11 @@ impl<'t> Tracing<'t> {
             }
             let (steps, origins) = (self.tracer.steps(), self.inner.borrow().origins.len());
             self.begin(Origin::Node(at));
+            let events = self.tracer.events();
             let traced = self.node(at, code);
+            if self.tracer.events() > events {
+                self.causes.push(Cause::new(&self.resolved.graph, at, self.tracer.events()));
+            }
             match decide(self, at, traced)? {
                 Step::Next => at += 1,
                 again_or_end => {
@@ -181,17 +189,17 @@ impl<'t> Tracing<'t> {
             Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
             Code::Host(function) => {
                 let tensors = tensors(node, operands)?;
-                let known: Option<SmallVec<[Option<TensorData>; 4]>> = tensors
-                    .iter()
-                    .map(|x| match x {
-                        Some(x) => x.known().cloned().map(Some),
-                        None => Some(None),
-                    })
-                    .collect();
-                let Some(known) = known else { return Ok(NodeTrace::Host(function)) };
+                if tensors.iter().flatten().any(|x| !x.is_known()) {
+                    return Ok(NodeTrace::Host(function));
+                }
+                let known: SmallVec<[Option<TensorData>; 4]> =
+                    tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
                 let mut results = OpOutputs::new();
-                for result in function(&Call::new(node, &known))? {
-                    let traced = |data: TensorData| crate::Backend::constant(self.tracer, &data);
+                for result in function(&Call::new(node, &known).within(self.tracer.limit()))? {
+                    let traced = |data: TensorData| {
+                        self.tracer.bound(&[(data.dtype(), data.shape().into())])?;
+                        crate::Backend::constant(self.tracer, &data)
+                    };
                     results.push(result.map(traced).transpose()?.map(OnnxValue::Tensor));
                 }
                 results
@@ -243,7 +251,7 @@ impl<'t> Tracing<'t> {
             [_] => Ok("then_branch"),
             other => Err(Error::Operator {
                 op: "If".to_owned(),
-                what: "the condition".to_owned(),
+                part: NodePart::other("the condition"),
                 problem: format!("expected one truth value, got {}", other.len()),
             }
             .into()),
@@ -343,7 +351,7 @@ fn tensors(
         Some(OnnxValue::Tensor(x)) => Ok(Some(x)),
         Some(other) => Err(Error::Operator {
             op: node.op_type.clone(),
-            what: format!("operand {index}"),
+            part: NodePart::Operand(index),
             problem: format!("is {}, expected a tensor", OnnxValue::kind(&other)),
         }),
     };

@@ -1,6 +1,7 @@
-//! What a backend answered when it was asked for element types.
+//! The answers of a backend to the question which element types it supports.
 //!
-//! Coverage asks ([`crate::coverage`]); the answers are kept here, for as long as the [`Runtime`](crate::Runtime) lives.
+//! Coverage ([`crate::coverage`]) asks the questions. The answers are kept here for as long as the
+//! [`Runtime`](crate::Runtime) lives.
 
 use bb_ir::DataType;
 use bb_ir::op::OpSpec;
@@ -23,7 +24,8 @@ pub(crate) struct Question {
 }
 
 impl Answers {
-    /// Returns the answer if the question was asked before: the reason of a refusal, or `None` for support.
+    /// Returns the answer if the question was asked before: the reason if the call is not supported, or `None` if it
+    /// is.
     pub(crate) fn get(&self, question: &Question) -> Option<Option<Arc<str>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
     }

@@ -82,8 +82,8 @@ impl Backends {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if operands belong to several backends, or to one that is not in this list;
-    /// the operation's own.
+    /// [`Error::ForeignTensor`] if operands belong to several backends, or to one that is not in this list; the
+    /// operation's own errors.
     #[inline]
     pub fn call(
         &self,

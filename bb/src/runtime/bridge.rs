@@ -58,7 +58,7 @@ const FEW: usize = 4;
 ///
 /// # Errors
 ///
-/// As [`restore`]; those of `body`.
+/// The errors of [`restore`] and those of `body`.
 #[inline]
 pub(super) fn with_operands<T: Tensor, R>(
     op: &'static str,
@@ -84,7 +84,7 @@ pub(super) fn with_operands<T: Tensor, R>(
 ///
 /// # Errors
 ///
-/// As [`restore`].
+/// The errors of [`restore`].
 pub(super) fn restore_named<T: Tensor>(
     op: &'static str,
     owner: BackendId,
@@ -93,21 +93,45 @@ pub(super) fn restore_named<T: Tensor>(
     values.into_iter().map(|(name, value)| Ok((name, restore(op, owner, &value)?))).collect()
 }
 
-/// Runs code of a backend: its error becomes [`Error::Kernel`], and a panic becomes [`Error::Panicked`].
+/// Runs code of a backend's author as one call: a panic becomes [`Error::Panicked`].
 ///
-/// A panic leaves nothing of `bb` half-written, because `bb` passes nothing mutable in; the backend must
-/// handle its own state. The panic hook is not changed.
+/// Erasing and restoring tensors is such code, too, so `body` contains both.
+///
+/// A panic leaves no data of `bb` half-written, because `bb` passes nothing mutable to the backend. The backend must
+/// keep its own state valid. The panic hook is not changed.
+///
+/// # Errors
+///
+/// [`Error::ShutDown`] if the backend is shut down; the errors of `body`.
 #[inline]
-pub(super) fn guard<B: Backend, R>(
+pub(super) fn enter<R>(
     counters: &Counters,
     owner: BackendId,
     op: &'static str,
-    body: impl FnOnce() -> Result<R, B::Error>,
+    body: impl FnOnce() -> Result<R, Error>,
 ) -> Result<R, Error> {
-    counters.begin(owner)?;
+    let _running = counters.begin(owner)?;
+    contain(counters, owner, op, body)
+}
+
+/// Runs code of a backend's author within a call that was counted before. Failures and panics are counted.
+///
+/// # Errors
+///
+/// As [`enter`].
+#[inline]
+pub(super) fn contain<R>(
+    counters: &Counters,
+    owner: BackendId,
+    op: &'static str,
+    body: impl FnOnce() -> Result<R, Error>,
+) -> Result<R, Error> {
     // The result type is the same throughout, so that results are moved as rarely as possible.
-    catch(|| body().map_err(|error| kernel::<B>(counters, owner, op, error)))
-        .unwrap_or_else(|message| Err(panicked(counters, owner, op, message)))
+    let result = catch(body).unwrap_or_else(|message| Err(panicked(counters, owner, op, message)));
+    if result.is_err() {
+        counters.failed();
+    }
+    result
 }
 
 /// Counts a panic.
@@ -125,13 +149,7 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 
 /// Wraps a backend's own error.
 #[cold]
-pub(super) fn kernel<B: Backend>(
-    counters: &Counters,
-    owner: BackendId,
-    op: &'static str,
-    error: B::Error,
-) -> Error {
-    counters.failed();
+pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
     Error::Kernel { backend: owner.name(), op, source: Box::new(error) }
 }
 

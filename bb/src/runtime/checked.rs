@@ -1,10 +1,10 @@
-//! A checked graph on its way to a backend.
+//! A checked graph, prepared for a backend.
 
 use crate::{BackendAttrs, Error, GraphIdentity, InputSpec, Module};
 use bb_ir::proto::{GraphProto, OperatorSetIdProto};
 use std::sync::{Arc, OnceLock};
 
-/// A checked graph that a backend is asked to run, perhaps often.
+/// A checked graph that a backend may run many times.
 ///
 /// A backend's own `dispatch` and `execute` take protobuf, so the first dispatch writes the graph as protobuf, once. A
 /// backend that compiles the graph takes the checked module ([`BackendAttrs::module`]), so nothing is checked twice.
@@ -18,11 +18,11 @@ pub struct CheckedGraph {
 }
 
 impl CheckedGraph {
-    /// Prepares a module for dispatches, with an identity of its own.
+    /// Prepares a module for dispatches and gives it a new identity.
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] if the nodes were written for two versions of one domain, because protobuf cannot say so.
+    /// [`Error::Ir`] if the nodes were written for two versions of one domain, because protobuf cannot express that.
     pub fn new(module: Module) -> Result<CheckedGraph, Error> {
         Ok(CheckedGraph {
             opsets: module.graph().opsets()?,
@@ -48,17 +48,17 @@ impl CheckedGraph {
         &self.opsets
     }
 
-    /// Returns the identity under which backends keep what they compile of the graph.
+    /// Returns the identity by which backends find the plans that they compiled for this graph.
     pub fn identity(&self) -> GraphIdentity {
         self.identity
     }
 
-    /// Returns what the graph declares of its inputs.
+    /// Returns the declared types and shapes of the graph's inputs.
     pub(super) fn declared(&self) -> &InputSpec {
         &self.declared
     }
 
-    /// Adds to attributes what the graph brings along.
+    /// Adds the graph's identity, module and opsets to the attributes.
     pub(super) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> BackendAttrs<'a> {
         attrs.with_identity(self.identity).with_checked(&self.module, self.proto(), &self.opsets)
     }

@@ -1,10 +1,10 @@
-//! A counter that every call in every thread increments.
+//! Counts the calls of every thread, and tells whether any are running.
 //!
-//! An atomic addition takes a third of the time that a small call spends in the bridge. So each thread has
-//! its own slot, which only it writes with a load and a store. If there are more threads than slots, the
-//! others share the last slot.
+//! Threads that write the same memory wait for each other. So each thread has its own slot, which only it writes. If
+//! there are more threads than slots, the others share the last slot.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of slots. Each has a bit in [`TAKEN`]; the last slot is the shared one.
@@ -48,41 +48,115 @@ thread_local! {
     static SLOT: Slot = Slot::take();
 }
 
-/// The count of a slot, on its own cache line.
+/// The counts of a slot, on their own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Count(AtomicU64);
+struct Count {
+    begun: AtomicU64,
+    ended: AtomicU64,
+}
 
-/// Counts exactly for any number of threads.
+/// Counts calls exactly, for any number of threads, and tells whether any are running.
 #[derive(Debug)]
-pub(super) struct Counter(Box<[Count; SLOTS]>);
+pub(super) struct Counter([Count; SLOTS]);
+
+/// A running call, until it is dropped. It stays in the thread that began it.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    counter: &'a Counter,
+    slot: usize,
+    not_send: PhantomData<*const ()>,
+}
+
+thread_local! {
+    /// The counters of this thread's running calls that are counted in the shared slot. In its own slot a thread
+    /// sees its calls without such a list.
+    static SHARED: RefCell<Vec<*const Counter>> = const { RefCell::new(Vec::new()) };
+}
 
 impl Default for Counter {
     fn default() -> Self {
-        Counter(Box::new([const { Count(AtomicU64::new(0)) }; SLOTS]))
+        Counter([const { Count { begun: AtomicU64::new(0), ended: AtomicU64::new(0) } }; SLOTS])
     }
 }
 
+/// Returns this thread's slot. While a thread's storage is destroyed, its slot has been released already.
+fn slot() -> usize {
+    SLOT.try_with(|slot| slot.0.get()).unwrap_or(SLOTS - 1)
+}
+
 impl Counter {
-    /// Adds one.
+    /// Counts a call as begun.
+    ///
+    /// The addition is sequentially consistent: of a call that begins and then reads a flag, and a thread that sets
+    /// the flag and then asks [`is_running`](Self::is_running), at least one notices the other.
     #[inline]
-    pub(super) fn increment(&self) {
-        // While a thread's storage is destroyed, its slot has been released already.
-        let slot = SLOT.try_with(|slot| slot.0.get()).unwrap_or(SLOTS - 1);
-        match self.0.get(slot) {
-            Some(Count(count)) if slot < SLOTS - 1 => {
-                count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            }
-            Some(Count(count)) => {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-            None => {}
+    pub(super) fn begin(&self) -> Call<'_> {
+        let slot = slot();
+        if let Some(count) = self.0.get(slot) {
+            count.begun.fetch_add(1, Ordering::SeqCst);
         }
+        if slot == SLOTS - 1 {
+            self.note_shared();
+        }
+        Call { counter: self, slot, not_send: PhantomData }
     }
 
-    /// Returns the sum.
-    pub(super) fn sum(&self) -> u64 {
-        self.0.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    #[cold]
+    fn note_shared(&self) {
+        let _destroyed = SHARED.try_with(|calls| calls.borrow_mut().push(self));
+    }
+
+    #[cold]
+    fn forget_shared(&self) {
+        let _destroyed = SHARED.try_with(|calls| {
+            let mut calls = calls.borrow_mut();
+            if let Some(at) = calls.iter().rposition(|counter| std::ptr::eq(*counter, self)) {
+                calls.remove(at);
+            }
+        });
+    }
+
+    /// Returns the number of calls that have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.0.iter().map(|count| count.begun.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Tells whether a call is running in any thread.
+    pub(super) fn is_running(&self) -> bool {
+        self.0.iter().any(Count::is_running)
+    }
+
+    /// Tells whether this thread is inside a call.
+    pub(super) fn is_running_here(&self) -> bool {
+        match slot() {
+            own if own < SLOTS - 1 => self.0.get(own).is_some_and(Count::is_running),
+            _ => SHARED
+                .try_with(|calls| calls.borrow().iter().any(|counter| std::ptr::eq(*counter, self)))
+                .unwrap_or(false),
+        }
+    }
+}
+
+impl Count {
+    fn is_running(&self) -> bool {
+        // The calls that ended are read first. So if the numbers are equal, all calls that had begun when the second
+        // number was read had ended.
+        let ended = self.ended.load(Ordering::Acquire);
+        self.begun.load(Ordering::SeqCst) != ended
+    }
+}
+
+impl Drop for Call<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(Count { ended, .. }) = self.counter.0.get(self.slot) else { return };
+        if self.slot < SLOTS - 1 {
+            ended.store(ended.load(Ordering::Relaxed) + 1, Ordering::Release);
+        } else {
+            self.counter.forget_shared();
+            ended.fetch_add(1, Ordering::Release);
+        }
     }
 }
 
@@ -95,9 +169,30 @@ mod tests {
         let counter = Counter::default();
         std::thread::scope(|scope| {
             for _ in 0..SLOTS + 16 {
-                scope.spawn(|| (0..1000).for_each(|_| counter.increment()));
+                scope.spawn(|| (0..1000).for_each(|_| drop(counter.begin())));
             }
         });
-        assert_eq!(counter.sum(), (SLOTS as u64 + 16) * 1000);
+        assert_eq!(counter.begun(), (SLOTS as u64 + 16) * 1000);
+        assert!(!counter.is_running());
+    }
+
+    #[test]
+    fn a_running_call_is_noticed_in_every_slot() {
+        let (counter, other) = (Counter::default(), Counter::default());
+        let threads = SLOTS + 2;
+        let here = std::sync::Barrier::new(threads);
+        let noticed = |_| {
+            here.wait();
+            let call = counter.begin();
+            let noticed = counter.is_running() && counter.is_running_here() && !other.is_running_here();
+            drop(call);
+            noticed && !counter.is_running_here()
+        };
+        let noticed: Vec<bool> = std::thread::scope(|scope| {
+            let started: Vec<_> = (0..threads).map(|i| scope.spawn(move || noticed(i))).collect();
+            started.into_iter().map(|thread| thread.join().unwrap_or(false)).collect()
+        });
+        assert_eq!(noticed, vec![true; threads]);
+        assert!(!counter.is_running() && !other.is_running());
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Nothing here runs a backend; a record can only construct one.
 
-use crate::runtime::{BackendRuntime, Device, OpenOption, OpenOptions, Runtime};
+use crate::OpenOption;
+use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime};
 use crate::{Backend, BoxError, Error, ext::FamilyTable};
 use std::sync::Arc;
 
@@ -15,13 +16,13 @@ pub trait Declared: Backend + Sized + 'static {
     /// The version of the backend; by default that of its package.
     const VERSION: &'static str;
 
-    /// The path of the type; it distinguishes two backends of the same name.
+    /// The path of the type. It distinguishes two backends of the same name.
     const PATH: &'static str;
 
     /// The extension families that the backend implements.
     const FAMILIES: &'static [FamilyTable<Self>] = &[];
 
-    /// The options that the constructor accepts; others are refused before it is called.
+    /// The options that the constructor accepts. Others are refused before the constructor is called.
     const OPTIONS: &'static [OpenOption] = &[];
 
     /// Whether [`devices`](Self::devices) lists the possible values of [`OpenOptions::device`].
@@ -34,10 +35,10 @@ pub trait Declared: Backend + Sized + 'static {
     /// The constructor's own error, for instance if there is no device.
     fn create(options: &OpenOptions) -> Result<Self, BoxError>;
 
-    /// Starts the backend under a name, which is [`NAME`](Self::NAME) or that and a device.
+    /// Starts the backend under a name: [`NAME`](Self::NAME), or this name and a device.
     ///
-    /// The derive writes this, so that the code of the runtime for this type is compiled in the crate of the backend, and
-    /// not again in each crate that starts it.
+    /// The derive writes this method, so that the code of the runtime for this type is compiled in the backend's crate,
+    /// and not again in each crate that starts it.
     fn start(self, name: &'static str) -> Arc<dyn BackendRuntime>;
 
     /// Lists the devices that are available now, in any order.

@@ -54,7 +54,7 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an operand belongs to another instance; the operation's own.
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance; the operation's own errors.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,
@@ -66,21 +66,21 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
     ///
     /// # Errors
     ///
-    /// An error of the frame, or the backend's own.
+    /// An error of the frame; the backend's own errors.
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error>;
 
     /// Makes a tensor from host elements.
     ///
     /// # Errors
     ///
-    /// The backend's own.
+    /// The backend's own errors.
     fn constant(&self, data: &TensorData) -> Result<Value, Error>;
 
     /// Copies a tensor to the host.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own errors.
     fn to_host(&self, value: &Value) -> Result<TensorData, Error>;
 
     /// Prepares a graph that will run more than once.
@@ -94,7 +94,7 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error>;
 
-    /// Passes a whole graph to the backend, which answers now or later.
+    /// Sends a whole graph to the backend, which answers immediately or later.
     fn dispatch(
         self: Arc<Self>,
         graph: Arc<GraphProto>,
@@ -102,7 +102,8 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error>;
 
-    /// Passes a checked graph to the backend, which answers now or later; identity and opsets are those of the graph.
+    /// Sends a checked graph to the backend, which answers immediately or later. Its identity and opsets are sent with
+    /// it.
     fn dispatch_checked(
         self: Arc<Self>,
         graph: &CheckedGraph,
@@ -134,10 +135,13 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
     /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
 
-    /// Blocks until no dispatched graph is pending.
+    /// Blocks until no dispatched graph is pending ([`Status::pending`]).
     fn synchronize(&self);
 
-    /// Waits for pending graphs; every later call returns [`Error::ShutDown`].
+    /// Refuses every later call with [`Error::ShutDown`], and blocks until no call is running and no dispatched graph is
+    /// pending.
+    ///
+    /// If it is called inside a call of this backend, it does not block, because it would wait for itself.
     fn shut_down(&self);
 }
 
@@ -153,15 +157,15 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own.
+    /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own errors.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
 
     /// Runs the graph with inputs by name; the result has the outputs by name.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::RepeatedInput`] if a name comes twice; as
-    /// [`run`](Self::run).
+    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::RepeatedInput`] if a name comes twice; the
+    /// errors of [`run`](Self::run).
     ///
     /// # Examples
     ///
@@ -183,14 +187,14 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error>;
 
     /// Runs like [`run_items`](Self::run_items) and adds the time of each part to a profile.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The errors of [`run`](Self::run).
     fn run_profiled(
         &self,
         inputs: &[Option<OnnxValue<Value>>],

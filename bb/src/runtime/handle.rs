@@ -1,4 +1,4 @@
-//! A running backend as user code holds it.
+//! A running backend, as user code sees it.
 
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
 use crate::{Backend, CompileOptions, Error, Module};
@@ -8,9 +8,9 @@ use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A running backend: its operations on [`Value`]s, and functions that make and move values.
+/// A running backend: its operations on [`Value`]s, and functions that make and transfer values.
 ///
-/// A clone is a handle of the same instance.
+/// A clone is a handle to the same instance.
 #[derive(Clone)]
 pub struct BackendHandle {
     runtime: Arc<dyn BackendRuntime>,
@@ -43,7 +43,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// [`bb_ir::Error::ByteLength`] if `shape` does not have `elements.len()` elements; the backend's own.
+    /// [`bb_ir::Error::ByteLength`] if `shape` does not have `elements.len()` elements; the backend's own errors.
     pub fn tensor<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Value, Error> {
         self.runtime.constant(&TensorData::new(shape, elements)?)
     }
@@ -52,13 +52,12 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own errors.
     pub fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
         self.runtime.to_host(value)
     }
 
-    /// Returns the tensor on this backend: unchanged if it is there already, else as a copy made through the
-    /// host.
+    /// Returns the tensor on this backend: unchanged if it is already there, otherwise as a copy made through the host.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// An error of the frame, or the backend's own.
+    /// An error of the frame; the backend's own errors.
     pub fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
         self.runtime.materialize_from_wire(type_hash, bytes)
     }
@@ -85,7 +84,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// Those of [`read_frame`](bb_ir::wire::read_frame); an error of the elements; the backend's own.
+    /// The errors of [`read_frame`](bb_ir::wire::read_frame); an error of the elements; the backend's own errors.
     pub fn read_frame(&self, from: &mut impl std::io::Read, limit: usize) -> Result<Option<Value>, Error> {
         match bb_ir::wire::read_frame(from, limit)? {
             Some(frame) => self.materialize_from_wire(frame.type_hash, frame.bytes).map(Some),
@@ -116,7 +115,7 @@ impl BackendHandle {
     ///
     /// # Errors
     ///
-    /// As [`BackendRuntime::dispatch_atomic`].
+    /// The errors of [`BackendRuntime::dispatch_atomic`].
     #[inline]
     pub fn call(
         &self,

@@ -1,25 +1,40 @@
-//! The running instance of each backend id. The table does not keep an instance alive.
+//! The running instance of each backend id. The table does not keep an instance alive, and an instance that is
+//! dropped leaves it.
 
 use super::{BackendId, BackendRuntime};
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
-static INSTANCES: RwLock<Vec<Option<Weak<dyn BackendRuntime>>>> = RwLock::new(Vec::new());
+static INSTANCES: RwLock<BTreeMap<BackendId, Weak<dyn BackendRuntime>>> = RwLock::new(BTreeMap::new());
+
+/// The place of an instance in the table; dropping it leaves the table.
+#[derive(Debug)]
+pub(super) struct Entered(BackendId);
+
+impl Entered {
+    /// Returns the id of the instance.
+    #[inline]
+    pub(super) fn id(&self) -> BackendId {
+        self.0
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let left = INSTANCES.write().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+        // The memory of the instance is freed after the lock is released.
+        drop(left);
+    }
+}
 
 /// Adds an instance to the table, under a new id.
-pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> BackendId {
+pub(super) fn enter(name: &'static str, runtime: Weak<dyn BackendRuntime>) -> Entered {
     let id = BackendId::of_new(name);
-    let mut instances = INSTANCES.write().unwrap_or_else(PoisonError::into_inner);
-    // Ids that other threads made at the same time may enter later.
-    if instances.len() <= id.index() {
-        instances.resize(id.index() + 1, None);
-    }
-    if let Some(place) = instances.get_mut(id.index()) {
-        *place = Some(runtime);
-    }
-    id
+    INSTANCES.write().unwrap_or_else(PoisonError::into_inner).insert(id, runtime);
+    Entered(id)
 }
 
 /// Returns an instance; `None` if it was dropped.
 pub(super) fn running(id: BackendId) -> Option<Arc<dyn BackendRuntime>> {
-    INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(id.index())?.as_ref()?.upgrade()
+    INSTANCES.read().unwrap_or_else(PoisonError::into_inner).get(&id)?.upgrade()
 }

@@ -17,19 +17,20 @@ macro_rules! methods_of {
     ([$enum:ident, $type:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         impl crate::runtime::$type {
             $(
                 $(#[$doc])*
                 #[inline]
-                #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
-                pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::runtime::erased_output!($output), crate::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
                     let outputs = self.call(
                         SPEC,
                         &crate::call::list_operands!($($kind $input),*),
-                        &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                        &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     )?;
                     crate::call::unwrap_output!($output, SPEC.method, outputs)
                 }
@@ -41,9 +42,15 @@ macro_rules! methods_of {
 /// Expands rows to methods of [`Value`](super::Value): the first operand is `self`.
 macro_rules! methods_of_values {
     ([$enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident ( $($row:tt)* ) -> $output:ident; )*) => {
+       $name:ident $since:literal = $method:ident ( $($row:tt)* )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident; )*) => {
         impl crate::Value {
-            $( crate::runtime::method_of_values!{ [$enum $name $output] $(#[$doc])* $method ($($row)*) } )*
+            $( crate::runtime::method_of_values!{
+                [$enum $name $output] $(#[$doc])* $method ($($row)*)
+                $(with $options: $struct { $($option: $okind),+ })?
+            } )*
         }
     };
 }
@@ -51,18 +58,18 @@ macro_rules! methods_of_values {
 macro_rules! method_of_values {
     ([$enum:ident $name:ident $output:ident] $(#[$doc:meta])* $method:ident
        ( $first:ident : Tensor $(, $input:ident : $kind:ident)*
-         $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
+         $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident { $($option:ident : $okind:ident),+ })?) => {
         $(#[$doc])*
         #[inline]
-        #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
-        pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+        pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
             let $first = self;
             let outputs = self.call(
                 SPEC,
                 &crate::call::list_operands!(Tensor $first $(, $kind $input)*),
-                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
             )?;
             crate::call::unwrap_output!($output, SPEC.method, outputs)
         }
@@ -71,7 +78,7 @@ macro_rules! method_of_values {
        ( $first:ident : Tensors $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
         $(#[$doc])*
         ///
-        /// The backend that owns the first value runs it.
+        /// The backend that owns the first value runs the operation.
         #[inline]
         pub fn $method($first: crate::runtime::erased_input!(Tensors) $($(, $param: bb_ir::param_type!($pkind))+)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
@@ -80,22 +87,22 @@ macro_rules! method_of_values {
                 $first,
                 SPEC,
                 &crate::call::list_operands!(Tensors $first),
-                &[$($( bb_ir::param_value!($pkind, $param) ),+)?],
+                &crate::call::list_params!($($($pkind $param),+)?),
             )?;
             crate::call::unwrap_output!($output, SPEC.method, outputs)
         }
     };
     ([$enum:ident $name:ident $output:ident] $(#[$doc:meta])* $method:ident
-       ( $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )) => {
+       ( $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident { $($option:ident : $okind:ident),+ })?) => {
         $(#[$doc])*
         ///
-        /// The backend that owns this value makes the result; the value is not read.
+        /// The backend that owns this value makes the result; the value itself is not read.
         #[inline]
-        #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
-        pub fn $method(&self $($(, $param: bb_ir::param_type!($pkind))+)?)
+        pub fn $method(&self $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
-            let outputs = self.call(SPEC, &[], &[$($( bb_ir::param_value!($pkind, $param) ),+)?])?;
+            let outputs = self.call(SPEC, &[], &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?))?;
             crate::call::unwrap_output!($output, SPEC.method, outputs)
         }
     };

@@ -4,12 +4,13 @@
 //! refused before its constructor is called, so that no option is ignored silently.
 
 use super::{Declared, bridge};
+use crate::OpenOption;
 use crate::{BoxError, Error};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// The options with which a backend is opened. The backend decides options that are `None`.
+/// The options with which a backend is opened. If an option is `None`, the backend decides.
 ///
 /// # Examples
 ///
@@ -30,35 +31,6 @@ pub struct OpenOptions {
     pub threads: Option<NonZeroUsize>,
     /// The greatest number of bytes of memory that the backend uses.
     pub memory: Option<u64>,
-}
-
-/// One of the [`OpenOptions`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum OpenOption {
-    /// [`OpenOptions::device`].
-    Device,
-    /// [`OpenOptions::threads`].
-    Threads,
-    /// [`OpenOptions::memory`].
-    Memory,
-}
-
-impl OpenOption {
-    /// Returns the name.
-    pub fn name(self) -> &'static str {
-        match self {
-            OpenOption::Device => "device",
-            OpenOption::Threads => "threads",
-            OpenOption::Memory => "memory",
-        }
-    }
-}
-
-impl std::fmt::Display for OpenOption {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 impl OpenOptions {
@@ -204,7 +176,7 @@ pub(super) fn taken(
 ///
 /// # Errors
 ///
-/// [`Error::OpenOption`]; [`Error::UnknownDevice`]; as [`devices`].
+/// [`Error::OpenOption`]; [`Error::UnknownDevice`]; the errors of [`devices`].
 pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
     taken(B::NAME, B::OPTIONS, options)?;
     let Some(device) = &options.device else { return Ok(()) };

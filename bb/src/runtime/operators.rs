@@ -1,7 +1,7 @@
 //! Rust's operators on values: `+`, `-`, `*`, `/` and the unary `-`.
 //!
-//! An operation can fail, so an operator returns a `Result`: `(&a + &b)?`. A chain needs one `?` for each operation, as in
-//! `(&(&a + &b)? * &c)?`, where methods read better: `a.add(&b)?.mul(&c)?`.
+//! An operation can fail, so an operator returns a `Result`: `(&a + &b)?`. A chain of operators needs one `?` for each
+//! operation, as in `(&(&a + &b)? * &c)?`. Methods are easier to read there: `a.add(&b)?.mul(&c)?`.
 
 use super::Value;
 use crate::Error;

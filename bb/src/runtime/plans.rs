@@ -11,8 +11,11 @@ const KEPT: usize = 64;
 /// The compiled graphs of a running backend. If there are too many, the least recently used one is dropped.
 pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 
-/// A compiled graph and the options that it was compiled with, which contain its identity.
-type Kept<B> = (CompileOptions, Arc<dyn Executable<B>>);
+/// The options of a compilation, which contain the graph's identity, and its result.
+type Kept<B> = (CompileOptions, Arc<Compilation<B>>);
+
+/// The result of a compilation; `None` until it succeeds. It is locked while a thread compiles, so that others wait for it.
+struct Compilation<B: Backend>(Mutex<Option<Arc<dyn Executable<B>>>>);
 
 impl<B: Backend> Default for Plans<B> {
     fn default() -> Self {
@@ -24,11 +27,11 @@ impl<B: Backend> Plans<B> {
     /// Returns the cached graph; if there is none, calls `compile` and keeps the result. A graph without an
     /// identity is not cached.
     ///
-    /// If two callers miss at the same time, both compile, and the later result is kept.
+    /// If several callers miss at the same time, one compiles and the others wait. If it fails, the next one tries.
     ///
     /// # Errors
     ///
-    /// Those of `compile`.
+    /// The errors of `compile`.
     pub(super) fn get_or<E>(
         &self,
         options: &CompileOptions,
@@ -37,24 +40,24 @@ impl<B: Backend> Plans<B> {
         if options.identity.is_none() {
             return compile();
         }
-        if let Some(plan) = self.known(options) {
-            return Ok(plan);
+        let kept = self.find(options);
+        let mut compiled = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = &*compiled {
+            return Ok(plan.clone());
         }
-        let plan = compile()?;
-        let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        plans.push_front((options.clone(), plan.clone()));
-        plans.truncate(KEPT);
-        Ok(plan)
+        Ok(compiled.insert(compile()?).clone())
     }
 
-    /// Returns the cached graph for these options and marks it as most recently used.
-    fn known(&self, options: &CompileOptions) -> Option<Arc<dyn Executable<B>>> {
+    /// Returns the compilation with these options, and marks it as most recently used.
+    fn find(&self, options: &CompileOptions) -> Arc<Compilation<B>> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = plans.iter().position(|(known, _)| known.are_like(options))?;
-        let kept = plans.remove(at)?;
-        let plan = kept.1.clone();
+        let at = plans.iter().position(|(known, _)| known.are_like(options));
+        let kept = at.and_then(|at| plans.remove(at));
+        let kept = kept.unwrap_or_else(|| (options.clone(), Arc::new(Compilation(Mutex::new(None)))));
+        let compilation = kept.1.clone();
         plans.push_front(kept);
-        Some(plan)
+        plans.truncate(KEPT);
+        compilation
     }
 }
 
@@ -84,5 +87,62 @@ impl Declarations {
         known.push_front((identity, spec.clone()));
         known.truncate(KEPT);
         Ok(spec)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::trace::{TraceStop, TracedTensor, Tracer};
+    use crate::{GraphIdentity, Port};
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    /// A graph without inputs and outputs.
+    struct Nothing;
+
+    impl Executable<Tracer> for Nothing {
+        fn inputs(&self) -> &[Port] {
+            &[]
+        }
+
+        fn outputs(&self) -> &[Port] {
+            &[]
+        }
+
+        fn run(&self, _: &Tracer, _: &[Option<&TracedTensor>]) -> Result<Vec<TracedTensor>, TraceStop> {
+            Ok(Vec::new())
+        }
+    }
+
+    #[test]
+    fn one_thread_compiles_and_the_others_wait() {
+        let plans: Plans<Tracer> = Plans::default();
+        let options = CompileOptions { identity: Some(GraphIdentity::fresh()), ..CompileOptions::default() };
+        let (compiled, together) = (AtomicUsize::new(0), Barrier::new(8));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    let compile = || {
+                        compiled.fetch_add(1, Ordering::Relaxed);
+                        std::thread::sleep(Duration::from_millis(20));
+                        Ok::<_, Error>(Arc::new(Nothing) as Arc<dyn Executable<Tracer>>)
+                    };
+                    plans.get_or(&options, compile).unwrap();
+                });
+            }
+        });
+        assert_eq!(compiled.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_compilation_that_failed_is_tried_again() {
+        let plans: Plans<Tracer> = Plans::default();
+        let options = CompileOptions { identity: Some(GraphIdentity::fresh()), ..CompileOptions::default() };
+        assert!(plans.get_or(&options, || Err(Error::Cancelled)).is_err());
+        assert!(plans.get_or(&options, || Ok::<_, Error>(Arc::new(Nothing) as _)).is_ok());
     }
 }

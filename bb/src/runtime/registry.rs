@@ -3,9 +3,11 @@
 //! They are sorted, because the link order is undefined. If two backends have the same name, every lookup
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
-use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOption, OpenOptions, Registration, open};
+use super::opening::{self, Place};
+use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, open};
 use crate::Error;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
+use crate::OpenOption;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 /// The backends of a program. Each is opened on first use.
 #[derive(Debug)]
@@ -19,7 +21,6 @@ pub struct Registry {
 struct Slot {
     registration: Registration,
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
-    opening: Mutex<()>,
 }
 
 /// A linked backend.
@@ -84,11 +85,7 @@ impl RegistryBuilder {
         let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new()));
         let mut slots: Vec<Slot> = unopened
             .chain(running)
-            .map(|(registration, opened)| Slot {
-                registration,
-                opened: RwLock::new(opened),
-                opening: Mutex::default(),
-            })
+            .map(|(registration, opened)| Slot { registration, opened: RwLock::new(opened) })
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
@@ -119,14 +116,20 @@ impl Registry {
 
     /// Returns the backend called `name`. The first call opens it.
     ///
-    /// `gpu:1` is the device `1` of the backend `gpu`; each device has its own instance.
+    /// `gpu:1` is the device `1` of the backend `gpu`; each device has its own instance. If another thread is opening the
+    /// backend, the call waits for that.
+    ///
+    /// The constructor of a backend may open other backends, and list all of them. It must not wait for another thread
+    /// that opens the backend which it constructs: such a wait does not end, and only waits of the registry itself are
+    /// recognised.
     ///
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the
     /// linked names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`]
     /// if it does not distinguish devices; [`Error::Unavailable`] if the constructor fails (the next call
-    /// tries again).
+    /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
+    /// opens.
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
         self.backend_with(name, &OpenOptions::default())
     }
@@ -136,7 +139,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// As [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not accept one of the
+    /// The errors of [`backend`](Self::backend); [`Error::OpenOption`] if the backend does not accept one of the
     /// options; [`Error::TwoDevices`] if the name and the options name different devices.
     pub fn backend_with(&self, name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
         self.check()?;
@@ -199,10 +202,17 @@ impl Slot {
         }
         let Registration { name, options: takes, open: start, .. } = self.registration;
         open::taken(name, takes, options)?;
-        let _one_at_a_time = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = self.opened(options) {
-            return Ok(handle);
-        }
+        let place = Place { entry: std::ptr::from_ref(self).addr(), backend: name, options: options.clone() };
+        let _opening = loop {
+            let begun = opening::begin(&place)?;
+            if let Some(handle) = self.opened(options) {
+                return Ok(handle);
+            }
+            // If the thread that opened the backend has failed, this one tries.
+            if let Some(begun) = begun {
+                break begun;
+            }
+        };
         let handle = BackendHandle::new(start(options)?);
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         opened.push((options.clone(), handle.clone()));
@@ -215,7 +225,7 @@ impl Slot {
 ///
 /// # Errors
 ///
-/// As [`Registry::backend`].
+/// The errors of [`Registry::backend`].
 pub fn backend(name: &str) -> Result<BackendHandle, Error> {
     Registry::global().backend(name)
 }
@@ -224,7 +234,7 @@ pub fn backend(name: &str) -> Result<BackendHandle, Error> {
 ///
 /// # Errors
 ///
-/// As [`Registry::backend_with`].
+/// The errors of [`Registry::backend_with`].
 pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
     Registry::global().backend_with(name, options)
 }
@@ -233,7 +243,7 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
 ///
 /// # Errors
 ///
-/// As [`Registry::backends`].
+/// The errors of [`Registry::backends`].
 pub fn backends() -> Result<Vec<LinkedBackend>, Error> {
     Registry::global().backends()
 }

@@ -2,8 +2,9 @@
 
 use super::answers::Answers;
 use super::erased::Sealed;
+use super::instances::Entered;
 use super::plans::{Declarations, Plans};
-use super::services::Counters;
+use super::services::{Counters, Pending};
 use super::{
     BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
     OpenOptions, Status, Value,
@@ -26,8 +27,8 @@ use std::sync::Arc;
 /// A running backend.
 pub struct Runtime<B: Backend + 'static> {
     backend: B,
-    owner: BackendId,
-    counters: Counters,
+    entered: Entered,
+    counters: Arc<Counters>,
     plans: Plans<B>,
     declarations: Declarations,
     name: &'static str,
@@ -37,16 +38,13 @@ pub struct Runtime<B: Backend + 'static> {
     answers: Answers,
 }
 
-/// The answer of a backend to a dispatched graph.
-type TypedResponse<B> = ContractResponse<HashMap<String, <B as Backend>::Tensor>, <B as Backend>::Error>;
-
 impl<B: Declared> Runtime<B> {
     /// Starts a backend that was declared by `#[derive(bb::Backend)]`.
     pub fn new(backend: B) -> Arc<Runtime<B>> {
         Runtime::start_declared(backend, B::NAME)
     }
 
-    /// Starts a declared backend under a name of its own.
+    /// Starts a declared backend under another name than the declared one.
     pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
         Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES)
     }
@@ -64,7 +62,7 @@ impl<B: Declared> Runtime<B> {
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
+    /// The errors of [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
@@ -75,14 +73,15 @@ impl<B: Declared> Runtime<B> {
 }
 
 impl<B: Backend + 'static> Runtime<B> {
-    /// Starts a backend without a derive, under a name, with only the primitives.
+    /// Starts a backend that does not use the derive, under a name, with only the primitives.
     ///
-    /// Native methods of extension families are not known then; see [`with_families`](Self::with_families).
+    /// The runtime then does not know of native methods of extension families; see
+    /// [`with_families`](Self::with_families).
     pub fn named(name: &'static str, backend: B) -> Arc<Runtime<B>> {
         Runtime::with_families(name, backend, &[])
     }
 
-    /// Starts a backend without a derive, under a name, with families such as `bb::ext::nn::table()`.
+    /// Starts a backend that does not use the derive, under a name, with families such as `bb::ext::nn::table()`.
     pub fn with_families(
         name: &'static str,
         backend: B,
@@ -100,8 +99,8 @@ impl<B: Backend + 'static> Runtime<B> {
     ) -> Arc<Runtime<B>> {
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
-            owner: super::instances::enter(name, this.clone()),
-            counters: Counters::default(),
+            entered: super::instances::enter(name, this.clone()),
+            counters: Arc::default(),
             plans: Plans::default(),
             declarations: Declarations::default(),
             name,
@@ -123,22 +122,36 @@ impl<B: Backend + 'static> Runtime<B> {
     }
 
     /// Erases the type of a tensor of this backend.
+    ///
+    /// # Panics
+    ///
+    /// If the author's [`Tensor::erase`](crate::Tensor::erase) panics.
     pub fn erase(&self, tensor: B::Tensor) -> Value {
-        bridge::erase(self.owner, tensor)
+        bridge::erase(self.owner(), tensor)
     }
 
     /// Restores the type of a tensor of this backend.
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Panicked`] if the author's
+    /// [`Tensor::restore`](crate::Tensor::restore) panics.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
-        bridge::restore("restore", self.owner, value)
+        let restore = || bridge::restore("restore", self.owner(), value);
+        bridge::contain(&self.counters, self.owner(), "restore", restore)
     }
 
+    /// Makes one call of code of the backend's author.
     #[inline]
-    fn guard<R>(&self, op: &'static str, body: impl FnOnce() -> Result<R, B::Error>) -> Result<R, Error> {
-        bridge::guard::<B, R>(&self.counters, self.owner, op, body)
+    fn enter<R>(&self, op: &'static str, body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+        bridge::enter(&self.counters, self.owner(), op, body)
+    }
+
+    /// Returns a function that wraps the backend's own error.
+    #[inline]
+    fn failed(&self, op: &'static str) -> impl FnOnce(B::Error) -> Error {
+        let owner = self.owner();
+        move |error| bridge::kernel::<B>(owner, op, error)
     }
 
     /// Calls an operation by its row: a primitive, a native operation, or the body of an operation that is
@@ -167,12 +180,13 @@ impl<B: Backend + 'static> Runtime<B> {
     /// Compiles a graph with the operations that the backend declared as native.
     fn prepare(&self, module: Module, options: &CompileOptions) -> Result<Arc<dyn Executable<B>>, Error> {
         let options = options.clone().with_families(self.families);
-        Ok(self.guard("compile", || self.backend.compile(module, &options))?.into())
+        let compile = || self.backend.compile(module, &options).map_err(self.failed("compile"));
+        Ok(self.enter("compile", compile)?.into())
     }
 
     /// Dispatches a graph with typed tensors, after `declared` has checked them.
     ///
-    /// The attributes lend the plans of this runtime. The default `execute` of the backend runs them.
+    /// The attributes give the backend access to the plans of this runtime, which the default `execute` runs.
     fn hand_over(
         self: &Arc<Self>,
         graph: Arc<GraphProto>,
@@ -180,45 +194,32 @@ impl<B: Backend + 'static> Runtime<B> {
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        let inputs = match bridge::restore_named::<B::Tensor>("dispatch", self.owner, inputs) {
-            Ok(inputs) => inputs,
-            Err(error) => return ContractResponse::Now(Err(error)),
-        };
-        if let Err(error) = declared.check_named(&inputs) {
-            return ContractResponse::Now(Err(error));
-        }
         let plans = LentPlans::<B::Tensor, B::Error>(self.clone());
         let attrs = attrs.with_plans(&plans);
-        self.answer(
-            self.guard("dispatch", || {
-                Ok(self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()))
-            }),
-        )
+        let answer = self.enter("dispatch", || {
+            let inputs = bridge::restore_named::<B::Tensor>("dispatch", self.owner(), inputs)?;
+            declared.check_named(&inputs)?;
+            Ok(match self.backend.dispatch(graph, inputs, attrs, CompletionHandle::new()) {
+                ContractResponse::Now(result) => ContractResponse::Now(Ok(self.erase_results(result)?)),
+                ContractResponse::Later(later) => {
+                    // The graph is counted before the call ends, so that there is no moment when neither is counted.
+                    later.keep_until_end(Box::new(Pending::new(self.counters.clone())));
+                    let on = self.clone();
+                    ContractResponse::Later(later.map(move |result| {
+                        bridge::contain(&on.counters, on.owner(), "dispatch", || on.erase_results(result))
+                    }))
+                }
+            })
+        });
+        answer.unwrap_or_else(|error| ContractResponse::Now(Err(error)))
     }
 
     /// Erases the tensors in the answer of a backend.
-    fn answer(
-        self: &Arc<Self>,
-        response: Result<TypedResponse<B>, Error>,
-    ) -> ContractResponse<HashMap<String, Value>, Error> {
-        match response {
-            Err(error) => ContractResponse::Now(Err(error)),
-            Ok(ContractResponse::Now(result)) => ContractResponse::Now(self.erase_results(result)),
-            Ok(ContractResponse::Later(later)) => {
-                let pending = Pending::new(self.clone());
-                ContractResponse::Later(later.map(move |result| pending.0.erase_results(result)))
-            }
-        }
-    }
-
     fn erase_results(
         &self,
         result: Result<HashMap<String, B::Tensor>, B::Error>,
     ) -> Result<HashMap<String, Value>, Error> {
-        match result {
-            Ok(outputs) => Ok(bridge::erase_named(self.owner, outputs)),
-            Err(error) => Err(bridge::kernel::<B>(&self.counters, self.owner, "dispatch", error)),
-        }
+        Ok(bridge::erase_named(self.owner(), result.map_err(self.failed("dispatch"))?))
     }
 }
 
@@ -247,25 +248,9 @@ impl<B: Backend + 'static> KeepsPlans<B::Tensor, B::Error> for Runtime<B> {
 impl<B: Backend + 'static> std::fmt::Debug for Runtime<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime")
-            .field("owner", &self.owner)
+            .field("owner", &self.entered.id())
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// A result that is still pending; it is counted until it is dropped.
-struct Pending<B: Backend + 'static>(Arc<Runtime<B>>);
-
-impl<B: Backend + 'static> Pending<B> {
-    fn new(runtime: Arc<Runtime<B>>) -> Self {
-        runtime.counters.add_pending();
-        Pending(runtime)
-    }
-}
-
-impl<B: Backend + 'static> Drop for Pending<B> {
-    fn drop(&mut self) {
-        self.0.counters.end_pending();
     }
 }
 
@@ -284,8 +269,9 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         self.path
     }
 
+    #[inline]
     fn owner(&self) -> BackendId {
-        self.owner
+        self.entered.id()
     }
 
     fn atomic_opset(&self) -> AtomicOpsetDecl {
@@ -300,7 +286,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn abi_fingerprint(&self) -> u64 {
-        // The name is not part of it, because every device of a backend runs what was saved for one of them.
+        // The name is not part of the fingerprint, because a plan that was saved for one device of a backend runs on
+        // all of them.
         let own = [self.version, self.path, env!("CARGO_PKG_VERSION")];
         let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
         bb_ir::op::fingerprint(own, opsets)
@@ -312,25 +299,33 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         inputs: &[Option<&Value>],
         params: &[Param<'_>],
     ) -> DispatchResult {
-        bridge::with_operands::<B::Tensor, _>(op.method, self.owner, inputs, |operands| {
-            self.guard(op.method, || Ok(bridge::erase_all(self.owner, self.call(op, operands, params)?)))
+        self.enter(op.method, || {
+            bridge::with_operands::<B::Tensor, _>(op.method, self.owner(), inputs, |operands| {
+                let results = self.call(op, operands, params).map_err(self.failed(op.method))?;
+                Ok(bridge::erase_all(self.owner(), results))
+            })
         })
     }
 
     fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error> {
-        let made =
-            self.guard("materialize_from_wire", || self.backend.materialize_from_wire(type_hash, bytes))?;
-        Ok(self.erase(made))
+        const OP: &str = "materialize_from_wire";
+        self.enter(OP, || {
+            let made = self.backend.materialize_from_wire(type_hash, bytes).map_err(self.failed(OP))?;
+            Ok(self.erase(made))
+        })
     }
 
     fn constant(&self, data: &TensorData) -> Result<Value, Error> {
-        let made = self.guard("constant", || self.backend.constant(data))?;
-        Ok(self.erase(made))
+        self.enter("constant", || {
+            Ok(self.erase(self.backend.constant(data).map_err(self.failed("constant"))?))
+        })
     }
 
     fn to_host(&self, value: &Value) -> Result<TensorData, Error> {
-        let typed: B::Tensor = bridge::restore("to_host", self.owner, value)?;
-        self.guard("to_host", move || self.backend.to_host(&typed))
+        self.enter("to_host", || {
+            let typed: B::Tensor = bridge::restore("to_host", self.owner(), value)?;
+            self.backend.to_host(&typed).map_err(self.failed("to_host"))
+        })
     }
 
     fn compile(
@@ -374,6 +369,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         operands: &[Option<TensorData>],
         params: &[Param<'_>],
     ) -> Result<(), Error> {
+        let _running = self.counters.begin(self.owner())?;
+        self.counters.leave_out();
         let called = bridge::catch(|| {
             let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.backend.constant(x)).transpose();
             let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
@@ -432,11 +429,13 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
 
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let on = &*self.runtime;
-        let outputs = bridge::with_operands::<B::Tensor, _>("run", on.owner, inputs, |operands| {
-            self.declared.check(operands)?;
-            on.guard("run", || self.executable.run(&on.backend, operands))
-        })?;
-        Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
+        on.enter("run", || {
+            let outputs = bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
+                self.declared.check(operands)?;
+                self.executable.run(&on.backend, operands).map_err(on.failed("run"))
+            })?;
+            Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
+        })
     }
 
     fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {
@@ -464,15 +463,17 @@ impl<B: Backend + 'static> Compiled<B> {
         ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error>,
     ) -> Result<Vec<OnnxValue<Value>>, Error> {
         let on = &*self.runtime;
-        let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner, value);
-        let typed: Vec<Option<OnnxValue<B::Tensor>>> = inputs
-            .iter()
-            .map(|item| item.as_ref().map(|item| item.try_map(&mut restore)).transpose())
-            .collect::<Result<_, Error>>()?;
-        let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
-            typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
-        self.declared.check_items(&refs)?;
-        let outputs = on.guard("run", || run(&*self.executable, &on.backend, &refs))?;
-        Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
+        on.enter("run", || {
+            let mut restore = |value: &Value| bridge::restore::<B::Tensor>("run", on.owner(), value);
+            let typed: Vec<Option<OnnxValue<B::Tensor>>> = inputs
+                .iter()
+                .map(|item| item.as_ref().map(|item| item.try_map(&mut restore)).transpose())
+                .collect::<Result<_, Error>>()?;
+            let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
+                typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+            self.declared.check_items(&refs)?;
+            let outputs = run(&*self.executable, &on.backend, &refs).map_err(on.failed("run"))?;
+            Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
+        })
     }
 }

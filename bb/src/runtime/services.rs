@@ -1,13 +1,14 @@
 //! What a running backend reports about itself: capabilities, counters and state.
 //!
-//! An author of a backend need not know this; the runtime does all of it.
+//! Authors of backends do not need to know this; the runtime does all of it.
 
 use super::BackendId;
-use super::counter::Counter;
+use super::counter::{Call, Counter};
 use crate::ext::OpSet;
 use bb_ir::op::Family;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The operations that a backend declared as native.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +32,14 @@ impl Capabilities {
 pub struct Status {
     /// The state.
     pub lifecycle: Lifecycle,
-    /// The number of calls of operations and graphs.
+    /// The number of calls of operations and graphs that the backend accepted.
     pub calls: u64,
-    /// The number of calls that failed, including panics.
+    /// The number of these calls that failed, including panics.
     pub failures: u64,
     /// The number of calls that panicked.
     pub panics: u64,
-    /// The number of dispatched graphs whose result is pending.
+    /// The number of dispatched graphs that the backend has neither completed nor given up. It does not matter whether
+    /// anybody reads the result.
     pub pending: u64,
 }
 
@@ -57,6 +59,8 @@ pub enum Lifecycle {
 pub(super) struct Counters {
     lifecycle: AtomicU8,
     calls: Counter,
+    /// The calls in `calls` that [`Status::calls`] leaves out.
+    uncounted: AtomicU64,
     failures: AtomicU64,
     panics: AtomicU64,
     pending: Mutex<u64>,
@@ -68,16 +72,29 @@ const READY: u8 = 1;
 const SHUT_DOWN: u8 = 2;
 
 impl Counters {
-    /// Counts a call; returns an error if the backend is shut down.
+    /// Begins a call, which runs until the returned value is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShutDown`](crate::Error::ShutDown) if the backend is shut down.
     #[inline]
-    pub(super) fn begin(&self, owner: BackendId) -> Result<(), crate::Error> {
-        match self.lifecycle.load(Ordering::Relaxed) {
+    pub(super) fn begin(&self, owner: BackendId) -> Result<Call<'_>, crate::Error> {
+        let call = self.calls.begin();
+        match self.lifecycle.load(Ordering::SeqCst) {
             READY => {}
-            SHUT_DOWN => return Err(crate::Error::ShutDown { backend: owner }),
+            SHUT_DOWN => {
+                self.leave_out();
+                return Err(crate::Error::ShutDown { backend: owner });
+            }
             _ => self.initialize(),
         }
-        self.calls.increment();
-        Ok(())
+        Ok(call)
+    }
+
+    /// Leaves one call out of [`Status::calls`].
+    #[cold]
+    pub(super) fn leave_out(&self) {
+        self.uncounted.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a failed call.
@@ -85,9 +102,8 @@ impl Counters {
         self.failures.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a call that panicked.
+    /// Counts a panic.
     pub(super) fn panicked(&self) {
-        self.failed();
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -97,31 +113,28 @@ impl Counters {
             self.lifecycle.compare_exchange(CREATED, READY, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Refuses all later calls and waits for pending results.
+    /// Refuses all later calls, then waits for running calls and pending graphs.
+    ///
+    /// Inside a call it does not wait, because it would wait for itself.
     pub(super) fn shut_down(&self) {
-        self.lifecycle.store(SHUT_DOWN, Ordering::Relaxed);
+        /// The time between two looks at the running calls. A call does not wake this thread when it ends, because
+        /// then every call would have to ask whether somebody waits.
+        const LOOK: Duration = Duration::from_micros(200);
+        self.lifecycle.store(SHUT_DOWN, Ordering::SeqCst);
+        if self.calls.is_running_here() {
+            return;
+        }
+        while self.calls.is_running() {
+            std::thread::sleep(LOOK);
+        }
         self.wait_idle();
     }
 
-    /// Waits until no result is pending.
+    /// Waits until no graph is pending.
     pub(super) fn wait_idle(&self) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         while *pending > 0 {
             pending = self.idle.wait(pending).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Counts one more pending result.
-    pub(super) fn add_pending(&self) {
-        *self.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-    }
-
-    /// Counts one pending result less, because it arrived or its caller gave up.
-    pub(super) fn end_pending(&self) {
-        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
-        *pending = pending.saturating_sub(1);
-        if *pending == 0 {
-            self.idle.notify_all();
         }
     }
 
@@ -134,10 +147,34 @@ impl Counters {
                 READY => Lifecycle::Ready,
                 _ => Lifecycle::ShutDown,
             },
-            calls: self.calls.sum(),
+            calls: self.calls.begun().saturating_sub(read(&self.uncounted)),
             failures: read(&self.failures),
             panics: read(&self.panics),
             pending: *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+/// A pending graph, counted until it is dropped.
+///
+/// It does not keep the runtime alive: the backend's own thread drops it, and a backend that is dropped by its own
+/// thread might wait for this thread.
+#[derive(Debug)]
+pub(super) struct Pending(Arc<Counters>);
+
+impl Pending {
+    pub(super) fn new(counters: Arc<Counters>) -> Pending {
+        *counters.pending.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Pending(counters)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut pending = self.0.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        *pending = pending.saturating_sub(1);
+        if *pending == 0 {
+            self.0.idle.notify_all();
         }
     }
 }

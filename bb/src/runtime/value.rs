@@ -1,4 +1,4 @@
-//! Tensors whose type does not name their backend.
+//! Tensors whose Rust type does not name their backend.
 
 use super::{BackendId, DispatchResult};
 use crate::{Error, SlotValue};
@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 /// A tensor of some running backend; a clone refers to the same tensor.
 ///
-/// Every operation is a method, and Rust's operators are those of the same name. The backend that owns the value runs the
-/// operation. Operands of another backend are an error; [`BackendHandle::adopt`](crate::BackendHandle::adopt) moves them.
+/// Every operation is a method, and Rust's operators call the methods of the same name. The backend that owns the value
+/// runs the operation. Operands of another backend are an error; [`BackendHandle::adopt`](crate::BackendHandle::adopt)
+/// transfers them.
 ///
 /// # Examples
 ///
@@ -70,8 +71,8 @@ impl Value {
     ///
     /// # Errors
     ///
-    /// [`Error::Gone`] if the backend's instance was dropped; [`Error::ForeignTensor`] if an operand is another
-    /// instance's; the operation's own.
+    /// [`Error::Gone`] if the backend's instance was dropped; [`Error::ForeignTensor`] if an operand belongs to another
+    /// instance; the operation's own errors.
     #[inline]
     pub fn call(
         &self,
@@ -99,7 +100,7 @@ impl Value {
 
     /// Copies the elements to the host in row-major order.
     ///
-    /// Units: `limit` counts bytes, not elements. Strings are only counted after they were copied.
+    /// Units: `limit` counts bytes, not elements. Strings are counted only after they were copied.
     ///
     /// # Errors
     ///
@@ -136,7 +137,7 @@ impl Value {
     ///
     /// # Errors
     ///
-    /// As [`to_host`](Self::to_host) and [`write()`](bb_ir::wire::write()).
+    /// The errors of [`to_host`](Self::to_host) and [`write()`](bb_ir::wire::write()).
     pub fn write_frame(&self, to: &mut impl std::io::Write, checksum: Checksum) -> Result<(), Error> {
         Ok(bb_ir::wire::write(to, &self.to_host(usize::MAX)?, checksum)?)
     }

@@ -8,7 +8,7 @@ use super::steps::{
 };
 use super::stop::TraceStop;
 use super::table::{Table, TableIndex};
-use super::tracer::{TracedTensor, Tracer};
+use super::{TracedTensor, Tracer, Varies};
 use crate::error::TraceFault;
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::OpSpec;
@@ -140,7 +140,14 @@ impl Trace {
                 ValueSource::Constant(index) => Some(self.constants.get(index)?.clone()),
                 _ => None,
             };
-            operands.push(Some(on.input(InputIndex::at(0), info.dtype, &info.shape, false, known)));
+            operands.push(Some(on.input(
+                InputIndex::at(0),
+                "",
+                info.dtype,
+                &info.shape,
+                &Varies::Nothing,
+                known,
+            )));
         }
         let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
         match crate::ext::call(&on, spec, &operands, &step.params) {
@@ -170,11 +177,11 @@ mod tests {
     /// `exp(-x) + 1`: the values are the input 0, 1 of `neg`, 2 of `exp`, the constant 3, and 4.
     fn sound() -> Trace {
         let on = Tracer::default();
-        let x = on.input(InputIndex::at(0), DataType::F32, &[2], true, None);
+        let x = on.input(InputIndex::at(0), "x", DataType::F32, &[2], &Varies::Everything, None);
         let y = on.exp(&on.neg(&x).unwrap()).unwrap();
         let one = on.constant(&TensorData::scalar(1f32)).unwrap();
         let sum = on.add(&y, &one).unwrap();
-        on.finish([sum].iter().map(TracedTensor::value).collect())
+        on.finish([sum].iter().map(TracedTensor::read).collect())
     }
 
     /// Plants a fault; returns what the check finds.

@@ -9,6 +9,7 @@
 //! let changes = edit.finish()?;
 //! ```
 
+use super::params::SymbolicParams;
 use super::steps::{
     Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo, ValueSource,
 };
@@ -53,6 +54,8 @@ impl Uses {
 pub(crate) struct NewStep {
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions.
+    pub(crate) symbolic: Option<Box<SymbolicParams>>,
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
     /// The nodes of all steps that the new one stands for.
     pub(crate) origins: StepOrigins,
@@ -121,7 +124,12 @@ impl TraceEdit<'_> {
     pub(crate) fn constant(&mut self, data: TensorData) -> TraceValue {
         let (dtype, shape) = (data.dtype(), Shape::from_slice(data.shape()));
         let index = self.trace.constants.push(data);
-        self.trace.values.push(TraceValueInfo { source: ValueSource::Constant(index), dtype, shape })
+        self.trace.values.push(TraceValueInfo {
+            source: ValueSource::Constant(index),
+            dtype,
+            shape,
+            elements: None,
+        })
     }
 
     /// Inserts a step before another, behind those inserted there already; returns the values that it makes.
@@ -138,11 +146,16 @@ impl TraceEdit<'_> {
         self.removed.get(before)?;
         let mut outputs: SmallVec<[TraceValue; 1]> = SmallVec::new();
         for (dtype, shape) in results {
-            let info = TraceValueInfo { source: ValueSource::Step, dtype: *dtype, shape: shape.clone() };
+            let info = TraceValueInfo {
+                source: ValueSource::Step,
+                dtype: *dtype,
+                shape: shape.clone(),
+                elements: None,
+            };
             outputs.push(self.trace.values.push(info));
         }
-        let NewStep { operation, params, inputs, origins, phase } = new;
-        let step = Step { operation, params, inputs, outputs: outputs.clone(), origins, phase };
+        let NewStep { operation, params, symbolic, inputs, origins, phase } = new;
+        let step = Step { operation, params, symbolic, inputs, outputs: outputs.clone(), origins, phase };
         self.inserted.push((before, step));
         self.changes += 1;
         Ok(outputs)
@@ -234,15 +247,15 @@ impl TraceEdit<'_> {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::trace::{InputIndex, TraceStop, TracedTensor, Tracer};
+    use crate::trace::{InputIndex, TraceStop, TracedTensor, Tracer, Varies};
     use crate::{Backend, Primitive};
 
     fn traced(
         function: impl FnOnce(&Tracer, &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop>,
     ) -> Trace {
         let on = Tracer::default();
-        let x = on.input(InputIndex::at(0), DataType::F32, &[2], true, None);
-        let outputs = function(&on, &x).unwrap().iter().map(TracedTensor::value).collect();
+        let x = on.input(InputIndex::at(0), "x", DataType::F32, &[2], &Varies::Everything, None);
+        let outputs = function(&on, &x).unwrap().iter().map(TracedTensor::read).collect();
         on.finish(outputs)
     }
 
@@ -250,6 +263,7 @@ mod tests {
         NewStep {
             operation: Operation::Row(primitive.spec()),
             params: Box::default(),
+            symbolic: None,
             inputs: inputs.iter().map(|value| Some(*value)).collect(),
             origins: StepOrigins::new(),
             phase: Phase::EachRun,

@@ -31,7 +31,7 @@ impl Keep {
     /// # Examples
     ///
     /// ```
-    /// use bb::trace::{ExportOptions, Keep};
+    /// use bb::export::{ExportOptions, Keep};
     /// let options = ExportOptions::default().keep(Keep::operators(["Softmax", "Conv"]));
     /// ```
     pub fn operators<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Keep {
@@ -59,14 +59,14 @@ pub(crate) enum Kept {
 
 /// What an export keeps.
 #[derive(Debug, Clone)]
-pub(super) struct Policy {
-    pub(super) opset: i64,
-    pub(super) keep: Keep,
+pub(crate) struct Policy {
+    pub(crate) opset: i64,
+    pub(crate) keep: Keep,
 }
 
 impl Policy {
     /// Tells whether an operation on operands of these element types and ranks is kept.
-    pub(super) fn keeps(
+    pub(crate) fn keeps(
         &self,
         spec: &OpSpec,
         operands: &[Option<(DataType, usize)>],
@@ -85,7 +85,7 @@ impl Policy {
 }
 
 /// Writes an operation as ONNX's operator; `None` if the opset has none that means the same.
-pub(super) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
+pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
     let (op, write) = row(spec)?;
     let names: Vec<&'static str> = spec.params.iter().map(|p| p.name).collect();
     let form = write(call, Form::new(op, call), &names)?;

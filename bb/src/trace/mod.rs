@@ -5,38 +5,40 @@
 
 mod check;
 mod edit;
-mod export;
+mod elements;
+mod extents;
 mod form;
-mod inlined;
 mod keep;
 mod liveness;
-mod model;
+mod log;
 mod one_node;
-mod options;
+mod ops;
+mod params;
 mod print;
 mod proto;
-mod replay;
-mod save;
 mod steps;
 mod stop;
 mod table;
+mod traced;
 mod tracer;
+mod write;
 
 pub(crate) use edit::{NewStep, Uses};
-pub(crate) use export::to_graph;
-pub use inlined::inlined;
 pub use keep::Keep;
-pub(crate) use keep::Kept;
+pub(crate) use keep::{Kept, Policy};
 pub(crate) use liveness::{LastRead, Liveness};
-pub use model::{ModelTrace, trace};
+pub(crate) use log::{Event, Guard, Log, Place, Relation, Symbol, When, is_needed};
 pub(crate) use one_node::one_node_graph;
-pub use options::{ExportOptions, check_ir_version};
+pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
 pub(crate) use print::called;
-pub use save::save;
+pub(crate) use proto::{known, value_info};
 pub(crate) use steps::{
     InputIndex, Operation, OriginId, Phase, Step, StepId, StepOrigins, Trace, TraceValue, ValueSource,
     WeightId,
 };
 pub use stop::{NeededValue, TraceStop};
 pub(crate) use table::{Table, TableIndex, held, indices};
-pub use tracer::{TracedTensor, Tracer};
+pub use traced::TracedTensor;
+pub use tracer::Tracer;
+pub(crate) use tracer::Varies;
+pub(crate) use write::{Target, Weight, to_graph, write};

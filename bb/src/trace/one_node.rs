@@ -1,7 +1,7 @@
 //! Graphs of one primitive, by which a backend for whole graphs serves single calls.
 
-use super::export::{Target, Writer};
 use super::proto::value_info;
+use super::write::{Target, Writer};
 use crate::{Error, GraphIdentity};
 use bb_ir::DataType;
 use bb_ir::graph::Dim;

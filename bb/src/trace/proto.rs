@@ -6,7 +6,7 @@ use bb_ir::op::Param;
 use bb_ir::proto::{AttributeProto, NodeProto, ValueInfoProto, attribute_proto};
 
 /// Writes a parameter as an attribute; `None` where leaving it out says the same.
-pub(super) fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto> {
+pub(crate) fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto> {
     use attribute_proto::AttributeType as Type;
     let mut proto = AttributeProto { name: Some(name.to_owned()), ..AttributeProto::default() };
     let ty = match param {
@@ -57,7 +57,7 @@ pub(super) fn attribute(name: &str, param: &Param<'_>) -> Option<AttributeProto>
     Some(proto)
 }
 
-pub(super) fn node(
+pub(crate) fn node(
     op: &str,
     input: Vec<String>,
     output: Vec<String>,
@@ -67,12 +67,12 @@ pub(super) fn node(
 }
 
 /// Declares a tensor; without extents not even the rank is known.
-pub(super) fn value_info(name: &str, dtype: DataType, shape: Option<Vec<Dim>>) -> ValueInfoProto {
+pub(crate) fn value_info(name: &str, dtype: DataType, shape: Option<Vec<Dim>>) -> ValueInfoProto {
     let ty = type_proto(&ValueType::Tensor { dtype, shape });
     ValueInfoProto { name: Some(name.to_owned()), r#type: ty, ..ValueInfoProto::default() }
 }
 
 /// The extents of a tensor that are all known.
-pub(super) fn known(shape: &[usize]) -> Vec<Dim> {
+pub(crate) fn known(shape: &[usize]) -> Vec<Dim> {
     shape.iter().map(|&d| Dim::Known(d)).collect()
 }

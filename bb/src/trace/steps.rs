@@ -1,8 +1,12 @@
 //! What a tracer recorded: steps over typed indices.
 
+use super::log::{Event, Symbol};
+use super::params::SymbolicParams;
 use super::table::{Table, indices};
 use crate::Error;
+use crate::contract::bytes_of;
 use crate::ext::HostKernel;
+use bb_ir::graph::DimExpr;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -65,6 +69,15 @@ pub(crate) struct TraceValueInfo {
     pub(crate) source: ValueSource,
     pub(crate) dtype: DataType,
     pub(crate) shape: Shape,
+    /// The number of elements, if it differs between runs and follows from the inputs' extents without conditions.
+    pub(crate) elements: Option<DimExpr>,
+}
+
+impl TraceValueInfo {
+    /// Returns the bytes that the value takes with the inputs that were traced.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of(self.dtype, &self.shape)
+    }
 }
 
 /// What a step calls.
@@ -112,6 +125,8 @@ pub(crate) enum Phase {
 pub(crate) struct Step {
     pub(crate) operation: Operation,
     pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions, for which `params` has the numbers of the trace.
+    pub(crate) symbolic: Option<Box<SymbolicParams>>,
     pub(crate) inputs: SmallVec<[Option<TraceValue>; 3]>,
     pub(crate) outputs: SmallVec<[TraceValue; 1]>,
     pub(crate) origins: StepOrigins,
@@ -133,6 +148,10 @@ pub(crate) struct Trace {
     pub(crate) constants: Table<ConstantIndex, TensorData>,
     /// The values to return, in order.
     pub(crate) outputs: Vec<TraceValue>,
+    /// The extents of inputs that expressions are made of.
+    pub(crate) symbols: Vec<Symbol>,
+    /// What the trace depends on, in the order in which it came to.
+    pub(crate) events: Vec<Event>,
 }
 
 impl Trace {

@@ -1,67 +1,25 @@
 //! The backend that records.
 
+use super::elements::{evaluate, is_small};
+use super::extents;
 use super::keep::{Kept, Policy};
+use super::log::{Log, Place, When};
+use super::params::{Recipe, SymbolicParam, SymbolicParams, SymbolicValue, split};
 use super::steps::{
-    ConstantIndex, InputIndex, Operation, OriginId, Phase, Step, StepOrigins, Trace, TraceValue,
-    TraceValueInfo, ValueSource, WeightId,
+    InputIndex, Operation, OriginId, Phase, Step, StepOrigins, Trace, TraceValue, TraceValueInfo,
+    ValueSource, WeightId,
 };
 use super::stop::{NeededValue, TraceStop};
-use super::table::TableIndex;
-use crate::ext::{HostKernel, OpSet};
+use super::traced::{Elements, Follow, TracedTensor, Type};
+use crate::contract::check_value;
+use crate::ext::{Extent, Extents, HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
-use bb_ir::infer::{self, eval};
+use bb_ir::graph::Dim;
+use bb_ir::infer::{self, RuleParam};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// A value while tracing: its element type, its extents, and its elements where they are constant.
-#[derive(Debug, Clone)]
-pub struct TracedTensor(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    value: TraceValue,
-    dtype: DataType,
-    shape: Shape,
-    known: Option<TensorData>,
-    /// The inputs, as bits, whose extents these extents follow from.
-    follows: u64,
-    /// Where asking for extents is noted.
-    consulted: Arc<AtomicU64>,
-}
-
-impl TracedTensor {
-    /// Returns the value of the trace that this stands for.
-    pub(crate) fn value(&self) -> TraceValue {
-        self.0.value
-    }
-
-    /// Returns the elements, where they are constant.
-    pub(crate) fn known(&self) -> Option<&TensorData> {
-        self.0.known.as_ref()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl Tensor for TracedTensor {
-    fn dtype(&self) -> DataType {
-        self.0.dtype
-    }
-
-    /// Returns the extents, and notes that the trace depends on them.
-    fn shape(&self) -> &[usize] {
-        if self.0.follows != 0 {
-            self.0.consulted.fetch_or(self.0.follows, Ordering::Relaxed);
-        }
-        &self.0.shape
-    }
-
-    fn rank(&self) -> usize {
-        self.0.shape.len()
-    }
-}
 
 /// What happened while tracing, beyond the steps.
 #[derive(Debug, Default)]
@@ -69,17 +27,22 @@ struct State {
     recorded: Trace,
     /// The node that the next steps come from.
     origin: Option<OriginId>,
+    /// How many bodies of native operations are being traced for the types of their results.
+    bodies: usize,
 }
 
 /// A backend that records the operations called on it.
 ///
-/// Extents are known while tracing; elements only where they are constant. Operations of an extension family
-/// are recorded as such if they are declared native, else as the primitives of their bodies.
+/// Extents are known while tracing, as numbers and as expressions of the inputs' extents; elements only where they are
+/// constant or follow from extents. Operations of an extension family are recorded as such if they are declared native, else
+/// as the primitives of their bodies.
 #[derive(Debug)]
 pub struct Tracer {
     state: Mutex<State>,
-    consulted: Arc<AtomicU64>,
+    pub(super) log: Arc<Log>,
     recording: Recording,
+    /// Whether parameters may be expressions. If not, whoever asks for extents gets numbers.
+    pub(super) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
 }
@@ -95,11 +58,31 @@ enum Recording {
 
 /// A point to return to when a native operation's body was traced for its results' types only.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Mark<'t> {
+    tracer: &'t Tracer,
     steps: usize,
     values: usize,
     constants: usize,
-    consulted: u64,
+    events: usize,
+}
+
+impl Drop for Mark<'_> {
+    /// The body has been traced, or has failed.
+    fn drop(&mut self) {
+        self.tracer.lock().bodies -= 1;
+    }
+}
+
+/// Which extents of an input other runs may bring otherwise.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Varies {
+    /// None.
+    #[default]
+    Nothing,
+    /// All.
+    Everything,
+    /// Those that are declared as no number; equal names are equal extents.
+    Declared(Vec<Dim>),
 }
 
 impl Default for Tracer {
@@ -107,9 +90,6 @@ impl Default for Tracer {
         Tracer::new(Vec::new(), bb_ir::Limits::default().value_bytes)
     }
 }
-
-/// The most elements that are computed while tracing; shape arithmetic needs a handful.
-const EVALUATED: usize = <TensorData as eval::Constant>::MOST;
 
 impl Tracer {
     /// Makes a tracer that records the operations in `natives` as they are, and all others as primitives.
@@ -120,77 +100,145 @@ impl Tracer {
     }
 
     /// Makes a tracer that records what an export keeps as ONNX's operators.
-    pub(super) fn of_export(policy: Policy) -> Tracer {
+    pub(crate) fn of_export(policy: Policy) -> Tracer {
         Tracer::recording(Recording::Kept(policy), bb_ir::Limits::default().value_bytes)
     }
 
     fn recording(recording: Recording, limit: usize) -> Tracer {
-        Tracer { state: Mutex::default(), consulted: Arc::default(), recording, limit }
+        Tracer { state: Mutex::default(), log: Arc::default(), recording, symbolic: false, limit }
+    }
+
+    /// Lets parameters be expressions, which whoever runs the trace evaluates.
+    pub(crate) fn symbolic(mut self, symbolic: bool) -> Tracer {
+        self.symbolic = symbolic;
+        self
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an input. `varies` says whether other runs may bring other extents.
+    /// Adds an input of the caller's `name`. `varies` says which extents other runs may bring otherwise.
     pub(crate) fn input(
         &self,
         index: InputIndex,
+        name: &str,
         dtype: DataType,
         shape: &[usize],
-        varies: bool,
+        varies: &Varies,
         known: Option<TensorData>,
     ) -> TracedTensor {
-        let follows = if varies { 1u64 << index.position().min(63) } else { 0 };
-        self.add(ValueSource::Input(index), dtype, Shape::from_slice(shape), known, follows)
+        let extent = |(axis, &number): (usize, &usize)| {
+            let (varies, shared) = match varies {
+                Varies::Nothing => (false, None),
+                Varies::Declared(dims) if dims.len() == shape.len() => match dims.get(axis) {
+                    Some(Dim::Known(_)) => (false, None),
+                    Some(Dim::Symbol(name)) => (true, Some(name.as_str())),
+                    _ => (true, None),
+                },
+                Varies::Declared(_) | Varies::Everything => (true, None),
+            };
+            // A plan for known elements holds for their extents alone.
+            if !varies || known.is_some() {
+                return Extent::from(number);
+            }
+            let place = Place { input: index, axis: axis as u32 };
+            match self.log.symbol(place, number, shared, &format!("{name}.{axis}")) {
+                Some(expr) => Extent::symbolic(number as i64, expr, When::ALWAYS, &self.log),
+                None => Extent::from(number),
+            }
+        };
+        let extents: Extents = shape.iter().enumerate().map(extent).collect();
+        let ty = Type::varying(dtype, Shape::from_slice(shape), extents);
+        self.add(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
     }
 
     /// Adds a weight that the caller holds.
     pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
-        self.add(
-            ValueSource::Weight(id),
-            value.dtype(),
-            Shape::from_slice(value.shape()),
-            Some(value.clone()),
-            0,
-        )
+        let ty = Type::fixed(value.dtype(), value.shape());
+        self.add(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
     }
 
-    fn add(
-        &self,
-        source: ValueSource,
-        dtype: DataType,
-        shape: Shape,
-        known: Option<TensorData>,
-        follows: u64,
-    ) -> TracedTensor {
-        self.push(&mut self.lock().recorded, source, dtype, shape, known, follows)
+    fn add(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+        self.push(&mut self.lock().recorded, source, ty, elements)
     }
 
-    fn push(
+    fn push(&self, recorded: &mut Trace, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+        self.push_if(recorded, source, ty, elements, When::ALWAYS)
+    }
+
+    /// Adds a value that is right under conditions.
+    fn push_if(
         &self,
         recorded: &mut Trace,
         source: ValueSource,
-        dtype: DataType,
-        shape: Shape,
-        known: Option<TensorData>,
-        follows: u64,
+        ty: Type,
+        elements: Elements,
+        requires: When,
     ) -> TracedTensor {
-        let value = recorded.values.push(TraceValueInfo { source, dtype, shape: shape.clone() });
-        TracedTensor(Arc::new(Inner {
-            value,
-            dtype,
-            shape,
-            known,
-            follows,
-            consulted: self.consulted.clone(),
-        }))
+        let count = ty.element_count();
+        let info = TraceValueInfo { source, dtype: ty.dtype, shape: ty.shape.clone(), elements: count };
+        let value = recorded.values.push(info);
+        TracedTensor::new(value, ty, elements, requires, self.log.clone())
     }
 
     fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
-        let index: ConstantIndex = recorded.constants.push(value.clone());
-        let (dtype, shape) = (value.dtype(), Shape::from_slice(value.shape()));
-        self.push(recorded, ValueSource::Constant(index), dtype, shape, Some(value), 0)
+        self.push_constant_if(recorded, value.clone(), Elements::Constant(value), When::ALWAYS)
+    }
+
+    fn push_constant_if(
+        &self,
+        recorded: &mut Trace,
+        value: TensorData,
+        elements: Elements,
+        requires: When,
+    ) -> TracedTensor {
+        let ty = Type::fixed(value.dtype(), value.shape());
+        let index = recorded.constants.push(value);
+        self.push_if(recorded, ValueSource::Constant(index), ty, elements, requires)
+    }
+
+    /// Adds a tensor of integers that runs make of extents.
+    pub(super) fn push_recipe(
+        &self,
+        ty: Type,
+        data: TensorData,
+        recipe: Recipe,
+        follow: Follow,
+        requires: When,
+    ) -> TracedTensor {
+        let mut state = self.lock();
+        let param = SymbolicParam { param: 0, value: SymbolicValue::Data(ty.dtype, recipe) };
+        let elements =
+            if is_small(&ty.shape) { Elements::OfExtents(data.clone(), follow) } else { Elements::Unknown };
+        let result = self.push_if(&mut state.recorded, ValueSource::Step, ty, elements, requires);
+        let step = Step {
+            operation: Operation::Row(Primitive::Constant.spec()),
+            params: Box::new([Param::Data(std::borrow::Cow::Owned(data))]),
+            symbolic: Some(Box::new(SymbolicParams(vec![param]))),
+            inputs: SmallVec::new(),
+            outputs: SmallVec::from_elem(result.value(), 1),
+            origins: state.origin.into_iter().collect(),
+            phase: Phase::EachRun,
+        };
+        state.recorded.steps.push(step);
+        result
+    }
+
+    /// Adds a tensor of integers of which each element is an extent.
+    pub(super) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
+        if each.iter().all(Extent::is_fixed) {
+            return self.push_constant(&mut self.lock().recorded, data);
+        }
+        let requires = each.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
+        let exprs: Vec<_> = each.iter().map(Extent::expr).collect();
+        if exprs.iter().all(|expr| expr.constant().is_some()) {
+            let elements = Elements::OfExtents(data.clone(), Follow::Each(each));
+            return self.push_constant_if(&mut self.lock().recorded, data, elements, requires);
+        }
+        let recipe = Recipe::Elements(Shape::from_slice(data.shape()), exprs);
+        let ty = Type::fixed(data.dtype(), data.shape());
+        self.push_recipe(ty, data, recipe, Follow::Each(each), requires)
     }
 
     /// Tells whether an operation of a family is recorded as it is.
@@ -209,71 +257,117 @@ impl Tracer {
             Recording::Kept(policy) => {
                 // Extents are not looked at, so that asking ties the trace to none.
                 let operands: SmallVec<[_; 4]> =
-                    inputs.iter().map(|x| x.map(|x| (x.0.dtype, x.0.shape.len()))).collect();
+                    inputs.iter().map(|x| x.map(|x| (x.dtype(), x.rank()))).collect();
                 policy.keeps(spec, &operands, params)
             }
         }
     }
 
     /// Marks the place where a native operation's body is traced for the types of its results.
-    pub(crate) fn enter_native(&self) -> Mark {
-        let state = self.lock();
+    pub(crate) fn enter_native(&self) -> Mark<'_> {
+        let mut state = self.lock();
+        state.bodies += 1;
         Mark {
+            tracer: self,
             steps: state.recorded.steps.len(),
             values: state.recorded.values.len(),
             constants: state.recorded.constants.len(),
-            consulted: self.consulted.load(Ordering::Relaxed),
+            events: self.log.len(),
         }
     }
 
     /// Records a native operation in place of its body, whose results `body` are.
     ///
     /// The body stays if the operation is kept for the host alone, and the body does without.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] for a result of more bytes than one value may have. What the body makes on the way may be
+    /// larger, because the backend does not run it.
     pub(crate) fn record_native(
         &self,
-        mark: Mark,
+        mark: Mark<'_>,
         kept: Kept,
         spec: &'static OpSpec,
         inputs: &[Option<&TracedTensor>],
         params: &[Param<'_>],
         body: Outputs<TracedTensor>,
-    ) -> Outputs<TracedTensor> {
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        self.record_symbolic(mark, kept, spec, inputs, params, None, body)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one step")]
+    fn record_symbolic(
+        &self,
+        mark: Mark<'_>,
+        kept: Kept,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        symbolic: Option<Box<SymbolicParams>>,
+        body: Outputs<TracedTensor>,
+    ) -> Result<Outputs<TracedTensor>, Error> {
         let mut state = self.lock();
+        // A native operation in the body of another does not run either.
+        if state.bodies == 1 {
+            body.iter().try_for_each(|x| self.bound_one(x.dtype(), x.present()))?;
+        }
         let recorded = &mut state.recorded;
-        // A body whose results are all constant has folded; nothing is left to call.
-        if !body.is_empty() && body.iter().all(|x| x.known().is_some()) {
-            return body;
+        // A body whose results' elements are all known has folded; nothing is left to call.
+        let folded = |x: &TracedTensor| {
+            matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
+        };
+        if !body.is_empty() && body.iter().all(folded) {
+            return Ok(body);
         }
         let mut since = recorded.steps.entries().skip(mark.steps);
         if kept == Kept::ForHost && !since.any(|step| matches!(step.operation, Operation::Host(_))) {
-            return body;
+            return Ok(body);
         }
         recorded.steps.truncate(mark.steps);
         recorded.values.truncate(mark.values);
         recorded.constants.truncate(mark.constants);
-        self.consulted.store(mark.consulted, Ordering::Relaxed);
-        let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
+        // The native operation takes any extents; only what is known of the results depends on what the body asked for.
+        let when = When::since(&self.log, mark.events);
+        self.log.truncate(mark.events);
         let results: Outputs<TracedTensor> = body
             .into_iter()
             .map(|x| {
-                self.push(
-                    recorded,
-                    ValueSource::Step,
-                    x.0.dtype,
-                    x.0.shape.clone(),
-                    None,
-                    x.0.follows | follows,
-                )
+                let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
+                // Nothing is computed of a constant that the operation returns beside other results.
+                let elements =
+                    if matches!(elements, Elements::Constant(_)) { Elements::Unknown } else { elements };
+                self.push(recorded, ValueSource::Step, ty, elements)
             })
             .collect();
-        let made = step(Operation::Row(spec), inputs, params, &results, state.origin);
-        state.recorded.steps.push(made);
-        results
+        let step = Step { symbolic, ..step(Operation::Row(spec), inputs, params, &results, state.origin) };
+        state.recorded.steps.push(step);
+        Ok(results)
+    }
+
+    /// Records an operation of a family whose parameters may be expressions as it is, or else its body.
+    pub(super) fn call_with(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[RuleParam<'_, Extent>],
+        body: impl FnOnce() -> Result<TracedTensor, TraceStop>,
+    ) -> Result<TracedTensor, TraceStop> {
+        let (numbers, symbolic) = split(params)?;
+        let kept = self.keeps(spec, inputs, &numbers);
+        if kept == Kept::Never {
+            return body();
+        }
+        let mark = self.enter_native();
+        let body: Outputs<TracedTensor> = [body()?].into_iter().collect();
+        let symbolic = symbolic.map(Box::new);
+        let results = self.record_symbolic(mark, kept, spec, inputs, &numbers, symbolic, body)?;
+        crate::call::unwrap_output!(Tensor, spec.method, results)
     }
 
     /// Returns the inputs, as bits, whose extents the trace depends on.
     pub(crate) fn consulted(&self) -> u64 {
-        self.consulted.load(Ordering::Relaxed)
+        self.log.consulted()
     }
 
     /// Returns the number of steps so far.
@@ -299,7 +393,18 @@ impl Tracer {
     /// Returns the trace of what was recorded, which returns these values.
     pub(crate) fn finish(self, outputs: Vec<TraceValue>) -> Trace {
         let recorded = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded;
-        Trace { outputs, ..recorded }
+        let (symbols, events) = self.log.take();
+        Trace { outputs, symbols, events, ..recorded }
+    }
+
+    /// Returns the most bytes that one value may have.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns how many symbols and guards the trace depends on so far.
+    pub(crate) fn events(&self) -> usize {
+        self.log.len()
     }
 
     /// Infers, evaluates or records one primitive.
@@ -309,54 +414,65 @@ impl Tracer {
         inputs: &[&TracedTensor],
         params: &[Param<'_>],
     ) -> Result<Outputs<TracedTensor>, Error> {
+        let given: SmallVec<[RuleParam<'_, Extent>; 4]> = params.iter().map(RuleParam::Fixed).collect();
+        self.apply_with(op, inputs, &given)
+    }
+
+    /// Infers, evaluates or records one primitive whose parameters may be expressions.
+    pub(super) fn apply_with(
+        &self,
+        op: Primitive,
+        inputs: &[&TracedTensor],
+        given: &[RuleParam<'_, Extent>],
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        let (params, symbolic) = split(given)?;
         let types: SmallVec<[(DataType, &[usize]); 4]> =
-            inputs.iter().map(|x| (x.0.dtype, x.0.shape.as_slice())).collect();
-        let results = infer::primitive(op, &types, params)?;
+            inputs.iter().map(|x| (x.dtype(), x.present().as_slice())).collect();
+        let results = infer::primitive(op, &types, &params)?;
         self.bound(&results)?;
-        if let Some(values) = self.evaluate(op, inputs, &results, params)? {
-            let mut state = self.lock();
-            return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
-        }
-        if let (Primitive::Squeeze, [Param::Ints(axes)], [x]) = (op, params, inputs)
-            && axes.is_empty()
-        {
-            // Which dimensions go depends on their extents.
-            self.consulted.fetch_or(x.0.follows, Ordering::Relaxed);
-        }
-        // Extents that parameters fix do not follow from any input's.
-        let follows = match op {
-            Primitive::Reshape => 0,
-            _ => inputs.iter().fold(0, |all, x| all | x.0.follows),
+        let types = extents::results(op, inputs, given, results, &self.log);
+        let elements = evaluate(op, inputs, &types, &params, given, &self.log)?;
+        let folded =
+            |x: &Elements| matches!(x, Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)));
+        let elements = match elements {
+            Some(elements) if elements.iter().all(folded) => {
+                return Ok(elements.into_iter().filter_map(|x| self.push_folded(x)).collect());
+            }
+            elements => elements.unwrap_or_default(),
         };
+        let mut elements = elements.into_iter();
         let mut state = self.lock();
-        let outputs: Outputs<TracedTensor> = results
+        let outputs: Outputs<TracedTensor> = types
             .into_iter()
-            .map(|(dtype, shape)| {
-                self.push(&mut state.recorded, ValueSource::Step, dtype, shape, None, follows)
+            .map(|ty| {
+                self.push(&mut state.recorded, ValueSource::Step, ty, elements.next().unwrap_or_default())
             })
             .collect();
         let inputs: SmallVec<[Option<&TracedTensor>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
-        let made = step(Operation::Row(op.spec()), &inputs, params, &outputs, state.origin);
-        state.recorded.steps.push(made);
+        let step = step(Operation::Row(op.spec()), &inputs, &params, &outputs, state.origin);
+        state.recorded.steps.push(Step { symbolic: symbolic.map(Box::new), ..step });
         Ok(outputs)
     }
 
-    /// Refuses results of more bytes than one value may have.
-    fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
-        for (dtype, shape) in results {
-            let too_large = || bb_ir::Error::TooLarge {
-                dtype: *dtype,
-                shape: shape.as_slice().into(),
-                limit: self.limit,
-                name: Some("value_bytes"),
-            };
-            let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
-            let bytes = if *dtype == DataType::String { Some(elements) } else { dtype.bytes_for(elements) };
-            if bytes.is_none_or(|b| b > self.limit) {
-                return Err(too_large().into());
-            }
+    /// Adds a value whose elements are known one by one.
+    fn push_folded(&self, elements: Elements) -> Option<TracedTensor> {
+        match elements {
+            Elements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
+            Elements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
+            Elements::OfExtents(..) | Elements::Unknown => None,
         }
-        Ok(())
+    }
+
+    /// Refuses results of more bytes than one value may have, save in the body of a native operation, which does not run.
+    pub(crate) fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
+        if self.lock().bodies > 0 {
+            return Ok(());
+        }
+        results.iter().try_for_each(|(dtype, shape)| self.bound_one(*dtype, shape))
+    }
+
+    fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
+        check_value(dtype, shape, self.limit)
     }
 
     /// Evaluates or records a computation on the host.
@@ -368,45 +484,36 @@ impl Tracer {
         results: &[(DataType, Shape)],
     ) -> Result<Outputs<TracedTensor>, Error> {
         self.bound(results)?;
-        let small = |shape: &[usize]| bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED);
         let known: Option<Vec<Option<&TensorData>>> = inputs
             .iter()
             .map(|x| match *x {
-                Some(x) => x.known().filter(|value| small(value.shape())).map(Some),
+                Some(x) => x.known().filter(|value| is_small(value.shape())).map(Some),
                 None => Some(None),
             })
             .collect();
-        if let Some(known) = known.filter(|_| !body.random && results.iter().all(|(_, shape)| small(shape))) {
+        if let Some(known) =
+            known.filter(|_| !body.random && results.iter().all(|(_, shape)| is_small(shape)))
+        {
             let values = (body.run)(&known, params)?;
             let mut state = self.lock();
             return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
         }
-        let follows = inputs.iter().flatten().fold(0, |all, x| all | x.0.follows);
+        // The body asked for the extents that the results' follow from.
         let mut state = self.lock();
         let outputs: Outputs<TracedTensor> = results
             .iter()
             .map(|(dtype, shape)| {
-                self.push(&mut state.recorded, ValueSource::Step, *dtype, shape.clone(), None, follows)
+                self.push(
+                    &mut state.recorded,
+                    ValueSource::Step,
+                    Type::fixed(*dtype, shape),
+                    Elements::Unknown,
+                )
             })
             .collect();
         let made = step(Operation::Host(body), inputs, params, &outputs, state.origin);
         state.recorded.steps.push(made);
         Ok(outputs)
-    }
-
-    /// Computes small constants, so that shape arithmetic is done when tracing ends.
-    fn evaluate(
-        &self,
-        op: Primitive,
-        inputs: &[&TracedTensor],
-        results: &[(DataType, Shape)],
-        params: &[Param<'_>],
-    ) -> Result<Option<Vec<TensorData>>, Error> {
-        let known: Option<SmallVec<[&TensorData; 4]>> = inputs.iter().map(|x| x.known()).collect();
-        match known {
-            Some(known) => Ok(eval::primitive(op, &known, results, params, &|_| false)?),
-            None => Ok(None),
-        }
     }
 }
 
@@ -421,7 +528,8 @@ fn step(
     Step {
         operation,
         params: params.iter().map(|p| p.clone().into_owned()).collect(),
-        inputs: inputs.iter().map(|x| x.map(TracedTensor::value)).collect(),
+        symbolic: None,
+        inputs: inputs.iter().map(|x| x.map(TracedTensor::read)).collect(),
         outputs: outputs.iter().map(TracedTensor::value).collect(),
         origins: origin.into_iter().collect::<StepOrigins>(),
         phase: Phase::EachRun,
@@ -446,13 +554,13 @@ macro_rules! record {
                 }
             )*
 
-            /// Returns the elements where they are constant.
+            /// Returns the elements where they are constant or follow from extents, to which the trace is then tied.
             ///
             /// # Errors
             ///
-            /// [`TraceStop::Needs`] where they are not.
+            /// [`TraceStop::Needs`] where they are neither.
             fn to_host(&self, x: &TracedTensor) -> Result<TensorData, TraceStop> {
-                x.known().cloned().ok_or_else(|| TraceStop::Needs(NeededValue::new(x.value())))
+                x.known_or_tied().cloned().ok_or_else(|| TraceStop::Needs(NeededValue::new(x.value())))
             }
         }
     };

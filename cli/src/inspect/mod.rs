@@ -37,6 +37,11 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let mut about = render::table(["MODEL", &render::plain(&graph.name)]);
     about.add_rows(facts.rows());
     about.add_row(["operations of a run", &cost.text()]);
+    let families = handle.runtime().capabilities().families.clone();
+    let shapes = inputs::shapes(&module, &options.extents).unwrap_or_default();
+    let plans = module.plan_conditions(&shapes, &families);
+    let plans = plans.map_or_else(|error| format!("not known: {}", render::chain(&error)), |p| p.to_string());
+    about.add_row(["plans", &plans]);
     out::line(format_args!("{about}\n"))?;
     let mut ports = render::table(["", "NAME", "TYPE"]);
     for (kind, values) in [("input", &graph.inputs), ("output", &graph.outputs)] {

@@ -1,5 +1,5 @@
-//! Tests inference on every case of the archive whose outputs are tensors: the inferred types agree with the
-//! outputs, whatever is known of the inputs, and say at least what ONNX's own inference says.
+//! Tests inference on every case of the archive whose outputs are tensors. The inferred types must agree with the
+//! outputs, whatever is known of the inputs, and contain at least what ONNX's own inference finds.
 
 use super::cases;
 use bb::Module;
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What inference is told about the inputs of a case.
+/// The information about the inputs of a case that inference gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
     /// Their declared types.
@@ -32,7 +32,7 @@ enum Told {
 const INFERRED: [(Told, usize); 4] =
     [(Told::Declared, 2746), (Told::Names, 2336), (Told::NamesByExtent, 2658), (Told::Contents, 3077)];
 
-/// Returns the model with no declarations except those of its inputs, which are as `told` says, and the
+/// Returns the model without declarations, except those of its inputs, which are chosen by `told`; also returns the
 /// values of the names.
 fn model(
     case: &Path,

@@ -1,15 +1,16 @@
-//! Tests the lowering of operators made of primitives: the traced graph only has primitives, computes what
-//! the function computes eagerly, and is valid for ONNX's checker. The same holds for its exports to old and
-//! new opsets.
+//! Tests the lowering of operators made of primitives. The traced graph must contain only primitives, compute what the
+//! function computes eagerly, and be valid for ONNX's checker. The same holds for its exports to old and new opsets.
 
 use super::{cases, chain};
 use bb::conformance::onnx::{Tolerance, compare, read_inputs};
+use bb::export::{ExportOptions, Keep, ModelTrace};
 use bb::ext::Extended;
 use bb::ir::graph::{Graph, Node};
 use bb::ir::opset::NEWEST;
 use bb::ir::proto::{ModelProto, OperatorSetIdProto};
 use bb::onnx::{Body, Call, Class, OnnxValue, lookup};
-use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
+
+use bb::trace::{TraceStop, TracedTensor, Tracer};
 use bb::{Backend, CompileOptions, DataType, GraphProto, Module, Port, Primitive, TensorData};
 use bb_reference::Reference;
 use prost::Message;

@@ -1,4 +1,4 @@
-//! Tests on ONNX's own test cases, in addition to the outputs, which `bb::conformance!` compares on every
+//! Tests on ONNX's own test cases. The outputs are not compared here, because `bb::conformance!` compares them on every
 //! backend.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -31,7 +31,7 @@ pub(crate) fn cases(below: &str) -> Vec<(String, PathBuf)> {
     named.filter(|(name, _)| !bb_onnx_cases::excluded().any(|(excluded, _)| excluded == name)).collect()
 }
 
-/// Writes an error and its causes.
+/// Formats an error and its causes.
 pub(crate) fn chain(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", chain(cause)),
@@ -39,8 +39,8 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     }
 }
 
-/// Dispatches the case's graph to the backend and waits for the answer. Tells whether the graph consists of
-/// primitives and only has tensors as inputs and outputs.
+/// Dispatches the case's graph to the backend and waits for the answer. Returns whether the graph consists of
+/// primitives and has only tensors as inputs and outputs.
 fn dispatched(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<bool, Box<dyn Error>> {
     let contents = Contents::read(case)?;
     let primitive = |o: &CaseOperator| o.domain.is_empty() && Primitive::from_name(&o.name).is_some();

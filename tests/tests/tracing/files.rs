@@ -2,8 +2,8 @@
 //! beside them on request.
 
 use super::{run_module, traced};
+use bb::export::{ExportOptions, Keep, ModelTrace, inlined, save};
 use bb::ir::graph::Dim;
-use bb::trace::{ExportOptions, Keep, ModelTrace, inlined, save};
 use bb::{Backend, DataType, Error, Module, TensorData};
 use prost::Message;
 use std::collections::HashMap;
@@ -77,7 +77,7 @@ fn a_file_that_cannot_be_written_leaves_nothing() {
         weighted().save(&absent, &ExportOptions::default()),
         Err(Error::Write { path, .. }) if path == absent
     ));
-    // A folder has the name of the model, which is only noticed after both files were written.
+    // There is a folder with the name of the model; this is noticed only after both files were written.
     let taken = folder.join("taken.onnx");
     std::fs::create_dir(&taken).unwrap();
     assert!(weighted().save(&taken, &ExportOptions::default()).is_err());
@@ -145,8 +145,8 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
 fn models_are_exported_and_run_as_before() {
     let folder = folder("models");
     let (written, refused) = export_models(&folder);
-    // A branch of the first model depends on a value that is only known at run time; an output of the second
-    // is a sequence of maps.
+    // A branch of the first model depends on a value that is known only at run time; an output of the second model is a
+    // sequence of maps.
     assert_eq!(refused, ["silero_vad_op16", "skl_ovo"]);
     assert!(written > 30);
     let on = bb_tests::backends::start("cpu").unwrap();

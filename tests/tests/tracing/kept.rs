@@ -3,9 +3,15 @@
 
 use super::{operators, run};
 use bb::conformance::onnx::{Tolerance, compare};
-use bb::ext::{Bits, Create, Image, Index, Llm, Nn, Scalar};
+use bb::export::{ExportOptions, Keep, ModelTrace};
+use bb::ext::{
+    AttentionOptions, AveragePoolOptions, Bits, ConvOptions, ConvTransposeOptions, Create, DeformConvOptions,
+    GridSampleOptions, Image, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, RoiAlignOptions,
+    Scalar, ScatterElementsOptions, TopKOptions,
+};
 use bb::ir::opset::since;
-use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
+
+use bb::trace::{TraceStop, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, Primitive, TensorData};
 use std::collections::BTreeSet;
 
@@ -91,9 +97,17 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Atan"(f(&[7])) = |on, x| on.atan(&x[0]);
         "Atanh"(f(&[7])) = |on, x| on.atanh(&x[0]);
         "Attention"(f(&[1, 4, 3, 2]), f(&[1, 2, 5, 2]), f(&[1, 2, 5, 6]), f(&[3, 5])) =
-            |on, x| on.attention(&x[0], &x[1], &x[2], Some(&x[3]), Some(0.25), 2.0, None);
+            |on, x| {
+                let options = AttentionOptions { scale: Some(0.25), softcap: 2.0, ..Default::default() };
+                on.attention(&x[0], &x[1], &x[2], Some(&x[3]), options)
+            };
         "AveragePool"(f(&[1, 2, 7, 6])) =
-            |on, x| on.average_pool(&x[0], &[3, 2], &[2, 1], &[1, 0, 1, 1], &[1, 2], false, true);
+            |on, x| {
+                let (strides, pads, dilations) = (&[2, 1], &[1, 0, 1, 1], &[1, 2]);
+                let options =
+                    AveragePoolOptions { strides, pads, dilations, count_pad: true, ..Default::default() };
+                on.average_pool(&x[0], &[3, 2], options)
+            };
         "BatchNormalization"(f(&[2, 3, 4]), f(&[3]), f(&[3]), f(&[3]), moved(&[3], 2.0)) =
             |on, x| on.batch_normalization(&x[0], &x[1], &x[2], &x[3], &x[4], 1e-3);
         "BitCast"(f(&[3])) = |on, x| on.bit_cast(&x[0], DataType::I32);
@@ -109,16 +123,29 @@ pub(crate) fn samples() -> Vec<Sample> {
         );
         "ConstantOfShape"(f(&[1])) = |on, x| on.add(&x[0], &on.full(&[70, 70], 2.5, DataType::F32)?);
         "Conv"(f(&[1, 4, 5, 6]), f(&[2, 2, 3, 2]), f(&[2])) =
-            |on, x| on.conv(&x[0], &x[1], Some(&x[2]), &[1, 2], &[1, 0, 1, 1], &[1, 2], 2);
+            |on, x| {
+                let (strides, pads, dilations) = (&[1, 2], &[1, 0, 1, 1], &[1, 2]);
+                on.conv(&x[0], &x[1], Some(&x[2]), ConvOptions { strides, pads, dilations, group: 2 })
+            };
         "ConvTranspose"(f(&[1, 4, 3, 3]), f(&[4, 1, 3, 2]), f(&[2])) =
-            |on, x| on.conv_transpose(&x[0], &x[1], Some(&x[2]), &[2, 2], &[1, 0, 0, 1], &[1, 1], &[1, 0], 2);
+            |on, x| {
+                let options = ConvTransposeOptions {
+                    strides: &[2, 2],
+                    pads: &[1, 0, 0, 1],
+                    output_padding: &[1, 0],
+                    group: 2,
+                    ..Default::default()
+                };
+                on.conv_transpose(&x[0], &x[1], Some(&x[2]), options)
+            };
         "Cos"(f(&[7])) = |on, x| on.cos(&x[0]);
         "Cosh"(f(&[7])) = |on, x| on.cosh(&x[0]);
         "DFT"(f(&[2, 5, 1])) = |on, x| on.dft(&x[0], 6, false, true);
         "DeformConv"(f(&[1, 2, 4, 4]), f(&[3, 2, 2, 2]), f(&[1, 8, 3, 3]), f(&[3]), f(&[1, 4, 3, 3])) =
-            |on, x| on.deform_conv(
-                &x[0], &x[1], &x[2], Some(&x[3]), Some(&x[4]), &[1, 1], &[0; 4], &[1, 1], 1, 1,
-            );
+            |on, x| {
+                let options = DeformConvOptions::default();
+                on.deform_conv(&x[0], &x[1], &x[2], Some(&x[3]), Some(&x[4]), options)
+            };
         "Elu"(f(&[7])) = |on, x| on.elu(&x[0], 0.7);
         "Erf"(f(&[7])) = |on, x| on.erf(&x[0]);
         "Expand"(f(&[3, 1])) = |on, x| on.expand(&x[0], &[2, 3, 4]);
@@ -129,18 +156,28 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Gelu"(f(&[7])) = |on, x| on.gelu(&x[0], true);
         "GreaterOrEqual"(f(&[5]), f(&[1])) = |on, x| on.greater_or_equal(&x[0], &x[1]);
         "GridSample"(f(&[1, 2, 4, 5]), f(&[1, 3, 2, 2])) =
-            |on, x| on.grid_sample(&x[0], &x[1], "linear", "border", true);
+            |on, x| {
+                let options =
+                    GridSampleOptions { padding: "border", align_corners: true, ..Default::default() };
+                on.grid_sample(&x[0], &x[1], options)
+            };
         "HardSigmoid"(moved(&[7], 1.5)) = |on, x| on.hard_sigmoid(&x[0], 0.3, 0.4);
         "IsInf"(odd()) = |on, x| on.is_inf(&x[0], true, false);
         "IsNaN"(odd()) = |on, x| on.is_nan(&x[0]);
         "LayerNormalization"(f(&[2, 3, 4]), f(&[4]), f(&[4])) =
-            |on, x| on.layer_normalization(&x[0], &x[1], Some(&x[2]), -1, 1e-3);
+            |on, x| {
+                let options = LayerNormalizationOptions { epsilon: 1e-3, ..Default::default() };
+                on.layer_normalization(&x[0], &x[1], Some(&x[2]), options)
+            };
         "LeakyRelu"(f(&[7])) = |on, x| on.leaky_relu(&x[0], 0.2);
         "LessOrEqual"(f(&[5]), f(&[1])) = |on, x| on.less_or_equal(&x[0], &x[1]);
         "LogSoftmax"(f(&[2, 5])) = |on, x| on.log_softmax(&x[0], 0);
         "Max"(f(&[5]), f(&[2, 1])) = |on, x| on.maximum(&x[0], &x[1]);
         "MaxPool"(f(&[1, 2, 7, 6])) =
-            |on, x| on.max_pool(&x[0], &[3, 2], &[2, 1], &[1, 0, 1, 1], &[1, 2], false);
+            |on, x| {
+                let (strides, pads, dilations) = (&[2, 1], &[1, 0, 1, 1], &[1, 2]);
+                on.max_pool(&x[0], &[3, 2], MaxPoolOptions { strides, pads, dilations, ceil: false })
+            };
         "MaxRoiPool"(f(&[1, 2, 5, 5]), numbered_rois()) = |on, x| on.max_roi_pool(&x[0], &x[1], &[2, 2], 1.0);
         "Min"(f(&[5]), f(&[2, 1])) = |on, x| on.minimum(&x[0], &x[1]);
         "Mod"(f(&[9]), moved(&[9], 3.0)) = |on, x| on.modulo(&x[0], &x[1], true);
@@ -148,16 +185,23 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Or"(p(), q()) = |on, x| on.or(&x[0], &x[1]);
         "Pad"(f(&[3, 4])) = |on, x| on.pad(&x[0], None, &[1, 2, 0, -1], "reflect");
         "RMSNormalization"(f(&[2, 3, 4]), f(&[4])) = |on, x| on.rms_normalization(&x[0], &x[1], -1, 1e-3);
-        "RandomNormal"(f(&[1])) = |on, x| on.add(&x[0], &on.random_normal(&[3], 0.0, 1.0, None, DataType::F32)?);
+        "RandomNormal"(f(&[1])) = |on, x| on.add(&x[0], &on.random_normal(&[3], Default::default())?);
         "RandomUniform"(f(&[1])) =
-            |on, x| on.add(&x[0], &on.random_uniform(&[3], 0.0, 1.0, None, DataType::F32)?);
+            |on, x| on.add(&x[0], &on.random_uniform(&[3], Default::default())?);
         "Reciprocal"(moved(&[7], 2.0)) = |on, x| on.reciprocal(&x[0]);
         "Relu"(f(&[7])) = |on, x| on.relu(&x[0]);
         "RoiAlign"(f(&[1, 2, 5, 5]), rois(), i(&[2], &[0, 0])) =
-            |on, x| on.roi_align(&x[0], &x[1], &x[2], &[2, 3], 2, 0.5, 0.5, false);
+            |on, x| {
+                let options =
+                    RoiAlignOptions { bins: &[2, 3], ratio: 2, scale: 0.5, ..Default::default() };
+                on.roi_align(&x[0], &x[1], &x[2], options)
+            };
         "Round"(halves()) = |on, x| on.round(&x[0]);
         "ScatterElements"(f(&[3, 3]), i(&[2, 3], &[1, 0, 2, 0, 2, 1]), f(&[2, 3])) =
-            |on, x| on.scatter_elements(&x[0], &x[1], &x[2], 0, "add");
+            |on, x| {
+                let options = ScatterElementsOptions { axis: 0, reduction: "add" };
+                on.scatter_elements(&x[0], &x[1], &x[2], options)
+            };
         "ScatterND"(f(&[4, 2]), i(&[2, 1], &[3, 1]), f(&[2, 2])) =
             |on, x| on.scatter_nd(&x[0], &x[1], &x[2], "none");
         "Sigmoid"(f(&[7])) = |on, x| on.sigmoid(&x[0]);
@@ -174,7 +218,7 @@ pub(crate) fn samples() -> Vec<Sample> {
     samples.push(Sample {
         op: "TopK",
         inputs: vec![f(&[3, 5])],
-        function: |on, x| on.top_k(&x[0], 2, 1, true, true),
+        function: |on, x| on.top_k(&x[0], 2, TopKOptions::default()),
     });
     samples
 }
@@ -252,15 +296,27 @@ fn operations_that_an_operator_cannot_express_are_lowered() {
     // The opset is older than the operator.
     assert!(!has(&lowered(&[3], DataType::F32, 19, |on, x| Ok(vec![on.gelu(&x[0], false)?])), "Gelu"));
     // Operations inside the body are kept if the operation itself cannot be.
-    let attention: Function = |on, x| Ok(vec![on.attention(&x[0], &x[0], &x[0], None, None, 0.0, None)?]);
+    let attention: Function =
+        |on, x| Ok(vec![on.attention(&x[0], &x[0], &x[0], None, AttentionOptions::default())?]);
     let operators = lowered(&[1, 2, 3, 4], DataType::F32, 21, attention);
     assert!(has(&operators, "Softmax") && !has(&operators, "Attention"), "{operators:?}");
     // Opset 19 introduced dilations of averages, and opset 22 the windows of `ceil`.
-    let dilated: Function =
-        |on, x| Ok(vec![on.average_pool(&x[0], &[2, 2], &[1, 1], &[0; 4], &[2, 2], false, false)?]);
+    let dilated: Function = |on, x| {
+        Ok(vec![on.average_pool(
+            &x[0],
+            &[2, 2],
+            AveragePoolOptions { dilations: &[2, 2], ..Default::default() },
+        )?])
+    };
     assert!(!has(&lowered(image, DataType::F32, 18, dilated), "AveragePool"));
     assert!(has(&lowered(image, DataType::F32, 19, dilated), "AveragePool"));
-    let ceil: Function = |on, x| Ok(vec![on.max_pool(&x[0], &[3, 3], &[2, 2], &[0; 4], &[1, 1], true)?]);
+    let ceil: Function = |on, x| {
+        Ok(vec![on.max_pool(
+            &x[0],
+            &[3, 3],
+            MaxPoolOptions { strides: &[2, 2], ceil: true, ..Default::default() },
+        )?])
+    };
     assert!(!has(&lowered(image, DataType::F32, 21, ceil), "MaxPool"));
     assert!(has(&lowered(image, DataType::F32, 22, ceil), "MaxPool"));
     // An attribute has 32 bits, so an `f64` parameter does not fit.
@@ -268,7 +324,14 @@ fn operations_that_an_operator_cannot_express_are_lowered() {
     assert!(!has(&lowered(&[3], DataType::F64, 21, slope), "LeakyRelu"));
     assert!(has(&lowered(&[3], DataType::F32, 21, slope), "LeakyRelu"));
     // ONNX computes the mean and variance of 64-bit floats in 32 bits.
-    let normal: Function = |on, x| Ok(vec![on.layer_normalization(&x[0], &x[0], None, -1, 0.5)?]);
+    let normal: Function = |on, x| {
+        Ok(vec![on.layer_normalization(
+            &x[0],
+            &x[0],
+            None,
+            LayerNormalizationOptions { epsilon: 0.5, ..Default::default() },
+        )?])
+    };
     assert!(!has(&lowered(&[3], DataType::F64, 21, normal), "LayerNormalization"));
     // The operator supports some element types only in later opsets.
     let relu: Function = |on, x| Ok(vec![on.relu(&x[0])?]);

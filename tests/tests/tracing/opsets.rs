@@ -2,8 +2,10 @@
 //! express it.
 
 use super::{operators, run};
+use bb::export::{ExportOptions, Keep, ModelTrace};
 use bb::ir::opset::NEWEST;
-use bb::trace::{ExportOptions, Keep, ModelTrace, TraceStop, TracedTensor, Tracer};
+
+use bb::trace::{TraceStop, TracedTensor, Tracer};
 use bb::{Backend, DataType, Error, TensorData, bf16};
 
 fn f(shape: &[usize]) -> TensorData {
@@ -12,7 +14,7 @@ fn f(shape: &[usize]) -> TensorData {
     TensorData::new(shape, &numbers).unwrap()
 }
 
-/// Calls every primitive that becomes a step, with parameters that opsets write in different places.
+/// Calls every primitive that becomes a step. Opsets write their parameters in different places.
 fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop> {
     let [a, b, i] = x else { return Ok(Vec::new()) };
     let positive = on.add(&on.mul(a, a)?, &on.constant(&TensorData::scalar(1f32))?)?;
@@ -56,7 +58,7 @@ fn primitives(on: &Tracer, x: &[TracedTensor]) -> Result<Vec<TracedTensor>, Trac
         bits.clone(),
         on.r#where(&bits, a, b)?,
         on.gather(a, i, 1)?,
-        // Results that no step makes.
+        // These results are not made by a step.
         a.clone(),
         on.constant(&f(&[2]))?,
     ];
@@ -191,7 +193,7 @@ fn requested_names_are_kept_and_unique() {
             "{name}"
         );
     }
-    // These are names that the writer generates by itself.
+    // The writer generates the same names itself.
     let trace =
         ModelTrace::new(&[("value_2", DataType::F32, &[3]), ("constant_0", DataType::F32, &[3])], |on, x| {
             Ok(vec![on.exp(&on.add(&on.add(&x[0], &x[1])?, &on.constant(&f(&[3]))?)?)?])
@@ -224,8 +226,8 @@ fn a_symbol_stands_for_any_extent_if_no_operation_depends_on_it() {
     let trace = ModelTrace::new(
         &[("x", DataType::F32, &[1, 1, 4, 4]), ("w", DataType::F32, &[1, 1, 2, 2])],
         |on, x| {
-            use bb::ext::Nn;
-            Ok(vec![on.conv(&x[0], &x[1], None, &[1, 1], &[0; 4], &[1, 1], 1)?])
+            use bb::ext::{ConvOptions, Nn};
+            Ok(vec![on.conv(&x[0], &x[1], None, ConvOptions::default())?])
         },
     )
     .unwrap();

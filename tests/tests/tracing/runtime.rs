@@ -4,7 +4,7 @@
 use super::files::{export_models, folder};
 use super::kept::samples;
 use super::run;
-use bb::trace::{ExportOptions, Keep};
+use bb::export::{ExportOptions, Keep};
 use prost::Message;
 use std::path::Path;
 use std::process::Command;

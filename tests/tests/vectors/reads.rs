@@ -12,13 +12,14 @@ use bb_ir::opset::{self, AttributeSchema};
 use bb_reference::Reference;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// An attribute of many operators of opset 1, which tells which operands a kernel may overwrite. No function reads it.
+/// An attribute of many operators of opset 1 that tells which operands a kernel may overwrite. No function reads it.
 const HINT: &str = "consumed_inputs";
 
 type Tensor = <Reference as Backend>::Tensor;
 type Values = HashMap<ValueId, OnnxValue<Tensor>>;
 
-/// What the functions read of an operator's version, each attribute with the defaults that they have for it.
+/// The attributes that the functions read, for each version of an operator, with the default values that the functions
+/// use.
 #[derive(Default)]
 struct Seen(BTreeMap<(String, String, i64), BTreeMap<String, BTreeSet<String>>>);
 
@@ -32,7 +33,7 @@ impl Seen {
     }
 }
 
-/// A default, as schemas write it.
+/// Formats a default value in the way schemas do.
 fn written(default: &Attribute) -> String {
     match default {
         Attribute::Int(v) => v.to_string(),
@@ -42,7 +43,8 @@ fn written(default: &Attribute) -> String {
     }
 }
 
-/// Runs a graph's nodes one after another; those that do not run here, and those that read their results, are left out.
+/// Runs a graph's nodes one after another. Nodes that cannot run here are left out, and so are nodes that read their
+/// results.
 fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &mut Seen) {
     for node in &graph.nodes {
         let mut operands = Vec::new();
@@ -65,7 +67,7 @@ fn run(on: &Extended<'_, Reference>, graph: &Graph, values: &mut Values, seen: &
     }
 }
 
-/// Calls a node's function; `None` if there is none, or if it fails, or if it takes no such operands.
+/// Calls a node's function; `None` if there is none, if it fails, or if it does not take such operands.
 fn called(
     on: &Extended<'_, Reference>,
     node: &Node,
@@ -112,10 +114,10 @@ fn seen() -> Seen {
     seen
 }
 
-/// Describes what is wrong with the reading of an attribute; `None` if it is right.
+/// Describes an error in how an attribute is read; `None` if there is none.
 fn problem(reads: &BTreeMap<String, BTreeSet<String>>, attribute: &AttributeSchema) -> Option<String> {
     let Some(defaults) = reads.get(attribute.name) else { return Some("is not read".to_owned()) };
-    // The schema of `GRU` 1 misspells it.
+    // The schema of `GRU` 1 misspells this default.
     let wanted = attribute.default.map(|default| if default == "foward" { "forward" } else { default })?;
     let same = |found: &String| match (found.parse::<f32>(), wanted.parse::<f32>()) {
         (Ok(found), Ok(wanted)) => found == wanted,
@@ -129,7 +131,7 @@ fn problem(reads: &BTreeMap<String, BTreeSet<String>>, attribute: &AttributeSche
 fn every_attribute_of_every_version_is_read_with_the_default_of_its_schema() {
     let seen = seen();
     let mut wrong = Vec::new();
-    // Plans run control flow, and `check` demands its attributes.
+    // Plans run control flow, and `check` requires its attributes.
     let has_schema = |o: &&Operator| opset::history(o.domain, o.name).any(|v| v.since == o.since);
     for operator in operators().filter(has_schema).filter(|o| o.class != Class::ControlFlow) {
         let &Operator { domain, name, since, ignores, .. } = operator;

@@ -1,5 +1,5 @@
-//! Convolution of `f32` in one or two dimensions: by matrix products of unrolled windows, or window by
-//! window where each channel has filters of its own.
+//! Convolution of `f32` in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
+//! window by window if each channel has its own filters (depthwise).
 
 use super::window::{Plane, Slide, slide};
 use super::{dense_f32, floats};
@@ -10,6 +10,7 @@ use crate::gemm::{Dims, Strided, gemm};
 use crate::kernels::{Shared, walk};
 use crate::ops::{made, unsupported};
 use crate::pool::Pool;
+use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
@@ -19,26 +20,30 @@ pub(super) struct Plan {
     plane: Plane,
     n: usize,
     groups: usize,
-    /// Channels and filters of one group.
+    /// The numbers of channels and filters of one group.
     depth: usize,
     filters: usize,
 }
 
-/// Bytes of unrolled windows at a time, which stay in the second-level cache.
+/// The greatest number of elements of a window that are added one after another. Larger windows are unrolled, and
+/// matrix products add them.
+const SEQUENTIAL: usize = 512;
+
+/// The number of bytes of windows that are unrolled at once. They stay in the second-level cache.
 const UNROLLED: usize = 1 << 19;
 
 impl Plan {
-    /// Resolves a convolution; none for other shapes and for mistakes, which the operation's body handles.
+    /// Resolves a convolution. Returns `None` for other shapes and for invalid arguments, which the operation's body
+    /// handles.
     pub(super) fn new(
         x: &Array,
         w: &Array,
         bias: Option<&Array>,
-        windows: [&[i64]; 3],
-        group: i64,
+        ConvOptions { strides, pads, dilations, group }: ConvOptions<'_>,
     ) -> Option<Plan> {
         let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (x.shape(), w.shape()) else { return None };
         let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
-        let plane = Plane::of(x.shape(), &kernel, windows)?;
+        let plane = Plane::of(x.shape(), &kernel, [strides, pads, dilations])?;
         let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
         let fits = groups.checked_mul(depth) == Some(c)
             && w.dtype() == x.dtype()
@@ -47,7 +52,7 @@ impl Plan {
     }
 }
 
-/// Convolves.
+/// Computes the convolution.
 pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());
@@ -60,10 +65,11 @@ pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&A
     let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
     let shape = plane.shape(*n, m);
-    if *depth == 1 && *filters == 1 {
-        let (weights, taps) = (floats(&w), plane.rows.kernel * plane.cols.kernel);
+    let taps = plane.rows.kernel * plane.cols.kernel;
+    if *depth == 1 && *filters == 1 && taps <= SEQUENTIAL {
+        let weights = floats(&w);
         let shared = Shared((weights, plus));
-        // SAFETY: each channel has a plane, a filter and a bias, and the room is for all results.
+        // SAFETY: each channel has a plane, a filter and a bias, and `out` has room for all results.
         return made(pool, DataType::F32, shape, |out| unsafe {
             slide(plane, n * m, floats(&x), out.cast(), |i| {
                 let (weights, plus) = shared.get();
@@ -75,18 +81,18 @@ pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&A
     }
     let mut done = Ok(());
     let out = made(pool, DataType::F32, shape, |out| {
-        // SAFETY: the operands have the plan's extents without gaps, and the room is for all results.
+        // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
         done = unsafe { products(pool, plan, floats(&x), floats(&w), plus, out.cast()) };
     })?;
     done?;
     Ok(out)
 }
 
-/// Writes all results, one product for each run of output rows of each group of each sample.
+/// Writes all results. There is one matrix product for each run of output rows of each group of each sample.
 ///
 /// # Safety
 ///
-/// The operands have the plan's extents without gaps (`plus` may be null), `out` room for the results.
+/// The operands are contiguous and have the plan's extents (`plus` may be null); `out` has room for the results.
 unsafe fn products(
     pool: &Arc<Pool>,
     plan: &Plan,
@@ -125,8 +131,8 @@ unsafe fn products(
             let top = run * height;
             let rows = height.min(plane.rows.out - top);
             let width = rows * plane.cols.out;
-            // SAFETY: sample and group are in the operands; the columns have room for these rows'
-            // windows; results of this run are written by no other.
+            // SAFETY: sample and group are in the operands; the columns have room for the windows of these rows; no
+            // other thread writes the results of this run.
             unsafe {
                 let x = x.add(pair * depth * size);
                 let b = match &columns {
@@ -154,11 +160,12 @@ unsafe fn products(
     failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-/// Writes the windows of `rows` output rows from `top` on: one line for each channel and place.
+/// Unrolls the windows of `rows` output rows, from row `top` on. Each channel and position within the window gives one
+/// line.
 ///
 /// # Safety
 ///
-/// `x` has `depth` planes without gaps, `columns` room for all lines.
+/// `x` has `depth` contiguous planes, and `columns` has room for all lines.
 unsafe fn unroll(plane: &Plane, depth: usize, top: usize, rows: usize, x: *const f32, columns: *mut f32) {
     let (lines, cols) = (&plane.rows, &plane.cols);
     let size = lines.extent * cols.extent;

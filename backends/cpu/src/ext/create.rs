@@ -1,4 +1,4 @@
-//! `Create`: an expansion is a view.
+//! `Create`: `expand` returns a view.
 
 use crate::array::Array;
 use crate::backend::Cpu;

@@ -1,4 +1,4 @@
-//! `Llm`: normalisation by rows.
+//! `Llm`: normalisation of rows.
 
 use super::{dense_f32, floats, rows_from};
 use crate::array::Array;
@@ -20,9 +20,9 @@ impl bb::ext::Llm for Cpu {
             return body();
         };
         let extents = rows_from(dense.shape(), at);
-        // SAFETY: the operand and the room have these rows, scale one row, without gaps.
+        // SAFETY: the operand and `out` have these contiguous rows, and `scale` has one row.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            normalize::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon as f32);
+            normalize::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon);
         })
     }
 }

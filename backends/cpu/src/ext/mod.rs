@@ -1,6 +1,6 @@
-//! Operations beyond the primitives that this backend has kernels for.
+//! Operations beyond the primitives for which this backend has kernels.
 //!
-//! Each computes the operands that its kernel is for, and calls the operation's own body for all others.
+//! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
 mod conv;
 mod create;
@@ -24,18 +24,19 @@ impl bb::ext::Image for crate::backend::Cpu {}
 #[bb::native]
 impl bb::ext::Index for crate::backend::Cpu {}
 
-/// Returns an array of `f32` whose elements have no gaps; none for other types.
+/// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     if x.dtype() == DataType::F32 { dense(pool, x).map(Some) } else { Ok(None) }
 }
 
-/// Points at the elements of an array of `f32`.
+/// Returns a pointer to the elements of an array of `f32`.
 fn floats(x: &Array) -> *const f32 {
     debug_assert_eq!(x.dtype(), DataType::F32);
     x.ptr().cast()
 }
 
-/// Returns rows and columns if the dimensions from `axis` on are to be the columns.
+/// Returns the numbers of rows and columns of a tensor seen as a matrix whose columns are the dimensions from `axis`
+/// on.
 fn rows_from(shape: &[usize], axis: usize) -> [usize; 2] {
     let (rows, cols) = shape.split_at_checked(axis).unwrap_or_default();
     [rows.iter().product(), cols.iter().product()]

@@ -1,4 +1,4 @@
-//! `Nn`: activations, normalisations by rows, and windows.
+//! `Nn`: activations, normalisations of rows, and sliding windows.
 
 use super::{conv, dense_f32, floats, rows_from, window};
 use crate::array::Array;
@@ -7,11 +7,13 @@ use crate::error::Result;
 use crate::kernels::normalize;
 use crate::kernels::op::Unary;
 use crate::ops::{elementwise, made};
+use bb::ext::{ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
 use bb::ir::Axis;
 use bb::{Backend, DataType, Shape, Tensor};
 
 impl Cpu {
-    /// Returns an operand of `f32`, without gaps, whose shape is that of the dimensions from `axis` on.
+    /// Returns the operand as a contiguous array of `f32` if it has this type and its shape is that of the dimensions
+    /// of `like` from `axis` on.
     pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
         let tail = like.shape().get(axis..).unwrap_or_default();
         if x.shape() == tail { dense_f32(self.pool(), x) } else { Ok(None) }
@@ -36,17 +38,13 @@ impl bb::ext::Nn for Cpu {
     }
 
     fn gelu(&self, x: &Array, tanh: bool) -> Result<Array> {
-        match self.float(Unary::Gelu, x) {
-            Some(result) if !tanh => result,
-            _ => bb::ext::nn::gelu(self, x, tanh),
-        }
+        let op = if tanh { Unary::GeluTanh } else { Unary::Gelu };
+        self.float(op, x).unwrap_or_else(|| bb::ext::nn::gelu(self, x, tanh))
     }
 
     fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
-        match self.float(Unary::Silu, x) {
-            Some(result) if alpha == 1.0 => result,
-            _ => bb::ext::nn::swish(self, x, alpha),
-        }
+        let plain = if alpha == 1.0 { self.float(Unary::Silu, x) } else { None };
+        plain.unwrap_or_else(|| bb::ext::nn::swish(self, x, alpha))
     }
 
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
@@ -56,7 +54,7 @@ impl bb::ext::Nn for Cpu {
             return bb::ext::nn::softmax(self, x, axis);
         };
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
-        // SAFETY: the operand and the room have these rows, without gaps.
+        // SAFETY: the operand and `out` have these contiguous rows.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             normalize::softmax(extents, out.cast(), floats(&dense));
         })
@@ -67,10 +65,10 @@ impl bb::ext::Nn for Cpu {
         x: &Array,
         scale: &Array,
         bias: Option<&Array>,
-        axis: i64,
-        epsilon: f64,
+        options: LayerNormalizationOptions,
     ) -> Result<Array> {
-        let body = || bb::ext::nn::layer_normalization(self, x, scale, bias, axis, epsilon);
+        let LayerNormalizationOptions { axis, epsilon } = options;
+        let body = || bb::ext::nn::layer_normalization(self, x, scale, bias, options);
         let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
             return body();
         };
@@ -86,49 +84,26 @@ impl bb::ext::Nn for Cpu {
         };
         let shift_ptr = shift.as_ref().map_or(std::ptr::null(), floats);
         let extents = rows_from(dense.shape(), at);
-        // SAFETY: the operand and the room have these rows, scale and shift one row, without gaps.
+        // SAFETY: the operand and `out` have these contiguous rows; scale and bias have one row each.
         made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            normalize::layer_norm(
-                extents,
-                out.cast(),
-                floats(&dense),
-                floats(&factor),
-                shift_ptr,
-                epsilon as f32,
-            );
+            normalize::layer_norm(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon);
         })
     }
 
-    fn conv(
-        &self,
-        x: &Array,
-        w: &Array,
-        bias: Option<&Array>,
-        strides: &[i64],
-        pads: &[i64],
-        dilations: &[i64],
-        group: i64,
-    ) -> Result<Array> {
-        let plan = conv::Plan::new(x, w, bias, [strides, pads, dilations], group);
+    fn conv(&self, x: &Array, w: &Array, bias: Option<&Array>, options: ConvOptions<'_>) -> Result<Array> {
+        let plan = conv::Plan::new(x, w, bias, options);
         match plan.filter(|_| x.dtype() == DataType::F32) {
             Some(plan) => conv::conv(self, &plan, x, w, bias),
-            None => bb::ext::nn::conv(self, x, w, bias, strides, pads, dilations, group),
+            None => bb::ext::nn::conv(self, x, w, bias, options),
         }
     }
 
-    fn max_pool(
-        &self,
-        x: &Array,
-        kernel: &[i64],
-        strides: &[i64],
-        pads: &[i64],
-        dilations: &[i64],
-        ceil: bool,
-    ) -> Result<Array> {
+    fn max_pool(&self, x: &Array, kernel: &[i64], options: MaxPoolOptions<'_>) -> Result<Array> {
+        let MaxPoolOptions { strides, pads, dilations, ceil } = options;
         let plane = window::Plane::of(x.shape(), kernel, [strides, pads, dilations]);
         match plane.filter(|_| x.dtype() == DataType::F32 && !ceil) {
             Some(plane) => window::pool(self, &plane, x),
-            None => bb::ext::nn::max_pool(self, x, kernel, strides, pads, dilations, ceil),
+            None => bb::ext::nn::max_pool(self, x, kernel, options),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `Scalar`: functions with a vector kernel of their own.
+//! `Scalar`: functions that have a kernel.
 
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -8,12 +8,12 @@ use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
 impl Cpu {
-    /// Computes an operation on floats; none for other types.
+    /// Computes an operation on floats; returns `None` for other types.
     pub(super) fn float(&self, op: Unary, x: &Array) -> Option<Result<Array>> {
         x.dtype().is_float().then(|| elementwise::unary(self.pool(), op, x))
     }
 
-    /// Computes an extreme of numbers of one type; none for others.
+    /// Computes the maximum or minimum of numbers of the same type; returns `None` for other types.
     fn extreme(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
         let dtype = a.dtype();
         let numbers = dtype.is_float() || dtype.is_integer();
@@ -43,12 +43,60 @@ impl bb::ext::Scalar for Cpu {
         self.float(Unary::Tanh, x).unwrap_or_else(|| bb::ext::scalar::tanh(self, x))
     }
 
+    fn expm1(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Expm1, x).unwrap_or_else(|| bb::ext::scalar::expm1(self, x))
+    }
+
+    fn log1p(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Log1p, x).unwrap_or_else(|| bb::ext::scalar::log1p(self, x))
+    }
+
+    fn softplus(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Softplus, x).unwrap_or_else(|| bb::ext::scalar::softplus(self, x))
+    }
+
     fn sin(&self, x: &Array) -> Result<Array> {
-        self.map_f32(x, f32::sin).unwrap_or_else(|| bb::ext::scalar::sin(self, x))
+        self.float(Unary::Sin, x).unwrap_or_else(|| bb::ext::scalar::sin(self, x))
     }
 
     fn cos(&self, x: &Array) -> Result<Array> {
-        self.map_f32(x, f32::cos).unwrap_or_else(|| bb::ext::scalar::cos(self, x))
+        self.float(Unary::Cos, x).unwrap_or_else(|| bb::ext::scalar::cos(self, x))
+    }
+
+    fn tan(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Tan, x).unwrap_or_else(|| bb::ext::scalar::tan(self, x))
+    }
+
+    fn asin(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Asin, x).unwrap_or_else(|| bb::ext::scalar::asin(self, x))
+    }
+
+    fn acos(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Acos, x).unwrap_or_else(|| bb::ext::scalar::acos(self, x))
+    }
+
+    fn atan(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Atan, x).unwrap_or_else(|| bb::ext::scalar::atan(self, x))
+    }
+
+    fn sinh(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Sinh, x).unwrap_or_else(|| bb::ext::scalar::sinh(self, x))
+    }
+
+    fn cosh(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Cosh, x).unwrap_or_else(|| bb::ext::scalar::cosh(self, x))
+    }
+
+    fn asinh(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Asinh, x).unwrap_or_else(|| bb::ext::scalar::asinh(self, x))
+    }
+
+    fn acosh(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Acosh, x).unwrap_or_else(|| bb::ext::scalar::acosh(self, x))
+    }
+
+    fn atanh(&self, x: &Array) -> Result<Array> {
+        self.float(Unary::Atanh, x).unwrap_or_else(|| bb::ext::scalar::atanh(self, x))
     }
 
     fn floor(&self, x: &Array) -> Result<Array> {
@@ -69,7 +117,7 @@ impl bb::ext::Scalar for Cpu {
 }
 
 impl Cpu {
-    /// Computes a function of each `f32`; none for other types.
+    /// Computes a function of each `f32`; returns `None` for other types.
     pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy) -> Option<Result<Array>> {
         (x.dtype() == DataType::F32).then(|| {
             let x = crate::ops::dense(self.pool(), x)?;
@@ -77,7 +125,7 @@ impl Cpu {
             crate::ops::made(self.pool(), DataType::F32, bb::Shape::from_slice(x.shape()), |out| {
                 let out = out.cast::<f32>();
                 for i in 0..x.len() {
-                    // SAFETY: both have `len` elements without gaps.
+                    // SAFETY: both arrays have `len` contiguous elements.
                     unsafe { out.add(i).write(f(*from.add(i))) }
                 }
             })

@@ -1,4 +1,4 @@
-//! Windows that slide over planes: pooling and depthwise convolution.
+//! Windows that slide over planes: max pooling and depthwise convolution.
 
 use super::{dense_f32, floats};
 use crate::array::Array;
@@ -8,10 +8,11 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, walk};
 use crate::ops::made;
+use bb::ir::infer::Step;
 use bb::{DataType, Shape, Tensor};
 use smallvec::SmallVec;
 
-/// Windows along one dimension.
+/// The windows along one dimension.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Line {
     pub(super) extent: usize,
@@ -23,19 +24,23 @@ pub(super) struct Line {
 }
 
 impl Line {
-    fn new(extent: usize, kernel: usize, [stride, before, after, dilation]: [i64; 4]) -> Option<Line> {
+    /// The line of an operand that has no such dimension.
+    const SINGLE: Line = Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, out: 1 };
+
+    fn new(extent: usize, step: Step<i64>) -> Option<Line> {
+        let Step { kernel, stride, dilation, before, after } = step;
         let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
         let padding = |v: i64| usize::try_from(v).ok().filter(|&v| v < 1 << 31);
-        let (stride, dilation) = (positive(stride)?, positive(dilation)?);
+        let (kernel, stride, dilation) = (positive(kernel)?, positive(stride)?, positive(dilation)?);
         let (before, after) = (padding(before)?, padding(after)?);
-        if kernel == 0 || kernel >= 1 << 31 || extent >= 1 << 31 {
+        if extent >= 1 << 31 {
             return None;
         }
         let room = (extent + before + after).checked_sub((kernel - 1).checked_mul(dilation)? + 1)?;
         Some(Line { extent, kernel, stride, dilation, before, out: room / stride + 1 })
     }
 
-    /// Returns the windows whose place `k` lies in the operand, as a range from and to.
+    /// Returns the range of the windows whose element `k` lies in the operand.
     pub(super) fn inside(&self, k: usize) -> (usize, usize) {
         let ahead = k * self.dilation;
         let first = self.before.saturating_sub(ahead).div_ceil(self.stride);
@@ -48,66 +53,64 @@ impl Line {
         (first.min(end), end)
     }
 
-    /// Returns the position of place `k` of window `o`, if it is in the operand.
+    /// Returns the position of element `k` of window `o`, or `None` if it lies in the padding.
     pub(super) fn position(&self, k: usize, o: usize) -> Option<usize> {
         (o * self.stride + k * self.dilation).checked_sub(self.before).filter(|&p| p < self.extent)
     }
 }
 
-/// Windows over planes: two dimensions, or one as a plane of one row.
+/// The windows over a plane. A one-dimensional operand is a plane of one row.
 #[derive(Debug, Clone)]
 pub(super) struct Plane {
     pub(super) rows: Line,
     pub(super) cols: Line,
-    /// The extents of the result beyond the first two dimensions.
+    /// The extents of the result after the first two dimensions.
     pub(super) out: SmallVec<[usize; 2]>,
 }
 
 impl Plane {
-    /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`; none for other shapes and for mistakes, which the operation's
-    /// body handles.
+    /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`. Returns `None` for other shapes and for invalid arguments,
+    /// which the operation's body handles.
     pub(super) fn of(
         shape: &[usize],
         kernel: &[i64],
         [strides, pads, dilations]: [&[i64]; 3],
     ) -> Option<Plane> {
-        let size = |k: i64| usize::try_from(k).ok();
-        match (shape, kernel, strides, pads, dilations) {
-            (&[_, _, w], &[kw], &[sw], &[left, right], &[dw]) => {
-                let rows = Line::new(1, 1, [1, 0, 0, 1])?;
-                let cols = Line::new(w, size(kw)?, [sw, left, right, dw])?;
-                Some(Plane { rows, cols, out: SmallVec::from_slice(&[cols.out]) })
+        let mut steps = Step::of(kernel, strides, pads, dilations)?;
+        match (shape, kernel) {
+            (&[_, _, w], [_]) => {
+                let cols = Line::new(w, steps.next()?)?;
+                Some(Plane { rows: Line::SINGLE, cols, out: SmallVec::from_slice(&[cols.out]) })
             }
-            (&[_, _, h, w], &[kh, kw], &[sh, sw], &[top, left, bottom, right], &[dh, dw]) => {
-                let rows = Line::new(h, size(kh)?, [sh, top, bottom, dh])?;
-                let cols = Line::new(w, size(kw)?, [sw, left, right, dw])?;
+            (&[_, _, h, w], [_, _]) => {
+                let (rows, cols) = (Line::new(h, steps.next()?)?, Line::new(w, steps.next()?)?);
                 Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
             }
             _ => None,
         }
     }
 
-    /// Returns the elements of a plane of the operand, and of one of the result.
+    /// Returns the number of elements of one plane of the operand, and of one plane of the result.
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.rows.extent * self.cols.extent, self.rows.out * self.cols.out)
     }
 
-    /// Returns the shape of a result of `n` times `c` planes.
+    /// Returns the shape of a result with `n * c` planes.
     pub(super) fn shape(&self, n: usize, c: usize) -> Shape {
         [n, c].into_iter().chain(self.out.iter().copied()).collect()
     }
 }
 
-/// How a window reduces the elements under it.
+/// How a window reduces its elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Slide {
-    /// Their maximum.
+    /// To their maximum.
     Max,
-    /// Their sum, weighted by the filter, plus a number.
+    /// To their sum, weighted by the filter, plus a number.
     Weigh { filter: *const f32, plus: f32 },
 }
 
-/// Slides the window over one plane.
+/// A window that slides over one plane.
 struct Sliding<'a> {
     plane: &'a Plane,
     slide: Slide,
@@ -141,8 +144,8 @@ impl VectorLoop for Sliding<'_> {
                     let Some(results) = line.get_mut(from..to) else { continue };
                     let start = iy * cols.extent
                         + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
-                    // SAFETY: the positions of these windows are inside row `iy` of the operand, and the
-                    // filter has a weight for each place of a window.
+                    // SAFETY: the positions of these windows are inside row `iy` of the operand, and the filter has a
+                    // weight for each element of a window.
                     unsafe {
                         let weight = match slide {
                             Slide::Max => None,
@@ -156,7 +159,8 @@ impl VectorLoop for Sliding<'_> {
     }
 }
 
-/// Adds elements `stride` apart, times the weight, to the results; or takes the maxima without one.
+/// Adds `weight` times the elements, which are `stride` apart, to the results. Without a weight, it takes the maxima
+/// instead.
 ///
 /// # Safety
 ///
@@ -173,15 +177,15 @@ unsafe fn accumulate(results: &mut [f32], x: *const f32, stride: usize, weight: 
     }
 }
 
-/// Elements of work below which a second thread costs more than it brings.
+/// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
 
-/// Slides a window over each plane; `of` returns how plane `i` is reduced.
+/// Slides a window over each plane. `of(i)` tells how plane `i` is reduced.
 ///
 /// # Safety
 ///
-/// `x` has `planes` planes without gaps, `out` room for their results, and filters a weight for each
-/// place of a window.
+/// `x` has `planes` contiguous planes; `out` has room for their results; filters have a weight for each element of a
+/// window.
 pub(super) unsafe fn slide(
     plane: &Plane,
     planes: usize,
@@ -195,14 +199,14 @@ pub(super) unsafe fn slide(
     walk::split(planes, work, GRAIN, |from, to| {
         let (x, out) = shared.get();
         for i in from..to {
-            // SAFETY: plane `i` is in the operand, and its results in the room.
+            // SAFETY: plane `i` is in the operand, and `out` has room for its results.
             let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
             dispatch(Sliding { plane, slide: of(i), x, out });
         }
     });
 }
 
-/// Takes the maximum of each window.
+/// Computes the maximum of each window.
 pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
     let Some(x) = dense_f32(cpu.pool(), x)? else {
         return Err(crate::ops::unsupported("max_pool", x.dtype()));
@@ -210,7 +214,7 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
     let &[n, c, ..] = x.shape() else {
         return Err(crate::ops::unsupported("max_pool", x.dtype()));
     };
-    // SAFETY: the operand has `n * c` planes, and the room is for their results.
+    // SAFETY: the operand has `n * c` planes, and `out` has room for their results.
     made(cpu.pool(), DataType::F32, plane.shape(n, c), |out| unsafe {
         slide(plane, n * c, floats(&x), out.cast(), |_| Slide::Max);
     })
@@ -233,8 +237,7 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
         walk::split(n * c, size, GRAIN, |from, to| {
             let (x, factor, shift, out) = shared.get();
             for i in from..to {
-                // SAFETY: there is a factor and a shift for each channel, and row `i` is in the operand
-                // and the room.
+                // SAFETY: there is a factor and a shift for each channel, and row `i` is in the operand and in `out`.
                 unsafe {
                     let (factor, shift) = (*factor.add(i % c), *shift.add(i % c));
                     let (x, out) = (x.add(i * size), out.add(i * size));

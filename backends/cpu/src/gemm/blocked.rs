@@ -1,7 +1,7 @@
-//! Large products: the right operand is packed block by block, and threads share it.
+//! Large matrix products. The right operand is packed block by block, and all threads use the packed blocks.
 //!
-//! Two operands are not packed because tiles read them well where they lie: a left one with contiguous rows, whose
-//! elements are read one at a time, and a right one that is small.
+//! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
+//! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,23 +11,24 @@ use super::{Dims, Number, Strided};
 use crate::kernels::Shared;
 use crate::threads;
 
-/// The most rows of a right panel. They are many because each further pass reads and writes the result again, whose rows
-/// tend to share lines of the first cache.
+/// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
+/// again, and the rows of the result tend to compete for the same lines of the first-level cache.
 const DEPTH: usize = 1024;
-/// Rows of the left operand that stay in the second cache.
+/// The number of rows of the left operand that stay in the second-level cache.
 const ROWS: usize = 96;
-/// Columns of the right operand that are packed at once: with the depth above, about a second cache.
+/// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they take about the size of a
+/// second-level cache.
 const COLUMNS: usize = 256;
-/// Elements of a right operand with contiguous rows up to which tiles read it where it lies.
+/// The greatest number of elements of a right operand with contiguous rows that tiles read in place.
 const UNPACKED: usize = 256 * 512;
-/// Multiplications below which a second thread costs more than it brings.
+/// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
 
-/// Computes the product in the type sums are kept in.
+/// Computes the product in the type of the sums.
 ///
 /// # Safety
 ///
-/// As for [`gemm`](super::gemm).
+/// Same as for [`gemm`](super::gemm).
 pub(crate) unsafe fn blocked<T: Number>(
     kernels: &Kernels<T::Sum>,
     Dims { m, k, n }: Dims,
@@ -39,24 +40,24 @@ pub(crate) unsafe fn blocked<T: Number>(
     T::Sum: Compute,
 {
     let width = kernels.large * kernels.lanes;
-    // A type as wide as its sums is the type of its sums.
+    // If `T` is as wide as the type of its sums, both are the same type.
     let same = size_of::<T>() == size_of::<T::Sum>();
     let unpacked = same && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
     let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
     for left in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - left);
         let panels = columns.div_ceil(width);
-        // Passes of nearly equal depth.
+        // All passes have nearly the same depth.
         let passes = k.div_ceil(DEPTH);
         for pass in 0..passes {
             let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
             let depth = end - from;
-            // Blocks that threads share are low and of nearly equal height, so that no thread waits long for the last one.
-            // Other blocks are whole slices.
+            // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for the
+            // last one. Otherwise a block consists of whole slices.
             let (most, step) = if threads > 1 { (ROWS / 2, 1) } else { (ROWS, kernels.wide.len().max(1)) };
             let blocks = m.div_ceil(most);
             let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
-            // Few blocks are divided further, by panels.
+            // If there are few blocks, they are also divided by panels.
             let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
             scratch(Slot::Right, |right| {
                 let room = if unpacked { 0 } else { panels };
@@ -65,7 +66,7 @@ pub(crate) unsafe fn blocked<T: Number>(
                 let pack = |j: usize| {
                     let (_, b, _) = operands.get();
                     let first = left + j * width;
-                    // SAFETY: the panel's columns lie in `b`, and each panel has its own room.
+                    // SAFETY: the panel's columns are in `b`, and each panel has its own memory.
                     unsafe {
                         let from = b.ptr.offset(from.cast_signed() * b.row + first.cast_signed() * b.col);
                         let x = Strided { ptr: from, ..b };
@@ -85,7 +86,7 @@ pub(crate) unsafe fn blocked<T: Number>(
                         columns: columns.min(last * width) - first,
                         accumulate: from > 0,
                     };
-                    // SAFETY: the block's rows and columns lie in `a`, `b` and `c`, and no other block writes them.
+                    // SAFETY: the block's rows and columns are in `a`, `b` and `c`, and no other block writes them.
                     unsafe {
                         let x = Strided {
                             ptr: a.ptr.offset(top.cast_signed() * a.row + from.cast_signed() * a.col),
@@ -107,19 +108,19 @@ pub(crate) unsafe fn blocked<T: Number>(
     }
 }
 
-/// The right operand as tiles read it; distances in elements.
+/// The right operand in the layout that tiles read; distances are in elements.
 #[derive(Clone, Copy)]
 struct Right<T> {
     ptr: *const T,
-    /// From a row to the next.
+    /// The distance from one row to the next.
     row: isize,
-    /// Columns of a panel.
+    /// The number of columns of a panel.
     width: usize,
-    /// From a panel to the next.
+    /// The distance from one panel to the next.
     panel: usize,
 }
 
-/// Some rows of the left operand against the right one.
+/// The product of some rows of the left operand with the right operand.
 struct Block<'a, T: 'static> {
     kernels: &'a Kernels<T>,
     rows: usize,
@@ -129,23 +130,24 @@ struct Block<'a, T: 'static> {
 }
 
 impl<T: Compute> Block<'_, T> {
-    /// How many slices the rows are cut into: of nearly equal height, so that none is too low to hide the latency of
-    /// its sums.
+    /// Returns the number of slices into which the rows are cut. Slices have nearly equal heights, so that each is high
+    /// enough to hide the latency of its sums.
     fn slices(&self) -> usize {
         self.rows.div_ceil(self.kernels.wide.len())
     }
 
-    /// The first row of a slice.
+    /// Returns the first row of a slice.
     fn edge(&self, slice: usize) -> usize {
         self.rows * slice / self.slices()
     }
 
     /// # Safety
     ///
-    /// `a` covers the block's rows and depth, `right` its columns, `c` its rows and columns.
+    /// `a` covers the block's rows and depth, `right` its columns, and `c` its rows and columns.
     unsafe fn compute<S: Number<Sum = T>>(&self, a: Strided<S>, right: Right<T>, c: *mut T, c_row: usize) {
         if a.col == 1 && size_of::<S>() == size_of::<T>() {
-            // SAFETY: this function has the same contract; a type as wide as its sums is the type of its sums.
+            // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same
+            // type.
             return unsafe {
                 let left = |slice| Strided { ptr: a.at_row(self.edge(slice)).ptr.cast(), row: a.row, col: 1 };
                 self.sweep(left, right, c, c_row)
@@ -156,7 +158,7 @@ impl<T: Compute> Block<'_, T> {
             let room = room.room::<T>(self.slices() * height * self.depth);
             for slice in 0..self.slices() {
                 let (top, end) = (self.edge(slice), self.edge(slice + 1));
-                // SAFETY: the rows lie in `a`, and each panel has its own room.
+                // SAFETY: the rows are in `a`, and each panel has its own memory.
                 unsafe {
                     let to = room.add(slice * height * self.depth);
                     panel(self.depth, end - top, height, a.at_row(top).transposed(), to);
@@ -172,11 +174,11 @@ impl<T: Compute> Block<'_, T> {
         });
     }
 
-    /// Covers the block's part of the result with tiles. `left` says where the rows of a slice lie.
+    /// Covers the block's part of the result with tiles. `left` returns the position of the rows of a slice.
     ///
     /// # Safety
     ///
-    /// As for [`compute`](Self::compute).
+    /// Same as for [`compute`](Self::compute).
     #[inline(always)]
     unsafe fn sweep(&self, left: impl Fn(usize) -> Strided<T>, right: Right<T>, c: *mut T, c_row: usize) {
         let Kernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
@@ -195,7 +197,7 @@ impl<T: Compute> Block<'_, T> {
                 for part in 0..parts {
                     let (top, end) = (rows * part / parts, rows * (part + 1) / parts);
                     let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
-                    // SAFETY: the operands cover the tile, which lies in `c`.
+                    // SAFETY: the operands cover the tile, which is in `c`.
                     unsafe {
                         tile(&Args {
                             k: self.depth,
@@ -217,8 +219,8 @@ impl<T: Compute> Block<'_, T> {
     }
 }
 
-/// Calls `first` for each of `m` units, and when all are done `second` for each of `n`, on up to `threads` threads, which
-/// take the next unit when free.
+/// Calls `first` for each of `m` units and, when all are done, `second` for each of `n` units. It uses up to `threads`
+/// threads; a free thread takes the next unit.
 fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, second: impl Fn(usize) + Sync) {
     if threads < 2 {
         (0..m).for_each(first);
@@ -232,10 +234,10 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
                 break;
             }
             first(i);
-            // `Release`, so that a thread that sees all units done sees what they wrote.
+            // `Release`, so that a thread that sees that all units are done also sees what they wrote.
             done.fetch_add(1, Ordering::Release);
         }
-        // A running thread has begun each unit that is not done yet, so that no two threads wait for each other.
+        // Each unit that is not done has been started by a running thread, so no two threads wait for each other.
         let mut waited = 0;
         while done.load(Ordering::Acquire) < m {
             waited += 1;

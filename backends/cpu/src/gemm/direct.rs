@@ -1,24 +1,29 @@
-//! Products that read their operands where they are: small, flat, and narrow ones.
+//! Products that read their operands in place: small ones, and those with few rows or columns.
 
 use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Strided, dot, stream};
+use std::mem::MaybeUninit;
 
-/// Rows of the right operand walked at once where its rows are long: few enough that each is read as
-/// one stream.
+/// The number of rows of the right operand that are processed at once if its rows are long. It is so small that the
+/// processor can prefetch each row as one stream.
 const DEPTH: usize = 64;
 
-/// Columns of a single row that are summed before the next ones are, so that their sums stay in the first cache.
+/// The same number for short rows. It bounds how many products are added one after another.
+const LONGEST: usize = 512;
+
+/// If the result has a single row: the number of columns that are summed before the next ones, so that their sums stay
+/// in the first-level cache.
 const COLUMNS: usize = 4096;
 
-/// Columns whose dot products with all rows are computed before the next ones are read: a multiple of what any kernel
-/// takes at once.
+/// The number of columns whose dot products with all rows are computed before the next columns are read. It is a
+/// multiple of the number of columns that any kernel processes at once.
 const GROUP: usize = 8;
 
-/// Computes the product from a right operand with contiguous rows.
+/// Computes the product with a right operand whose rows are contiguous.
 ///
 /// # Safety
 ///
-/// As for [`gemm`](super::gemm); `b.col` is 1.
+/// Same as for [`gemm`](super::gemm); `b.col` is 1.
 pub(crate) unsafe fn direct<T: Compute>(
     kernels: &Kernels<T>,
     dims: Dims,
@@ -33,11 +38,11 @@ pub(crate) unsafe fn direct<T: Compute>(
         // SAFETY: this function has the same contract.
         return unsafe { single(kernels, k, n, c, a, b) };
     }
-    // A tall walk down a wide matrix would touch a new page at each step.
-    let depth = if wide { DEPTH } else { k };
-    for from in (0..k).step_by(depth.max(1)) {
+    // In a wide matrix, walking down many rows would touch a new page at each step.
+    let depth = if wide { DEPTH } else { LONGEST };
+    for from in (0..k).step_by(depth) {
         let part = Dims { m, k: depth.min(k - from), n };
-        // SAFETY: the part lies in the operands.
+        // SAFETY: the part is in the operands.
         unsafe {
             let a = Strided { ptr: a.ptr.offset(from.cast_signed() * a.col), ..a };
             let b = Strided { ptr: b.ptr.offset(from.cast_signed() * b.row), ..b };
@@ -46,11 +51,11 @@ pub(crate) unsafe fn direct<T: Compute>(
     }
 }
 
-/// Computes the product of a single row, one block of columns after the other.
+/// Computes the product of a single row, one block of columns after another.
 ///
 /// # Safety
 ///
-/// As for [`direct`], with one row.
+/// Same as for [`direct`], with one row.
 unsafe fn single<T: Compute>(
     kernels: &Kernels<T>,
     k: usize,
@@ -60,30 +65,46 @@ unsafe fn single<T: Compute>(
     b: Strided<T>,
 ) {
     let [one, two] = kernels.streams;
+    let mut part = [const { MaybeUninit::<T>::uninit() }; COLUMNS];
+    let part = part.as_mut_ptr().cast::<T>();
     for left in (0..n).step_by(COLUMNS) {
-        for from in (0..k).step_by(2) {
-            let stream = if k - from == 1 { one } else { two };
-            // SAFETY: the columns and the one or two rows lie in the operands.
-            unsafe {
-                stream(&stream::Args {
-                    n: COLUMNS.min(n - left),
-                    a: a.ptr.offset(from.cast_signed() * a.col),
-                    a_col: a.col,
-                    b: b.ptr.offset(from.cast_signed() * b.row).add(left),
-                    b_row: b.row,
-                    c: c.add(left),
-                    accumulate: from > 0,
-                });
+        let width = COLUMNS.min(n - left);
+        // SAFETY: these are columns of the result.
+        let c = unsafe { c.add(left) };
+        for top in (0..k).step_by(LONGEST) {
+            // The first rows are summed in place, the next ones apart.
+            let sums = if top == 0 { c } else { part };
+            for from in (top..k.min(top + LONGEST)).step_by(2) {
+                let stream = if k - from == 1 { one } else { two };
+                // SAFETY: the columns and the one or two rows are in the operands, and there is room for the sums.
+                unsafe {
+                    stream(&stream::Args {
+                        n: width,
+                        a: a.ptr.offset(from.cast_signed() * a.col),
+                        a_col: a.col,
+                        b: b.ptr.offset(from.cast_signed() * b.row).add(left),
+                        b_row: b.row,
+                        c: sums,
+                        accumulate: from > top,
+                    });
+                }
+            }
+            if top > 0 {
+                // SAFETY: the sums of the first rows have been written to `c`, those of these rows to the part.
+                let (c, part) = unsafe {
+                    (std::slice::from_raw_parts_mut(c, width), std::slice::from_raw_parts(part, width))
+                };
+                c.iter_mut().zip(part).for_each(|(c, &part)| *c = c.add(part));
             }
         }
     }
 }
 
-/// Computes the product as [`direct`] does; the result's columns are contiguous.
+/// Computes the product like [`direct`]. The rows of the result are contiguous.
 ///
 /// # Safety
 ///
-/// As for [`direct`].
+/// Same as for [`direct`].
 pub(crate) unsafe fn row<T: Compute>(
     kernels: &Kernels<T>,
     dims: Dims,
@@ -100,7 +121,7 @@ pub(crate) unsafe fn row<T: Compute>(
 ///
 /// # Safety
 ///
-/// As for [`direct`]; if `accumulate`, `c` is initialised.
+/// Same as for [`direct`]; if `accumulate`, `c` is initialised.
 pub(crate) unsafe fn sweep<T: Compute>(
     kernels: &Kernels<T>,
     Dims { m, k, n }: Dims,
@@ -111,7 +132,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
     accumulate: bool,
 ) {
     let lanes = kernels.lanes;
-    // Where memory is the limit, vectors that straddle lines cost twice; a short first one puts the others in place.
+    // If memory is the limit, vectors that cross a cache line cost twice. A short first vector aligns the others.
     let head = if m == 1 { b.ptr.align_offset(64).min(lanes - 1).min(n) } else { 0 };
     let mut left = 0;
     while left < n {
@@ -140,12 +161,12 @@ pub(crate) unsafe fn sweep<T: Compute>(
             c_row,
             accumulate,
         };
-        // Tiles of nearly equal height, so that none is too low to hide the latency of its sums.
+        // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
         let blocks = m.div_ceil(tiles.len().max(1));
         for block in 0..blocks {
             let (top, end) = (m * block / blocks, m * (block + 1) / blocks);
             if let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) {
-                // SAFETY: rows `top..end` and `width` columns lie in the operands.
+                // SAFETY: rows `top..end` and `width` columns are in the operands.
                 unsafe {
                     args.a = a.ptr.offset(top.cast_signed() * a.row);
                     args.c = c.add(top * c_row + left);
@@ -157,12 +178,12 @@ pub(crate) unsafe fn sweep<T: Compute>(
     }
 }
 
-/// Computes the product from contiguous rows of `a` and contiguous columns of `b`, as dot products;
-/// the result's elements lie `c_row` and `c_col` apart.
+/// Computes the product of contiguous rows of `a` and contiguous columns of `b`, as dot products. The rows of the
+/// result are `c_row` elements apart, its columns `c_col`.
 ///
 /// # Safety
 ///
-/// As for [`gemm`](super::gemm); `a.col` and `b.row` are 1.
+/// Same as for [`gemm`](super::gemm); `a.col` and `b.row` are 1.
 pub(crate) unsafe fn dots<T: Compute>(
     kernels: &Kernels<T>,
     Dims { m, k, n }: Dims,
@@ -177,7 +198,7 @@ pub(crate) unsafe fn dots<T: Compute>(
         for block in 0..blocks {
             let (top, end) = (m * block / blocks, m * (block + 1) / blocks);
             let Some(dots) = (end - top).checked_sub(1).and_then(|i| kernels.dots.get(i)) else { continue };
-            // SAFETY: the rows and the columns lie in the operands.
+            // SAFETY: the rows and the columns are in the operands.
             unsafe {
                 dots(&dot::Args {
                     k,

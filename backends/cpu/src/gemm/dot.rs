@@ -1,4 +1,5 @@
-//! The other innermost product: rows times columns that are both contiguous, kept as sums of vectors and added up last.
+//! The inner kernel for contiguous rows and contiguous columns: dot products, kept as vectors of partial sums that are
+//! added up at the end.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -7,8 +8,8 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::stream::AHEAD;
 use super::vector::Vector;
 
-/// The operands of the dot products of some rows with `n` columns: `k` elements each, and where the results go; distances
-/// in elements.
+/// The operands and results of the dot products of some rows with `n` columns of `k` elements each; distances are in
+/// elements.
 #[derive(Debug)]
 pub(crate) struct Args<T> {
     pub(crate) k: usize,
@@ -25,21 +26,22 @@ pub(crate) struct Args<T> {
 /// Computes the dot products of a fixed number of rows with all columns.
 pub(crate) type Dots<T> = unsafe fn(&Args<T>);
 
-/// How many columns are taken at once with that many rows. One row is limited by memory, of which two streams are followed best.
+/// Returns how many columns are processed at once with that many rows. The speed of one row is limited by memory, and
+/// the processor prefetches two streams best.
 pub(crate) const fn columns(rows: usize) -> usize {
     if rows == 1 { 2 } else { 4 }
 }
 
 /// # Safety
 ///
-/// The operands cover `ROWS` rows and the columns, and so many results.
+/// The operands cover `ROWS` rows and `n` columns, and `c` has room for their results.
 #[inline(always)]
 pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
     args: &Args<V::Item>,
 ) {
     let mut j = 0;
     while j < args.n {
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: this function has the same contract.
         unsafe {
             if args.n - j >= COLUMNS {
                 group::<V, ROWS, COLUMNS, RUN>(args, j);
@@ -52,11 +54,11 @@ pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, co
     }
 }
 
-/// Does some columns from `first` on.
+/// Computes the dot products with `COLUMNS` columns, from `first` on.
 ///
 /// # Safety
 ///
-/// As for [`dots`]; there are so many columns.
+/// Same as for [`dots`]; the operands have that many columns from `first` on.
 #[inline(always)]
 unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
     args: &Args<V::Item>,
@@ -64,12 +66,11 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
 ) {
     let &Args { k, a, a_row, b_col, c_row, c_col, .. } = args;
     let lanes = V::LANES;
-    // SAFETY: the caller's promise covers each access: the last, partial vector is masked, and prefetching reads
-    // nothing.
+    // SAFETY: the contract covers each access: the last, partial vector is masked, and a prefetch does not read.
     unsafe {
         let (b, c) = (args.b.offset(first.cast_signed() * b_col), args.c.add(first * c_col));
         let mut sums = [[[V::zero(); RUN]; COLUMNS]; ROWS];
-        // A short first vector keeps the others from straddling lines.
+        // A short first vector keeps the others from crossing cache lines.
         let mut p = if ROWS == 1 { b.align_offset(64).min(lanes - 1).min(k) } else { 0 };
         if p > 0 {
             part(args, b, &mut sums, 0, p);
@@ -114,11 +115,12 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
     }
 }
 
-/// Adds the products of the elements from `p` to `p + n`, at most a vector of them, with the columns from `b` on.
+/// Adds the products of the elements from `p` to `p + n` with the columns from `b` on. `n` is at most the length of a
+/// vector.
 ///
 /// # Safety
 ///
-/// As for [`group`]; `p + n <= k`.
+/// Same as for [`group`]; `p + n <= k`.
 #[inline(always)]
 unsafe fn part<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
     args: &Args<V::Item>,
@@ -127,7 +129,7 @@ unsafe fn part<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: us
     p: usize,
     n: usize,
 ) {
-    // SAFETY: the caller's promise; what lies beyond is masked.
+    // SAFETY: this function's contract; elements beyond it are masked.
     unsafe {
         let mask = V::mask(n);
         let mut right = [V::zero(); COLUMNS];

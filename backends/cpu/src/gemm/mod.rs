@@ -1,7 +1,7 @@
-//! Matrix products over plain memory, for every number type and any strides.
+//! Matrix products on raw memory, for every number type and any strides.
 //!
-//! Callers give pointers, extents and strides in elements. Transposed and strided operands are read where they are, so
-//! that callers copy nothing first.
+//! Callers give pointers, extents and strides in elements. Transposed and strided operands are read in place, so
+//! callers do not need to copy them first.
 
 mod blocked;
 mod direct;
@@ -20,16 +20,16 @@ use crate::kernels::level::level;
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, transpose, walk};
 
-/// A two-dimensional operand: element `(i, j)` lies `i * row + j * col` elements after `ptr`.
+/// A two-dimensional operand. Element `(i, j)` is `i * row + j * col` elements after `ptr`.
 ///
-/// A stride of 0 repeats: `col` 0 is one value per row, both 0 a single scalar.
+/// A stride of 0 repeats elements: if `col` is 0, each row has one value; if both are 0, the operand is a scalar.
 #[derive(Debug)]
 pub struct Strided<T> {
-    /// Element `(0, 0)`.
+    /// Points to element `(0, 0)`.
     pub ptr: *const T,
-    /// Distance between rows, in elements.
+    /// The distance between rows, in elements.
     pub row: isize,
-    /// Distance between columns, in elements.
+    /// The distance between columns, in elements.
     pub col: isize,
 }
 
@@ -42,29 +42,29 @@ impl<T> Clone for Strided<T> {
 impl<T> Copy for Strided<T> {}
 
 impl<T> Strided<T> {
-    /// Describes rows of `cols` elements that follow each other without gaps.
+    /// Describes contiguous rows of `cols` elements, without gaps between the rows.
     pub const fn dense(ptr: *const T, cols: usize) -> Self {
         Self { ptr, row: cols.cast_signed(), col: 1 }
     }
 
-    /// Describes the operand with rows and columns exchanged.
+    /// Describes the transposed operand.
     pub(crate) const fn transposed(self) -> Self {
         Self { ptr: self.ptr, row: self.col, col: self.row }
     }
 
-    /// Describes the same places as those of elements of another type.
+    /// Describes the same layout for elements of another type.
     pub(crate) const fn cast<U>(self) -> Strided<U> {
         Strided { ptr: self.ptr.cast(), row: self.row, col: self.col }
     }
 
-    /// Points at row `i`.
+    /// Describes the operand from row `i` on.
     ///
     /// # Safety
     ///
-    /// Row `i` lies in the same allocation as `ptr`.
+    /// Row `i` is in the same allocation as `ptr`.
     pub(crate) const unsafe fn at_row(self, i: usize) -> Self {
         Self {
-            // SAFETY: the caller keeps the row inside the allocation.
+            // SAFETY: the caller promises that the row is in the allocation.
             ptr: unsafe { self.ptr.offset(self.row * i.cast_signed()) },
             ..self
         }
@@ -74,33 +74,32 @@ impl<T> Strided<T> {
 /// The extents of a product: `[m, k]` times `[k, n]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dims {
-    /// Rows of the left operand and of the product.
+    /// The rows of the left operand and of the product.
     pub m: usize,
-    /// Columns of the left operand, rows of the right one.
+    /// The columns of the left operand and the rows of the right one.
     pub k: usize,
-    /// Columns of the right operand and of the product.
+    /// The columns of the right operand and of the product.
     pub n: usize,
 }
 
-/// Writes the product of `a: [m, k]` and `b: [k, n]` to `c`, whose rows are contiguous and `c_row`
-/// elements apart.
+/// Writes the product of `a: [m, k]` and `b: [k, n]` to `c`, whose rows are contiguous and `c_row` elements apart.
 ///
 /// If `k` is 0, the product is zero.
 ///
 /// # Safety
 ///
-/// The operands cover their extents; `c` is disjoint from them, holds `m` rows of `n` elements, and
-/// need not be initialised.
+/// The operands cover their extents. `c` is disjoint from them and holds `m` rows of `n` elements, which need not be
+/// initialised.
 pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: Strided<f32>) {
     // SAFETY: this function has the same contract.
     unsafe { multiply(dims, c, c_row, a, b) }
 }
 
-/// Does what [`gemm`] does for any number; integers wrap, and 16-bit floats are summed in `f32`.
+/// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
 ///
 /// # Safety
 ///
-/// As for [`gemm`].
+/// Same as for [`gemm`].
 unsafe fn multiply<T: Number>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
 where
     T::Sum: Compute,
@@ -109,36 +108,83 @@ where
     if m == 0 || n == 0 {
         return;
     }
-    // SAFETY: this function has the same contract; a type as wide as its sums is the type of its sums.
+    // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same type.
     unsafe {
         if k == 0 {
             for i in 0..m {
                 std::slice::from_raw_parts_mut(c.add(i * c_row), n).fill(T::default());
             }
         } else if size_of::<T>() == size_of::<T::Sum>() {
-            plain::<T::Sum>(dims, c.cast(), c_row, a.cast(), b.cast());
+            halved::<T::Sum>(dims, c.cast(), c_row, a.cast(), b.cast(), plain::<T::Sum>);
         } else {
             widened(dims, c, c_row, a, b);
         }
     }
 }
 
-/// The number of multiplications up to which packing costs more than it brings.
+/// The number of multiplications up to which packing costs more than it saves.
 const SMALL: usize = 96 * 96 * 96;
-/// The same number if the right operand's rows are contiguous and short enough to stay in the first cache.
+/// The same limit for a right operand whose rows are contiguous and so short that they stay in the first-level cache.
 const MEDIUM: usize = 160 * 160 * 160;
 
-/// Multiplies matrices of a type whose sums have that type too.
+/// The number of products whose sum is computed at once if there are few rows or columns. A sum of more products is the
+/// sum of its two halves, so that its error grows with the logarithm of their number.
+const DEEP: usize = 1 << 12;
+/// The same number for other extents, which [`blocked`] cuts into passes anyway.
+const DEEP_BLOCKED: usize = 1 << 16;
+/// The number of rows or columns from which [`DEEP_BLOCKED`] counts.
+const THIN: usize = 16;
+
+/// Computes a product as the sum of two if the inner dimension is long. `f` computes the parts, whose type is `T` and
+/// whose sums are of its type of sums.
 ///
 /// # Safety
 ///
-/// As for [`gemm`].
+/// Same as for [`gemm`]; `f` computes products like it.
+unsafe fn halved<T: Number>(
+    dims: Dims,
+    c: *mut T::Sum,
+    c_row: usize,
+    a: Strided<T>,
+    b: Strided<T>,
+    f: unsafe fn(Dims, *mut T::Sum, usize, Strided<T>, Strided<T>),
+) {
+    let Dims { m, k, n } = dims;
+    let deepest = if m.min(n) < THIN { DEEP } else { DEEP_BLOCKED };
+    if k <= deepest {
+        // SAFETY: this function has the same contract.
+        return unsafe { f(dims, c, c_row, a, b) };
+    }
+    // A multiple of 64, so that both halves are aligned alike.
+    let half = (k / 2).next_multiple_of(64);
+    // SAFETY: this function's contract; both halves are in the operands, and the room holds the second one's product.
+    unsafe {
+        halved(Dims { k: half, ..dims }, c, c_row, a, b, f);
+        let a = Strided { ptr: a.ptr.offset(half.cast_signed() * a.col), ..a };
+        let b = b.at_row(half);
+        scratch(Slot::Part, |room| {
+            let part = room.room::<T::Sum>(m * n);
+            halved(Dims { k: k - half, ..dims }, part, n, a, b, f);
+            for i in 0..m {
+                let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);
+                let part = std::slice::from_raw_parts(part.add(i * n), n);
+                c.iter_mut().zip(part).for_each(|(c, &part)| *c = c.add(part));
+            }
+        });
+    }
+}
+
+/// Multiplies matrices of a type that is also the type of its sums.
+///
+/// # Safety
+///
+/// Same as for [`gemm`].
 unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>) {
     let Dims { m, k, n } = dims;
     let kernels = T::kernels(level());
     let few = kernels.wide.len();
-    // SAFETY: this function's contract; the second form computes the transposed product, whose
-    // single row is contiguous because `c` has one column.
+    // SAFETY: this function's contract. The second form computes the transposed product, whose single row is contiguous
+    // because `c` has one column.
     unsafe {
         let thin = m.min(n);
         if a.col == 1 && b.row == 1 && (thin <= 2 || (thin <= few && k >= 8 * thin) || m * n <= 16) {
@@ -165,12 +211,12 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
 
 type Skinny<T> = unsafe fn(&Kernels<T>, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
-/// Computes a small or thin product. The operands are read where they are; only a right one whose rows are not contiguous
-/// is copied.
+/// Computes a small product, or one with few rows or columns. The operands are read in place, except that a right
+/// operand whose rows are not contiguous is copied.
 ///
 /// # Safety
 ///
-/// As for [`gemm`].
+/// Same as for [`gemm`].
 unsafe fn small<T: Compute>(
     kernels: &'static Kernels<T>,
     dims: Dims,
@@ -201,7 +247,7 @@ unsafe fn small<T: Compute>(
     let shared = Shared((c, a, b));
     walk::split(m, n * (k + 1), 1 << 18, |from, to| {
         let (c, a, b) = shared.get();
-        // SAFETY: the rows lie in the operands, and no other call writes them.
+        // SAFETY: the rows are in the operands, and no other call writes them.
         unsafe {
             direct::direct(
                 kernels,
@@ -215,12 +261,12 @@ unsafe fn small<T: Compute>(
     });
 }
 
-/// Splits the columns of a product of few rows over the threads: such a product reads its right
-/// operand once, so memory limits it.
+/// Splits the columns of a product of few rows over the threads. Such a product reads its right operand only once, so
+/// memory limits its speed.
 ///
 /// # Safety
 ///
-/// As for [`gemm`], with the result's strides.
+/// Same as for [`gemm`], with the result's strides.
 unsafe fn skinny<T: Compute>(
     dims: Dims,
     c: *mut T,
@@ -231,11 +277,11 @@ unsafe fn skinny<T: Compute>(
     f: Skinny<T>,
 ) {
     let shared = Shared((c, a, b));
-    // Parts of contiguous rows are wide, because long rows are read faster.
+    // If rows are contiguous, the parts are wide, because long rows are read faster.
     let each = if b.col == 1 { 1 } else { walk::PARTS };
     walk::split_into(each, dims.n, dims.k * dims.m.div_ceil(2), 1 << 17, &|from, to| {
         let (c, a, b) = shared.get();
-        // SAFETY: the columns lie in the operands, and no other call writes them.
+        // SAFETY: the columns are in the operands, and no other call writes them.
         let (c, b) = unsafe {
             (c.add(from * strides[1]), Strided { ptr: b.ptr.offset(from.cast_signed() * b.col), ..b })
         };
@@ -244,11 +290,12 @@ unsafe fn skinny<T: Compute>(
     });
 }
 
-/// Multiplies matrices of a type narrower than its sums, which are kept in a buffer and rounded at the end.
+/// Multiplies matrices of a type narrower than the type of its sums. The sums are kept in a buffer and rounded at the
+/// end.
 ///
 /// # Safety
 ///
-/// As for [`gemm`].
+/// Same as for [`gemm`].
 unsafe fn widened<T: Number>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>)
 where
     T::Sum: Compute,
@@ -258,7 +305,9 @@ where
         let sums = sums.room::<T::Sum>(m * n);
         // SAFETY: this function's contract; `sums` has room for the product, which initialises it.
         unsafe {
-            blocked::blocked::<T>(T::Sum::kernels(level()), dims, sums, n, a, b);
+            halved::<T>(dims, sums, n, a, b, |dims, c, c_row, a, b| {
+                blocked::blocked::<T>(T::Sum::kernels(level()), dims, c, c_row, a, b);
+            });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);
                 elementwise::map(c, std::slice::from_raw_parts(sums.add(i * n), n), T::narrow);
@@ -267,13 +316,13 @@ where
     });
 }
 
-/// Writes `batch` products of the same extents, each dense, one after the other.
+/// Writes `batch` contiguous products of the same extents, one after another.
 ///
-/// `offsets(i)` gives the distances in elements of the `i`-th operands from `a.ptr` and `b.ptr`.
+/// `offsets(i)` returns the distances in elements of the operands of product `i` from `a.ptr` and `b.ptr`.
 ///
 /// # Safety
 ///
-/// As for [`gemm`], for each product; `c` holds `batch * m * n` elements.
+/// Same as for [`gemm`], for each product; `c` holds `batch * m * n` elements.
 unsafe fn batched<T: Number>(
     batch: usize,
     dims: Dims,
@@ -299,17 +348,16 @@ unsafe fn batched<T: Number>(
     });
 }
 
-/// A matrix of elements whose type is known when the program runs.
+/// A matrix whose element type is known only at run time.
 pub(crate) type Matrix = Strided<u8>;
 
-/// Writes `batch` row-major products of an `m` by `k` and a `k` by `n` matrix to `out`.
+/// Writes `batch` row-major products of an `m` by `k` matrix and a `k` by `n` matrix to `out`.
 ///
-/// `offsets` gives each pair's distances in elements from the first.
+/// `offsets` returns the distances in elements of each pair of operands from the first pair.
 ///
 /// # Safety
 ///
-/// The operands have elements of type `dtype` at all of these indices, and `out` has room for the
-/// products.
+/// The operands have elements of type `dtype` at all of these indices, and `out` has room for the products.
 pub(crate) unsafe fn products(
     dtype: DataType,
     batch: usize,
@@ -319,7 +367,8 @@ pub(crate) unsafe fn products(
     out: *mut u8,
     offsets: &(dyn Fn(usize) -> (isize, isize) + Sync),
 ) {
-    // SAFETY: this function has the same contract. The bits of a wrapping product are those of the signed one.
+    // SAFETY: this function has the same contract. Wrapping products of signed and unsigned integers have the same
+    // bits.
     unsafe {
         match dtype {
             DataType::F32 => batched::<f32>(batch, dims, out.cast(), a.cast(), b.cast(), offsets),
@@ -337,7 +386,7 @@ pub(crate) unsafe fn products(
     }
 }
 
-/// Tells whether [`products`] takes an element type.
+/// Tells whether [`products`] supports an element type.
 pub(crate) fn multiplies(dtype: DataType) -> bool {
     use DataType::{BF16, F16, F32, F64, I32, I64, U32, U64};
     matches!(dtype, F32 | F64 | F16 | BF16 | I32 | I64 | U32 | U64)

@@ -1,4 +1,4 @@
-//! Copies blocks of operands into panels that tiles read in order.
+//! Copies blocks of operands into panels, which tiles read sequentially.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
@@ -24,7 +24,7 @@ impl Scratch {
         Self { ptr: NonNull::dangling(), bytes: 0 }
     }
 
-    /// Returns room for `n` elements, uninitialised; earlier contents are lost.
+    /// Returns uninitialised room for `n` elements. Earlier contents are lost.
     pub(crate) fn room<T>(&mut self, n: usize) -> *mut T {
         let bytes = n * size_of::<T>();
         if bytes > self.bytes {
@@ -48,29 +48,30 @@ impl Drop for Scratch {
     }
 }
 
-/// Which of a thread's buffers.
+/// Selects one of the buffers of a thread.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Slot {
     Left,
     Right,
     Sums,
+    Part,
 }
 
 thread_local! {
-    static SCRATCH: [Cell<Scratch>; 3] =
-        const { [Cell::new(Scratch::empty()), Cell::new(Scratch::empty()), Cell::new(Scratch::empty())] };
+    static SCRATCH: [Cell<Scratch>; 4] = const { [const { Cell::new(Scratch::empty()) }; 4] };
 }
 
-/// Lends `f` a buffer of this thread, which is reused by the next call.
+/// Lends `f` a buffer of this thread. The next call reuses the buffer.
 ///
-/// The buffer is taken out while `f` runs, because a thread that waits for others may run another product.
+/// The buffer is taken out while `f` runs, because a thread that waits for others may start another product.
 pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
-    let cell = |cells: &[Cell<Scratch>; 3], back: Option<Scratch>| {
-        let [left, right, sums] = cells;
+    let cell = |cells: &[Cell<Scratch>; 4], back: Option<Scratch>| {
+        let [left, right, sums, part] = cells;
         let cell = match slot {
             Slot::Left => left,
             Slot::Right => right,
             Slot::Sums => sums,
+            Slot::Part => part,
         };
         cell.replace(back.unwrap_or(const { Scratch::empty() }))
     };
@@ -80,15 +81,15 @@ pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
     result
 }
 
-/// Copies `width <= panel` columns of `k` rows to a panel whose rows have `panel` elements; the rest
-/// of each row is zero.
+/// Copies `width <= panel` columns of `k` rows to a panel whose rows have `panel` elements. The rest of each row is
+/// zero.
 ///
 /// # Safety
 ///
 /// `x` covers `k` rows and `width` columns; `to` has room for `k * panel` elements.
 pub(crate) unsafe fn panel<T: Number>(k: usize, width: usize, panel: usize, x: Strided<T>, to: *mut T::Sum) {
     let mut done = 0;
-    // A type as wide as its sums is the type of its sums.
+    // If `T` is as wide as the type of its sums, both are the same type.
     if x.row == 1 && x.col >= 0 && k >= 4 && size_of::<T>() == size_of::<T::Sum>() {
         // SAFETY: this function has the same contract.
         unsafe {
@@ -104,7 +105,7 @@ pub(crate) unsafe fn panel<T: Number>(k: usize, width: usize, panel: usize, x: S
         };
         done = width;
     }
-    // SAFETY: this function has the same contract, for the columns that are left.
+    // SAFETY: this function has the same contract, for the remaining columns.
     unsafe {
         let x = Strided { ptr: x.ptr.offset(done.cast_signed() * x.col), ..x };
         let (width, room, to) = (width - done, panel - done, to.add(done));
@@ -116,9 +117,9 @@ pub(crate) unsafe fn panel<T: Number>(k: usize, width: usize, panel: usize, x: S
 
 struct Copy<T: Number> {
     k: usize,
-    /// Columns to copy.
+    /// The number of columns to copy.
     width: usize,
-    /// Columns to write; the rest is zero.
+    /// The number of columns to write. Those after the copied ones are zero.
     room: usize,
     panel: usize,
     x: Strided<T>,
@@ -130,7 +131,7 @@ impl<T: Number> VectorLoop for Copy<T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // SAFETY: the callers of `panel`, which alone makes this, promise that all of this lies in its operands.
+        // SAFETY: only `panel` makes this value, and its callers promise that everything here is in its operands.
         unsafe {
             match (self.x.col == 1 && self.width == self.panel, self.panel) {
                 (true, 32) => self.whole::<32>(),
@@ -145,7 +146,7 @@ impl<T: Number> VectorLoop for Copy<T> {
 impl<T: Number> Copy<T> {
     /// # Safety
     ///
-    /// The rows have `N` contiguous elements on both sides.
+    /// The rows have `N` contiguous elements in the source and in the panel.
     #[inline(always)]
     unsafe fn whole<const N: usize>(&self) {
         for p in 0..self.k {
@@ -154,7 +155,7 @@ impl<T: Number> Copy<T> {
                 let from = self.x.ptr.offset(p.cast_signed() * self.x.row).cast::<[T; N]>();
                 let to = self.to.add(p * N);
                 if size_of::<T>() == size_of::<T::Sum>() {
-                    // A type as wide as its sums is the type of its sums.
+                    // If `T` is as wide as the type of its sums, both are the same type.
                     to.cast::<[T; N]>().write(from.read());
                 } else {
                     to.cast::<[T::Sum; N]>().write(from.read().map(T::widen));
@@ -165,7 +166,7 @@ impl<T: Number> Copy<T> {
 
     /// # Safety
     ///
-    /// As for [`panel`].
+    /// Same as for [`panel`].
     #[inline(always)]
     unsafe fn part(&self) {
         let &Copy { k, width, room, panel, x, to } = self;

@@ -1,23 +1,24 @@
-//! One row times a matrix whose rows are contiguous, which is read once, as fast as memory gives it.
+//! The product of one row with a matrix whose rows are contiguous. The matrix is read once, and memory limits the
+//! speed.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::vector::Vector;
 
-/// Elements ahead at which operands are prefetched where memory is the limit.
+/// The distance in elements at which operands are prefetched if memory is the limit.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const AHEAD: usize = 256;
 
-/// Columns below which the rows that come next are prefetched, at the same columns: of shorter rows, and of those that
-/// threads share, too little lies ahead.
+/// The number of columns below which the next rows are prefetched, at the same columns. In shorter rows, and in rows
+/// that threads share, too few elements follow.
 #[cfg(target_arch = "x86_64")]
 const NARROW: usize = 2048;
 
-/// The operands of sums of multiples of rows; distances in elements.
+/// The operands of sums of multiples of rows; distances are in elements.
 #[derive(Debug)]
 pub(crate) struct Args<T> {
-    /// Columns.
+    /// The number of columns.
     pub(crate) n: usize,
     pub(crate) a: *const T,
     pub(crate) a_col: isize,
@@ -28,16 +29,17 @@ pub(crate) struct Args<T> {
     pub(crate) accumulate: bool,
 }
 
-/// Sums the multiples of a fixed number of rows.
+/// Computes the sum of multiples of a fixed number of rows.
 pub(crate) type Stream<T> = unsafe fn(&Args<T>);
 
 /// # Safety
 ///
-/// `a` has `ROWS` elements, `b` as many rows of `n` elements, and `c` `n` elements, initialised if they are added to.
+/// `a` has `ROWS` elements, `b` has `ROWS` rows of `n` elements, and `c` has `n` elements, which are initialised if
+/// `accumulate`.
 #[inline(always)]
 pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) {
     let &Args { n, a, a_col, b, b_row, c, accumulate } = args;
-    // SAFETY: the caller's promise covers each access: partial vectors are masked, and prefetching reads nothing.
+    // SAFETY: the contract covers each access: partial vectors are masked, and a prefetch does not read.
     unsafe {
         let mut left = [V::zero(); ROWS];
         for (p, left) in left.iter_mut().enumerate() {
@@ -45,7 +47,7 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
         }
         #[cfg(target_arch = "x86_64")]
         let ahead = if n < NARROW { b_row * ROWS.cast_signed() } else { AHEAD.cast_signed() };
-        // A short first vector keeps the others from straddling lines.
+        // A short first vector keeps the others from crossing cache lines.
         let head = b.align_offset(64).min(V::LANES - 1).min(n);
         if head > 0 {
             part(args, left, 0, head);
@@ -68,14 +70,14 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
     }
 }
 
-/// Does the columns from `j` to `j + n`, at most a vector of them.
+/// Computes the columns from `j` to `j + n`. `n` is at most the length of a vector.
 ///
 /// # Safety
 ///
-/// As for [`stream`]; `j + n` is at most its `n`.
+/// Same as for [`stream`]; `j + n` is at most the number of columns.
 #[inline(always)]
 unsafe fn part<V: Vector, const ROWS: usize>(args: &Args<V::Item>, left: [V; ROWS], j: usize, n: usize) {
-    // SAFETY: the caller's promise; what lies beyond is masked.
+    // SAFETY: this function's contract; elements beyond it are masked.
     unsafe {
         let mask = V::mask(n);
         let mut sum = if args.accumulate { V::load_some(args.c.add(j), mask) } else { V::zero() };

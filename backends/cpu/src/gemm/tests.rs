@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::{Compute, Dims, Number, Strided, batched, multiply};
 use crate::kernels::level::{at, levels};
 
-/// Small integers, whose products every type sums exactly.
+/// Returns small integers. Every type computes the sums of their products exactly.
 fn numbers(n: usize, seed: u64) -> Vec<i64> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let step = |_| {
@@ -32,7 +32,7 @@ where
     }
     let expected: Vec<T> = expected.into_iter().map(&from).collect();
     for forms in 0..4 {
-        // Each operand by rows, and by columns with gaps.
+        // Each operand is stored by rows, and by columns with gaps.
         let lay = |data: &[i64], rows: usize, cols: usize, by_columns: bool| -> (Vec<T>, isize, isize) {
             if !by_columns {
                 return (data.iter().map(|&v| from(v)).collect(), cols as isize, 1);
@@ -130,7 +130,7 @@ fn batches_follow_their_offsets() {
     let b: Vec<f32> = numbers(30 * 25, 4).into_iter().map(|v| v as f32).collect();
     let dims = Dims { m: 20, k: 30, n: 25 };
     let mut c = vec![0f32; 6 * 20 * 25];
-    // SAFETY: six left operands follow each other, and share the right one.
+    // SAFETY: the six left operands follow each other, and share the right one.
     unsafe {
         let (a, b) = (Strided::dense(a.as_ptr(), 30), Strided::dense(b.as_ptr(), 25));
         batched(6, dims, c.as_mut_ptr(), a, b, &|i| (i as isize * 600, 0));

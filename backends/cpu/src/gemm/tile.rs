@@ -1,4 +1,4 @@
-//! The innermost product: a tile of the result, kept in registers over the whole inner dimension.
+//! The inner kernel: a tile of the result that is kept in registers over the whole inner dimension.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -9,7 +9,7 @@ use super::vector::{Portable, Vector};
 use crate::kernels::level::Level;
 use crate::kernels::number::Number;
 
-/// One tile's operands; strides in elements.
+/// The operands of one tile; strides are in elements.
 #[derive(Debug)]
 pub(crate) struct Args<T> {
     pub(crate) k: usize,
@@ -18,7 +18,7 @@ pub(crate) struct Args<T> {
     pub(crate) a_col: isize,
     pub(crate) b: *const T,
     pub(crate) b_row: isize,
-    /// Columns of the last vector.
+    /// The number of columns of the last vector.
     pub(crate) last: usize,
     pub(crate) c: *mut T,
     pub(crate) c_row: usize,
@@ -32,11 +32,11 @@ pub(crate) type Tile<T> = unsafe fn(&Args<T>);
 /// The kernels of one element type at one level.
 #[derive(Debug)]
 pub(crate) struct Kernels<T: 'static> {
-    /// Elements of a vector.
+    /// The number of elements of a vector.
     pub(crate) lanes: usize,
-    /// Vectors of the tiles that large products take: 4, or 2 where registers are few.
+    /// The number of vectors in the tiles of large products: 4, or 2 if there are few registers.
     pub(crate) large: usize,
-    /// Tiles one vector wide, by rows less one.
+    /// Tiles one vector wide. Index `i` has the tile of `i + 1` rows.
     pub(crate) narrow: &'static [Tile<T>],
     /// Tiles two vectors wide.
     pub(crate) wide: &'static [Tile<T>],
@@ -44,24 +44,24 @@ pub(crate) struct Kernels<T: 'static> {
     pub(crate) flat: &'static [Tile<T>],
     /// Tiles eight vectors wide.
     pub(crate) broad: &'static [Tile<T>],
-    /// Dot products of rows, by their number less one, with [`columns`](dot::columns) columns.
+    /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
-    /// Multiples of one row, and sums of multiples of two.
+    /// The multiple of one row, and the sum of multiples of two rows.
     pub(crate) streams: [Stream<T>; 2],
 }
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows, `VECTORS - 1` whole vectors and one of `last` columns.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
     let &Args { k, mut a, a_row, a_col, mut b, b_row, last, c, c_row, accumulate } = args;
-    // SAFETY: the caller's promise covers each access; pointers past the end are never read.
+    // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
         if accumulate && k >= 128 {
-            // The result's lines come from a far cache while the sums are computed.
+            // The result's cache lines are fetched from a distant cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
                     let line = c.wrapping_add(i * c_row + v * V::LANES);
@@ -106,7 +106,7 @@ macro_rules! levels {
        [$($more:literal)*];)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: this function has the same contract.
             unsafe { tile::<V, ROWS, VECTORS>(args) }
         }
 
@@ -114,13 +114,13 @@ macro_rules! levels {
         unsafe fn $dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
             args: &dot::Args<V::Item>,
         ) {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: this function has the same contract.
             unsafe { dot::dots::<V, ROWS, COLUMNS, RUN>(args) }
         }
 
         $(#[$feature])?
         unsafe fn $stream<V: Vector, const ROWS: usize>(args: &stream::Args<V::Item>) {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: this function has the same contract.
             unsafe { stream::stream::<V, ROWS>(args) }
         }
 
@@ -153,15 +153,16 @@ levels! {
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
     tile_avx512, dots_avx512, stream_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
-    // Multiplying integers takes several times as long as loading them, so that small tiles keep the processor busy.
+    // Multiplying integers takes several times as long as loading them, so small tiles are enough to keep the processor
+    // busy.
     tile_integers, dots_integers, stream_integers, integers,
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
 }
 
-/// A type that tiles compute with.
+/// An element type for which there are tile kernels.
 pub(crate) trait Compute: Number<Sum = Self> {
-    /// Returns the kernels of a level that this processor has.
+    /// Returns the kernels of an instruction set level that this processor supports.
     fn kernels(level: Level) -> &'static Kernels<Self>;
 }
 

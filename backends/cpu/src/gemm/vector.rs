@@ -1,21 +1,21 @@
-//! Vectors of the instruction sets, as far as products need them.
+//! Vectors of the instruction sets, with the operations that matrix products need.
 
 use crate::kernels::number::Number;
 
-/// The most lanes of a vector.
+/// The greatest number of lanes of a vector.
 const MOST: usize = 16;
 
 /// A vector register.
 ///
 /// # Safety
 ///
-/// Every function needs the vector's instruction set, and must be inlined into code compiled for it.
+/// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
 pub(crate) trait Vector: Copy {
-    /// What it holds.
+    /// The type of the lanes.
     type Item: Number;
-    /// Which lanes of a partial vector exist.
+    /// A mask that selects the lanes of a partial vector.
     type Mask: Copy;
-    /// Elements of a vector.
+    /// The number of lanes.
     const LANES: usize;
 
     /// Returns zeros.
@@ -28,20 +28,20 @@ pub(crate) trait Vector: Copy {
     unsafe fn store(self, to: *mut Self::Item);
     /// Returns the mask of the first `n` lanes, `n <= LANES`.
     unsafe fn mask(n: usize) -> Self::Mask;
-    /// Reads the lanes of the mask; the others are zero.
+    /// Reads the lanes that the mask selects; the others are zero.
     unsafe fn load_some(from: *const Self::Item, mask: Self::Mask) -> Self;
-    /// Writes the lanes of the mask.
+    /// Writes the lanes that the mask selects.
     unsafe fn store_some(self, to: *mut Self::Item, mask: Self::Mask);
     /// Returns `self + other`.
     unsafe fn add(self, other: Self) -> Self;
     /// Returns `self + a * b`.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
 
-    /// Returns the sum of the lanes, halves added to halves.
+    /// Returns the sum of the lanes. Repeatedly, one half of the lanes is added to the other.
     #[inline(always)]
     unsafe fn total(self) -> Self::Item {
         let mut lanes = [Self::Item::default(); MOST];
-        // SAFETY: there is room for a vector.
+        // SAFETY: the array has room for a vector.
         unsafe { self.store(lanes.as_mut_ptr()) };
         let mut width = Self::LANES;
         while width > 1 {
@@ -58,7 +58,7 @@ pub(crate) trait Vector: Copy {
     }
 }
 
-/// Lanes that the compiler maps to what the target has.
+/// An array of lanes, for which the compiler uses the vectors that the target has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable<T>([T; 8]);
 
@@ -73,17 +73,17 @@ impl<T: Number> Vector for Portable<T> {
     }
     #[inline(always)]
     unsafe fn splat(from: *const T) -> Self {
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: this function has the same contract.
         Self([unsafe { *from }; 8])
     }
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: this function has the same contract.
         Self(unsafe { from.cast::<[T; 8]>().read() })
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller makes the same promise.
+        // SAFETY: this function has the same contract.
         unsafe { to.cast::<[T; 8]>().write(self.0) }
     }
     #[inline(always)]
@@ -94,7 +94,7 @@ impl<T: Number> Vector for Portable<T> {
     unsafe fn load_some(from: *const T, mask: usize) -> Self {
         let mut lanes = [T::default(); 8];
         for (i, lane) in lanes.iter_mut().enumerate().take(mask) {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: this function has the same contract.
             *lane = unsafe { *from.add(i) };
         }
         Self(lanes)
@@ -102,7 +102,7 @@ impl<T: Number> Vector for Portable<T> {
     #[inline(always)]
     unsafe fn store_some(self, to: *mut T, mask: usize) {
         for (i, lane) in self.0.into_iter().enumerate().take(mask) {
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: this function has the same contract.
             unsafe { to.add(i).write(lane) };
         }
     }
@@ -136,8 +136,8 @@ mod x86 {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name($register);
 
-            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to as
-            // many elements as are read or written.
+            // SAFETY of every body: the callers of the trait's functions promise the instruction set, and pointers to
+            // as many elements as are read or written.
             impl Vector for $name {
                 type Item = $item;
                 type Mask = $mask;
@@ -202,7 +202,7 @@ mod x86 {
         };
     }
 
-    /// Sliding window: 8 lanes of ones, then 8 of zeros.
+    /// A sliding window over 8 entries of ones, then 8 of zeros. The mask of `n` lanes starts at entry `8 - n`.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
     #[inline(always)]

@@ -1,27 +1,40 @@
-//! Compiles one loop for each instruction set and runs the one that this processor has.
+//! Compiles a loop for each instruction set and runs the version for this processor.
 
+use super::FEW;
 use super::level::{Level, level};
 
-/// A loop that the compiler vectorises for the instruction set it is inlined into.
+/// A loop that the compiler vectorises for the instruction set of the function into which it is inlined.
 ///
-/// `run` must be `#[inline(always)]`, because a function of its own would be compiled without the instruction set.
+/// `run` must be `#[inline(always)]`, because a separate function would be compiled without the instruction set.
 pub(crate) trait VectorLoop {
-    /// What the loop returns.
+    /// The result of the loop.
     type Output;
 
-    /// Runs the loop. `FMA` tells whether `mul_add` is one instruction.
+    /// Runs the loop. `FMA` tells whether `mul_add` is a single instruction.
     fn run<const FMA: bool>(self) -> Self::Output;
 }
 
-/// Runs a loop as compiled for the widest instruction set of this processor.
+/// Runs the version of a loop that was compiled for the widest instruction set of this processor.
 #[inline(always)]
 pub(crate) fn dispatch<L: VectorLoop>(vector: L) -> L::Output {
-    match level() {
+    dispatch_to(level(), vector)
+}
+
+/// Runs a loop over `n` elements, whose results do not depend on the instruction set, as compiled for the one that suits
+/// their number: few elements do not fill wide vectors, and would be computed one by one.
+#[inline(always)]
+pub(crate) fn dispatch_by_length<L: VectorLoop>(n: usize, vector: L) -> L::Output {
+    dispatch_to(if n < FEW { Level::Portable } else { level() }, vector)
+}
+
+#[inline(always)]
+fn dispatch_to<L: VectorLoop>(level: Level, vector: L) -> L::Output {
+    match level {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `level` returns only what it detected on this processor.
+        // SAFETY: `level` returns only a level that it detected on this processor.
         Level::Avx512 => unsafe { avx512(vector) },
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: `level` returns only what it detected on this processor.
+        // SAFETY: `level` returns only a level that it detected on this processor.
         Level::Avx2 => unsafe { avx2(vector) },
         _ => vector.run::<false>(),
     }

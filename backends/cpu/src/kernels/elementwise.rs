@@ -4,13 +4,15 @@
 //! once per element type that differs: what wraps or is only compared for equality is computed on unsigned integers,
 //! 16-bit floats are computed as `f32`, and elements that are only moved are told apart by their size.
 
-use super::dispatch::{VectorLoop, dispatch};
+use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::half::Half;
 use super::math::{self, double, single};
 use super::number::{Float, Number, power};
 use super::op::{Binary, Unary};
+use super::singly::singly;
 use crate::array::element_size;
 use bb::DataType;
+use half::{bf16, f16};
 
 /// Computes `n` results from `n` elements of each operand.
 ///
@@ -29,7 +31,7 @@ pub(crate) struct Kernel<const N: usize> {
     /// Bytes of a result.
     pub(crate) result: usize,
     /// The conversions around a loop on `f32`, if the operands are 16-bit floats.
-    pub(crate) half: Option<Half>,
+    pub(crate) half: Option<&'static Half>,
     /// Elements below which a second thread costs more than it brings.
     pub(crate) grain: usize,
 }
@@ -91,10 +93,10 @@ impl<T: Copy, U, F: Fn(T, T) -> U> VectorLoop for Zip<'_, T, U, F> {
     }
 }
 
-/// Writes `f(x)` for each element, with the widest vectors of this processor.
+/// Writes `f(x)` for each element.
 #[inline(always)]
 pub(crate) fn map<T: Copy, U>(out: &mut [U], x: &[T], f: impl Fn(T) -> U) {
-    dispatch(Map { out, x, f });
+    dispatch_by_length(x.len(), Map { out, x, f });
 }
 
 /// Writes `f(a, b)` for each pair of elements.
@@ -106,7 +108,7 @@ pub(crate) fn map<T: Copy, U>(out: &mut [U], x: &[T], f: impl Fn(T) -> U) {
 unsafe fn zip<T: Copy, U>(out: *mut u8, operands: [*const u8; 2], n: usize, f: impl Fn(T, T) -> U) {
     // SAFETY: this function has the same contract.
     let (out, [a, b]) = unsafe { slices(out, operands, n) };
-    dispatch(Zip { out, a, b, f });
+    dispatch_by_length(n, Zip { out, a, b, f });
 }
 
 /// Writes `f(x)` for each element.
@@ -127,7 +129,7 @@ unsafe fn each<T: Copy>(out: *mut u8, x: [*const u8; 1], n: usize, f: impl Fn(T)
 ///
 /// As for [`Run`], of operands and results `T`.
 #[inline(always)]
-unsafe fn plain<T: Copy, const N: usize>(
+pub(super) unsafe fn plain<T: Copy, const N: usize>(
     out: *mut u8,
     operands: [*const u8; N],
     n: usize,
@@ -156,17 +158,36 @@ macro_rules! with_type {
         with_type!([F32 | F16 | BF16: f32, F64: f64, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16, U32: u32,
             U64: u64] $dtype, $name => $body)
     };
+    // 16-bit floats are compared as they are, which needs no conversion.
+    (ordered $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16, I8: i8, I16: i16, I32: i32, I64: i64, U8: u8, U16: u16,
+            U32: u32, U64: u64] $dtype, $name => $body)
+    };
     (float $dtype:expr, $name:ident => $body:expr) => {
         with_type!([F32 | F16 | BF16: f32, F64: f64] $dtype, $name => $body)
     };
+    // Few 16-bit floats are converted one by one, which costs less than a conversion of blocks.
+    (few $dtype:expr, $name:ident => $body:expr) => {
+        with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16] $dtype, $name => $body)
+    };
 }
+
+pub(super) use with_type;
 
 /// Returns the kernel of an operation on one element, if it takes signed elements of that type.
 ///
-/// `few` asks for the functions of the standard library, which cost less than a block of vectors.
+/// `few` asks for a loop without vectors. Its results are the same; for few elements it costs less.
 pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
-    // A sign is one bit of 16-bit floats, which needs no conversion.
-    let half = if matches!(op, Unary::Neg | Unary::Abs) { None } else { Half::of(dtype) };
+    let size = element_size(dtype);
+    if let Some(run) = singly(op, dtype) {
+        return Some(Kernel { run, operands: [size], result: size, half: None, grain: GRAIN / 16 });
+    }
+    let half = match op {
+        // A sign is one bit of 16-bit floats, which needs no conversion.
+        Unary::Neg | Unary::Abs => None,
+        Unary::Sqrt if few => None,
+        _ => Half::of(dtype),
+    };
     let sixteen = Half::of(dtype).is_some();
     // SAFETY of each loop: `each` and `plain` have the contract of `Run`, for elements of the type `T`.
     let run: Option<Run<1>> = unsafe {
@@ -178,11 +199,8 @@ pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> 
             Unary::Relu => {
                 with_type!(signed dtype, T => |out, x, n| each(out, x, n, |x: T| Number::max(x, T::default())))
             }
-            Unary::Exp if few => {
-                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::exp(x)))
-            }
-            Unary::Log if few => {
-                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::log(x)))
+            Unary::Sqrt if few => {
+                with_type!(few dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::sqrt(x)))
             }
             _ if dtype == DataType::F64 => double::function(op),
             _ if dtype.is_float() => single::function(op),
@@ -194,7 +212,6 @@ pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> 
         Unary::Sqrt => GRAIN / 2,
         _ => GRAIN / 4,
     };
-    let size = element_size(dtype);
     Some(Kernel { run: run?, operands: [size], result: size, half, grain })
 }
 
@@ -202,9 +219,13 @@ pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> 
 ///
 /// `few` is as for [`unary`].
 pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>> {
+    // Powers have one loop, because another function would give other results.
+    let few = few && op != Binary::Pow;
+    let half = Half::of(dtype).filter(|_| !op.compares());
     // SAFETY of each loop: `zip` and `plain` have the contract of `Run`, for elements of the type `T`.
     let run: Option<Run<2>> = unsafe {
         match op {
+            _ if few && half.is_some() => with_type!([F16: f16, BF16: bf16] dtype, T => few_halves::<T>(op)?),
             Binary::Add => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::add)),
             Binary::Sub => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::sub)),
             Binary::Mul => with_type!(bits dtype, T => |out, x, n| zip(out, x, n, <T as Number>::mul)),
@@ -215,27 +236,43 @@ pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>
             Binary::Div => {
                 with_type!(number dtype, T => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| Number::div(a, b)))
             }
-            Binary::Pow if few || dtype == DataType::F64 => {
-                with_type!(float dtype, T => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| Float::pow(a, b)))
+            Binary::Pow if dtype == DataType::F64 => {
+                Some(|out, x, n| plain(out, x, n, |[a, b]: [f64; 2]| a.powf(b)))
             }
             Binary::Pow if dtype.is_float() => Some(math::powers),
             Binary::Pow => None,
             Binary::Max => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::max)),
             Binary::Min => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::min)),
-            Binary::Equal if dtype == DataType::Bool => Some(|out, x, n| equal::<u8>(out, x, n)),
-            Binary::Equal => with_type!(bits dtype, T => |out, x, n| equal::<T>(out, x, n)),
-            Binary::Greater => with_type!(number dtype, T => |out, x, n| greater::<T>(out, x, n)),
-            Binary::Less => with_type!(number dtype, T => |out, [a, b], n| greater::<T>(out, [b, a], n)),
+            Binary::Equal => {
+                with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16, I8 | U8 | Bool: u8, I16 | U16: u16,
+                I32 | U32: u32, I64 | U64: u64] dtype, T => equal::<T>)
+            }
+            Binary::Greater => with_type!(ordered dtype, T => greater::<T>),
+            Binary::Less => with_type!(ordered dtype, T => |out, [a, b], n| greater::<T>(out, [b, a], n)),
         }
     };
     let size = element_size(dtype);
-    let half = Half::of(dtype);
-    let (result, half) = match op.compares() {
-        true => (element_size(DataType::Bool), half.map(|half| Half { narrow: None, ..half })),
-        false => (size, half),
-    };
+    let result = if op.compares() { element_size(DataType::Bool) } else { size };
+    let half = half.filter(|_| !few);
     let grain = if op == Binary::Pow { GRAIN / 16 } else { GRAIN };
     Some(Kernel { run: run?, operands: [size; 2], result, half, grain })
+}
+
+/// Returns the loop of an operation on few 16-bit floats, which converts them one by one; none for powers and
+/// comparisons.
+fn few_halves<T: Float>(op: Binary) -> Option<Run<2>> {
+    // SAFETY of each loop: `plain` has the contract of `Run`, for elements of the type `T`.
+    Some(unsafe {
+        match op {
+            Binary::Add => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.add(b)),
+            Binary::Sub => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.sub(b)),
+            Binary::Mul => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.mul(b)),
+            Binary::Div => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.div(b)),
+            Binary::Max => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.max(b)),
+            Binary::Min => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.min(b)),
+            Binary::Pow | Binary::Equal | Binary::Greater | Binary::Less => return None,
+        }
+    })
 }
 
 /// Writes whether the elements are equal.
@@ -316,7 +353,7 @@ unsafe fn selected<T: Copy>(out: *mut u8, [condition, a, b]: [*const u8; 3], n: 
     // SAFETY: this function has the same contract, and nothing here needs an alignment.
     let ((out, [a, b]), condition) =
         unsafe { (slices(out, [a, b], n), std::slice::from_raw_parts(condition, n)) };
-    dispatch(Select::<T> { out, condition, a, b });
+    dispatch_by_length(n, Select::<T> { out, condition, a, b });
 }
 
 /// Returns the kernel that chooses between elements of `size` bytes by a bool.

@@ -10,16 +10,16 @@ use half::{bf16, f16};
 pub(crate) struct Half {
     /// Converts elements to `f32`.
     pub(crate) widen: Run<1>,
-    /// Rounds `f32` to elements; none if the results are bools.
-    pub(crate) narrow: Option<Run<1>>,
+    /// Rounds `f32` to elements.
+    pub(crate) narrow: Run<1>,
 }
 
 impl Half {
     /// Returns the conversions of a type, if it is one of 16-bit floats.
-    pub(crate) fn of(dtype: DataType) -> Option<Half> {
+    pub(crate) fn of(dtype: DataType) -> Option<&'static Half> {
         match dtype {
-            DataType::F16 => Some(Half { widen: widen::<f16>, narrow: Some(narrow::<f16>) }),
-            DataType::BF16 => Some(Half { widen: widen::<bf16>, narrow: Some(narrow::<bf16>) }),
+            DataType::F16 => Some(&Half { widen: widen::<f16>, narrow: narrow::<f16> }),
+            DataType::BF16 => Some(&Half { widen: widen::<bf16>, narrow: narrow::<bf16> }),
             _ => None,
         }
     }

@@ -1,12 +1,12 @@
-//! Which instruction set the kernels use, detected once.
+//! The instruction set that the kernels use, detected once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A set of instructions for which kernels are compiled.
+/// An instruction set level for which kernels are compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum Level {
-    /// What every processor of the target has.
+    /// The instructions that every processor of the target has.
     Portable = 1,
     /// AVX2, FMA and F16C: 32-byte vectors.
     Avx2 = 2,
@@ -65,7 +65,7 @@ thread_local! {
     static FORCED: std::cell::Cell<Option<Level>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f` with the kernels called on this thread held to `level`.
+/// Runs `f`. On this thread, kernels use `level` meanwhile.
 #[cfg(test)]
 pub(crate) fn at<R>(level: Level, f: impl FnOnce() -> R) -> R {
     let before = FORCED.replace(Some(level));

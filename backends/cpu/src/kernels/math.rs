@@ -1,7 +1,7 @@
-//! Elementary functions without branches, so that a loop over them is vectorised.
+//! Elementary functions without branches, so that loops over them are vectorised.
 //!
-//! Each reduces its argument to a short interval, where a Taylor or fitted polynomial is exact to
-//! well below one unit in the last place. Tests state the errors measured.
+//! Each function reduces its argument to a short interval. There, the error of a Taylor polynomial or of a fitted
+//! polynomial is well below one unit in the last place. The tests state the measured errors.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::elementwise::{Run, slices};
@@ -14,8 +14,10 @@ pub(super) trait Function<T> {
     fn at<const FMA: bool>(x: T) -> T;
 }
 
-/// Elements that are computed at once; a shorter end is padded to as many.
+/// The number of elements that are computed at once. A shorter end is padded to this length.
 const BLOCK: usize = 64;
+/// The same number for a few elements.
+const SHORT: usize = 16;
 
 struct Apply<'a, T, F> {
     out: &'a mut [T],
@@ -42,22 +44,30 @@ fn apply<T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
 ///
 /// # Safety
 ///
-/// As for [`Run`].
+/// Same as for [`Run`].
 unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut u8, x: [*const u8; 1], n: usize) {
     // SAFETY: this function has the same contract.
     let (out, [x]) = unsafe { slices::<T, T, 1>(out, x, n) };
+    // A short block costs less than four elements one by one.
     let whole = if n % BLOCK < 4 { n } else { n / BLOCK * BLOCK };
     let ((out, out_end), (x, x_end)) = (out.split_at_mut(whole), x.split_at(whole));
     apply::<T, F>(out, x);
-    if !x_end.is_empty() {
-        let (mut from, mut to) = ([T::default(); BLOCK], [T::default(); BLOCK]);
-        from.split_at_mut(x_end.len()).0.copy_from_slice(x_end);
-        apply::<T, F>(&mut to, &from);
-        out_end.copy_from_slice(to.split_at(x_end.len()).0);
+    match x_end.len() {
+        0 => {}
+        1..=SHORT => padded::<T, F, SHORT>(out_end, x_end),
+        _ => padded::<T, F, BLOCK>(out_end, x_end),
     }
 }
 
-/// Declares a type for each function, by which loops over it are told apart.
+/// Writes the values for at most `N` elements, which are computed as a block of `N`.
+fn padded<T: Copy + Default, F: Function<T>, const N: usize>(out: &mut [T], x: &[T]) {
+    let (mut from, mut to) = ([T::default(); N], [T::default(); N]);
+    from.split_at_mut(x.len()).0.copy_from_slice(x);
+    apply::<T, F>(&mut to, &from);
+    out.copy_from_slice(to.split_at(x.len()).0);
+}
+
+/// Declares a type for each function, so that a loop can be generic over the function.
 macro_rules! functions {
     ($t:ident; $($name:ident<$fma:ident>: |$x:ident| $value:expr;)*) => {$(
         struct $name;
@@ -73,30 +83,30 @@ macro_rules! functions {
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, ln2 $ln2_high:expr, $ln2_low:expr,
-     erf $erf:ident, taylor [$($taylor:expr),*], atanh [$($atanh:expr),*]) => {
+     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $gelu_tanh:ident, taylor [$($taylor:expr),*], atanh [$($atanh:expr),*]) => {
         pub(super) mod $module {
             use super::{Function, Run, Unary, map};
 
-            /// Adding it leaves the nearest integer in the low bits.
+            /// After adding this number, the low bits hold the nearest integer.
             const MAGIC: $t = $magic;
 
             #[inline(always)]
-            pub(super) fn fma<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
+            pub(in crate::kernels) fn fma<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
-            /// Returns 2 to the power `n`, an integer in the range of normal numbers.
+            /// Returns 2 to the power `n`. `n` is an integer in the exponent range of normal numbers.
             #[inline(always)]
             fn power_of_two(n: $t) -> $t {
                 let bits = (n + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()).wrapping_add($bias);
                 $t::from_bits(bits << $bits)
             }
 
-            /// Returns `n`, and `exp(r) - 1` for `x = n ln 2 + r`.
+            /// Returns `n` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument.
             #[inline(always)]
-            fn reduced<const FMA: bool>(x: $t) -> ($t, $t) {
+            fn reduced<const FMA: bool>(x: $t, low: $t) -> ($t, $t) {
                 let n = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC) - MAGIC;
-                let r = fma::<FMA>(n, -$ln2_low, fma::<FMA>(n, -$ln2_high, x));
+                let r = fma::<FMA>(n, -$ln2_low, fma::<FMA>(n, -$ln2_high, x)) + low;
                 let mut q = 0.0;
                 for c in [$($taylor),*] {
                     q = fma::<FMA>(q, r, 1.0 / c);
@@ -104,31 +114,53 @@ macro_rules! elementary {
                 (n, fma::<FMA>(r * r, q, r))
             }
 
-            #[inline(always)]
-            pub(super) fn exp<const FMA: bool>(x: $t) -> $t {
-                // Comparisons that NaN fails.
-                let x = if x < $low { $low } else { x };
-                let x = if x > $high { $high } else { x };
-                let (n, p) = reduced::<FMA>(x);
-                let half = fma::<FMA>(n, 0.5, MAGIC) - MAGIC;
-                (1.0 + p) * power_of_two(half) * power_of_two(n - half)
+            /// An exponential as `(1 + less_one) * first * second`. Neither power of two is as small as the product can
+            /// be, so that a factor of the exponential can be multiplied in before digits are lost.
+            #[derive(Clone, Copy)]
+            pub(in crate::kernels) struct Exponential {
+                pub(in crate::kernels) less_one: $t,
+                pub(in crate::kernels) first: $t,
+                pub(in crate::kernels) second: $t,
             }
 
-            /// `exp(x) - 1` for arguments of moderate size.
+            impl Exponential {
+                #[inline(always)]
+                fn value(self) -> $t {
+                    (1.0 + self.less_one) * self.first * self.second
+                }
+            }
+
+            /// Returns `exp(x + low)`. The powers of two hold it for `x` from twice the argument of the least number on.
+            #[inline(always)]
+            pub(in crate::kernels) fn exponential<const FMA: bool>(x: $t, low: $t) -> Exponential {
+                let (n, less_one) = reduced::<FMA>(x, low);
+                let half = fma::<FMA>(n, 0.5, MAGIC) - MAGIC;
+                Exponential { less_one, first: power_of_two(half), second: power_of_two(n - half) }
+            }
+
+            #[inline(always)]
+            pub(in crate::kernels) fn exp<const FMA: bool>(x: $t) -> $t {
+                // Comparisons with NaN are false, so NaN stays.
+                let x = if x < $low { $low } else { x };
+                let x = if x > $high { $high } else { x };
+                exponential::<FMA>(x, 0.0).value()
+            }
+
+            /// Returns `exp(x) - 1` for arguments of moderate size.
             #[inline(always)]
             fn exp_m1<const FMA: bool>(x: $t) -> $t {
-                let (n, p) = reduced::<FMA>(x);
+                let (n, p) = reduced::<FMA>(x, 0.0);
                 let scale = power_of_two(n);
                 fma::<FMA>(scale, p, scale - 1.0)
             }
 
             #[inline(always)]
-            pub(super) fn log<const FMA: bool>(x: $t) -> $t {
+            pub(in crate::kernels) fn log<const FMA: bool>(x: $t) -> $t {
                 const SQRT_HALF: $unsigned = std::$t::consts::FRAC_1_SQRT_2.to_bits();
                 const UNIT: $t = ((1 as $unsigned) << ($bits + 1)) as $t;
                 let tiny = x < $t::MIN_POSITIVE;
                 let scaled = if tiny { x * UNIT } else { x };
-                // The exponent of a mantissa in [sqrt 0.5, sqrt 2).
+                // The exponent for a mantissa in [sqrt 0.5, sqrt 2).
                 let shifted = scaled.to_bits().wrapping_sub(SQRT_HALF).wrapping_add($bias << $bits);
                 let exponent = $t::from_bits((shifted >> $bits).wrapping_add(MAGIC.to_bits())) - MAGIC - $bias as $t;
                 let exponent = if tiny { exponent - ($bits + 1) as $t } else { exponent };
@@ -149,21 +181,78 @@ macro_rules! elementary {
                 if x == $t::INFINITY { x } else { y }
             }
 
+            /// Returns `exp(x) - 1`.
             #[inline(always)]
-            pub(super) fn tanh<const FMA: bool>(x: $t) -> $t {
-                let a = x.abs();
-                let a = if a > 20.0 { 20.0 } else { a };
-                let e = exp_m1::<FMA>(2.0 * a);
-                (e / (e + 2.0)).copysign(x)
+            fn expm1<const FMA: bool>(x: $t) -> $t {
+                let near = if x < -40.0 { -40.0 } else { x };
+                let near = exp_m1::<FMA>(if near > 40.0 { 40.0 } else { near });
+                // The difference of a number that is so great and 1 rounds to the number.
+                let y = if x > 40.0 { exp::<FMA>(x) } else { near };
+                // The sum would lose the sign of a zero.
+                if x == 0.0 { x } else { y }
+            }
+
+            /// Returns `log(1 + x)`: the logarithm of the rounded sum, and that of what was rounded off.
+            #[inline(always)]
+            fn log1p<const FMA: bool>(x: $t) -> $t {
+                let u = 1.0 + x;
+                let rest = if x < 1.0 { x - (u - 1.0) } else { 1.0 - (u - x) };
+                let y = log::<FMA>(u) + rest / u;
+                let y = if x == -1.0 { $t::NEG_INFINITY } else { y };
+                if x == 0.0 || x == $t::INFINITY { x } else { y }
             }
 
             #[inline(always)]
-            pub(super) fn sigmoid<const FMA: bool>(x: $t) -> $t {
-                // Of the negative absolute value, so that nothing overflows or cancels.
+            fn softplus<const FMA: bool>(x: $t) -> $t {
+                let above = if x > 0.0 { x } else { 0.0 };
+                above + log1p::<FMA>(exp::<FMA>(-x.abs()))
+            }
+
+            #[inline(always)]
+            pub(in crate::kernels) fn tanh<const FMA: bool>(x: $t) -> $t {
+                let a = x.abs();
+                let a = if a > 20.0 { 20.0 } else { a };
+                let e = exp_m1::<FMA>(2.0 * a);
+                let d = e + 2.0;
+                // What the sum rounded off; it matters only where the result is not almost 1.
+                let rest = (2.0 - d) + e;
+                let y = e / d;
+                // `1 / (e + 2)` is `(1 - y) / 2`.
+                let y = if e < 2.0 { fma::<FMA>(-0.5 * y, rest * (1.0 - y), y) } else { y };
+                y.copysign(x)
+            }
+
+            #[inline(always)]
+            pub(in crate::kernels) fn sigmoid<const FMA: bool>(x: $t) -> $t {
+                // The exponential of the negative absolute value neither overflows nor cancels.
                 let e = exp::<FMA>(-x.abs());
-                let low = e / (1.0 + e);
-                let high = 1.0 / (1.0 + e);
-                if x < 0.0 { low } else { high }
+                let d = 1.0 + e;
+                let rest = (1.0 - d) + e;
+                let low = x < 0.0;
+                let y = if low { e } else { 1.0 } / d;
+                let inverse = if low { 1.0 - y } else { y };
+                fma::<FMA>(-y, rest * inverse, y)
+            }
+
+            /// Returns `x * sigmoid(x)`.
+            #[inline(always)]
+            fn silu<const FMA: bool>(x: $t) -> $t {
+                // Beyond these bounds the product is 0, or the exponential does not count.
+                let x = if x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
+                let a = x.abs();
+                let e = exponential::<FMA>(if a > -$silu { $silu } else { -a }, 0.0);
+                let small = e.value();
+                let d = 1.0 + small;
+                let rest = (1.0 - d) + small;
+                let low = x < 0.0;
+                let above = if low { fma::<FMA>(x, e.less_one, x) * e.first } else { x };
+                let last = if low { e.second } else { 1.0 };
+                let y = above / d;
+                // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
+                let y = fma::<FMA>(-y, rest * fma::<FMA>(-0.5, small, 1.0), y) * last;
+                // The definition multiplies minus infinity by 0.
+                let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
+                if x == $t::INFINITY { x } else { y }
             }
 
             functions! { $t;
@@ -172,23 +261,18 @@ macro_rules! elementary {
                 Log<FMA>: |x| log::<FMA>(x);
                 Tanh<FMA>: |x| tanh::<FMA>(x);
                 Sigmoid<FMA>: |x| sigmoid::<FMA>(x);
-                Silu<FMA>: |x| {
-                    let y = x / (1.0 + exp::<FMA>(-x));
-                    // The quotient would be infinity over infinity; this is its limit.
-                    if x == $t::NEG_INFINITY { 0.0 } else { y }
-                };
+                Silu<FMA>: |x| silu::<FMA>(x);
+                Expm1<FMA>: |x| expm1::<FMA>(x);
+                Log1p<FMA>: |x| log1p::<FMA>(x);
+                Softplus<FMA>: |x| softplus::<FMA>(x);
                 Erf<FMA>: |x| super::$erf::<FMA>(x);
-                Gelu<FMA>: |x| {
-                    let half = 0.5 * x;
-                    let e = super::$erf::<FMA>(x * std::$t::consts::FRAC_1_SQRT_2);
-                    fma::<FMA>(half, e, half)
-                };
+                Gelu<FMA>: |x| crate::kernels::gelu::$gelu::<FMA>(x);
+                GeluTanh<FMA>: |x| crate::kernels::gelu::$gelu_tanh::<FMA>(x);
             }
 
-            /// Returns the loop of a function, if the operation is one.
+            /// Returns the loop of an operation that is a function; `None` for other operations.
             pub(in crate::kernels) fn function(op: Unary) -> Option<Run<1>> {
                 Some(match op {
-                    Unary::Neg | Unary::Abs | Unary::Relu => return None,
                     Unary::Sqrt => map::<$t, Sqrt>,
                     Unary::Exp => map::<$t, Exp>,
                     Unary::Log => map::<$t, Log>,
@@ -196,7 +280,12 @@ macro_rules! elementary {
                     Unary::Sigmoid => map::<$t, Sigmoid>,
                     Unary::Erf => map::<$t, Erf>,
                     Unary::Gelu => map::<$t, Gelu>,
+                    Unary::GeluTanh => map::<$t, GeluTanh>,
                     Unary::Silu => map::<$t, Silu>,
+                    Unary::Expm1 => map::<$t, Expm1>,
+                    Unary::Log1p => map::<$t, Log1p>,
+                    Unary::Softplus => map::<$t, Softplus>,
+                    _ => return None,
                 })
             }
         }
@@ -204,15 +293,21 @@ macro_rules! elementary {
 }
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0,
-    ln2 0.693_145_75, 1.428_606_8e-6, erf erf_f32,
+    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 gelu_tanh_f32,
     taylor [5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0,
-    ln2 0.6931471805592082, 7.371002565167799e-13, erf erf_f64,
+    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 gelu_tanh_f64,
     taylor [6227020800.0, 479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
-/// Polynomials fitted to `erf(x) / x` in `x * x` below 1, and to `log(erfc(x) exp(x * x) / t)` in
-/// `t = 1 / (1 + x / 2)` up to 4.2, beyond which the result is 1.
+/// Evaluates a polynomial, the leading coefficient first.
+#[inline(always)]
+pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
+    coefficients.iter().fold(0.0, |sum, &c| single::fma::<FMA>(sum, x, c))
+}
+
+/// Computes the error function with polynomials that were fitted to `erf(x) / x - 1` in `x * x` for `x` below 1, and to
+/// `log(erfc(x) exp(x * x) / t)` in `t = 1 / (1 + x / 2)` up to 4.2. Beyond 4.2, the result is 1.
 #[inline(always)]
 fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     const SMALL: [f32; 8] = [
@@ -223,7 +318,7 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
         -2.686_555_7e-2,
         0.112_837_84,
         -0.376_126_38,
-        std::f32::consts::FRAC_2_SQRT_PI,
+        0.128_379_17,
     ];
     const LARGE: [f32; 8] = [
         -0.277_418_6,
@@ -238,46 +333,18 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     let a = x.abs();
     let a = if a > 4.2 { 4.2 } else { a };
     let square = a * a;
-    let mut small = 0.0;
-    for c in SMALL {
-        small = single::fma::<FMA>(small, square, c);
-    }
+    let small = single::fma::<FMA>(a, polynomial::<FMA>(&SMALL, square), a);
     let t = 1.0 / single::fma::<FMA>(0.5, a, 1.0);
-    let mut large = 0.0;
-    for c in LARGE {
-        large = single::fma::<FMA>(large, t, c);
-    }
-    let large = 1.0 - t * single::exp::<FMA>(large - square);
-    (if a < 1.0 { a * small } else { large }).copysign(x)
+    let large = 1.0 - t * single::exp::<FMA>(polynomial::<FMA>(&LARGE, t) - square);
+    (if a < 1.0 { small } else { large }).copysign(x)
 }
 
-/// The series of positive terms near zero, the continued fraction of the complement beyond.
 #[inline(always)]
 fn erf_f64<const FMA: bool>(x: f64) -> f64 {
-    let a = x.abs();
-    let scale = (-a * a).exp();
-    let y = if a < 2.5 {
-        let (mut term, mut sum) = (a, a);
-        for n in 1..64 {
-            term *= 2.0 * a * a / f64::from(2 * n + 1);
-            sum += term;
-        }
-        sum * scale * std::f64::consts::FRAC_2_SQRT_PI
-    } else if a < 6.0 {
-        let mut tail = 0.0;
-        for n in (1..60).rev() {
-            tail = 0.5 * f64::from(n) / (a + tail);
-        }
-        1.0 - scale / ((a + tail) * std::f64::consts::PI.sqrt())
-    } else if a.is_nan() {
-        a
-    } else {
-        1.0
-    };
-    y.copysign(x)
+    libm::erf(x)
 }
 
-/// `x` to the power `y` in single precision, by way of double.
+/// Returns `x` to the power `y` in single precision, computed in double precision.
 #[inline(always)]
 pub(super) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
     let (a, e) = (f64::from(x.abs()), f64::from(y));
@@ -311,7 +378,7 @@ impl VectorLoop for Powers<'_> {
 ///
 /// # Safety
 ///
-/// As for [`Run`].
+/// Same as for [`Run`].
 pub(super) unsafe fn powers(out: *mut u8, operands: [*const u8; 2], n: usize) {
     // SAFETY: this function has the same contract.
     let (out, [x, y]) = unsafe { slices::<f32, f32, 2>(out, operands, n) };

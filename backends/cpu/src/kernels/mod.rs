@@ -1,13 +1,15 @@
-//! Kernels: what operations do to elements behind pointers, without tensors.
+//! Kernels: loops over elements behind pointers. They know nothing of tensors.
 //!
-//! An operation names its kernel by a value of [`op`] and the element type, and gives pointers, extents and strides. Kernels
-//! check no shapes and allocate no results. They split long work over threads and use the widest instruction set that the
-//! processor has; where it has none of those known here, the same loops run as compiled for any processor of the target.
+//! An operation selects its kernel by a value of [`op`] and the element type, and gives it pointers, extents and
+//! strides. Kernels check no shapes and allocate no results. They split long work over threads and use the widest
+//! instruction set that the processor has. On a processor with none of the known instruction sets, the same loops run
+//! as compiled for any processor of the target.
 //!
-//! Outputs are written, never read, so that they may be uninitialised. They overlap no operand.
+//! Kernels write outputs and never read them, so outputs may be uninitialised. Outputs do not overlap with operands.
 
 pub(crate) mod dispatch;
 pub(crate) mod elementwise;
+mod gelu;
 mod half;
 pub(crate) mod level;
 mod math;
@@ -16,13 +18,14 @@ pub(crate) mod normalize;
 pub(crate) mod number;
 pub(crate) mod op;
 pub(crate) mod reduce;
+mod singly;
 pub(crate) mod transpose;
 pub(crate) mod walk;
 
-/// Elements from which kernels pay that are worth their set-up from a few dozen elements on.
+/// The number of elements from which kernels are used whose setup pays off only for a few dozen elements or more.
 pub(crate) const FEW: usize = 32;
 
-/// A pointer that threads may share because each of them touches its own part.
+/// A pointer that threads may share, because each of them accesses only its own part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shared<P>(pub(crate) P);
 
@@ -33,9 +36,9 @@ impl<P: Copy> Shared<P> {
     }
 }
 
-// SAFETY: the wrapper only moves an address. The code that reads or writes there keeps to a part of its own.
+// SAFETY: the wrapper only moves an address. The code that reads or writes there accesses only its own part.
 unsafe impl<P> Send for Shared<P> {}
-// SAFETY: the wrapper only moves an address. The code that reads or writes there keeps to a part of its own.
+// SAFETY: the wrapper only moves an address. The code that reads or writes there accesses only its own part.
 unsafe impl<P> Sync for Shared<P> {}
 
 #[cfg(test)]

@@ -1,16 +1,17 @@
-//! Moves elements between places of any strides. Elements are told apart by their size alone, and need no alignment.
+//! Copies elements between memory with any strides. Only the size of the elements matters, not their type, and they
+//! need no alignment.
 
 use super::elementwise::GRAIN;
 use super::{Shared, transpose, walk};
-use crate::layout::{Dim, for_each_index};
+use crate::layout::{Dim, for_each_index, innermost};
 use smallvec::SmallVec;
 use std::ptr;
 
-/// Copies `n` elements of `size` bytes; the distances between them are in bytes.
+/// Copies `n` elements of `size` bytes. The steps between elements are in bytes.
 ///
 /// # Safety
 ///
-/// `src` has `n` elements at its distances, `dst` room for as many; they do not overlap.
+/// `src` has `n` elements at its steps, and `dst` has room for `n` elements; they do not overlap.
 #[inline]
 pub(crate) unsafe fn line(
     size: usize,
@@ -22,9 +23,9 @@ pub(crate) unsafe fn line(
 ) {
     /// # Safety
     ///
-    /// As for [`line`], of elements `T`.
+    /// Same as for [`line`], with elements of type `T`.
     unsafe fn each<T: Copy>(n: usize, dst: *mut u8, dst_step: isize, src: *const u8, src_step: isize) {
-        // SAFETY: the caller promises the elements and the room, and nothing here needs an alignment.
+        // SAFETY: the caller promises the elements and the room, and no access here needs an alignment.
         unsafe {
             let (size, n) = (size_of::<T>().cast_signed(), n.cast_signed());
             let read = |i: isize| src.offset(i * src_step).cast::<T>().read_unaligned();
@@ -53,12 +54,12 @@ pub(crate) unsafe fn line(
     }
 }
 
-/// Copies the elements at the second strides of `dims` to the first ones.
+/// Copies each element from its position by the second strides of `dims` to its position by the first strides.
 ///
 /// # Safety
 ///
-/// `dst` and `src` have elements of `size` bytes at every index of `dims`; no two of `dst` overlap, nor do `dst` and
-/// `src`.
+/// `dst` and `src` have elements of `size` bytes at every index of `dims`. No two elements of `dst` overlap, and `dst`
+/// does not overlap with `src`.
 pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *const u8) {
     let [first, inner @ ..] = dims else {
         // SAFETY: without dimensions there is one element.
@@ -73,18 +74,18 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
         if let Some(first) = part.first_mut() {
             first.extent = to - from;
         }
-        // SAFETY: the caller promises an element at every index of `dims`; each part has its own.
+        // SAFETY: the caller promises an element at every index of `dims`; each part has its own elements.
         unsafe { copy_part(&mut part, size, dst.offset(d), src.offset(s)) }
     });
 }
 
-/// Copies as [`copy`] does, on this thread.
+/// Copies like [`copy`], on this thread.
 ///
 /// # Safety
 ///
-/// As for [`copy`].
+/// Same as for [`copy`].
 unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const u8) {
-    // The dimension that has no gaps in the source belongs beside the one that has none in the result.
+    // The dimension that is contiguous in the source should be next to the one that is contiguous in the result.
     let last = dims.len().saturating_sub(1);
     if let Some(at) = dims.iter().position(|d| d.strides[1] == 1)
         && at < last
@@ -105,29 +106,36 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
                 unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
             });
         }
-        [outer @ .., Dim { extent, strides: [d, s] }] => for_each_index(outer, |index| {
-            let (dst, src) = at(index);
-            // SAFETY: the caller promises an element at every index of `dims`.
-            unsafe { line(size, *extent, dst, d * width, src, s * width) };
-        }),
+        [outer @ .., Dim { extent, strides: [d, s] }] => {
+            // Rows may be short, so that the loop over them is here.
+            let (outer, rows) = innermost(outer);
+            for_each_index(outer, |index| {
+                for i in 0..rows.extent.cast_signed() {
+                    let (dst, src) = at([index[0] + i * rows.strides[0], index[1] + i * rows.strides[1]]);
+                    // SAFETY: the caller promises an element at every index of `dims`.
+                    unsafe { line(size, *extent, dst, d * width, src, s * width) };
+                }
+            });
+        }
         // SAFETY: without dimensions there is one element.
         [] => unsafe { ptr::copy_nonoverlapping(src, dst, size) },
     }
 }
 
-/// Copies the run of `run` elements at each position to `out`, one after another; positions are `step` elements apart.
+/// Copies the run of `run` elements at each position to `out`, one after another. Neighbouring positions are `step`
+/// elements apart.
 ///
 /// # Safety
 ///
-/// A run of elements of `size` bytes lies at each position after `base`, and `out` has room for all of them.
+/// There is a run of elements of `size` bytes at each position after `base`, and `out` has room for all of them.
 pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8, step: isize, out: *mut u8) {
     /// # Safety
     ///
-    /// As for [`pick`], of runs of one element `T`.
+    /// Same as for [`pick`], with runs of one element of type `T`.
     unsafe fn each<T: Copy>(at: &[usize], base: *const u8, step: isize, out: *mut u8) {
         let (base, out) = (base.cast::<T>(), out.cast::<T>());
         for (i, &at) in at.iter().enumerate() {
-            // SAFETY: the caller promises an element at each position, and nothing here needs an alignment.
+            // SAFETY: the caller promises an element at each position, and no access here needs an alignment.
             unsafe { out.add(i).write_unaligned(base.offset(at.cast_signed() * step).read_unaligned()) }
         }
     }

@@ -1,116 +1,208 @@
-//! Functions of whole rows that read memory once: softmax and normalisations.
+//! Functions of whole rows: softmax and normalisations of `f32`.
+//!
+//! Sums are those of short blocks, kept as many partial sums, and the blocks are added in `f64`. Their error therefore
+//! does not grow with the length of a row.
 
+use super::dispatch::{VectorLoop, dispatch};
+use super::math::single::exp;
+use super::number::Number;
 use super::{Shared, walk};
 
-/// Elements below which a second thread costs more than it brings.
+/// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 15;
+/// The number of elements whose sum is kept in `f32`.
+const BLOCK: usize = 1024;
+/// The number of independent partial sums.
+const LANES: usize = 64;
 
-/// Calls `f` on each dense row.
+/// A function from one row to another of the same length.
+trait RowFunction: Copy + Sync {
+    /// Writes the values of the row `x` to `out`. It must be `#[inline(always)]`, like the loops that it contains.
+    fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]);
+}
+
+struct Row<'a, F> {
+    out: &'a mut [f32],
+    x: &'a [f32],
+    function: F,
+}
+
+impl<F: RowFunction> VectorLoop for Row<'_, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        self.function.row::<FMA>(self.out, self.x);
+    }
+}
+
+/// Applies a function to each contiguous row.
 ///
 /// # Safety
 ///
-/// `out` and `x` hold `rows * cols` elements; they are disjoint or the same.
-unsafe fn each_row(
-    rows: usize,
-    cols: usize,
-    out: *mut f32,
-    x: *const f32,
-    f: impl Fn(*mut f32, *const f32) + Sync,
-) {
+/// `out` and `x` hold `rows * cols` elements and are disjoint.
+unsafe fn each_row([rows, cols]: [usize; 2], out: *mut f32, x: *const f32, function: impl RowFunction) {
     let shared = Shared((out, x));
     walk::split(rows, cols, GRAIN, |from, to| {
         let (out, x) = shared.get();
         for i in from..to {
-            // SAFETY: row `i` lies in both matrices.
-            unsafe { f(out.add(i * cols), x.add(i * cols)) };
+            // SAFETY: row `i` is in both matrices, and no other call writes it.
+            let (out, x) = unsafe {
+                (
+                    std::slice::from_raw_parts_mut(out.add(i * cols), cols),
+                    std::slice::from_raw_parts(x.add(i * cols), cols),
+                )
+            };
+            dispatch(Row { out, x, function });
         }
     });
 }
 
-/// Writes `exp(x - max) / sum(exp(x - max))` for each row of a dense matrix.
-///
-/// # Safety
-///
-/// `out` and `x` hold `rows * cols` elements; they are disjoint or the same.
-pub(crate) unsafe fn softmax([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
-    // SAFETY: this function has the same contract.
-    unsafe {
-        each_row(rows, cols, out, x, |out, x| {
-            let mut max = f32::NEG_INFINITY;
-            for j in 0..cols {
-                let v = *x.add(j);
-                if v > max || v.is_nan() {
-                    max = v;
-                }
-            }
-            let mut sum = 0.0;
-            for j in 0..cols {
-                let e = (*x.add(j) - max).exp();
-                sum += e;
-                out.add(j).write(e);
-            }
-            for j in 0..cols {
-                *out.add(j) /= sum;
-            }
-        });
+/// Combines two arrays, element by element.
+#[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "both have `LANES` elements")]
+fn lanewise(lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    std::array::from_fn(|i| f(lanes[i], x[i]))
+}
+
+/// Returns the sum of `f(x)` over all elements.
+#[inline(always)]
+fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
+    let mut total = 0.0;
+    for block in x.chunks(BLOCK) {
+        let (whole, rest) = block.as_chunks::<LANES>();
+        let mut lanes = [0.0; LANES];
+        for x in whole {
+            lanes = lanewise(lanes, x, |sum, x| sum + f(x));
+        }
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane += f(x);
+        }
+        total += lanes.into_iter().map(f64::from).sum::<f64>();
+    }
+    total
+}
+
+/// Returns the greatest element, or NaN if any is NaN; minus infinity of no elements.
+#[inline(always)]
+fn greatest(x: &[f32]) -> f32 {
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for x in whole {
+        lanes = lanewise(lanes, x, Number::max);
+    }
+    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, Number::max)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Softmax;
+
+impl RowFunction for Softmax {
+    #[inline(always)]
+    fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]) {
+        let most = greatest(x);
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = exp::<FMA>(x - most);
+        }
+        let total = sum(out, |e| e) as f32;
+        for out in out {
+            *out /= total;
+        }
     }
 }
 
-/// Writes `(x - mean) / sqrt(variance + epsilon) * scale + bias` for each row of a dense matrix.
+/// Writes `exp(x - max) / sum(exp(x - max))` for each row of a contiguous matrix.
 ///
 /// # Safety
 ///
-/// `out` and `x` hold `rows * cols` elements and are disjoint or the same; `scale` and `bias` hold
-/// `cols` elements or are null.
+/// `out` and `x` hold `rows * cols` elements and are disjoint.
+pub(crate) unsafe fn softmax(extents: [usize; 2], out: *mut f32, x: *const f32) {
+    // SAFETY: this function has the same contract.
+    unsafe { each_row(extents, out, x, Softmax) }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LayerNorm {
+    scale: Shared<*const f32>,
+    bias: Shared<*const f32>,
+    epsilon: f64,
+}
+
+impl RowFunction for LayerNorm {
+    #[inline(always)]
+    fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]) {
+        // The moments are those of the distances from a number near the mean. A mean rounded to `f32` would be off by
+        // much more than the distances are, if the mean is great.
+        let n = x.len() as f64;
+        let near = (sum(x, |x| x) / n) as f32;
+        let rest = sum(x, |x| x - near) / n;
+        let variance = sum(x, |x| (x - near) * (x - near)) / n - rest * rest;
+        let (rest, inverse) = (rest as f32, (1.0 / (variance.max(0.0) + self.epsilon).sqrt()) as f32);
+        let normal = |x: f32, scale: f32| ((x - near) - rest) * inverse * scale;
+        // SAFETY: the maker of this value promises a row each, unless the bias is null.
+        let row = |from: Shared<*const f32>| unsafe { std::slice::from_raw_parts(from.get(), x.len()) };
+        let operands = out.iter_mut().zip(x).zip(row(self.scale));
+        if self.bias.get().is_null() {
+            operands.for_each(|((out, &x), &scale)| *out = normal(x, scale));
+        } else {
+            operands
+                .zip(row(self.bias))
+                .for_each(|(((out, &x), &scale), &bias)| *out = normal(x, scale) + bias);
+        }
+    }
+}
+
+/// Writes `(x - mean) / sqrt(variance + epsilon) * scale + bias` for each row of a contiguous matrix.
+///
+/// # Safety
+///
+/// `out` and `x` hold `rows * cols` elements and are disjoint; `scale` and `bias` hold `cols` elements, or `bias` is
+/// null.
 pub(crate) unsafe fn layer_norm(
-    [rows, cols]: [usize; 2],
+    extents: [usize; 2],
     out: *mut f32,
     x: *const f32,
     scale: *const f32,
     bias: *const f32,
-    epsilon: f32,
+    epsilon: f64,
 ) {
-    let parameters = Shared((scale, bias));
+    let function = LayerNorm { scale: Shared(scale), bias: Shared(bias), epsilon };
     // SAFETY: this function has the same contract.
-    unsafe {
-        each_row(rows, cols, out, x, |out, x| {
-            let (scale, bias) = parameters.get();
-            let n = cols as f32;
-            let mean = (0..cols).map(|j| *x.add(j)).sum::<f32>() / n;
-            let variance = (0..cols).map(|j| (*x.add(j) - mean).powi(2)).sum::<f32>() / n;
-            let inverse = 1.0 / (variance + epsilon).sqrt();
-            for j in 0..cols {
-                let scale = if scale.is_null() { 1.0 } else { *scale.add(j) };
-                let bias = if bias.is_null() { 0.0 } else { *bias.add(j) };
-                out.add(j).write((*x.add(j) - mean) * inverse * scale + bias);
-            }
-        });
+    unsafe { each_row(extents, out, x, function) }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RmsNorm {
+    scale: Shared<*const f32>,
+    epsilon: f64,
+}
+
+impl RowFunction for RmsNorm {
+    #[inline(always)]
+    fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]) {
+        let mean = sum(x, |x| x * x) / x.len() as f64;
+        let inverse = (1.0 / (mean + self.epsilon).sqrt()) as f32;
+        // SAFETY: the maker of this value promises a row.
+        let scale = unsafe { std::slice::from_raw_parts(self.scale.get(), x.len()) };
+        for ((out, &x), &scale) in out.iter_mut().zip(x).zip(scale) {
+            *out = x * inverse * scale;
+        }
     }
 }
 
-/// Writes `x / sqrt(mean(x * x) + epsilon) * scale` for each row of a dense matrix.
+/// Writes `x / sqrt(mean(x * x) + epsilon) * scale` for each row of a contiguous matrix.
 ///
 /// # Safety
 ///
-/// As for [`layer_norm`].
+/// `out` and `x` hold `rows * cols` elements and are disjoint; `scale` holds `cols` elements.
 pub(crate) unsafe fn rms_norm(
-    [rows, cols]: [usize; 2],
+    extents: [usize; 2],
     out: *mut f32,
     x: *const f32,
     scale: *const f32,
-    epsilon: f32,
+    epsilon: f64,
 ) {
-    let parameters = Shared(scale);
+    let function = RmsNorm { scale: Shared(scale), epsilon };
     // SAFETY: this function has the same contract.
-    unsafe {
-        each_row(rows, cols, out, x, |out, x| {
-            let scale = parameters.get();
-            let mean = (0..cols).map(|j| (*x.add(j)).powi(2)).sum::<f32>() / cols as f32;
-            let inverse = 1.0 / (mean + epsilon).sqrt();
-            for j in 0..cols {
-                let scale = if scale.is_null() { 1.0 } else { *scale.add(j) };
-                out.add(j).write(*x.add(j) * inverse * scale);
-            }
-        });
-    }
+    unsafe { each_row(extents, out, x, function) }
 }

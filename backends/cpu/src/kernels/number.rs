@@ -1,18 +1,18 @@
-//! The arithmetic of elements as the op table defines it: the one trait that all kernels compute with.
+//! The arithmetic of elements as the op table defines it. This is the one trait with which all kernels compute.
 
 use half::{bf16, f16};
 
 /// A number that kernels compute with.
 pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync + 'static {
-    /// The type in which sums and products are kept: `f32` for 16-bit floats, else the type itself.
+    /// The type of sums and products: `f32` for 16-bit floats, otherwise the type itself.
     type Sum: Number<Sum = Self::Sum>;
-    /// One.
+    /// The number 1.
     const ONE: Self;
-    /// The number that no other is less than.
+    /// The least value of the type.
     const LEAST: Self;
-    /// The number that no other is greater than.
+    /// The greatest value of the type.
     const GREATEST: Self;
-    /// The sum that changes no other sum: for floats -0.0, because 0.0 would change -0.0.
+    /// The neutral element of addition. For floats it is -0.0, because adding 0.0 would change -0.0.
     const NO_SUM: Self::Sum;
 
     /// Returns `self + other`; integers wrap.
@@ -21,18 +21,18 @@ pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync +
     fn sub(self, other: Self) -> Self;
     /// Returns `self * other`; integers wrap.
     fn mul(self, other: Self) -> Self;
-    /// Returns `self / other`; integers divide towards zero and wrap. Callers refuse integer divisors of 0,
-    /// for which the result is 0.
+    /// Returns `self / other`. Integers divide towards zero and wrap. Callers refuse integer divisors of 0; for them,
+    /// this function returns 0.
     fn div(self, other: Self) -> Self;
     /// Returns `-self`; integers wrap.
     fn neg(self) -> Self;
     /// Returns the absolute value; integers wrap.
     fn abs(self) -> Self;
-    /// Returns the larger; NaN if either is.
+    /// Returns the larger number, or NaN if either is NaN.
     fn max(self, other: Self) -> Self;
-    /// Returns the smaller; NaN if either is.
+    /// Returns the smaller number, or NaN if either is NaN.
     fn min(self, other: Self) -> Self;
-    /// Converts to the type of sums, which has every value of this type.
+    /// Converts to the type of sums, which can represent every value of this type.
     fn widen(self) -> Self::Sum;
     /// Converts from the type of sums, rounding to nearest.
     fn narrow(sum: Self::Sum) -> Self;
@@ -40,12 +40,13 @@ pub(crate) trait Number: Copy + Default + PartialEq + PartialOrd + Send + Sync +
     fn mean(sum: Self::Sum, count: usize) -> Self;
 }
 
-/// A floating-point number: its functions are those of the standard library.
+/// A floating-point number.
 pub(crate) trait Float: Number {
-    fn exp(self) -> Self;
-    fn log(self) -> Self;
-    fn pow(self, other: Self) -> Self;
-    /// Converts, rounding to nearest once.
+    /// Returns the square root, correctly rounded.
+    fn sqrt(self) -> Self;
+    /// Converts; `f64` can represent every value of this type.
+    fn to_f64(self) -> f64;
+    /// Converts, rounding to nearest only once.
     fn from_f64(x: f64) -> Self;
 }
 
@@ -80,7 +81,7 @@ macro_rules! integers {
             fn narrow(sum: $sum) -> Self { sum }
             #[inline(always)]
             fn mean(sum: $sum, count: usize) -> Self {
-                // Both fit 128 bits, and the quotient lies between 0 and the sum, so the casts lose nothing.
+                // Both fit in 128 bits, and the quotient lies between 0 and the sum, so the casts lose nothing.
                 (sum as i128).checked_div(count as i128).unwrap_or(0) as $t
             }
         }
@@ -133,11 +134,9 @@ macro_rules! floats {
 
         impl Float for $t {
             #[inline(always)]
-            fn exp(self) -> Self { Self::narrow(self.widen().exp()) }
+            fn sqrt(self) -> Self { Self::narrow(self.widen().sqrt()) }
             #[inline(always)]
-            fn log(self) -> Self { Self::narrow(self.widen().ln()) }
-            #[inline(always)]
-            fn pow(self, other: Self) -> Self { Self::narrow(self.widen().powf(other.widen())) }
+            fn to_f64(self) -> f64 { self.into() }
             #[inline(always)]
             fn from_f64($d: f64) -> Self { $from_f64 }
         }
@@ -155,9 +154,9 @@ floats! {
     f64, f64, |x| x, |s| s, |d| d, 0x8000_0000_0000_0000;
 }
 
-/// Raises an integer to an integer power, wrapping; a negative power gives the truncated quotient.
+/// Raises an integer to an integer power, wrapping. A negative power gives the quotient, rounded towards zero.
 ///
-/// Callers refuse 0 to a negative power, for which the result is 0.
+/// Callers refuse 0 to a negative power; this function returns 0 for it.
 pub(crate) fn power<T: Number>(base: T, negative: bool, mut left: u64) -> T {
     if negative {
         let odd = left & 1 == 1;

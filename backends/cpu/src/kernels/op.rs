@@ -1,4 +1,4 @@
-//! The operations that kernels compute, by their number of operands.
+//! The operations that kernels compute, grouped by their number of operands.
 
 /// An operation on one element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,38 @@ pub(crate) enum Unary {
     Erf,
     /// `x * (1 + erf(x / sqrt 2)) / 2`.
     Gelu,
+    /// GELU by its approximation with `tanh`.
+    GeluTanh,
     /// `x * sigmoid(x)`.
     Silu,
+    /// `exp(x) - 1`.
+    Expm1,
+    /// `log(1 + x)`.
+    Log1p,
+    /// `log(1 + exp(x))`.
+    Softplus,
+    /// The sine. Angles are in radians.
+    Sin,
+    /// The cosine.
+    Cos,
+    /// The tangent.
+    Tan,
+    /// The inverse sine.
+    Asin,
+    /// The inverse cosine.
+    Acos,
+    /// The inverse tangent.
+    Atan,
+    /// The hyperbolic sine.
+    Sinh,
+    /// The hyperbolic cosine.
+    Cosh,
+    /// The inverse hyperbolic sine.
+    Asinh,
+    /// The inverse hyperbolic cosine.
+    Acosh,
+    /// The inverse hyperbolic tangent.
+    Atanh,
 }
 
 /// An operation on two elements of one type.
@@ -36,15 +66,15 @@ pub(crate) enum Binary {
     Sub,
     /// `a * b`; integers wrap.
     Mul,
-    /// `a / b`; integers divide towards zero, wrap, and give 0 for a zero divisor.
+    /// `a / b`; integers divide towards zero and wrap, and a zero divisor gives 0.
     Div,
-    /// `a` to the power `b`, of floating-point numbers.
+    /// `a` to the power `b`, for floats.
     Pow,
-    /// The larger; NaN if either is.
+    /// The larger number, or NaN if either is NaN.
     Max,
-    /// The smaller; NaN if either is.
+    /// The smaller number, or NaN if either is NaN.
     Min,
-    /// `a == b`, a bool; NaN equals nothing.
+    /// `a == b`, a bool; NaN is equal to nothing.
     Equal,
     /// `a > b`, a bool.
     Greater,
@@ -52,16 +82,17 @@ pub(crate) enum Binary {
     Less,
 }
 
-/// What many elements are reduced to.
+/// A function that reduces many elements to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reduction {
-    /// The sum; integers wrap. 0 of nothing.
+    /// The sum; integers wrap. The sum of no elements is 0.
     Sum,
-    /// The sum divided by the number of elements; integers divide towards zero. NaN of nothing.
+    /// The sum divided by the number of elements; integers divide towards zero. The mean of no elements is NaN, or 0
+    /// for integers.
     Mean,
-    /// The largest, NaN if any is; the least value of the type for nothing.
+    /// The largest element, or NaN if any is NaN. Of no elements, it is the least value of the type.
     Max,
-    /// The smallest, NaN if any is; the greatest value of the type for nothing.
+    /// The smallest element, or NaN if any is NaN. Of no elements, it is the greatest value of the type.
     Min,
 }
 
@@ -78,8 +109,22 @@ impl Unary {
             Unary::Tanh => "tanh",
             Unary::Sigmoid => "sigmoid",
             Unary::Erf => "erf",
-            Unary::Gelu => "gelu",
+            Unary::Gelu | Unary::GeluTanh => "gelu",
             Unary::Silu => "swish",
+            Unary::Expm1 => "expm1",
+            Unary::Log1p => "log1p",
+            Unary::Softplus => "softplus",
+            Unary::Sin => "sin",
+            Unary::Cos => "cos",
+            Unary::Tan => "tan",
+            Unary::Asin => "asin",
+            Unary::Acos => "acos",
+            Unary::Atan => "atan",
+            Unary::Sinh => "sinh",
+            Unary::Cosh => "cosh",
+            Unary::Asinh => "asinh",
+            Unary::Acosh => "acosh",
+            Unary::Atanh => "atanh",
         }
     }
 }
@@ -101,7 +146,7 @@ impl Binary {
         }
     }
 
-    /// Tells whether the results are bools, whatever the operands are.
+    /// Tells whether the results are bools for all operand types.
     pub(crate) fn compares(self) -> bool {
         matches!(self, Binary::Equal | Binary::Greater | Binary::Less)
     }

@@ -1,20 +1,20 @@
-//! Exchanges the two dimensions of a matrix, by blocks that fit the first cache.
+//! Transposes matrices, by blocks that fit in the first-level cache.
 
 use super::elementwise::GRAIN;
 use super::level::{Level, level};
 use super::moves::line;
 use super::{Shared, walk};
 
-/// Side of a block.
+/// The side of a block, in elements.
 const BLOCK: usize = 64;
 
-/// Writes `dst[j, i] = src[i, j]` for a `rows` by `cols` source, each with contiguous rows that lie
-/// `src_row` and `dst_row` elements of `size` bytes apart.
+/// Writes `dst[j, i] = src[i, j]` for a `rows` by `cols` source. Both have contiguous rows of elements of `size` bytes;
+/// the rows are `src_row` and `dst_row` elements apart.
 ///
 /// # Safety
 ///
-/// `src` holds `rows` rows of `cols` elements and `dst` `cols` rows of `rows` elements at these
-/// distances; they do not overlap.
+/// `src` holds `rows` rows of `cols` elements and `dst` holds `cols` rows of `rows` elements at these distances; they
+/// do not overlap.
 pub(crate) unsafe fn transpose(
     size: usize,
     rows: usize,
@@ -31,7 +31,7 @@ pub(crate) unsafe fn transpose(
             let (left, right) = (at * BLOCK, cols.min(at * BLOCK + BLOCK));
             for top in (0..rows).step_by(BLOCK) {
                 let end = rows.min(top + BLOCK);
-                // SAFETY: the block lies in the matrix that the caller promises.
+                // SAFETY: the block is in the matrix that the caller promises.
                 unsafe {
                     let dst = dst.add((left * dst_row + top) * size);
                     let src = src.add((top * src_row + left) * size);
@@ -42,12 +42,12 @@ pub(crate) unsafe fn transpose(
     });
 }
 
-/// Does what [`transpose`] does on this thread, along the rows of the source if `SOURCE`, else of the destination: it is
-/// fastest along the rows that are far apart.
+/// Transposes like [`transpose`], on this thread. It walks along the rows of the source if `SOURCE`, otherwise along
+/// those of the destination. It is fastest along the rows that are far apart.
 ///
 /// # Safety
 ///
-/// As for [`transpose`].
+/// Same as for [`transpose`].
 pub(crate) unsafe fn block<const SOURCE: bool>(
     size: usize,
     rows: usize,
@@ -57,23 +57,23 @@ pub(crate) unsafe fn block<const SOURCE: bool>(
     src: *const u8,
     src_row: usize,
 ) {
-    // SAFETY: this function has the same contract, and the forms are those of this processor's level.
+    // SAFETY: this function has the same contract, and the forms are those for this processor's level.
     unsafe { squares::<SOURCE>(size, forms(size, level()), rows, cols, dst, dst_row, src, src_row) }
 }
 
-/// Transposes a square that registers hold.
+/// A function that transposes a square in registers.
 struct Form {
     side: usize,
-    /// Takes `dst`, `dst_row`, `src`, `src_row`; distances in elements.
+    /// Its arguments are `dst`, `dst_row`, `src`, `src_row`; distances are in elements.
     run: unsafe fn(*mut u8, usize, *const u8, usize),
 }
 
-/// Returns the forms for elements of `size` bytes, whatever their type, those of larger squares first.
+/// Returns the forms for elements of `size` bytes of any type, those of larger squares first.
 fn forms(size: usize, level: Level) -> &'static [Form] {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY of each: the level says that the processor has the instructions. Whoever calls a form promises a whole
-        // square at both ends, of elements as wide as those that the form moves.
+        // SAFETY of each: the level tells that the processor has the instructions. Callers of a form promise a whole
+        // square in both matrices, with elements of the size that the form moves.
         const SIXTEEN: Form = Form {
             side: 16,
             run: |to, to_row, x, row| unsafe { x86::sixteen(to.cast(), to_row, x.cast(), row) },
@@ -97,11 +97,11 @@ fn forms(size: usize, level: Level) -> &'static [Form] {
     &[]
 }
 
-/// Transposes by squares of the first form, and the rest by squares of the other forms, at last by lines.
+/// Transposes squares with the first form, the rest with the other forms, and the remaining elements line by line.
 ///
 /// # Safety
 ///
-/// As for [`transpose`]; the processor has what the forms need.
+/// Same as for [`transpose`]; the processor has the instructions that the forms need.
 #[expect(clippy::too_many_arguments, reason = "two matrices and how to move them")]
 unsafe fn squares<const SOURCE: bool>(
     size: usize,
@@ -113,20 +113,20 @@ unsafe fn squares<const SOURCE: bool>(
     src: *const u8,
     src_row: usize,
 ) {
-    // SAFETY: the elements lie in the matrices that the caller promises.
+    // SAFETY: the elements are in the matrices that the caller promises.
     let at = |i: usize, j: usize| unsafe {
         (dst.add((j * dst_row + i) * size), src.add((i * src_row + j) * size))
     };
     let Some((&Form { side, run }, others)) = forms.split_first() else {
         for j in 0..cols {
             let (dst, src) = at(0, j);
-            // SAFETY: column `j` of the source and row `j` of the destination lie in the matrices.
+            // SAFETY: column `j` of the source and row `j` of the destination are in the matrices.
             unsafe { line(size, rows, dst, size.cast_signed(), src, (src_row * size).cast_signed()) };
         }
         return;
     };
     let (whole_rows, whole_cols) = (rows / side * side, cols / side * side);
-    // SAFETY: the squares, the rows below them and the columns beside all of these lie in the matrix.
+    // SAFETY: the squares, the rows below them and the columns beside them are in the matrix.
     unsafe {
         let (outer, inner) = if SOURCE { (whole_rows, whole_cols) } else { (whole_cols, whole_rows) };
         for x in (0..outer).step_by(side) {
@@ -153,12 +153,12 @@ mod x86 {
 
     /// # Safety
     ///
-    /// Sixteen rows of sixteen elements on both sides; the processor has AVX-512 F.
+    /// Both matrices have sixteen rows of sixteen elements; the processor has AVX-512 F.
     #[target_feature(enable = "avx512f")]
     pub(super) unsafe fn sixteen(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
         // SAFETY: this function has the same contract.
         let row = |i: usize| unsafe { _mm512_loadu_ps(src.add(i * src_row)) };
-        // Four rows, transposed within each 16 bytes: column `4 * l + v` lies in 16 bytes `l` of register `v`.
+        // Transposes four rows within each 16 bytes: column `4 * l + v` is in the 16 bytes `l` of register `v`.
         let four = |i: usize| {
             let (r0, r1, r2, r3) = (row(i), row(i + 1), row(i + 2), row(i + 3));
             let (a, b) = (_mm512_unpacklo_ps(r0, r1), _mm512_unpackhi_ps(r0, r1));
@@ -189,12 +189,12 @@ mod x86 {
 
     /// # Safety
     ///
-    /// Eight rows of eight elements on both sides; the processor has AVX2.
+    /// Both matrices have eight rows of eight elements; the processor has AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn eight(dst: *mut f32, dst_row: usize, src: *const f32, src_row: usize) {
         // SAFETY: this function has the same contract.
         let half = |i: usize, j: usize| unsafe { _mm_loadu_ps(src.add(i * src_row + j)) };
-        // Rows i and i + 4 share a register, so that only neighbours within 16 bytes need to move.
+        // Rows i and i + 4 share a register, so that elements move only within 16 bytes.
         let pair = |i: usize, j: usize| _mm256_set_m128(half(i + 4, j), half(i, j));
         for j in [0, 4] {
             let (r0, r1, r2, r3) = (pair(0, j), pair(1, j), pair(2, j), pair(3, j));
@@ -215,7 +215,7 @@ mod x86 {
 
     /// # Safety
     ///
-    /// Four rows of four elements on both sides; the processor has AVX2.
+    /// Both matrices have four rows of four elements; the processor has AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn four(dst: *mut f64, dst_row: usize, src: *const f64, src_row: usize) {
         // SAFETY: this function has the same contract.

@@ -1,12 +1,13 @@
 //! Walks operands of any layout and hands contiguous runs of them to a loop.
 //!
 //! Broadcast and strided operands are copied to small buffers on the stack, so that each loop is compiled once, for
-//! contiguous memory. The copies stay in the first cache. Elements are told apart by their size, so that all of this is
-//! compiled once for each number of operands.
+//! contiguous memory. The copies stay in the first cache. A buffer holds many short rows, because a call of
+//! the loop for each of them would cost more than their elements. Elements are told apart by their size, so that all of this
+//! is compiled once for each number of operands.
 
-use super::Shared;
 use super::elementwise::Kernel;
 use super::moves::line;
+use super::{Shared, transpose};
 use crate::layout::{Dim, for_each_index};
 use crate::threads;
 use std::mem::MaybeUninit;
@@ -85,15 +86,49 @@ impl Operand {
         self.ptr.wrapping_offset(i.cast_signed() * self.row).wrapping_offset(j.cast_signed() * self.col)
     }
 
+    /// Returns the operand whose first element is element `(i, j)` of this one.
+    fn from(&self, i: usize, j: usize) -> Operand {
+        Operand { ptr: self.at(i, j), ..*self }
+    }
+
     /// Tells whether the elements of a row follow each other.
     fn contiguous(&self) -> bool {
         self.col == self.size.cast_signed()
     }
 
+    /// Tells whether the elements of a block, whose rows have `cols` elements, follow each other.
+    fn dense(&self, [rows, cols]: [usize; 2]) -> bool {
+        self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
+    }
+
     /// Tells whether all elements are reached as those of one row.
-    fn flat(&self, [rows, cols]: [usize; 2]) -> bool {
-        let one = self.col == 0 && (rows == 1 || self.row == 0);
-        one || self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
+    fn flat(&self, block: [usize; 2]) -> bool {
+        let one = self.col == 0 && (block[0] == 1 || self.row == 0);
+        one || self.dense(block)
+    }
+
+    /// Copies the first rows and columns to `dst` without gaps.
+    ///
+    /// # Safety
+    ///
+    /// The operand has these rows and columns, and `dst` has room for their elements. They do not overlap.
+    unsafe fn gather(&self, [rows, cols]: [usize; 2], dst: *mut u8) {
+        let &Operand { ptr, row, col, size } = self;
+        let width = size.cast_signed();
+        // SAFETY: the caller promises the elements and the room; each copy takes some of them to their own places.
+        unsafe {
+            if rows > 1 && cols > 1 && row == width && col > 0 {
+                // The columns have no gaps.
+                transpose::transpose(size, cols, rows, dst, cols, ptr, col.unsigned_abs() / size);
+            } else if cols < rows {
+                let step = cols.cast_signed() * width;
+                (0..cols).for_each(|j| line(size, rows, dst.add(j * size), step, self.at(0, j), row));
+            } else {
+                (0..rows).for_each(|i| {
+                    line(size, cols, dst.add(i * cols * size), width, self.at(i, 0), col);
+                });
+            }
+        }
     }
 }
 
@@ -126,6 +161,10 @@ pub(crate) unsafe fn walk<const N: usize>(
         size: sizes.get(i).copied().unwrap_or(0),
     });
     let extents = [rows.extent, cols.extent];
+    if outer.is_empty() {
+        // SAFETY: the caller promises the elements of this plane and the room.
+        return unsafe { walk_plane(kernel, extents, out, plane) };
+    }
     let mut out = out;
     for_each_index(outer, |at| {
         let mut operands = plane;
@@ -155,34 +194,39 @@ unsafe fn walk_plane<const N: usize>(
     let flat = operands.iter().all(|x| x.flat([rows, cols]));
     let [rows, cols] = if flat { [1, rows * cols] } else { [rows, cols] };
     let shared = Shared((out, operands));
-    let run = |i: usize, from: usize, to: usize| {
+    let run = |i: usize, j: usize, block: [usize; 2]| {
         let (out, operands) = shared.get();
-        // SAFETY: row `i` and columns `from..to` are part of the plane; no other call writes these results.
+        // SAFETY: the block, from element `(i, j)` on, is part of the plane; no other call writes these results.
         unsafe {
-            let out = out.add((i * cols + from) * kernel.result);
-            walk_row(kernel, to - from, out, operands.map(|x| Operand { ptr: x.at(i, from), ..x }));
+            let out = out.add((i * cols + j) * kernel.result);
+            walk_rows(kernel, block, out, operands.map(|x| x.from(i, j)));
         }
     };
     if rows == 1 {
-        split(cols, 1, kernel.grain, |from, to| run(0, from, to));
+        split(cols, 1, kernel.grain, |from, to| run(0, from, [1, to - from]));
     } else {
-        split(rows, cols, kernel.grain, |from, to| (from..to).for_each(|i| run(i, 0, cols)));
+        split(rows, cols, kernel.grain, |from, to| run(from, 0, [to - from, cols]));
     }
 }
 
-/// Writes the results of a kernel for one row.
+/// Writes the results of a kernel for some rows, one after another.
 ///
 /// # Safety
 ///
-/// Each operand has elements in `n` columns of its first row, and `out` points to room for as many results.
+/// Each operand has elements in these rows and columns, and `out` points to room for as many results.
 #[inline]
-unsafe fn walk_row<const N: usize>(kernel: &Kernel<N>, n: usize, out: *mut u8, operands: [Operand; N]) {
-    if kernel.half.is_none() && (n == 1 || operands.iter().all(Operand::contiguous)) {
+unsafe fn walk_rows<const N: usize>(
+    kernel: &Kernel<N>,
+    [rows, cols]: [usize; 2],
+    out: *mut u8,
+    operands: [Operand; N],
+) {
+    if kernel.half.is_none() && rows == 1 && (cols == 1 || operands.iter().all(Operand::contiguous)) {
         // SAFETY: the elements are contiguous, and the caller promises the rest.
-        return unsafe { (kernel.run)(out, operands.map(|x| x.ptr), n) };
+        return unsafe { (kernel.run)(out, operands.map(|x| x.ptr), cols) };
     }
     // SAFETY: this function has the same contract.
-    unsafe { walk_buffered(kernel, n, out, operands) }
+    unsafe { walk_buffered(kernel, [rows, cols], out, operands) }
 }
 
 /// Bytes of a buffer on the stack.
@@ -203,54 +247,67 @@ impl Buffer {
     }
 }
 
-/// Writes the results of a kernel for one row, through buffers.
+/// Writes the results of a kernel for some rows, through buffers.
 ///
 /// # Safety
 ///
-/// As for [`walk_row`].
-unsafe fn walk_buffered<const N: usize>(kernel: &Kernel<N>, n: usize, out: *mut u8, operands: [Operand; N]) {
+/// As for [`walk_rows`].
+unsafe fn walk_buffered<const N: usize>(
+    kernel: &Kernel<N>,
+    [rows, cols]: [usize; 2],
+    out: *mut u8,
+    operands: [Operand; N],
+) {
     let mut buffers = [const { Buffer::new() }; N];
     let (mut gathered, mut results) = (Buffer::new(), Buffer::new());
     let widest = operands.iter().map(|x| x.size).max().unwrap_or(1);
     let most = BUFFER / if kernel.half.is_some() { size_of::<f32>() } else { widest };
-    let narrow = kernel.half.and_then(|half| half.narrow);
-    let mut at = 0;
-    while at < n {
-        let len = most.min(n - at);
-        let mut runs = operands.map(|x| x.at(0, at));
-        for ((run, x), buffer) in runs.iter_mut().zip(&operands).zip(&mut buffers) {
-            // SAFETY: `len` elements, widened ones too, fit a buffer, and the operand has them from column `at` on. A
-            // buffer that repeats one element was filled by the first round, which is the longest.
-            unsafe {
-                match kernel.half {
-                    _ if x.col == 0 && at > 0 => *run = buffer.ptr(),
-                    None if x.contiguous() => {}
-                    None => {
-                        line(x.size, len, buffer.ptr(), x.size.cast_signed(), *run, x.col);
-                        *run = buffer.ptr();
-                    }
-                    Some(half) => {
-                        if !x.contiguous() {
-                            line(x.size, len, gathered.ptr(), x.size.cast_signed(), *run, x.col);
-                            *run = gathered.ptr();
+    // A block is a part of one row, or as many whole rows as a buffer holds. Long rows without gaps are not copied.
+    let whole = kernel.half.is_none() && cols > most / 2 && operands.iter().all(Operand::contiguous);
+    let [height, width] = if whole { [1, cols] } else { [(most / cols).clamp(1, rows), cols.min(most)] };
+    for i in (0..rows).step_by(height) {
+        for j in (0..cols).step_by(width) {
+            let block = [height.min(rows - i), width.min(cols - j)];
+            let len = block[0] * block[1];
+            let mut runs = [std::ptr::null(); N];
+            for ((run, x), buffer) in runs.iter_mut().zip(&operands).zip(&mut buffers) {
+                let x = x.from(i, j);
+                // Whether the buffer has the elements already: the block before was not smaller, and the operand repeats it.
+                let same = match j {
+                    0 => i > 0 && x.row == 0 && (x.col == 0 || width == cols),
+                    _ => x.col == 0,
+                };
+                if kernel.half.is_none() && x.dense(block) {
+                    *run = x.ptr;
+                    continue;
+                }
+                *run = buffer.ptr();
+                if same {
+                    continue;
+                }
+                // SAFETY: the elements of a copied block, widened ones too, fit a buffer, and the operand has them.
+                unsafe {
+                    match kernel.half {
+                        None => x.gather(block, buffer.ptr()),
+                        Some(half) if x.dense(block) => (half.widen)(buffer.ptr(), [x.ptr], len),
+                        Some(half) => {
+                            x.gather(block, gathered.ptr());
+                            (half.widen)(buffer.ptr(), [gathered.ptr()], len);
                         }
-                        (half.widen)(buffer.ptr(), [*run], len);
-                        *run = buffer.ptr();
+                    }
+                }
+            }
+            // SAFETY: the runs are contiguous now, and `out` has room for the results from element `(i, j)` on.
+            unsafe {
+                let out = out.add((i * cols + j) * kernel.result);
+                match kernel.half {
+                    None => (kernel.run)(out, runs, len),
+                    Some(half) => {
+                        (kernel.run)(results.ptr(), runs, len);
+                        (half.narrow)(out, [results.ptr()], len);
                     }
                 }
             }
         }
-        // SAFETY: the runs are contiguous now, and `out` has room for the results from column `at` on.
-        unsafe {
-            let out = out.add(at * kernel.result);
-            match narrow {
-                None => (kernel.run)(out, runs, len),
-                Some(narrow) => {
-                    (kernel.run)(results.ptr(), runs, len);
-                    narrow(out, [results.ptr()], len);
-                }
-            }
-        }
-        at += len;
     }
 }

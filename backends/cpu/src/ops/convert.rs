@@ -26,7 +26,7 @@ pub(crate) fn cast(
         return text::parse(pool, x, to, rounding);
     }
     let x = dense(pool, x)?;
-    // SAFETY: a dense array has `len` elements from its first one on.
+    // SAFETY: a contiguous array has `len` elements from its first one on.
     let bytes = unsafe { elements(&x) };
     if to == DataType::String {
         return text::print(pool, from, x.shape(), bytes);
@@ -34,7 +34,7 @@ pub(crate) fn cast(
     let mut done = Ok(());
     let size = element_size(to) * x.len();
     let out = made(pool, to, Shape::from_slice(x.shape()), |out| {
-        // SAFETY: the room is for `len` elements of the type `to`; it is zeroed before it is a slice.
+        // SAFETY: `out` has room for `len` elements of the type `to`; it is zeroed before it becomes a slice.
         let out = unsafe {
             out.write_bytes(0, size);
             slice::from_raw_parts_mut(out, size)
@@ -45,16 +45,16 @@ pub(crate) fn cast(
     Ok(out)
 }
 
-/// Returns the bytes of a dense array's elements.
+/// Returns the bytes of the elements of a contiguous array.
 ///
 /// # Safety
 ///
-/// `x` is dense.
+/// `x` is contiguous.
 pub(super) unsafe fn elements(x: &Array) -> &[u8] {
     if x.is_empty() {
         return &[];
     }
-    // SAFETY: the elements lie one after another, were written when the array was made, and are not
-    // written again while it lives.
+    // SAFETY: the elements are contiguous, were written when the array was made, and are not written again while it
+    // exists.
     unsafe { slice::from_raw_parts(x.ptr(), x.len() * element_size(x.dtype())) }
 }

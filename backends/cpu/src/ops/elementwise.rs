@@ -1,6 +1,6 @@
 //! Operations on single elements, broadcast.
 
-use super::{copied, made, text, unsupported};
+use super::{copied, made, room, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
 use crate::kernels::FEW;
@@ -21,9 +21,16 @@ pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
         return Ok(x.clone());
     }
     let few = x.is_dense() && x.len() < FEW;
-    let kernel = kernels::unary(op, dtype, few).ok_or_else(|| unsupported(op.name(), dtype))?;
+    let kernel = kernels::unary(op, dtype, few);
+    let Some(kernel) = &kernel else {
+        return Err(unsupported(op.name(), dtype));
+    };
+    if x.is_dense() {
+        // SAFETY: the kernel takes elements of this type, of which `x` has `len` without gaps.
+        return unsafe { dense_results(pool, kernel, dtype, x.shape(), x.len(), [x.ptr()]) };
+    }
     // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
-    unsafe { results(pool, &kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
+    unsafe { results(pool, kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
 }
 
 /// Computes an operation on two elements of one type.
@@ -37,25 +44,27 @@ pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Resu
     }
     let alike = a.is_dense() && b.is_dense() && a.shape() == b.shape();
     let shape = match alike {
-        true => Shape::from_slice(a.shape()),
-        false => infer::broadcast(op.name(), &[a.shape(), b.shape()])?,
+        true => None,
+        false => Some(infer::broadcast(op.name(), &[a.shape(), b.shape()])?),
     };
-    let len = shape.iter().product::<usize>();
-    let kernel = kernels::binary(op, dtype, len < FEW).ok_or_else(|| unsupported(op.name(), dtype))?;
+    let len = shape.as_ref().map_or(a.len(), |shape| shape.iter().product());
+    let kernel = kernels::binary(op, dtype, len < FEW);
+    let Some(kernel) = &kernel else {
+        return Err(unsupported(op.name(), dtype));
+    };
     // An empty quotient divides by nothing.
     if op == Binary::Div && dtype.is_integer() && len > 0 && has_zero(b) {
         return Err(Error::DivisionByZero { op: "div" }.into());
     }
     let result = if op.compares() { DataType::Bool } else { dtype };
     let operands = [a.ptr(), b.ptr()];
-    if alike {
-        let line = [Dim { extent: len, strides: [1, 1] }];
+    let Some(shape) = shape else {
         // SAFETY: the kernel takes elements of this type, of which both operands have `len` without gaps.
-        return unsafe { results(pool, &kernel, result, shape, &line, operands) };
-    }
+        return unsafe { dense_results(pool, kernel, result, a.shape(), len, operands) };
+    };
     let dims = joint([a, b], &shape);
     // SAFETY: the kernel takes elements of this type, and the operands have them at every index of `dims`.
-    unsafe { results(pool, &kernel, result, shape, &dims, operands) }
+    unsafe { results(pool, kernel, result, shape, &dims, operands) }
 }
 
 #[cold]
@@ -85,6 +94,32 @@ pub(super) unsafe fn results<const N: usize>(
 ) -> Result<Array> {
     // SAFETY: the caller promises the operands. The room is new, and is for as many elements.
     made(pool, dtype, shape, |out| unsafe { walk(kernel, dims, out, operands) })
+}
+
+/// Makes an array as [`results`] does, of operands that have `len` elements without gaps.
+///
+/// # Safety
+///
+/// Each operand points to `len` elements of the type that the kernel was chosen for, as many as `shape` has.
+#[inline]
+unsafe fn dense_results<const N: usize>(
+    pool: &Arc<Pool>,
+    kernel: &Kernel<N>,
+    dtype: DataType,
+    shape: &[usize],
+    len: usize,
+    operands: [*const u8; N],
+) -> Result<Array> {
+    if len == 0 || len >= FEW || kernel.half.is_some() {
+        let line = [Dim { extent: len, strides: [1; N] }];
+        // SAFETY: the operands have an element at every index of the one dimension.
+        return unsafe { results(pool, kernel, dtype, Shape::from_slice(shape), &line, operands) };
+    }
+    // Few elements cost less than a walk over them.
+    let mut storage = room(pool, dtype, len)?;
+    // SAFETY: the caller promises the operands. The room is new, and is for as many elements.
+    unsafe { (kernel.run)(storage.room(), operands, len) };
+    Ok(Array::dense(dtype, Shape::from_slice(shape), len, storage))
 }
 
 /// Returns the dimensions in which an array is walked, merged.

@@ -1,4 +1,4 @@
-//! To and from the host.
+//! Copies to and from the host.
 
 use super::convert::elements;
 use super::{dense, made, text};
@@ -12,8 +12,8 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// Makes an array of a host tensor; it shares the bytes, those of a mapped file too, unless they are packed, strings, or
-/// few.
+/// Makes an array from a host tensor. It shares the tensor's bytes, also those of a mapped file, unless the elements
+/// are packed, strings, or few.
 pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let (dtype, len) = (value.dtype(), value.len());
     let shape = Shape::from_slice(value.shape());
@@ -24,7 +24,7 @@ pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let bytes = value.bytes();
     if dtype.is_sub_byte() {
         return made(pool, dtype, shape, |out| {
-            // SAFETY: the room is for `len` bytes, which are written before they are a slice.
+            // SAFETY: `out` has room for `len` bytes, which are written before they become a slice.
             let out = unsafe {
                 out.write_bytes(0, len);
                 slice::from_raw_parts_mut(out, len)
@@ -34,31 +34,31 @@ pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     }
     if bytes.len() <= INLINE {
         return made(pool, dtype, shape, |out| {
-            // SAFETY: the room is for all elements.
+            // SAFETY: `out` has room for all elements.
             unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
         });
     }
     Ok(Array::dense(dtype, shape, len, Storage::Adopted(bytes.clone())))
 }
 
-/// Keeps an array while its bytes are in use.
+/// Keeps an array alive while its bytes are in use.
 struct Owner(Array);
 
 impl AsRef<[u8]> for Owner {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: only dense arrays are wrapped.
+        // SAFETY: only contiguous arrays are wrapped.
         unsafe { elements(&self.0) }
     }
 }
 
-/// Makes a host tensor of an array; it shares the elements if they are dense and not packed.
+/// Makes a host tensor from an array. It shares the elements if they are contiguous and not packed.
 pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     let dtype = x.dtype();
     if dtype == DataType::String {
         return text::to_host(pool, x);
     }
     let x = dense(pool, x)?;
-    // SAFETY: `x` is dense.
+    // SAFETY: `x` is contiguous.
     let bytes = unsafe { elements(&x) };
     if dtype.is_sub_byte() {
         return Ok(TensorData::pack(dtype, x.shape(), bytes)?);

@@ -1,4 +1,4 @@
-//! Joining along an axis, and selecting along one by indices.
+//! Concatenating along an axis, and selecting along an axis by indices.
 
 use super::{copied, copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Joins arrays along an axis.
+/// Concatenates arrays along an axis.
 pub(crate) fn concat(pool: &Arc<Pool>, xs: &[&Array], axis: i64) -> Result<Array> {
     let shapes: SmallVec<[&[usize]; 8]> = xs.iter().map(|x| x.shape()).collect();
     let joined = infer::concat(shapes.iter().copied(), axis)?;
@@ -34,7 +34,7 @@ pub(crate) fn concat(pool: &Arc<Pool>, xs: &[&Array], axis: i64) -> Result<Array
     placed(pool, dtype, joined.axis.get(), joined.shape, xs.iter().copied())
 }
 
-/// Copies arrays side by side along `axis`.
+/// Copies arrays next to each other along `axis`.
 fn placed<'a>(
     pool: &Arc<Pool>,
     dtype: DataType,
@@ -46,7 +46,7 @@ fn placed<'a>(
     let step = strides.get(axis).map_or(0, |s| s.unsigned_abs()) * element_size(dtype);
     made(pool, dtype, shape, |mut out| {
         for x in xs {
-            // SAFETY: the extents along the axis sum to the result's, and the others are equal.
+            // SAFETY: the extents along the axis add up to the result's, and the others are equal.
             unsafe {
                 copy_to(x, out, &strides);
                 out = out.wrapping_add(x.shape().get(axis).copied().unwrap_or(0) * step);
@@ -78,7 +78,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     let strides = data.strides();
     let step = strides.get(axis).copied().unwrap_or(0);
     if let [at] = at[..] {
-        // One entry is a part of the operand, where it lies.
+        // A single entry is a view of the operand.
         let mut kept = strides;
         kept.remove(axis);
         kept.insert_many(axis, std::iter::repeat_n(1, indices.shape().len()));
@@ -98,7 +98,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
         for_each_index(&outer, |[o]| {
             // SAFETY: `o` is an index of the dimensions before the axis.
             let base = unsafe { data.ptr().offset(o * size.cast_signed()) };
-            // SAFETY: positions are below the extent; a result has room for a run for each of them.
+            // SAFETY: positions are below the extent; the result has room for a run for each of them.
             unsafe {
                 moves::pick(&at, run, size, base, step, out);
                 out = out.add(at.len() * run * size);
@@ -108,7 +108,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     Ok(copied(out, data.text().cloned()))
 }
 
-/// Resolves indices, row-major.
+/// Returns the positions that the indices select, in row-major order.
 fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let mut at = SmallVec::new();
     let none = |_| CpuError::Memory { bytes: indices.len().saturating_mul(size_of::<usize>()) };

@@ -1,4 +1,4 @@
-//! Matrix products, batched.
+//! Batched matrix products.
 
 use super::{made, unsupported};
 use crate::array::Array;
@@ -10,7 +10,7 @@ use bb::Tensor;
 use bb::ir::{Error, infer};
 use std::sync::Arc;
 
-/// Multiplies matrices, wherever their rows and columns lie.
+/// Multiplies matrices whose rows and columns may have any strides.
 pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dtype = a.dtype();
     if !gemm::multiplies(dtype) {
@@ -45,7 +45,7 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     if let [Dim { extent, strides: [step, 0] }] = dims[..]
         && step == a_row * mm.m.cast_signed()
     {
-        // One right operand for all: the rows of the left ones follow each other.
+        // All left operands share one right operand, and their rows follow each other, so they form one taller matrix.
         (extents.m, batch) = (mm.m * extent, 1);
     }
     let offsets = |i: usize| {
@@ -58,8 +58,8 @@ pub(crate) fn matmul(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         }
         at
     };
-    // SAFETY: the operands have matrices of these extents at the offsets of each pair, and the room is
-    // for all products.
+    // SAFETY: the operands have matrices of these extents at the offsets of each pair, and `out` has room for all
+    // products.
     made(pool, dtype, mm.shape, |out| unsafe {
         gemm::products(dtype, batch, extents, a, b, out, &offsets);
     })

@@ -1,5 +1,5 @@
-//! The primitives. Each settles element types, shapes and strides, and returns a view, or makes room for the result and
-//! calls a kernel.
+//! The primitives. Each function determines element types, shapes and strides. It then returns a view, or allocates the
+//! result and calls a kernel.
 
 pub(crate) mod convert;
 pub(crate) mod elementwise;
@@ -21,13 +21,13 @@ use bb::{DataType, Shape, Tensor};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// The error for an element type that an operation does not take.
+/// The error for an element type that an operation does not support.
 #[cold]
 pub(crate) fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
     bb::ir::Error::Unsupported { op, dtype }.into()
 }
 
-/// Makes room for `len` elements.
+/// Allocates room for `len` elements.
 #[inline]
 fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
     match len.checked_mul(element_size(dtype)) {
@@ -36,7 +36,7 @@ fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
     }
 }
 
-/// Makes an array of `shape`, whose row-major elements `fill` writes.
+/// Makes an array of `shape`. `fill` writes its row-major elements.
 pub(crate) fn made(
     pool: &Arc<Pool>,
     dtype: DataType,
@@ -52,11 +52,11 @@ pub(crate) fn made(
     Ok(Array::dense(dtype, shape, len, storage))
 }
 
-/// Copies `x` to `dst`, whose elements lie at `strides`.
+/// Copies `x` to `dst`, whose elements have the strides `strides`.
 ///
 /// # Safety
 ///
-/// `dst` has room for an element at every index of `x`'s shape under these strides.
+/// `dst` has room for an element at every index of `x`'s shape with these strides.
 unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
     if x.is_empty() {
         return;
@@ -65,23 +65,23 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
     let dims = collapse(
         x.shape().iter().zip(strides).zip(&from).map(|((&extent, &d), &s)| Dim { extent, strides: [d, s] }),
     );
-    // SAFETY: `x` has an element at each of its indices; the caller answers for `dst`.
+    // SAFETY: `x` has an element at each of its indices; the caller promises the room in `dst`.
     unsafe { moves::copy(&dims, element_size(x.dtype()), dst, x.ptr()) }
 }
 
-/// Returns the array itself if its elements are row-major without gaps, else a copy that is.
+/// Returns the array itself if its elements are contiguous in row-major order, otherwise a contiguous copy.
 pub(crate) fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     if x.is_dense() {
         return Ok(x.clone());
     }
     let shape = Shape::from_slice(x.shape());
     let strides = dense_strides(&shape);
-    // SAFETY: the room is for all elements of `x`, row-major.
+    // SAFETY: `out` has room for all elements of `x`, in row-major order.
     let copy = made(pool, x.dtype(), shape, |out| unsafe { copy_to(x, out, &strides) })?;
     Ok(copied(copy, x.text().cloned()))
 }
 
-/// Returns copied elements with the text that they are ranges of, if they are strings.
+/// Attaches the text to copied elements if they are strings.
 pub(crate) fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
     if text.is_some() { x.with_text(text) } else { x }
 }

@@ -1,6 +1,6 @@
-//! Powers, whose operands may differ in type.
+//! Powers. The operands may have different types.
 //!
-//! An operand of each kind, float and integer, makes the power one of `f64`, which is converted as a cast does.
+//! If one operand is a float and the other an integer, the power is computed in `f64` and then converted like a cast.
 
 use super::elementwise::{self, joint, results};
 use super::{convert, unsupported};
@@ -18,13 +18,13 @@ use std::sync::Arc;
 pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let op = Primitive::Pow;
     let (base, exponent) = (a.dtype(), b.dtype());
+    if base == exponent && base.is_float() {
+        return elementwise::binary(pool, Binary::Pow, a, b);
+    }
     for (i, dtype) in [base, exponent].into_iter().enumerate() {
         if !infer::accepts(op, i, dtype) {
             return Err(unsupported("pow", dtype));
         }
-    }
-    if base == exponent && base.is_float() {
-        return elementwise::binary(pool, Binary::Pow, a, b);
     }
     if base.is_integer() && exponent.is_integer() {
         let unsigned = exponent == DataType::U64;
@@ -44,7 +44,7 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     convert::cast(pool, &power, base, true, RoundMode::Up)
 }
 
-/// Refuses 0 to a negative power; `a` is of `i32` or `i64`, and `b` of `i64`.
+/// Returns an error for 0 to a negative power; `a` is of type `i32` or `i64`, and `b` of type `i64`.
 fn refuse_reciprocal_of_zero(a: &Array, b: &Array) -> Result<()> {
     let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
     let dims = joint([a, b], &shape);
@@ -55,7 +55,7 @@ fn refuse_reciprocal_of_zero(a: &Array, b: &Array) -> Result<()> {
         let [sa, sb] = row.strides;
         refused |= (0..row.extent.cast_signed()).any(|k| {
             let (i, j) = (i + k * sa, j + k * sb);
-            // SAFETY: `i` and `j` are indices of the operands, whose types are those named above.
+            // SAFETY: `i` and `j` are indices of the operands, which have the types named above.
             unsafe {
                 let zero = if narrow {
                     *a.ptr().cast::<i32>().offset(i) == 0

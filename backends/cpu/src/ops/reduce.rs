@@ -11,7 +11,7 @@ use bb::Tensor;
 use bb::ir::{Error, infer};
 use std::sync::Arc;
 
-/// Reduces over `axes`, or over every axis when they are empty.
+/// Reduces over `axes`, or over every axis if `axes` is empty.
 pub(crate) fn reduce(
     pool: &Arc<Pool>,
     op: Reduction,
@@ -37,7 +37,7 @@ pub(crate) fn reduce(
         )
     };
     let extents = Extents { kept: &part(false), reduced: &part(true), count };
-    // SAFETY: the kernel was chosen for the type of `x`, which has an element at every index of the extents, and there is
-    // room for all results.
+    // SAFETY: the kernel was selected for the type of `x`, which has an element at every index of the extents, and
+    // `out` has room for all results.
     made(pool, dtype, r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
 }

@@ -1,4 +1,4 @@
-//! Strings: elements are ranges (two `u64`) of a text that arrays share.
+//! Strings. Elements are ranges (two `u64`) of a text, which arrays share.
 
 use super::convert::elements;
 use super::elementwise::joint;
@@ -14,10 +14,10 @@ use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
 
-/// The range of a text that is one string.
+/// The range of one string in the text.
 type Range = [u64; 2];
 
-/// Makes an array of a host tensor of strings; it shares their text.
+/// Makes an array from a host tensor of strings. It shares their text.
 pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let bytes = value.bytes();
     let head = (value.len() + 1) * size_of::<u64>();
@@ -27,7 +27,7 @@ pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
         let out = out.cast::<Range>();
         for (i, pair) in offsets.windows(2).enumerate() {
             if let &[start, end] = pair {
-                // SAFETY: there is one pair of neighbouring offsets per element.
+                // SAFETY: there is one pair of neighbouring offsets for each element.
                 unsafe { out.add(i).write([u64::from_le_bytes(start), u64::from_le_bytes(end)]) }
             }
         }
@@ -42,10 +42,10 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     Ok(TensorData::strings(x.shape(), &list(&x)?)?)
 }
 
-/// Returns the strings of a dense array.
+/// Returns the strings of a contiguous array.
 fn list(x: &Array) -> Result<Vec<&str>> {
     let text: &[u8] = x.text().map(|t| &t[..]).unwrap_or_default();
-    // SAFETY: the array is dense, and its elements are ranges.
+    // SAFETY: the array is contiguous, and its elements are ranges.
     let ranges = unsafe { slice::from_raw_parts(x.ptr().cast::<Range>(), x.len()) };
     Ok(memory::collected("to_host", ranges.iter().map(|&range| piece(text, range)))?)
 }
@@ -75,24 +75,24 @@ pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     })
 }
 
-/// Reads strings as numbers.
+/// Parses strings as numbers.
 pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Rounding) -> Result<Array> {
     let x = dense(pool, x)?;
     let mut bytes = memory::filled("cast", 0, x.len() * unpacked_size(to))?;
     parse_elements(list(&x)?.into_iter(), to, rounding, &mut bytes)?;
     made(pool, to, Shape::from_slice(x.shape()), |out| {
-        // SAFETY: the room is for as many elements of that type.
+        // SAFETY: `out` has room for that many elements of that type.
         unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
     })
 }
 
-/// Writes numbers as strings.
+/// Formats numbers as strings.
 pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: &[u8]) -> Result<Array> {
     from_host(pool, &format_tensor(from, shape, numbers)?)
 }
 
-/// Returns `y` with its ranges in a text that begins with the text of `x`, and that text. If the operands are no strings,
-/// returns `y` as it is and no text.
+/// Returns `y` with its ranges in a text that begins with the text of `x`, and this text. It is a new text unless `x`
+/// and `y` share theirs. If the operands are not strings, returns `y` as it is and no text.
 pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array, Option<Arc<Bytes>>)> {
     let (Some(first), Some(second)) = (x.text(), y.text()) else {
         return Ok((y.clone(), None));
@@ -111,12 +111,12 @@ pub(crate) fn under_one(pool: &Arc<Pool>, x: &Array, y: &Array) -> Result<(Array
 /// Returns strings with their ranges moved by `by`.
 pub(crate) fn shifted(pool: &Arc<Pool>, x: &Array, by: u64) -> Result<Array> {
     let x = dense(pool, x)?;
-    // SAFETY: `x` is dense.
+    // SAFETY: `x` is contiguous.
     let bytes = unsafe { elements(&x) };
     made(pool, DataType::String, Shape::from_slice(x.shape()), |out| {
         let out = out.cast::<u64>();
         for (i, &bound) in bytes.as_chunks::<8>().0.iter().enumerate() {
-            // SAFETY: the room is for as many bounds.
+            // SAFETY: `out` has room for as many bounds.
             unsafe { out.add(i).write(u64::from_le_bytes(bound) + by) }
         }
     })

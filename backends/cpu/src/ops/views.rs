@@ -1,4 +1,4 @@
-//! Primitives that move dimensions, not elements.
+//! Primitives that change dimensions and do not move elements.
 
 use super::dense;
 use crate::array::Array;
@@ -9,7 +9,7 @@ use bb::ir::infer;
 use bb::{Shape, Tensor};
 use std::sync::Arc;
 
-/// Gives the elements other extents; copies only where no strides do.
+/// Gives the elements other extents. It copies only if no strides can describe the result in place.
 pub(crate) fn reshape(pool: &Arc<Pool>, x: &Array, shape: &[usize]) -> Result<Array> {
     let shape = infer::reshape(x.shape(), shape)?;
     reshaped(pool, x, shape)
@@ -43,7 +43,7 @@ pub(crate) fn transpose(x: &Array, perm: &[i64]) -> Result<Array> {
     Ok(x.view(transposed.shape, permuted, 0))
 }
 
-/// Takes regular parts of dimensions.
+/// Selects a range of elements, with a step, along some dimensions.
 pub(crate) fn slice(x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Array> {
     let sliced = infer::slice(x.shape(), starts, ends, axes, steps)?;
     let mut strides = x.strides();
@@ -55,7 +55,7 @@ pub(crate) fn slice(x: &Array, starts: &[i64], ends: &[i64], axes: &[i64], steps
     Ok(x.view(sliced.shape, strides, skip))
 }
 
-/// Cuts along an axis.
+/// Splits along an axis.
 pub(crate) fn split(x: &Array, axis: i64, sizes: &[usize]) -> Result<Vec<Array>> {
     let axis = infer::split(x.shape(), axis, sizes)?.get();
     let strides = x.strides();

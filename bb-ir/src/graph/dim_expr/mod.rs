@@ -4,7 +4,10 @@
 //! operation whose result would have too many terms returns `None`. Expressions are exact for all values of
 //! the names: nothing is rounded, and the only assumption is that extents are not negative.
 
+mod postfix;
 mod text;
+
+pub use postfix::Postfix;
 
 /// The greatest number of names and parts of one expression.
 const MOST: usize = 24;
@@ -267,6 +270,28 @@ impl DimExpr {
             && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
     }
 
+    /// Returns the expression divided by what all numbers before names have in common, the constant rounded down. It is
+    /// negative just where this one is.
+    pub fn tightened(&self) -> DimExpr {
+        let common = self.terms.iter().fold(0, |common, term| divisor(common, term.times));
+        let by = common.max(1);
+        let terms = self.terms.iter().map(|t| Term { factors: t.factors.clone(), times: t.times / by });
+        DimExpr { terms: terms.collect(), constant: self.constant.div_euclid(by) }
+    }
+
+    /// Returns what is added and what is subtracted: two expressions without negative numbers, whose difference this is.
+    pub fn sides(&self) -> [DimExpr; 2] {
+        [1, -1].map(|sign| {
+            let term = |t: &Term| (t.times.signum() == sign).then(|| t.times.checked_abs()).flatten();
+            let terms = self
+                .terms
+                .iter()
+                .filter_map(|t| term(t).map(|times| Term { factors: t.factors.clone(), times }));
+            let constant = if self.constant.signum() == sign { self.constant.saturating_abs() } else { 0 };
+            DimExpr { terms: terms.collect(), constant }
+        })
+    }
+
     /// Returns the value of the expression if `named` gives the values of its names; `None` if a name has no
     /// value, or on overflow.
     pub fn value(&self, named: &impl Fn(&str) -> Option<i64>) -> Option<i64> {
@@ -299,7 +324,7 @@ impl DimExpr {
     }
 }
 
-/// Returns the greatest common divisor of a positive number and another.
+/// Returns the greatest common divisor of a number that is not negative and another.
 fn divisor(mut a: i64, b: i64) -> i64 {
     let mut b = b.checked_abs().unwrap_or(1);
     while b != 0 {
@@ -357,6 +382,28 @@ mod tests {
         assert_eq!(n().plus(&m), m.plus(&n()));
         assert_eq!(n().minus(&n()), Some(DimExpr::from(0)));
         assert_eq!(n().scaled(-2).unwrap().to_string(), "-2*n");
+    }
+
+    #[test]
+    fn comparisons_with_zero_have_a_least_form() {
+        let (a, b) = (DimExpr::name("a"), DimExpr::name("b"));
+        let few = a.scaled(-8).unwrap().plus(&DimExpr::from(100)).unwrap();
+        assert_eq!(few.tightened().to_string(), "-a + 12");
+        for (n, within) in [(0, true), (12, true), (13, false)] {
+            let at = |_: &str| Some(n);
+            assert_eq!(
+                (few.value(&at).unwrap() >= 0, few.tightened().value(&at).unwrap() >= 0),
+                (within, within)
+            );
+        }
+        let both = a.scaled(6).unwrap().minus(&b.scaled(4).unwrap()).unwrap();
+        assert_eq!(both.tightened().to_string(), "3*a - 2*b");
+        assert_eq!(DimExpr::from(-7).tightened(), DimExpr::from(-7));
+        assert_eq!(few.sides().map(|side| side.to_string()), ["100", "8*a"]);
+        assert_eq!(
+            both.minus(&DimExpr::from(3)).unwrap().sides().map(|side| side.to_string()),
+            ["6*a", "4*b + 3"]
+        );
     }
 
     #[test]

@@ -163,7 +163,9 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
         (Entry::Whole(v), DataType::I64) => Entry::Whole(v.clone()),
         (Entry::Whole(v), DataType::I32) => narrow(to, Some(v.clone())),
         (Entry::Whole(v), DataType::Bool) if v.surely_at_least(1) => 1.into(),
-        (Entry::Whole(v), DataType::Bool) => Entry::told(v.number().map(|v| v != 0)),
+        (Entry::Whole(v), DataType::Bool) => {
+            Entry::told(E::of(0).and_then(|zero| v.equals(&zero)).map(|zero| !zero))
+        }
         (Entry::Whole(v), DataType::F32 | DataType::F64) => {
             v.number().map_or(Entry::Unknown, |v| rounded(to, v as f64))
         }

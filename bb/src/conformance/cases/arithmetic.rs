@@ -29,7 +29,7 @@ pub fn add(on: &Subject<'_>) {
         let b = numbers(on, dtype, [4], [-INFINITY, 1.0, 1.0, -INFINITY]);
         assert_numbers(on, on.add(&a, &b), dtype, [4], [f64::NAN, INFINITY, f64::NAN, -INFINITY]);
     }
-    // One more than the last integer that the type distinguishes from its successor: a tie, rounded to even.
+    // The first integer that the type cannot represent exactly: a tie, rounded to even.
     for (dtype, last) in [(DataType::F16, 11), (DataType::BF16, 8), (DataType::F32, 24), (DataType::F64, 53)]
     {
         if on.supports(&[dtype]) {

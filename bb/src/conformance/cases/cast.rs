@@ -25,7 +25,7 @@ pub fn cast(on: &Subject<'_>) {
     text(on);
 }
 
-/// One stays one in every type, and a cast to the tensor's own type changes nothing.
+/// Checks that one stays one in every type, and that a cast to the tensor's own type changes nothing.
 fn between_all(on: &Subject<'_>) {
     if !on.supports(&[F32]) {
         return;
@@ -46,7 +46,7 @@ fn between_all(on: &Subject<'_>) {
                 (into, &[3][..]),
                 "{from} to {into}"
             );
-            // The text of a truth value is not a number.
+            // The text of a bool is not a number.
             if (from, into) != (Bool, String) {
                 assert_tensor(on, to(on, &there, F32), [3], [1f32; 3]);
             }

@@ -9,7 +9,7 @@ use bb_ir::op::Primitive;
 const INFINITY: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Numbers whose pairs are less, equal and greater.
+/// Numbers of which some pairs are less, some equal and some greater.
 fn around() -> (impl Fn(usize) -> f64, impl Fn(usize) -> f64) {
     (|i| (i % 3) as f64, |i| ((i * 2 + 1) % 3) as f64)
 }
@@ -23,7 +23,7 @@ pub fn equal(on: &Subject<'_>) {
     if !on.supports(&[DataType::Bool]) {
         return;
     }
-    // A bool only holds whether a number is zero.
+    // As a bool, a number only tells whether it is zero.
     let same = |dtype, a: f64, b: f64| {
         truth(if dtype == DataType::Bool { (a != 0.0) == (b != 0.0) } else { a == b })
     };
@@ -34,7 +34,7 @@ pub fn equal(on: &Subject<'_>) {
         assert_tensor(on, on.equal(&a, &b), [5], [false, true, true, false, false]);
     }
     each_integer!(on, T => {
-        // Neighbours, which floats would not distinguish in the wide types.
+        // Neighbouring integers, which the wide types would not distinguish if they were compared as floats.
         let (a, b) = (tensor(on, [2], [T::MAX, T::MIN]), tensor(on, [2], [T::MAX - 1, T::MIN]));
         assert_tensor(on, on.equal(&a, &b), [2], [false, true]);
     });

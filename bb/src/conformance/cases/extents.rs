@@ -1,5 +1,4 @@
-//! The cases of `reshape transpose squeeze unsqueeze identity`, which change no element, on every element
-//! type.
+//! The cases of `reshape transpose squeeze unsqueeze identity`, which do not change elements, on every element type.
 
 use super::definition::{offset, positions};
 use crate::conformance::{Subject, assert_refused, assert_same, rearranged, sample};
@@ -8,7 +7,7 @@ use bb_ir::op::Primitive;
 /// The indices of the elements of `[2, 3]` after transposing.
 const TRANSPOSED: [usize; 6] = [0, 3, 1, 4, 2, 5];
 
-/// ONNX Reshape; the shape is final.
+/// ONNX Reshape. The shape is the result's shape, without 0 and -1 as special values.
 pub fn reshape(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Reshape, 0) {
         let x = sample(dtype, &[2, 3]);
@@ -90,7 +89,7 @@ pub fn squeeze(on: &Subject<'_>) {
     }
 }
 
-/// ONNX Unsqueeze; the axes count in the result.
+/// ONNX Unsqueeze; the axes are those of the result.
 pub fn unsqueeze(on: &Subject<'_>) {
     for dtype in on.taken(Primitive::Unsqueeze, 0) {
         let cases: [(&[usize], &[i64], &[usize]); 8] = [

@@ -39,7 +39,7 @@ fn right(i: usize) -> f64 {
 
 /// Returns the elements of the product, computed from the definition.
 fn definition(a: &[usize], b: &[usize], shape: &[usize]) -> Vec<f64> {
-    // Vectors become matrices, and the result gets the extent of 1 that it omits.
+    // Vectors become matrices. The result gets the dimension of extent 1 that it otherwise omits.
     let (rows, columns) = (a.len() > 1, b.len() > 1);
     let a_matrix = if rows { a.to_vec() } else { [&[1], a].concat() };
     let b_matrix = if columns { b.to_vec() } else { [b, &[1]].concat() };
@@ -132,8 +132,7 @@ fn special(on: &Subject<'_>) {
         let b = numbers(on, dtype, [2, 2], [0.0, 1.0, 1.0, 1.0]);
         let want = [f64::NAN, f64::INFINITY, f64::NAN, f64::NAN, 1.0, 1.0];
         assert_numbers(on, on.matmul(&a, &b), dtype, [3, 2], want);
-        // NumPy's sums of half floats do not round between terms. Rounded one by one, the sums would stay at
-        // 2048 and 256.
+        // NumPy does not round sums of 16-bit floats after each term. If it did, the sums would stop at 2048 and 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.matmul(&ones, &ones), dtype, [], [4096.0]);
     }

@@ -69,14 +69,14 @@ fn by_definition(
     }
 }
 
-/// ONNX ReduceSum. An empty sum is 0; half floats are summed in `f32`.
+/// ONNX ReduceSum. The sum of no elements is 0; 16-bit floats are summed in `f32`.
 pub fn reduce_sum(on: &Subject<'_>) {
     by_definition(on, Primitive::ReduceSum, |x, a, k| on.reduce_sum(x, a, k), |_, group| group.iter().sum());
     for dtype in on.taken(Primitive::ReduceSum, 0) {
         let none = numbers(on, dtype, [2, 0], []);
         assert_numbers(on, on.reduce_sum(&none, &[1], true), dtype, [2, 1], [0.0, 0.0]);
         assert_numbers(on, on.reduce_sum(&none, &[], false), dtype, [], [0.0]);
-        // Summed one by one, half floats would stay at 2048 and 256.
+        // If each partial sum were rounded, the sums of 16-bit floats would stop at 2048 and 256.
         let ones = numbers(on, dtype, [4096], vec![1.0; 4096]);
         assert_numbers(on, on.reduce_sum(&ones, &[], false), dtype, [], [4096.0]);
         if dtype.is_float() {
@@ -92,8 +92,8 @@ pub fn reduce_sum(on: &Subject<'_>) {
     });
 }
 
-/// ONNX ReduceMean: integers are truncated towards zero; an empty mean is NaN for floats and an error for
-/// integers.
+/// ONNX ReduceMean. Means of integers are truncated towards zero. The mean of no elements is NaN for floats and an
+/// error for integers.
 pub fn reduce_mean(on: &Subject<'_>) {
     let mean = |dtype: DataType, group: &[f64]| {
         let mean = group.iter().sum::<f64>() / group.len() as f64;
@@ -116,7 +116,7 @@ pub fn reduce_mean(on: &Subject<'_>) {
     }
 }
 
-/// ONNX ReduceMax: a NaN makes the result NaN; an empty maximum is the least value.
+/// ONNX ReduceMax. A NaN makes the result NaN; the maximum of no elements is the least value.
 pub fn reduce_max(on: &Subject<'_>) {
     let max = |_, group: &[f64]| group.iter().copied().fold(-INFINITY, f64::max);
     by_definition(on, Primitive::ReduceMax, |x, a, k| on.reduce_max(x, a, k), max);
@@ -143,7 +143,7 @@ pub fn reduce_max(on: &Subject<'_>) {
     });
 }
 
-/// ONNX ReduceMin: a NaN makes the result NaN; an empty minimum is the greatest value.
+/// ONNX ReduceMin. A NaN makes the result NaN; the minimum of no elements is the greatest value.
 pub fn reduce_min(on: &Subject<'_>) {
     let min = |_, group: &[f64]| group.iter().copied().fold(INFINITY, f64::min);
     by_definition(on, Primitive::ReduceMin, |x, a, k| on.reduce_min(x, a, k), min);

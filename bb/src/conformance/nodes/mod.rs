@@ -1,8 +1,7 @@
 //! Finds the first value of a model that differs between two backends, also inside subgraphs.
 //!
-//! A graph runs as a whole and keeps every value. These do not include the values inside a subgraph, so a
-//! subgraph runs again on the values that each backend computed for the node: a branch once, a loop body once
-//! per iteration.
+//! Each graph runs as a whole and keeps every value. These values do not include those inside a subgraph, so a subgraph
+//! runs again on the values that each backend computed for the node: a branch once, a loop body once per iteration.
 
 mod erased;
 

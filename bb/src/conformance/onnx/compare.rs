@@ -105,7 +105,7 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
     };
     let (expected, got) = (numbers(expected)?, numbers(got)?);
     first_difference(expected.into_iter().zip(got), |e: &f64, g: &f64| {
-        // Infinity only equals itself, although the tolerance relative to it is infinite.
+        // Infinity is equal only to itself, although the tolerance relative to infinity is infinite.
         let near = || (e - g).abs() <= tolerance.absolute + relative * e.abs();
         e == g || (e.is_nan() && g.is_nan()) || (e.is_finite() && near())
     })

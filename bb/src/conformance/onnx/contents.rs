@@ -1,6 +1,8 @@
 //! The contents of a test case.
 
 use super::Failure;
+use crate::Error;
+use bb_ir::Limits;
 use bb_ir::opset;
 use bb_ir::proto::{ModelProto, NodeProto, OperatorSetIdProto, TypeProto, type_proto};
 use prost::Message;
@@ -46,8 +48,8 @@ impl Contents {
     /// [`Failure::Read`] and [`Failure::Content`].
     pub fn read(case: &Path) -> Result<Contents, Failure> {
         let path = case.join("model.onnx");
-        let bytes = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
-        let model = ModelProto::decode(&*bytes).map_err(|source| Failure::Content {
+        let bytes = bb_ir::file::load(&path, &Limits::default()).map_err(Error::from)?;
+        let model = ModelProto::decode(bytes).map_err(|source| Failure::Content {
             path,
             expected: "model",
             source: source.into(),

@@ -1,11 +1,11 @@
-//! A backend that is only called on the element types that it declares.
+//! A backend that is called only for the element types that it declares.
 
 use crate::ext::{ErasedTensor, Kernels, Owned};
 use crate::{Backend, BoxError, DataType, Outputs, TensorData};
 use bb_ir::op::{Param, Primitive};
 use std::error::Error;
 
-/// Passes calls on to a backend, unless an operand, a parameter or a result has a type that it does not
+/// Forwards calls to a backend, unless an operand, a parameter or a result has a type that the backend does not
 /// declare.
 pub(super) struct Guard {
     backend: Box<dyn Kernels>,

@@ -107,7 +107,7 @@ pub fn find(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Reads the tolerance from a case's `data.json`; ONNX's tolerance if the case has none.
+/// Reads the tolerance from a case's `data.json`. Returns ONNX's tolerance if the case has none.
 ///
 /// # Errors
 ///
@@ -132,9 +132,9 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
 /// Reads a case's model and removes the declared shapes of these inputs.
 fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
     let path = case.join("model.onnx");
-    let bytes = std::fs::read(&path).map_err(|source| Failure::Read { path: path.clone(), source })?;
     let limits = bb_ir::Limits::default();
-    let mut model = bb_ir::check::parse_model(bytes.into(), &limits).map_err(Error::from)?;
+    let bytes = bb_ir::file::load(&path, &limits).map_err(Error::from)?;
+    let mut model = bb_ir::check::parse_model(bytes, &limits).map_err(Error::from)?;
     for input in model.graph.iter_mut().flat_map(|graph| &mut graph.input) {
         if let Some(Kind::TensorType(tensor)) = input.r#type.as_mut().and_then(|ty| ty.value.as_mut())
             && input.name.as_ref().is_some_and(|name| inputs.contains(name))
@@ -148,9 +148,9 @@ fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
 
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
-/// In some of ONNX's older cases, an input has another shape than the model declares, for instance `like` of
-/// `CastLike`, of which only the element type is read. ONNX Runtime refuses these cases. ONNX's reference
-/// evaluator, which made the expected outputs, ignores the declarations, so they run here without them.
+/// In some of ONNX's older cases, an input has another shape than the model declares. An example is `like` of
+/// `CastLike`, of which only the element type is read. ONNX Runtime refuses these cases. ONNX's reference evaluator,
+/// which made the expected outputs, ignores the declarations, so these cases run here without them.
 ///
 /// # Errors
 ///

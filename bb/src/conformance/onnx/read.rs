@@ -49,8 +49,7 @@ pub fn read_items(
 
 /// Reads the inputs of a data set for a graph with these inputs.
 ///
-/// Shapes: the result has an entry per port. If there are fewer files than ports, inputs with a default are
-/// omitted.
+/// Shapes: the result has one entry per port. If there are fewer files than ports, inputs with a default are omitted.
 ///
 /// # Errors
 ///

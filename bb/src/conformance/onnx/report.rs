@@ -9,10 +9,10 @@ use std::fmt;
 pub enum Outcome {
     /// Every output equals the expected one.
     Passed,
-    /// The difference, or why there are no outputs.
+    /// An output differs, or there are no outputs; the text gives the difference or the reason.
     Failed(String),
-    /// The case did not run because it needs this: an element type that the backend does not declare, or a
-    /// feature of `bb`.
+    /// The case did not run because it needs something that is missing: an element type that the backend does not
+    /// declare, or a feature of `bb`.
     Skipped(String),
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Report {
             for operator in &case.operators {
                 let row = rows.entry((&operator.domain, &operator.name)).or_default();
                 row.versions.insert(operator.since);
-                // Two versions of an operator in one model count as one case.
+                // If a model has two versions of an operator, the case counts once.
                 if row.cases.last().is_none_or(|last| last.name != case.name) {
                     row.cases.push(case);
                 }

@@ -1,7 +1,7 @@
 //! Runs all of ONNX's cases on one backend, for `bb::conformance!`.
 //!
-//! A case that panics or takes longer than [`Suite::limit`] fails alone. A case that crashes the process ends
-//! the test; the command `bb conformance` avoids this with worker processes.
+//! A case that panics or takes longer than [`Suite::limit`] fails without affecting the others. A case that crashes the
+//! process ends the test; the command `bb conformance` avoids this with worker processes.
 
 use super::guard::{Guard, needed};
 use super::report::{Case, Outcome, Report};
@@ -21,12 +21,12 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Suite {
     on: Arc<dyn BackendRuntime>,
-    /// If the backend declares its element types, a second instance that is only called on these.
+    /// If the backend declares its element types: a second instance, which is called only for these types.
     guarded: Option<Arc<dyn BackendRuntime>>,
-    /// Only cases whose path contains each of these texts run; by default the text in the variable
+    /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
-    /// The time limit of a case; by default a minute.
+    /// The time limit of a case; by default five minutes, because it must find a case that hangs and no slow machine.
     pub limit: Duration,
     /// The number of cases that run at once; by default the number of processors.
     pub threads: usize,
@@ -39,7 +39,7 @@ impl Suite {
             on,
             guarded: None,
             only: std::env::var("BB_CASES").into_iter().collect(),
-            limit: Duration::from_secs(60),
+            limit: Duration::from_secs(300),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
@@ -58,7 +58,7 @@ impl Suite {
         self
     }
 
-    /// Only runs cases whose path contains this text, in addition to the filter of `BB_CASES`.
+    /// Runs only cases whose path contains this text, in addition to the filter of `BB_CASES`.
     #[must_use]
     pub fn with_filter(mut self, text: &'static str) -> Suite {
         self.only.push(text.to_owned());
@@ -90,7 +90,7 @@ impl Suite {
         );
     }
 
-    /// Returns which element types to declare, if none are declared and the backend lacks some.
+    /// Returns which element types to declare, if none are declared and the backend does not support some.
     pub fn hint(&self) -> Option<String> {
         if self.guarded.is_some() {
             return None;
@@ -223,7 +223,8 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
     }
 }
 
-/// Starts a guarded backend. [`Suite::with_types`] is compiled for each backend; this is compiled once.
+/// Starts a guarded backend. This function is compiled once, whereas [`Suite::with_types`] is compiled for each
+/// backend.
 #[inline(never)]
 fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
     Runtime::named("guarded", guarded)

@@ -13,7 +13,7 @@ fn extents(values: &[usize]) -> Param<'static> {
     Param::Extents(Cow::Owned(values.to_vec()))
 }
 
-/// Makes a tensor whose values no operation refuses: small, and never zero, because the values may divide.
+/// Makes a tensor whose values every operation accepts: small, and never zero, because they may be divisors.
 fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
     if !dtype.is_compute() {
         return sample(dtype, shape);
@@ -44,8 +44,7 @@ pub(in crate::conformance) fn call(op: Primitive, dtype: DataType, shape: &[usiz
             (vec![whole(), right], vec![])
         }
         P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
-            // Reduces along an extent that is not zero, if there is one, because an empty mean of integers is
-            // an error.
+            // Reduces along an extent that is not zero, if there is one, because the mean of no integers is an error.
             let axis = shape.iter().position(|&d| d != 0);
             let axes: Vec<i64> = axis.into_iter().map(|axis| axis as i64).collect();
             (vec![x()], vec![ints(&axes), Param::Bool(true)])

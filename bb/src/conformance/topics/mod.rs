@@ -1,4 +1,4 @@
-//! Tests of what holds for all primitives.
+//! Tests of rules that hold for all primitives.
 
 mod calls;
 mod operands;

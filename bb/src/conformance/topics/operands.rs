@@ -1,4 +1,4 @@
-//! Tests with operands of each kind: of rank 0, without elements, views, shared, erased.
+//! Tests with special operands: of rank 0, without elements, views, shared between threads, with an erased type.
 
 use super::calls::call;
 use crate::conformance::show::shown;
@@ -71,7 +71,7 @@ pub fn views_as_operands(on: &Subject<'_>) {
     }
 }
 
-/// Compares with the tolerance that a sum in another order needs.
+/// Compares with the tolerance that is needed if a sum is computed in another order.
 fn near(got: &TensorData, want: &TensorData) -> bool {
     if !got.dtype().is_float() {
         return elements(got) == elements(want);

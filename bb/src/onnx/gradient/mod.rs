@@ -12,7 +12,9 @@ use super::inline::inline;
 use crate::ext::Ops;
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
-use crate::trace::{InputIndex, Operation, Table, TableIndex, Trace, TraceValue, Tracer, ValueSource, held};
+use crate::trace::{
+    InputIndex, Operation, Table, TableIndex, Trace, TraceValue, Tracer, ValueSource, Varies, held,
+};
 use crate::{Error, Tensor};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
 use std::collections::HashMap;
@@ -138,7 +140,7 @@ pub(super) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     let traced: Vec<_> = inputs
         .iter()
         .enumerate()
-        .map(|(at, x)| tracer.input(InputIndex::at(at), x.dtype(), x.shape(), false, None))
+        .map(|(at, x)| tracer.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None))
         .collect();
     let outputs = inline(&tracer, graph, &traced, &|problem| call.wrong("y", problem));
     let outputs = outputs.map_err(Error::from)?;

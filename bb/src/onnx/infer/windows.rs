@@ -10,7 +10,7 @@ use bb_ir::infer::{self, Extent, Padding, Step};
 fn steps(at: At<'_>, kernel: &[Dim]) -> Option<(Vec<Step<Dim>>, Padding)> {
     let list = |name| at.ints(name).unwrap_or_default();
     let steps = Step::of(kernel, list("strides"), list("pads"), list("dilations"))?;
-    Some((steps, Padding::of(at.text("auto_pad", "NOTSET")?)?))
+    Some((steps.collect(), Padding::of(at.text("auto_pad", "NOTSET")?)?))
 }
 
 fn windows(at: At<'_>, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
@@ -127,6 +127,7 @@ pub(in crate::onnx) fn conv_transpose_with_pads(at: At<'_>) -> Option<Types> {
             let pads = if at.has(2) { at.list("pads", 2)? } else { Vec::new() };
             let list = |name| at.ints(name).unwrap_or_default();
             let steps = Step::of(kernel, list("strides"), &pads, list("dilations"))?;
+            let steps: Vec<Step<Dim>> = steps.collect();
             grown(at, spatial, &steps, Padding::of(at.text("auto_pad", "NOTSET")?)?)
         };
         let spatial = known().unwrap_or_else(|| vec![Dim::Unknown; kernel.len()]);
@@ -160,11 +161,12 @@ pub(in crate::onnx) fn max_unpool(at: At<'_>) -> Option<Types> {
         let [n, c, spatial @ ..] = x else { return None };
         // Dilations have no part in it.
         let list = |name| at.ints(name).unwrap_or_default();
-        let steps = Step::of(&kernel(at)?, list("strides"), list("pads"), &[])?;
+        let kernel = kernel(at)?;
+        let steps = Step::of(&kernel, list("strides"), list("pads"), &[])?;
         if steps.len() != spatial.len() {
             return None;
         }
-        let lists = spatial.iter().zip(&steps);
+        let lists = spatial.iter().zip(steps);
         let spatial: Vec<Dim> = lists.map(|(n, step)| told(step.grown(n, Padding::Given, 0))).collect();
         Some([&[n.clone(), c.clone()], spatial.as_slice()].concat())
     };

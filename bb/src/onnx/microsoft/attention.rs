@@ -2,7 +2,8 @@
 
 use super::quantized::{centred, scaled_product};
 use super::{no_results_from, none_from, only, plus};
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{AttentionOptions, Ops, RotateOptions, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -70,7 +71,7 @@ fn attend<B: Ops + ?Sized>(
     added: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
     let (&[batch, _, s, _], &[_, _, t, _]) = (h.q.shape(), h.k.shape()) else {
-        return Err(call.wrong("operand 0", "has no heads").into());
+        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
     // What is masked stays finite, so that a row of nothing else is an average all the same.
     let filter = call.float_or("mask_filter_value", -10000.0)?;
@@ -92,7 +93,8 @@ fn attend<B: Ops + ?Sized>(
         bias = Some(plus(on, added, bias.as_ref())?);
     }
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
-    join_heads(on, &on.attention(&h.q, &h.k, &h.v, bias.as_ref(), scale, 0.0, None)?)
+    let options = AttentionOptions { scale, ..Default::default() };
+    join_heads(on, &on.attention(&h.q, &h.k, &h.v, bias.as_ref(), options)?)
 }
 
 /// Which keys a mask leaves to each query, to be broadcast to `[batch, heads, s, t]`.
@@ -122,7 +124,7 @@ fn kept<B: Ops + ?Sized>(
         }
         _ => {
             let problem = format!("has the extents {:?}, which none of the served forms has", mask.shape());
-            Err(call.wrong("the mask", problem).into())
+            Err(call.wrong(NodePart::other("the mask"), problem).into())
         }
     }
 }
@@ -164,7 +166,7 @@ fn cut<B: Ops + ?Sized>(
     let mut parts = parts.iter().map(|part| split_heads(on, call, part, count));
     match (parts.next().transpose()?, parts.next().transpose()?, parts.next().transpose()?) {
         (Some(q), Some(k), Some(v)) => Ok(Heads { q, k, v }),
-        _ => Err(call.wrong("operand 1", "has no three parts").into()),
+        _ => Err(call.wrong(NodePart::Operand(1), "has no three parts").into()),
     }
 }
 
@@ -211,7 +213,7 @@ pub(in crate::onnx) fn multi_head_attention<B: Ops + ?Sized>(
             };
             let Some(rest) = own.checked_mul(2).and_then(|two| all.checked_sub(two)) else {
                 let problem = format!("has {all} elements, expected {own} for each of queries and keys");
-                return Err(call.wrong("operand 3", problem).into());
+                return Err(call.wrong(NodePart::Operand(3), problem).into());
             };
             on.split(bias, 0, &[own, own, rest])?
         }
@@ -225,7 +227,7 @@ pub(in crate::onnx) fn multi_head_attention<B: Ops + ?Sized>(
             [batch, length, heads, size] => {
                 projected(&on.reshape(&own, &[batch, length, heads * size])?, part)
             }
-            _ => Err(call.wrong("operand 0", "is not packed by heads").into()),
+            _ => Err(call.wrong(NodePart::Operand(0), "is not packed by heads").into()),
         }
     };
     let h = match (call.optional(1), call.optional(2)) {
@@ -240,7 +242,11 @@ pub(in crate::onnx) fn multi_head_attention<B: Ops + ?Sized>(
             Heads { q: projected(query, 0)?, k: k.clone(), v: v.clone() }
         }
         (Some(k), Some(v)) => Heads { q: projected(query, 0)?, k: projected(k, 1)?, v: projected(v, 2)? },
-        _ => return Err(call.wrong("operands 1 and 2", "are missing, and operand 0 is not packed").into()),
+        _ => {
+            return Err(call
+                .wrong(NodePart::other("operands 1 and 2"), "are missing, and operand 0 is not packed")
+                .into());
+        }
     };
     let h = match (call.optional(6), call.optional(7)) {
         (Some(k), Some(v)) => Heads { q: h.q, k: on.concat(&[k, &h.k], 2)?, v: on.concat(&[v, &h.v], 2)? },
@@ -270,7 +276,11 @@ pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_,
             };
             split_heads(on, call, x, count)?
         }
-        _ => return Err(call.wrong("operand 0", format!("has rank {}, expected 3 or 4", x.rank())).into()),
+        _ => {
+            return Err(call
+                .wrong(NodePart::Operand(0), format!("has rank {}, expected 3 or 4", x.rank()))
+                .into());
+        }
     };
     let length = by_heads.shape().get(2).copied().unwrap_or(0);
     let ids = if ids.rank() == 1 {
@@ -280,7 +290,8 @@ pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_,
         ids.clone()
     };
     let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
-    let y = on.rotate(&by_heads, &chosen(cos)?, &chosen(sin)?, dim, call.flag("interleaved", false)?)?;
+    let options = RotateOptions { dim, interleaved: call.flag("interleaved", false)? };
+    let y = on.rotate(&by_heads, &chosen(cos)?, &chosen(sin)?, options)?;
     let scale = call.float_or("scale", 1.0)?;
     let y = if scale == 1.0 { y } else { on.mul(&y, &on.scalar_like(&y, scale)?)? };
     Ok(one(if x.rank() == 3 { join_heads(on, &y)? } else { y }))

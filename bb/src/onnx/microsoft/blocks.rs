@@ -1,6 +1,7 @@
 //! Weights of few bits, in blocks that have a scale each.
 
 use super::only;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -150,7 +151,9 @@ pub(in crate::onnx) fn gather_block_quantized<B: Ops + ?Sized>(
     let factor = spread(scales)?;
     let point = match call.optional(3) {
         Some(_) if !whole => {
-            return Err(call.wrong("operand 3", "is given, and these types have no zero point").into());
+            return Err(call
+                .wrong(NodePart::Operand(3), "is given, and these types have no zero point")
+                .into());
         }
         Some(points) if packed => {
             // As many as there are scales; the last byte may hold more.

@@ -1,6 +1,7 @@
 //! `CropAndResize`: regions of images, all made of one size.
 
 use super::only;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -41,7 +42,7 @@ pub(in crate::onnx) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
             x.shape(),
             boxes.shape()
         );
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     };
     let size = on.ints(call.input(3)?)?;
     let sizes: Vec<usize> =

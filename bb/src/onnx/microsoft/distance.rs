@@ -1,6 +1,7 @@
 //! `CDist`: distances between the rows of two matrices.
 
 use super::only;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -40,7 +41,7 @@ pub(in crate::onnx) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     for (index, x) in [a, b].into_iter().enumerate() {
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
-            return Err(call.wrong(&format!("operand {index}"), problem).into());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
     }
     let metric = call.text_or("metric", "sqeuclidean")?;

@@ -2,7 +2,8 @@
 
 use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{AttentionOptions, Ops, RotateOptions, math};
 use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -51,12 +52,12 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
     let [q, k, v] = projections(on, call, heads, shared)?;
     let &[batch, _, new, size] = q.shape() else {
-        return Err(call.wrong("operand 0", "has no heads").into());
+        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
     let totals = on.ints(call.input(6)?)?;
     let total = totals.first().and_then(|&t| usize::try_from(t).ok()).filter(|&t| t >= new);
-    let total =
-        total.ok_or_else(|| call.wrong("operand 6", format!("is {totals:?}; {new} positions are new")))?;
+    let total = total
+        .ok_or_else(|| call.wrong(NodePart::Operand(6), format!("is {totals:?}; {new} positions are new")))?;
     let past = call.optional(3).zip(call.optional(4));
     let room = past.and_then(|(k, _)| k.shape().get(2).copied()).unwrap_or(0);
     let e = Extents { batch, new, room, total };
@@ -75,16 +76,16 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     let bias = bias(on, call, &q, e, &before)?;
     let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
-    let softcap = call.float_or("softcap", 0.0)?;
+    let options = AttentionOptions { scale, softcap: call.float_or("softcap", 0.0)?, ..Default::default() };
     let (seen_k, seen_v) = (within(&k)?, within(&v)?);
     let y = match sink(on, call, &q, heads)? {
-        None => on.attention(&q, &seen_k, &seen_v, Some(&bias), scale, softcap, None)?,
+        None => on.attention(&q, &seen_k, &seen_v, Some(&bias), options)?,
         Some(sink) => {
             // A key of zeros, whose product is 0 and whose value adds nothing: only its weight counts.
             let (k, v) = (nothing_behind(on, &seen_k)?, nothing_behind(on, &seen_v)?);
             let reach = on.expand(&bias, &[batch, heads, new, total])?;
             let bias = on.concat(&[&reach, &on.expand(&sink, &[batch, heads, new, 1])?], 3)?;
-            on.attention(&q, &k, &v, Some(&bias), scale, softcap, None)?
+            on.attention(&q, &k, &v, Some(&bias), options)?
         }
     };
     Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
@@ -172,7 +173,8 @@ fn rotated<B: Ops + ?Sized>(
     let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
     let turning = 2 * cos.shape().last().copied().unwrap_or(0);
     let dim = (turning < size).then_some(turning as i64);
-    on.rotate(x, &chosen(cos)?, &chosen(sin)?, dim, call.flag("rotary_interleaved", false)?)
+    let options = RotateOptions { dim, interleaved: call.flag("rotary_interleaved", false)? };
+    on.rotate(x, &chosen(cos)?, &chosen(sin)?, options)
 }
 
 /// Puts the new positions into the cache, each sequence's after those that it has.
@@ -188,7 +190,7 @@ fn cached<B: Ops + ?Sized>(
     let first = e.total - e.new;
     if e.total > e.room + e.new {
         let problem = format!("is {}; the cache has {} positions and {} are new", e.total, e.room, e.new);
-        return Err(call.wrong("operand 6", problem).into());
+        return Err(call.wrong(NodePart::Operand(6), problem).into());
     }
     if e.batch == 1 || first == 0 {
         return match e.room > e.total {

@@ -6,8 +6,8 @@ use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
 
 operators! {
     "com.microsoft" {
@@ -20,15 +20,19 @@ static HASH: HostKernel = HostKernel {
     random: false,
     run: |inputs, params| {
         let [x] = crate::ext::host::operands("murmur_hash3", inputs)?;
+        const OP: &str = "MurmurHash3";
         let seed = take::Int("murmur_hash3", params.first())? as u32;
         let hashes: Vec<u32> = match x.dtype() {
-            DataType::String => x.iter_str().map(|text| hash(text.as_bytes(), seed)).collect(),
-            dtype => x.bytes().chunks_exact(dtype.bits() / 8).map(|bytes| hash(bytes, seed)).collect(),
+            DataType::String => memory::collected(OP, x.iter_str().map(|text| hash(text.as_bytes(), seed)))?,
+            dtype => {
+                let elements = x.bytes().chunks_exact(dtype.bits() / 8);
+                memory::collected(OP, elements.map(|bytes| hash(bytes, seed)))?
+            }
         };
         Ok(vec![if take::Bool("murmur_hash3", params.get(1))? {
             TensorData::new(x.shape(), &hashes)?
         } else {
-            let signed: Vec<i32> = hashes.iter().map(|&hash| hash as i32).collect();
+            let signed: Vec<i32> = memory::collected(OP, hashes.iter().map(|&hash| hash as i32))?;
             TensorData::new(x.shape(), &signed)?
         }])
     },

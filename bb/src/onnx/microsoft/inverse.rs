@@ -1,6 +1,7 @@
 //! `Inverse`: of matrices, by elimination, each column's greatest element first.
 
 use super::only;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::rows::operators;
@@ -17,10 +18,12 @@ pub(in crate::onnx) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     only(call, &[])?;
     let x = call.input(0)?;
     let [.., rows, columns] = *x.shape() else {
-        return Err(call.wrong("operand 0", "is no matrix").into());
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
     };
     if rows != columns {
-        return Err(call.wrong("operand 0", format!("is {rows} times {columns}, expected a square")).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("is {rows} times {columns}, expected a square"))
+            .into());
     }
     let order = rows as i64;
     let y = math::widened(on, x, DataType::F64, |x| {

@@ -19,7 +19,8 @@ pub(super) mod tokenizer;
 
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::normalize as n;
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{LayerNormalizationOptions, Ops, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
@@ -51,7 +52,7 @@ fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
 /// Refuses operands from `from` on that are given.
 fn none_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
     match (from..call.len()).find(|&index| call.optional(index).is_some()) {
-        Some(index) => Err(call.wrong(&format!("operand {index}"), "is not served")),
+        Some(index) => Err(call.wrong(NodePart::Operand(index), "is not served")),
         None => Ok(()),
     }
 }
@@ -59,7 +60,7 @@ fn none_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
 /// Refuses results from `from` on that are wanted.
 fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
     match (from..call.results()).find(|&index| call.wants(index)) {
-        Some(index) => Err(call.wrong(&format!("result {index}"), "is not served")),
+        Some(index) => Err(call.wrong(NodePart::Output(index), "is not served")),
         None => Ok(()),
     }
 }
@@ -131,7 +132,8 @@ pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(4))?;
-    let y = on.layer_normalization(&sum, call.input(2)?, call.optional(3), -1, epsilon)?;
+    let options = LayerNormalizationOptions { epsilon, ..Default::default() };
+    let y = on.layer_normalization(&sum, call.input(2)?, call.optional(3), options)?;
     let (mut mean, mut inverse) = (None, None);
     if call.wants(1) || call.wants(2) {
         let moments =
@@ -157,7 +159,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
 
 /// Refuses to make a mean, which is none of a normalisation by squares.
 fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
-    if call.wants(1) { Err(call.wrong("result 1", "is not served")) } else { Ok(()) }
+    if call.wants(1) { Err(call.wrong(NodePart::Output(1), "is not served")) } else { Ok(()) }
 }
 
 /// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.
@@ -194,7 +196,9 @@ fn embedded<B: Ops + ?Sized>(
 ) -> OpResult<B> {
     let words = call.input(0)?;
     let &[batch, length] = words.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 2", words.rank())).into());
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has rank {}, expected 2", words.rank()))
+            .into());
     };
     let positions = match positions {
         Some(ids) => rows(3, ids)?,
@@ -208,7 +212,8 @@ fn embedded<B: Ops + ?Sized>(
         sum = on.add(&sum, &rows(4, ids)?)?;
     }
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
-    let y = math::to(on, &on.layer_normalization(&sum, gamma, Some(beta), -1, epsilon)?, dtype)?;
+    let options = LayerNormalizationOptions { epsilon, ..Default::default() };
+    let y = math::to(on, &on.layer_normalization(&sum, gamma, Some(beta), options)?, dtype)?;
     let lengths = match call.optional(7) {
         Some(mask) => on.reduce_sum(mask, &[1], false)?,
         None => on.zeros(&[batch], words.dtype())?,

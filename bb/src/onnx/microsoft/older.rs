@@ -2,6 +2,7 @@
 
 use super::only;
 use crate::Error;
+use crate::error::NodePart;
 use crate::ext::Ops;
 use crate::onnx::call::{Call, OpOutputs, OpResult, one};
 use crate::onnx::infer;
@@ -81,7 +82,7 @@ pub(in crate::onnx) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<T
     let x = call.input(0)?;
     if x.shape().len() != 1 {
         let problem = format!("has the shape {:?}, expected a vector", x.shape());
-        return Err(call.wrong("operand 0", problem));
+        return Err(call.wrong(NodePart::Operand(0), problem));
     }
     let found = selection::unique_by(x, 0, false)?;
     Ok([0, 2, 3].into_iter().map(|result| found.get(result).cloned().flatten()).collect())

@@ -1,6 +1,7 @@
 //! Operators on quantised tensors: integers that stand for multiples of a scale.
 
 use super::only;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -187,7 +188,7 @@ pub(in crate::onnx) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     only(call, &["axis"])?;
     if call.len() < 5 || !(call.len() - 2).is_multiple_of(3) {
         let problem = format!("are {}, expected 2 and three for each tensor", call.len());
-        return Err(call.wrong("the operands", problem).into());
+        return Err(call.wrong(NodePart::other("the operands"), problem).into());
     }
     let parts = (2..call.len()).step_by(3).map(|at| numbers(on, call, at)).collect::<Result<Vec<_>, _>>()?;
     let y = on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?;
@@ -257,7 +258,7 @@ pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         let x = call.input(index)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
-            return Err(call.wrong(&format!("operand {index}"), problem).into());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
         let x = if call.flag(swapped, false)? { on.transpose(x, &[1, 0])? } else { x.clone() };
         centred(on, &x, call.optional(index + 2))

@@ -2,13 +2,16 @@
 
 use super::only;
 use crate::Error;
+use crate::error::NodePart;
 use crate::onnx::call::{Call, OpOutputs, one};
 use crate::onnx::infer;
 use crate::onnx::ml::texts;
 use crate::onnx::pattern::{Classes, Pattern};
 use crate::onnx::rows::operators;
 use crate::onnx::strings::filled;
-use bb_ir::TensorData;
+use bb_ir::{TensorData, memory};
+
+const OP: &str = "Tokenizer";
 
 operators! {
     "com.microsoft" {
@@ -35,7 +38,7 @@ pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutput
     let x = call.input(0)?;
     if !matches!(x.shape().len(), 1 | 2) {
         let problem = format!("has the shape {:?}, expected [c] or [n, c]", x.shape());
-        return Err(call.wrong("operand 0", problem));
+        return Err(call.wrong(NodePart::Operand(0), problem));
     }
     let least = call.int("mincharnum")?;
     let least = usize::try_from(least).ok().filter(|&n| n > 0);
@@ -51,13 +54,15 @@ pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutput
         [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
         _ => {}
     }
-    let mut rows: Vec<Vec<&str>> = x.iter_str().map(|text| rule.tokens(text, least)).collect();
+    let rows = x.iter_str().map(|text| rule.tokens(text, least));
+    let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
     // Where no text has a token, there is nothing to mark.
     if mark && rows.iter().any(|row| !row.is_empty()) {
         let [start, end] = MARKS;
         for row in &mut rows {
-            row.insert(0, start);
-            row.push(end);
+            memory::push(OP, row, end)?;
+            memory::push(OP, row, start)?;
+            row.rotate_right(1);
         }
     }
     Ok(one(filled(x.shape(), &rows, filler)?))
@@ -87,18 +92,22 @@ fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
 
 impl Rule {
     /// Takes a text apart; tokens of less than `least` characters are left out.
-    fn tokens<'t>(&mut self, text: &'t str, least: usize) -> Vec<&'t str> {
+    fn tokens<'t>(&mut self, text: &'t str, least: usize) -> Result<Vec<&'t str>, Error> {
         match self {
             Rule::Characters => {
                 let ends = text.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
-                ends.filter_map(|(start, end)| text.get(start..end)).collect()
+                Ok(memory::collected(OP, ends.filter_map(|(start, end)| text.get(start..end)))?)
             }
             Rule::Between(patterns) => {
                 let mut tokens = vec![text];
                 for pattern in patterns {
-                    tokens = tokens.into_iter().flat_map(|token| between(token, pattern, least)).collect();
+                    let mut parts = Vec::new();
+                    for token in tokens {
+                        memory::append(OP, &mut parts, &between(token, pattern, least)?)?;
+                    }
+                    tokens = parts;
                 }
-                tokens
+                Ok(tokens)
             }
             Rule::Matches(pattern) => matches(text, pattern, least),
         }
@@ -115,28 +124,28 @@ fn is_long(token: &str, least: usize) -> bool {
 }
 
 /// What is between matches; a match of nothing takes the character that follows.
-fn between<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Vec<&'t str> {
+fn between<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
-        tokens.extend(text.get(from..found.start));
+        memory::push(OP, &mut tokens, text.get(from..found.start).unwrap_or_default())?;
         from = if found.is_empty() { next(text, found.start) } else { found.end };
     }
-    tokens.extend(text.get(from..));
+    memory::push(OP, &mut tokens, text.get(from..).unwrap_or_default())?;
     tokens.retain(|token| is_long(token, least));
-    tokens
+    Ok(tokens)
 }
 
 /// What matches; where that is too short, the next match starts one character later.
-fn matches<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Vec<&'t str> {
+fn matches<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
         let token = text.get(found.clone()).unwrap_or_default();
         if is_long(token, least) {
-            tokens.push(token);
+            memory::push(OP, &mut tokens, token)?;
             from = found.end;
         } else {
             from = next(text, found.start);
         }
     }
-    tokens
+    Ok(tokens)
 }

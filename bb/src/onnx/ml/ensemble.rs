@@ -280,16 +280,19 @@ fn votes<T>(
             nodes.len(),
             ids.len()
         );
-        return Err(call.wrong(&format!("{what}_weights"), problem));
+        return Err(call.wrong(format!("{what}_weights").as_str(), problem));
     }
     let entries = trees.iter().zip(nodes).zip(ids.iter().zip(weights));
     let votes = entries.map(|((&tree, &node), (&id, weight))| {
         let leaf = places.get(&(tree, node)).and_then(|&place| forest.nodes.get(place)?.leaf);
         let leaf = leaf.ok_or_else(|| {
-            call.wrong(&format!("{what}_nodeids"), format!("has {node} of tree {tree}, which is no leaf"))
+            call.wrong(
+                format!("{what}_nodeids").as_str(),
+                format!("has {node} of tree {tree}, which is no leaf"),
+            )
         })?;
         let target = usize::try_from(id).map_err(|_| {
-            call.wrong(&format!("{what}_ids"), format!("has {id}, expected no negative number"))
+            call.wrong(format!("{what}_ids").as_str(), format!("has {id}, expected no negative number"))
         })?;
         Ok((leaf, target, weight))
     });

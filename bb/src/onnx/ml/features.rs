@@ -2,6 +2,7 @@
 
 use super::linear::numbers;
 use super::{texts, wide};
+use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -170,7 +171,7 @@ static KNOWN: HostKernel = HostKernel {
             None => Ok(vec![(*hot).clone()]),
             Some(row) => Err(Error::Operator {
                 op: "OneHotEncoder".to_owned(),
-                what: format!("element {row}"),
+                part: NodePart::Other(format!("element {row}").into()),
                 problem: "is none of the categories, and `zeros` is 0".to_owned(),
             }),
         }

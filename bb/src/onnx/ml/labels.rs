@@ -1,14 +1,15 @@
 //! Labels to other labels, by looking them up.
 
 use super::texts;
+use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops};
 use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
-use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
@@ -44,11 +45,11 @@ fn looked_up<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, lookup: &Looku
     let (keys, values) = (&lookup.keys, &lookup.values);
     if x.dtype() != keys.dtype() {
         let problem = format!("is {}, but its keys are {}", x.dtype(), keys.dtype());
-        return Err(call.wrong("operand 0", problem).into());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
     if values.len() != keys.len() + 1 {
         let problem = format!("are {} for {} values", keys.len(), values.len().saturating_sub(1));
-        return Err(call.wrong("keys", problem).into());
+        return Err(call.wrong(NodePart::other("keys"), problem).into());
     }
     let params = [Param::Data(Cow::Borrowed(keys)), Param::Data(Cow::Borrowed(values))];
     let result = [(values.dtype(), x.shape().into())];
@@ -106,7 +107,9 @@ fn with_default<T>(
         let problem = format!("is {default:?}, expected one {}", values.dtype());
         return Err(call.wrong("default_tensor", problem));
     }
-    let bytes: Vec<u8> = values.bytes().iter().chain(default.bytes()).copied().collect();
+    let mut bytes = memory::room("LabelEncoder", values.byte_len() + default.byte_len())?;
+    bytes.extend_from_slice(values.bytes());
+    bytes.extend_from_slice(default.bytes());
     Ok(TensorData::adopt(values.dtype(), &[values.len() + 1], bytes.into())?)
 }
 
@@ -150,36 +153,42 @@ static LOOK_UP: HostKernel = HostKernel {
     run: |inputs, params| {
         let [x] = crate::ext::host::operands("look_up", inputs)?;
         let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
-        let places: HashMap<Vec<u8>, usize> = parts(keys)?.into_iter().zip(0..).collect();
-        let found: Vec<usize> =
-            parts(x)?.iter().map(|key| places.get(key).copied().unwrap_or(keys.len())).collect();
+        const OP: &str = "look_up";
+        let (known, asked) = (comparable(keys)?, comparable(x)?);
+        let mut places: HashMap<&[u8], usize> = HashMap::new();
+        let room = places.try_reserve(keys.len());
+        room.map_err(|_| bb_ir::Error::Memory { op: OP, bytes: keys.len() * size_of::<(&[u8], usize)>() })?;
+        places.extend(parts(&known, OP)?.into_iter().zip(0..));
+        let asked = parts(&asked, OP)?;
+        let found = asked.iter().map(|key| places.get(key).copied().unwrap_or(keys.len()));
         if values.dtype() == DataType::String {
-            let texts: Vec<&str> = values.iter_str().collect();
-            let texts: Vec<&str> = found.iter().filter_map(|&i| texts.get(i).copied()).collect();
+            let texts: Vec<&str> = memory::collected(OP, values.iter_str())?;
+            let texts: Vec<&str> = memory::collected(OP, found.filter_map(|i| texts.get(i).copied()))?;
             return Ok(vec![TensorData::strings(x.shape(), &texts)?]);
         }
         let size = values.dtype().bits() / 8;
-        let bytes: Vec<u8> = found
-            .iter()
-            .filter_map(|&i| values.bytes().get(i * size..(i + 1) * size))
-            .flatten()
-            .copied()
-            .collect();
+        let mut bytes: Vec<u8> = memory::room(OP, asked.len().saturating_mul(size))?;
+        bytes.extend(found.filter_map(|i| values.bytes().get(i * size..(i + 1) * size)).flatten());
         Ok(vec![TensorData::adopt(values.dtype(), x.shape(), bytes.into())?])
     },
 };
 
-/// The elements as bytes that are equal where elements are: zeros have one sign, NaN one form.
-fn parts(x: &TensorData) -> Result<Vec<Vec<u8>>, Error> {
-    if x.dtype() == DataType::String {
-        return Ok(x.iter_str().map(|text| text.as_bytes().to_vec()).collect());
+/// The elements in a form whose bytes are equal where elements are: zeros have one sign, NaN one form.
+fn comparable(x: &TensorData) -> Result<TensorData, Error> {
+    if !x.dtype().is_float() {
+        return Ok(x.clone());
     }
-    if x.dtype().is_float() {
-        let wide = cast(x, DataType::F64, Rounding::default())?;
-        // The sum makes a negative zero positive.
-        let bytes = |&v: &f64| (if v.is_nan() { f64::NAN } else { v + 0.0 }).to_le_bytes().to_vec();
-        return Ok(wide.as_slice::<f64>()?.iter().map(bytes).collect());
-    }
-    let size = (x.dtype().bits() / 8).max(1);
-    Ok(x.bytes().chunks(size).map(<[u8]>::to_vec).collect())
+    let wide = cast(x, DataType::F64, Rounding::default())?;
+    // The sum makes a negative zero positive.
+    let one_form = |&v: &f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
+    let elements = memory::collected("look_up", wide.as_slice::<f64>()?.iter().map(one_form))?;
+    Ok(TensorData::new(x.shape(), &elements)?)
+}
+
+/// The bytes of each element.
+fn parts<'a>(x: &'a TensorData, op: &'static str) -> Result<Vec<&'a [u8]>, Error> {
+    Ok(match x.dtype() {
+        DataType::String => memory::collected(op, x.iter_str().map(str::as_bytes))?,
+        dtype => memory::collected(op, x.bytes().chunks((dtype.bits() / 8).max(1)))?,
+    })
 }

@@ -2,6 +2,7 @@
 
 use super::scores::{Labels, Transform, pair};
 use super::wide;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -36,7 +37,9 @@ pub(super) fn rows<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Resul
     match x.rank() {
         1 => on.unsqueeze(&x, &[0]),
         2 => Ok(x),
-        rank => Err(call.wrong("operand 0", format!("has rank {rank}, expected [n, features]")).into()),
+        rank => {
+            Err(call.wrong(NodePart::Operand(0), format!("has rank {rank}, expected [n, features]")).into())
+        }
     }
 }
 

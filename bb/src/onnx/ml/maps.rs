@@ -1,13 +1,14 @@
 //! Maps from labels to numbers: taken apart while a plan is made, since their keys are known then.
 
 use super::texts;
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::OnnxValue;
 use crate::onnx::call::{Call, OpOutputs, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{Backend, DataType, Error, Tensor};
-use bb_ir::TensorData;
+use bb_ir::{TensorData, memory};
 
 operators! {
     "ai.onnx.ml" {
@@ -30,8 +31,12 @@ enum Key {
 /// Reads the keys of a map.
 fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
     Ok(match data.dtype() {
-        DataType::String => data.iter_str().map(|text| Key::Text(text.to_owned())).collect(),
-        _ => data.as_slice::<i64>()?.iter().map(|&i| Key::Int(i)).collect(),
+        DataType::String => {
+            // Each string has its own allocation, and the standard library does not report that one fails.
+            memory::probe_strings("reading a map", data.len(), data.byte_len())?;
+            memory::collected("reading a map", data.iter_str().map(|text| Key::Text(text.to_owned())))?
+        }
+        _ => memory::collected("reading a map", data.as_slice::<i64>()?.iter().map(|&i| Key::Int(i)))?,
     })
 }
 
@@ -39,7 +44,7 @@ fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
 fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error> {
     match call.input(0)? {
         OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
-        other => Err(call.wrong("operand 0", format!("is {}, expected a map", other.kind()))),
+        other => Err(call.wrong(NodePart::Operand(0), format!("is {}, expected a map", other.kind()))),
     }
 }
 
@@ -54,7 +59,7 @@ pub(in crate::onnx) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) 
     let labels = labels.map_err(Error::from)?;
     let x = if x.rank() == 1 { on.unsqueeze(x, &[0])? } else { x.clone() };
     let &[rows, columns] = x.shape() else {
-        return Err(call.wrong("operand 0", format!("has rank {}, expected 2", x.rank())).into());
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 2", x.rank())).into());
     };
     if columns != labels.len() {
         let problem = format!("are {} for {columns} columns", labels.len());
@@ -102,7 +107,7 @@ pub(in crate::onnx) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>)
     let (keys, values) = map(call)?;
     let numbers: Option<Vec<i64>> =
         keys.iter().map(|key| if let Key::Int(i) = key { Some(*i) } else { None }).collect();
-    let numbers = numbers.ok_or_else(|| call.wrong("operand 0", "has keys that are no integers"))?;
+    let numbers = numbers.ok_or_else(|| call.wrong(NodePart::Operand(0), "has keys that are no integers"))?;
     let mut order: Vec<(i64, usize)> = numbers.into_iter().zip(0..).collect();
     order.sort_unstable();
     let places: Vec<Option<usize>> = match call.text_or("map_form", "DENSE")? {
@@ -111,7 +116,7 @@ pub(in crate::onnx) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>)
             let count = call.int_or("max_map", 1)?;
             let size = usize::try_from(count).ok().filter(|_| count <= MOST);
             let size = size.ok_or_else(|| call.wrong("max_map", format!("is {count}")))?;
-            let mut places = vec![None; size];
+            let mut places = memory::filled("CastMap", None, size).map_err(Error::from)?;
             for (key, place) in order {
                 let slot = usize::try_from(key).ok().and_then(|key| places.get_mut(key));
                 let problem = || call.wrong("max_map", format!("is {count}, and the map has the key {key}"));

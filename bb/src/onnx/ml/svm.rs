@@ -2,6 +2,7 @@
 
 use super::linear::{numbers, rows};
 use super::scores::{Labels, Transform, pair};
+use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
@@ -271,7 +272,7 @@ fn probabilities<B: Ops + ?Sized>(
         &[bb_ir::op::Param::Int(classes as i64)],
         &[(dtype, shape.as_slice().into())],
     )?;
-    outputs.into_iter().next().ok_or_else(|| call.wrong("results", "are missing").into())
+    outputs.into_iter().next().ok_or_else(|| call.wrong(NodePart::other("results"), "are missing").into())
 }
 
 /// The coupling, whose number of steps depends on the row.
@@ -285,8 +286,8 @@ static COUPLE: crate::ext::HostKernel = crate::ext::HostKernel {
         let [wins] = crate::ext::host::operands("couple_probabilities", inputs)?;
         let pairs = wins.shape().last().copied().unwrap_or(0).max(1);
         let wide = cast(wins, DataType::F64, Rounding::default())?;
-        let rows: Vec<f64> =
-            wide.as_slice::<f64>()?.chunks(pairs).flat_map(|row| coupled(row, classes)).collect();
+        let rows = wide.as_slice::<f64>()?.chunks(pairs).flat_map(|row| coupled(row, classes));
+        let rows: Vec<f64> = bb_ir::memory::collected("couple_probabilities", rows)?;
         let shape = [rows.len().checked_div(classes).unwrap_or(0), classes];
         Ok(vec![cast(&bb_ir::TensorData::new(&shape, &rows)?, wins.dtype(), Rounding::default())?])
     },

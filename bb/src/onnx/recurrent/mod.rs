@@ -7,7 +7,8 @@ mod activation;
 mod cell;
 
 use super::call::{Call, OpOutputs, OpResult};
-use crate::ext::{Ops, math};
+use crate::error::NodePart;
+use crate::ext::{Extent, Ops, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
@@ -47,10 +48,10 @@ pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// The extents of a call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Extents {
     steps: usize,
-    batch: usize,
+    batch: Extent,
     input: usize,
     hidden: usize,
     gates: usize,
@@ -95,9 +96,9 @@ fn recurrent<B: Ops + ?Sized>(
     for (at, &backwards) in backwards.iter().enumerate() {
         let per_cell = kind.activations().len();
         let own = activations.get(at * per_cell..(at + 1) * per_cell).unwrap_or_default();
-        let (cell, bias) = operands.cell(kind, e, at, own)?;
-        let start = operands.start(kind, e, at, batch_first)?;
-        runs.push(operands.run(&x, e, at, &cell, bias.as_ref(), start, backwards)?);
+        let (cell, bias) = operands.cell(kind, &e, at, own)?;
+        let start = operands.start(kind, &e, at, batch_first)?;
+        runs.push(operands.run(&x, &e, at, &cell, bias.as_ref(), start, backwards)?);
     }
     let narrow = |x: &B::Tensor, perm: &[i64]| -> Result<B::Tensor, B::Error> {
         math::to(on, &if batch_first { on.transpose(x, perm)? } else { x.clone() }, dtype)
@@ -108,8 +109,8 @@ fn recurrent<B: Ops + ?Sized>(
     };
     let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     results.push(if call.wants(0) {
-        let by_step = [e.steps, 1, e.batch, e.hidden];
-        let all = runs.iter().map(|r| on.reshape(&r.outputs, &by_step)).collect::<Result<Vec<_>, _>>()?;
+        let by_step: [Extent; 4] = [e.steps.into(), 1i64.into(), e.batch, e.hidden.into()];
+        let all = runs.iter().map(|r| on.reshape_to(&r.outputs, &by_step)).collect::<Result<Vec<_>, _>>()?;
         Some(narrow(&on.concat(&all.iter().collect::<Vec<_>>(), 1)?, &[2, 0, 1, 3])?)
     } else {
         None
@@ -122,18 +123,21 @@ fn recurrent<B: Ops + ?Sized>(
 }
 
 /// Returns the operand at `index`, if it is given, of which the extents are known.
-fn shaped<'a, T: Tensor>(
-    call: &Call<'a, T>,
+fn shaped<'a, B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'a, B::Tensor>,
     index: usize,
-    expected: &[usize],
-) -> Result<Option<&'a T>, Error> {
-    match call.optional(index) {
-        Some(x) if x.shape() != expected => Err(call.wrong(
-            &format!("operand {index}"),
-            format!("has the extents {:?}, expected {expected:?}", x.shape()),
-        )),
-        other => Ok(other),
+    expected: &[Extent],
+) -> Result<Option<&'a B::Tensor>, Error> {
+    let Some(x) = call.optional(index) else { return Ok(None) };
+    let got = on.extents(x);
+    if got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| a.equals(b)) {
+        return Ok(Some(x));
     }
+    let [got, expected] =
+        [&got[..], expected].map(|list| list.iter().map(Extent::present).collect::<Vec<_>>());
+    let problem = format!("has the extents {got:?}, expected {expected:?}");
+    Err(call.wrong(NodePart::Operand(index), problem))
 }
 
 /// The operands of a call, one direction at a time.
@@ -150,23 +154,29 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     /// Reads the extents, and holds those of the weights against them.
     fn extents(&self, kind: Kind, x: &B::Tensor, directions: usize) -> Result<Extents, Error> {
         let call = self.call;
-        let &[steps, batch, input] = x.shape() else {
-            return Err(call.wrong("operand 0", format!("has rank {}, expected 3", x.rank())));
+        let extents = self.on.extents(x);
+        let [steps, batch, input] = extents.as_slice() else {
+            return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())));
         };
+        // The steps are unrolled, so that their number is the plan's.
+        let [steps, input] = [steps, input].map(|extent| usize::try_from(extent.number()).unwrap_or(0));
+        let batch = batch.clone();
         let gates = kind.gates();
         let last = call.input(2)?.shape().last().copied().unwrap_or(0);
         let hidden = if self.quantized { last / gates } else { last };
         for (index, size) in [(1, input), (2, hidden)] {
             let (rows, columns) =
                 if self.quantized { (size, gates * hidden) } else { (gates * hidden, size) };
-            shaped(call, index, &[directions, rows, columns])?;
+            shaped(self.on, call, index, &[directions, rows, columns].map(Extent::from))?;
         }
         let named = call.int_or("hidden_size", hidden as i64)?;
         if named != hidden as i64 {
             return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
         }
         if steps > MOST_STEPS {
-            return Err(call.wrong("operand 0", format!("has {steps} steps, more than {MOST_STEPS}")));
+            return Err(
+                call.wrong(NodePart::Operand(0), format!("has {steps} steps, more than {MOST_STEPS}"))
+            );
         }
         Ok(Extents { steps, batch, input, hidden, gates, directions })
     }
@@ -203,7 +213,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     fn cell<'b>(
         &self,
         kind: Kind,
-        e: Extents,
+        e: &Extents,
         at: usize,
         activations: &'b [activation::Activation],
     ) -> Result<Biased<'b, B::Tensor>, B::Error> {
@@ -214,7 +224,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             (weights, late_weights) = (Weights::Plain(early), Some(late));
         }
         let (mut bias, mut late_bias) = (None, None);
-        if let Some(both) = shaped(call, 3, &[e.directions, 2 * rows])? {
+        if let Some(both) = shaped(on, call, 3, &[e.directions, 2 * rows].map(Extent::from))? {
             let [input, recurrent] = parts(on, &self.part(both, at, 0)?, [rows, rows])?;
             bias = Some(if let Kind::Gru { linear_before_reset: true } = kind {
                 let [early, late] = parts(on, &recurrent, [2 * e.hidden, e.hidden])?;
@@ -226,7 +236,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             });
         }
         let peepholes = match kind {
-            Kind::Lstm { .. } => shaped(call, 7, &[e.directions, 3 * e.hidden])?
+            Kind::Lstm { .. } => shaped(on, call, 7, &[e.directions, 3 * e.hidden].map(Extent::from))?
                 .map(|p| parts(on, &self.part(p, at, 0)?, [e.hidden; 3]))
                 .transpose()?,
             _ => None,
@@ -241,18 +251,18 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     fn start(
         &self,
         kind: Kind,
-        e: Extents,
+        e: &Extents,
         at: usize,
         batch_first: bool,
     ) -> Result<State<B::Tensor>, B::Error> {
         let (shape, axis) = if batch_first {
-            ([e.batch, e.directions, e.hidden], 1)
+            ([e.batch.clone(), e.directions.into(), e.hidden.into()], 1)
         } else {
-            ([e.directions, e.batch, e.hidden], 0)
+            ([e.directions.into(), e.batch.clone(), e.hidden.into()], 0)
         };
-        let initial = |index| match shaped(self.call, index, &shape)? {
+        let initial = |index| match shaped(self.on, self.call, index, &shape)? {
             Some(x) => self.part(x, at, axis),
-            None => self.on.zeros(&[e.batch, e.hidden], self.wide),
+            None => self.on.full_to(&[e.batch.clone(), e.hidden.into()], 0.0, self.wide),
         };
         let cell = matches!(kind, Kind::Lstm { .. }).then(|| initial(6)).transpose()?;
         Ok(State { hidden: initial(5)?, cell })
@@ -263,27 +273,29 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     fn run(
         &self,
         x: &B::Tensor,
-        e: Extents,
+        e: &Extents,
         at: usize,
         cell: &Cell<'_, B::Tensor>,
         bias: Option<&B::Tensor>,
         start: State<B::Tensor>,
         backwards: bool,
     ) -> Result<Run<B::Tensor>, B::Error> {
-        let (on, rows) = (self.on, e.steps.checked_mul(e.batch));
+        let (on, rows) = (self.on, e.batch.times(&e.steps.into()));
         // Of no elements there is nothing to compute, whatever the number of steps.
-        let Some(rows) = rows.filter(|&rows| rows > 0 && e.hidden > 0) else {
-            let outputs = on.zeros(&[e.steps, e.batch, e.hidden], self.wide)?;
+        if rows.is(0) || e.hidden == 0 {
+            let shape: [Extent; 3] = [e.steps.into(), e.batch.clone(), e.hidden.into()];
+            let outputs = on.full_to(&shape, 0.0, self.wide)?;
             return Ok(Run { outputs, last: start });
-        };
-        let mut projected = self.weights(1, at)?.project(on, &on.reshape(x, &[rows, e.input])?)?;
+        }
+        let flat = on.reshape_to(x, &[rows.clone(), e.input.into()])?;
+        let mut projected = self.weights(1, at)?.project(on, &flat)?;
         if let Some(bias) = bias {
             projected = on.add(&projected, bias)?;
         }
-        let by_step = vec![e.batch; e.steps];
-        let inputs = on.split(&projected, 0, &by_step)?;
-        let mask = self.mask(e, rows)?;
-        let masks = mask.as_ref().map(|mask| on.split(mask, 0, &by_step)).transpose()?;
+        let by_step = vec![e.batch.clone(); e.steps];
+        let inputs = on.split_to(&projected, 0, &by_step)?;
+        let mask = self.mask(e, &rows)?;
+        let masks = mask.as_ref().map(|mask| on.split_to(mask, 0, &by_step)).transpose()?;
         let order: Vec<usize> = if backwards { (0..e.steps).rev().collect() } else { (0..e.steps).collect() };
         let mut outputs = inputs.clone();
         let mut state = start;
@@ -308,10 +320,13 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     }
 
     /// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
-    fn mask(&self, e: Extents, rows: usize) -> Result<Option<B::Tensor>, B::Error> {
-        let Some(lengths) = shaped(self.call, 4, &[e.batch])? else { return Ok(None) };
+    fn mask(&self, e: &Extents, rows: &Extent) -> Result<Option<B::Tensor>, B::Error> {
+        let Some(lengths) = shaped(self.on, self.call, 4, std::slice::from_ref(&e.batch))? else {
+            return Ok(None);
+        };
         let steps: Vec<i64> = (0..e.steps as i64).collect();
         let steps = math::to(self.on, &self.on.host(&[e.steps, 1], &steps)?, lengths.dtype())?;
-        Ok(Some(self.on.reshape(&self.on.less(&steps, lengths)?, &[rows, 1])?))
+        let within = self.on.less(&steps, lengths)?;
+        Ok(Some(self.on.reshape_to(&within, &[rows.clone(), Extent::from(1i64)])?))
     }
 }

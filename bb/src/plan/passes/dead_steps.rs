@@ -1,6 +1,6 @@
 //! Removes the steps whose results nobody reads.
 
-use super::Pass;
+use super::{Pass, PassOptions};
 use crate::Error;
 use crate::plan::program::Engine;
 use crate::trace::{Liveness, Trace};
@@ -8,7 +8,7 @@ use crate::trace::{Liveness, Trace};
 pub(super) const PASS: Pass =
     Pass { name: "dead-steps", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
     let liveness = Liveness::of(trace)?;
     let mut edit = trace.edit();
     let mut dead = Vec::new();
@@ -41,9 +41,9 @@ mod tests {
             trace.to_string(),
             "%1: f32[2] = neg(input0)\n%2: f32[2] = abs(%1)\n%3: f32[2] = exp(%2)\nreturn %1\n"
         );
-        assert_eq!(run(&mut trace).unwrap(), 2);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 2);
         assert_eq!(trace.to_string(), "%1: f32[2] = neg(input0)\nreturn %1\n");
         trace.check().unwrap();
-        assert_eq!(run(&mut trace).unwrap(), 0);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! Removes steps that give back their operand: whoever reads the result reads the operand.
 
-use super::Pass;
+use super::{Pass, PassOptions};
 use crate::plan::program::Engine;
 use crate::trace::Trace;
 use crate::{Error, Primitive};
@@ -8,7 +8,7 @@ use crate::{Error, Primitive};
 pub(super) const PASS: Pass =
     Pass { name: "drop-identities", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
         if step.operation.primitive() == Some(Primitive::Identity)
@@ -39,7 +39,7 @@ mod tests {
             let same = on.identity(&on.identity(&xs[0])?)?;
             Ok(vec![on.neg(&same)?, same])
         });
-        assert_eq!(run(&mut trace).unwrap(), 2);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 2);
         assert_eq!(trace.to_string(), "%3: f32[2] = neg(input0)\nreturn %3, input0\n");
         trace.check().unwrap();
     }

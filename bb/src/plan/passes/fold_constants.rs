@@ -2,7 +2,7 @@
 //!
 //! They run on the backend, when the plan is made: its results are the elements, whatever its precision.
 
-use super::Pass;
+use super::{Pass, PassOptions};
 use crate::Error;
 use crate::plan::program::Engine;
 use crate::trace::{Operation, Phase, Step, Trace, TraceValue};
@@ -12,15 +12,18 @@ pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::
 /// The most bytes that a fold may make out of smaller operands.
 const GROWN: usize = 1 << 20;
 
-fn run(trace: &mut Trace) -> Result<usize, Error> {
+fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
     let mut constant = trace.constant_values()?;
     let mut folded = Vec::new();
+    let mut left = options.fold_bytes;
     for (id, step) in trace.steps.iter() {
         let mut all = !step.inputs.is_empty();
         for value in step.reads() {
             all &= *constant.get(value)?;
         }
-        if all && worth_folding(trace, step)? {
+        let made = bytes(trace, step.outputs.iter().copied())?;
+        if all && made <= left && worth_folding(trace, step, made)? {
+            left -= made;
             for value in &step.outputs {
                 constant.set(*value, true)?;
             }
@@ -33,19 +36,22 @@ fn run(trace: &mut Trace) -> Result<usize, Error> {
     Ok(folded.len())
 }
 
-/// A fold must not trade a little computing for much memory, nor stand for what differs between runs.
-fn worth_folding(trace: &Trace, step: &Step) -> Result<bool, Error> {
-    if matches!(step.operation, Operation::Host(body) if body.random) {
+/// A fold must not trade a little computing for much memory, nor stand for what differs between runs, as parameters that are
+/// expressions do.
+fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error> {
+    if step.symbolic.is_some() || matches!(step.operation, Operation::Host(body) if body.random) {
         return Ok(false);
     }
-    let bytes = |all: Result<usize, Error>, value: TraceValue| {
-        let info = trace.values.get(value)?;
-        let elements = bb_ir::element_count(&info.shape).unwrap_or(usize::MAX);
-        Ok(all?.saturating_add(info.dtype.bytes_for(elements).unwrap_or(elements)))
-    };
-    let made = step.outputs.iter().copied().fold(Ok(0), bytes)?;
-    let read = step.reads().fold(Ok(0), bytes)?;
-    Ok(made <= read.saturating_mul(2).max(GROWN))
+    Ok(made <= bytes(trace, step.reads())?.saturating_mul(2).max(GROWN))
+}
+
+/// Returns what values take together.
+fn bytes(trace: &Trace, values: impl Iterator<Item = TraceValue>) -> Result<usize, Error> {
+    let mut all = 0usize;
+    for value in values {
+        all = all.saturating_add(trace.values.get(value)?.bytes());
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -53,7 +59,9 @@ fn worth_folding(trace: &Trace, step: &Step) -> Result<bool, Error> {
 mod tests {
     use super::*;
     use crate::Backend;
+    use crate::ext::{Extent, Ops};
     use crate::plan::passes::samples::{traced, zeros};
+    use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 
     #[test]
     fn what_follows_from_constants_alone_runs_once() {
@@ -61,7 +69,7 @@ mod tests {
             let folded = on.exp(&on.neg(&zeros(on, &[8192]))?)?;
             Ok(vec![on.add(&xs[0], &folded)?])
         });
-        assert_eq!(run(&mut trace).unwrap(), 2);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 2);
         assert_eq!(
             trace.to_string(),
             "once %2: f32[8192] = neg(constant0)\nonce %3: f32[8192] = exp(%2)\n\
@@ -71,8 +79,29 @@ mod tests {
     }
 
     #[test]
+    fn what_depends_on_extents_runs_in_each_run() {
+        let on = Tracer::default().symbolic(true);
+        let x = on.input(InputIndex::at(0), "x", crate::DataType::F32, &[2], &Varies::Everything, None);
+        let (rows, columns) = (on.extent(&x, 0), Extent::from(4096i64));
+        let y = on.reshape_to(&zeros(&on, &[8192]), &[rows, columns]).unwrap();
+        let mut trace = on.finish(vec![y.read()]);
+        assert_eq!(trace.steps.len(), 1);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 0);
+    }
+
+    #[test]
     fn what_would_make_much_memory_of_little_runs_in_each_run() {
         let mut trace = traced(&[], |on, _| Ok(vec![on.add(&zeros(on, &[8192]), &zeros(on, &[1024, 1]))?]));
-        assert_eq!(run(&mut trace).unwrap(), 0);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_exceeds_the_budget_runs_in_each_run() {
+        let fold = |on: &Tracer, _: &[TracedTensor]| Ok(vec![on.exp(&on.neg(&zeros(on, &[8192]))?)?]);
+        for (fold_bytes, folded) in [(2 * 32768, 2), (2 * 32768 - 1, 1), (32767, 0)] {
+            let mut trace = traced(&[], fold);
+            assert_eq!(run(&mut trace, PassOptions { fold_bytes, ..PassOptions::INTERPRETED }).unwrap(), folded);
+            trace.check().unwrap();
+        }
     }
 }

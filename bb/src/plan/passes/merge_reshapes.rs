@@ -3,7 +3,7 @@
 //! The last reshape alone decides the extents, whatever they were in between. It keeps its parameters, so that the plan
 //! holds for the inputs that it held for before.
 
-use super::Pass;
+use super::{Pass, PassOptions};
 use crate::plan::program::Engine;
 use crate::trace::{NewStep, StepId, StepOrigins, Trace, TraceValue, Uses};
 
@@ -12,7 +12,7 @@ use crate::{Error, Primitive};
 pub(super) const PASS: Pass =
     Pass { name: "merge-reshapes", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
@@ -31,9 +31,11 @@ fn run(trace: &mut Trace) -> Result<usize, Error> {
         let step = edit.trace().steps.get(id)?;
         origins.extend(step.origins.iter().copied());
         let (operation, params, phase) = (step.operation, step.params.clone(), step.phase);
+        let symbolic = step.symbolic.clone();
         let info = edit.trace().values.get(result)?;
         let results = [(info.dtype, info.shape.clone())];
-        let new = NewStep { operation, params, inputs: [Some(root)].into_iter().collect(), origins, phase };
+        let inputs = [Some(root)].into_iter().collect();
+        let new = NewStep { operation, params, symbolic, inputs, origins, phase };
         for merged in edit.insert(id, new, &results)? {
             edit.replace(result, merged)?;
         }
@@ -74,8 +76,9 @@ fn root(
 mod tests {
     use super::*;
     use crate::Backend;
+    use crate::ext::{Ops, product};
     use crate::plan::passes::samples::traced;
-    use crate::trace::{OriginId, TableIndex};
+    use crate::trace::{InputIndex, OriginId, TableIndex, Tracer, Varies};
 
     #[test]
     fn the_last_reshape_reads_what_came_before_all_of_them() {
@@ -86,7 +89,7 @@ mod tests {
         for (at, step) in trace.steps.iter_mut() {
             step.origins.push(OriginId::at(at.position()));
         }
-        assert_eq!(run(&mut trace).unwrap(), 1);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
         assert_eq!(
             trace.to_string(),
             "%1: f32[6] = reshape(input0) {shape=[6]}\n%2: f32[1, 6] = unsqueeze(%1) {axes=[0]}\n\
@@ -107,9 +110,24 @@ mod tests {
         for (at, step) in trace.steps.iter_mut() {
             step.origins.push(OriginId::at(at.position()));
         }
-        assert_eq!(run(&mut trace).unwrap(), 1);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
         let origins: Vec<_> = trace.steps.entries().map(|step| step.origins.as_slice().to_vec()).collect();
         assert_eq!(origins, [vec![OriginId::at(0)], vec![OriginId::at(1)], vec![OriginId::at(2)]]);
+        trace.check().unwrap();
+    }
+
+    #[test]
+    fn extents_that_are_expressions_stay_so() {
+        let on = Tracer::default().symbolic(true);
+        let x = on.input(InputIndex::at(0), "x", crate::DataType::F32, &[2, 3], &Varies::Everything, None);
+        let extents = on.extents(&x);
+        let flat = on.reshape_to(&x, &[product(&extents)]).unwrap();
+        let back = on.reshape_to(&flat, &extents).unwrap();
+        let mut trace = on.finish(vec![back.read()]);
+        let symbolic = trace.steps.entries().last().unwrap().symbolic.clone();
+        assert!(symbolic.is_some());
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
+        assert_eq!(trace.steps.entries().last().unwrap().symbolic, symbolic);
         trace.check().unwrap();
     }
 
@@ -117,6 +135,6 @@ mod tests {
     fn an_unsqueeze_stays_because_its_extents_follow_from_its_operand() {
         let mut trace =
             traced(&[&[6]], |on, xs| Ok(vec![on.unsqueeze(&on.reshape(&xs[0], &[2, 3])?, &[0])?]));
-        assert_eq!(run(&mut trace).unwrap(), 0);
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 0);
     }
 }

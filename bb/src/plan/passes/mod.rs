@@ -29,7 +29,7 @@ struct Pass {
     /// The engines whose traces it rewrites.
     engines: &'static [Engine],
     /// Rewrites a trace, and returns how many steps it changed.
-    run: fn(&mut Trace) -> Result<usize, Error>,
+    run: fn(&mut Trace, PassOptions) -> Result<usize, Error>,
 }
 
 /// How much a pass did to a trace.
@@ -56,6 +56,14 @@ pub(super) struct PassOptions {
     pub(super) engine: Engine,
     /// Whether to check the trace after each pass.
     pub(super) check: bool,
+    /// The most bytes of constants that are computed when a plan is made.
+    pub(super) fold_bytes: usize,
+}
+
+impl PassOptions {
+    /// The options for a trace that is looked at and not run: the passes for a backend with kernels, each checked.
+    pub(super) const INTERPRETED: PassOptions =
+        PassOptions { engine: Engine::Interpreter, check: true, fold_bytes: usize::MAX };
 }
 
 /// Runs the passes on a trace, and returns what each did.
@@ -95,7 +103,7 @@ fn rewrite_until(
     check(trace, options, UNREWRITTEN)?;
     for pass in PASSES {
         if pass.engines.contains(&options.engine) {
-            let count = (pass.run)(trace)?;
+            let count = (pass.run)(trace, options)?;
             counts.push(PassCount { pass: pass.name, count });
             check(trace, options, pass.name)?;
         }
@@ -140,7 +148,7 @@ mod tests {
     fn a_pass_that_breaks_a_trace_is_named() {
         let mut trace = Trace::default();
         trace.outputs.push(crate::trace::TableIndex::at(0));
-        let options = PassOptions { engine: Engine::Interpreter, check: true };
+        let options = PassOptions::INTERPRETED;
         let error = check(&trace, options, "dead-steps").unwrap_err();
         assert_eq!(
             error.to_string(),

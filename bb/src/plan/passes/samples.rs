@@ -1,6 +1,6 @@
 //! Traces for the tests of passes.
 
-use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer};
+use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies};
 use crate::{DataType, TensorData};
 
 /// Traces a function on `f32` inputs of these extents.
@@ -9,10 +9,11 @@ pub(super) fn traced(
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Trace {
     let on = Tracer::default();
-    let input =
-        |(at, shape): (usize, &&[usize])| on.input(InputIndex::at(at), DataType::F32, shape, true, None);
+    let input = |(at, shape): (usize, &&[usize])| {
+        on.input(InputIndex::at(at), "x", DataType::F32, shape, &Varies::Everything, None)
+    };
     let inputs: Vec<TracedTensor> = inputs.iter().enumerate().map(input).collect();
-    let outputs = function(&on, &inputs).unwrap().iter().map(TracedTensor::value).collect();
+    let outputs = function(&on, &inputs).unwrap().iter().map(TracedTensor::read).collect();
     on.finish(outputs)
 }
 

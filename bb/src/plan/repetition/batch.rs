@@ -1,6 +1,7 @@
 //! The batch of a `Scan` of opset 8: its iterations run for one element after another.
 
 use super::{Collected, Repetition, empty, join};
+use crate::error::NodePart;
 use crate::onnx::OnnxValue;
 use crate::{Backend, Error, Tensor};
 
@@ -59,13 +60,13 @@ impl<T: Tensor> Repetition<T> {
         batch: Batch<T>,
     ) -> Result<Vec<OnnxValue<T>>, B::Error> {
         let mut results = Vec::new();
-        let nothing = || self.wrong("the batch", "is empty; its results have no extents");
+        let nothing = || self.wrong(NodePart::other("the batch"), "is empty; its results have no extents");
         let states = batch.done.first().ok_or_else(nothing)?.state.len();
         for i in 0..states {
             let mut rows = Vec::with_capacity(batch.done.len());
             for row in &batch.done {
                 let state = row.state.get(i).and_then(OnnxValue::tensor);
-                let state = state.ok_or_else(|| self.wrong("a state", "is no tensor"))?;
+                let state = state.ok_or_else(|| self.wrong(NodePart::other("a state"), "is no tensor"))?;
                 rows.push(on.unsqueeze(state, &[0])?);
             }
             results.push(OnnxValue::Tensor(join(on, &rows, 0)?));

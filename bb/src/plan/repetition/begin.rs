@@ -1,6 +1,7 @@
 //! What the operands of `Loop`, `Scan` and `SequenceMap` are to the iterations.
 
 use super::{Batch, Repetition, Scanned, collected};
+use crate::error::NodePart;
 use crate::onnx::OnnxValue;
 use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
@@ -71,7 +72,7 @@ impl<T: Tensor> Repetition<T> {
             let Some(extent) = known else {
                 return Err(Error::Operator {
                     op: node.op_type.clone(),
-                    what: "a scanned operand".to_owned(),
+                    part: NodePart::other("a scanned operand"),
                     problem: match (extent, trips) {
                         (Some(got), Some(expected)) => {
                             format!("has {got} parts along axis {axis}, others have {expected}")
@@ -91,7 +92,7 @@ impl<T: Tensor> Repetition<T> {
             let size = first.and_then(|x| x.shape().first()).copied().unwrap_or(0);
             if size > MOST_BATCH {
                 let problem = format!("has {size} elements, more than {MOST_BATCH}");
-                return Err(self.wrong("the batch", problem).into());
+                return Err(self.wrong(NodePart::other("the batch"), problem).into());
             }
             let lengths = match lengths {
                 Some(OnnxValue::Tensor(x)) => {
@@ -124,7 +125,7 @@ impl<T: Tensor> Repetition<T> {
                 match self.trips {
                     Some(trips) if trips != items.len() => {
                         let problem = format!("has {} items, the first has {trips}", items.len());
-                        return Err(self.wrong("a sequence", problem));
+                        return Err(self.wrong(NodePart::other("a sequence"), problem));
                     }
                     _ => self.trips = Some(items.len()),
                 }

@@ -7,6 +7,8 @@ mod batch;
 mod begin;
 
 use super::resolve::Repeat;
+use super::run_state::bytes_of_all;
+use crate::error::NodePart;
 use crate::onnx::OnnxValue;
 use crate::{Backend, Error, Tensor};
 use batch::Batch;
@@ -33,6 +35,8 @@ pub(crate) struct Repetition<T> {
     scanned: Vec<Scanned<T>>,
     /// What becomes a result when all iterations are done.
     collected: Vec<Collected<T>>,
+    /// The bytes of what was collected.
+    collected_bytes: usize,
     /// For a scan with a batch: what begins anew with each of its elements.
     batch: Option<Batch<T>>,
 }
@@ -78,6 +82,7 @@ impl<T: Tensor> Repetition<T> {
             state: Vec::new(),
             scanned: Vec::new(),
             collected: Vec::new(),
+            collected_bytes: 0,
             batch: None,
         };
         match repeat {
@@ -88,13 +93,19 @@ impl<T: Tensor> Repetition<T> {
         Ok(new)
     }
 
-    fn wrong(&self, what: impl Into<String>, problem: impl Into<String>) -> Error {
-        Error::Operator { op: self.op.clone(), what: what.into(), problem: problem.into() }
+    fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+        Error::Operator { op: self.op.clone(), part: part.into(), problem: problem.into() }
     }
 
     /// Returns how many iterations there are at most, where that is known.
     pub(crate) fn trips(&self) -> Option<usize> {
         self.trips
+    }
+
+    /// Returns the bytes of what is kept between two iterations.
+    pub(crate) fn bytes(&self) -> usize {
+        let scanned = self.scanned.iter().map(|scanned| &scanned.from);
+        bytes_of_all(self.state.iter().chain(scanned)).saturating_add(self.collected_bytes)
     }
 
     /// Returns which iteration is under way, the first being 0.
@@ -187,6 +198,7 @@ impl<T: Tensor> Repetition<T> {
         }
         self.state = results.by_ref().take(states).collect();
         for (collected, part) in self.collected.iter_mut().zip(results) {
+            self.collected_bytes = self.collected_bytes.saturating_add(bytes_of_all([&part]));
             collected.parts.push(part);
         }
         Ok(())
@@ -223,7 +235,7 @@ impl<T: Tensor> Repetition<T> {
         if collected.parts.is_empty() {
             let ValueType::Tensor { dtype, shape } = &collected.declared else {
                 let problem = "is empty, and the body does not declare its element type";
-                return Err(self.wrong("a scanned result", problem).into());
+                return Err(self.wrong(NodePart::other("a scanned result"), problem).into());
             };
             let mut extents: Vec<usize> =
                 shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 0 }).collect();
@@ -235,7 +247,7 @@ impl<T: Tensor> Repetition<T> {
         for part in &collected.parts {
             let OnnxValue::Tensor(x) = part else {
                 let problem = format!("is {}; only tensors can be stacked", part.kind());
-                return Err(self.wrong("a scanned result", problem).into());
+                return Err(self.wrong(NodePart::other("a scanned result"), problem).into());
             };
             parts.push(on.unsqueeze(x, &[axis])?);
         }

@@ -1,4 +1,4 @@
-//! Reductions across rows: neighbours in memory belong to different results, which are folded side by side.
+//! Reductions across rows. Neighbours in memory belong to different results, which are computed side by side.
 
 use super::rows::{pairs, prefetch};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
@@ -6,17 +6,17 @@ use crate::kernels::number::Number;
 use crate::kernels::op::Reduction;
 use std::mem::MaybeUninit;
 
-/// The most columns that are folded side by side; their sums stay in the first cache.
+/// The greatest number of columns that are reduced side by side. Their sums stay in the first-level cache.
 pub(super) const COLUMNS: usize = 1024;
-/// Rows that are folded into the sums at once.
+/// The number of rows that are added to the sums at once.
 const ROWS: usize = 4;
-/// Columns whose sums stay in registers while rows are folded.
+/// The number of columns whose sums stay in registers while rows are added.
 const LANES: usize = 64;
 
 struct Columns<'a, T, F, const N: usize> {
     sums: &'a mut [T],
     rows: [&'a [T]; N],
-    /// The distance to the elements that are folded next, in elements.
+    /// The distance in elements to the next elements, which are prefetched.
     ahead: isize,
     f: F,
 }
@@ -43,11 +43,12 @@ impl<T: Copy, F: Fn(T, T) -> T, const N: usize> VectorLoop for Columns<'_, T, F,
     }
 }
 
-/// Folds `len` rows of `width` columns into `sums`, pairwise where they are many.
+/// Folds `len` rows of `width` columns into `sums`. If there are many rows, both halves are folded separately (pairwise
+/// summation).
 ///
 /// # Safety
 ///
-/// `x` covers the rows, `row` elements apart; `width <= COLUMNS`; `sums` holds `width` elements.
+/// `x` covers the rows, which are `row` elements apart; `width <= COLUMNS`; `sums` holds `width` elements.
 unsafe fn columns<T: Number>(
     len: usize,
     width: usize,
@@ -56,8 +57,8 @@ unsafe fn columns<T: Number>(
     sums: *mut T,
     f: impl Fn(T, T) -> T + Copy,
 ) {
-    // SAFETY: the caller promises the rows, of which both halves are part. The other half's sums have room of their own,
-    // which is written before it is read.
+    // SAFETY: the caller promises the rows, and both halves are part of them. The sums of the other half have their own
+    // memory, which is written before it is read.
     unsafe {
         if len > 128 {
             let half = len / 2;
@@ -86,11 +87,12 @@ unsafe fn columns<T: Number>(
     }
 }
 
-/// Reduces `len` rows, `row` elements apart, to one of `width` columns.
+/// Reduces `len` rows, which are `row` elements apart, to one row of `width` columns.
 ///
 /// # Safety
 ///
-/// `x` covers the rows, `len` and `width` are at least 1, `width` at most [`COLUMNS`], and `out` has room for the columns.
+/// `x` covers the rows; `len` and `width` are at least 1; `width` is at most [`COLUMNS`]; and `out` has room for the
+/// columns.
 pub(super) unsafe fn by_columns<T: Number>(
     op: Reduction,
     [len, width]: [usize; 2],

@@ -7,25 +7,59 @@ use crate::layout::{Dim, for_each_index};
 use bb::DataType;
 use half::{bf16, f16};
 
-/// Reduces over some dimensions for each index of the others, writing results in order.
+/// Reduces over some dimensions for each index of the others, and writes the results in order.
 ///
 /// # Safety
 ///
-/// `x` has elements of the type that the function was chosen for at every index of the extents, and `out` has room for as
-/// many results as there are indices of the dimensions that are kept.
+/// `x` has elements of the type that the function was selected for at every index of the extents, and `out` has room
+/// for one result for each index of the kept dimensions.
 pub(super) type General = unsafe fn(op: Reduction, extents: &Extents<'_>, x: *const u8, out: *mut u8);
 
-/// Independent states of one row, which a processor advances at once.
+/// The number of independent states of one row, which the processor updates in parallel.
 const LANES: usize = 16;
 
-/// Elements that are reduced one after another. Longer rows are halved, so that errors grow with the logarithm of the
-/// length.
+/// The number of elements of a row that are reduced in lanes. Longer rows are halved, so that errors grow with the
+/// logarithm of the length.
 const RUN: usize = 4096;
 
-/// Columns that are reduced side by side when neighbours in memory belong to different results.
+/// The number of columns that are reduced side by side if neighbours in memory belong to different results.
 const COLUMNS: usize = 64;
 
-/// How elements `T` become a state `S`, and states one state.
+/// The number of states that are joined sequentially before [`Pairs`] joins them with others.
+const JOINED: usize = 64;
+
+/// Joins states in pairs: each of the kept states is that of twice as many parts as the next one, or more. The number
+/// of joins between a part and the result therefore grows with the logarithm of the number of parts.
+struct Pairs<S> {
+    kept: Vec<S>,
+    count: usize,
+}
+
+impl<S: Copy> Pairs<S> {
+    fn new() -> Pairs<S> {
+        Pairs { kept: Vec::new(), count: 0 }
+    }
+
+    /// Adds the state of the next part.
+    fn push(&mut self, mut state: S, join: impl Fn(S, S) -> S) {
+        let mut parts = self.count;
+        while parts & 1 == 1
+            && let Some(before) = self.kept.pop()
+        {
+            state = join(before, state);
+            parts >>= 1;
+        }
+        self.kept.push(state);
+        self.count += 1;
+    }
+
+    /// Returns the state of all parts and of `last`, which comes after them.
+    fn finish(self, last: S, join: impl Fn(S, S) -> S) -> S {
+        self.kept.into_iter().rev().fold(last, |later, before| join(before, later))
+    }
+}
+
+/// How an element `T` is added to a state `S`, and how two states are joined.
 #[derive(Clone, Copy)]
 struct Steps<S, F, G> {
     start: S,
@@ -34,7 +68,7 @@ struct Steps<S, F, G> {
 }
 
 impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
-    /// Reduces `n` elements that lie `stride` elements apart.
+    /// Reduces `n` elements that are `stride` elements apart.
     ///
     /// # Safety
     ///
@@ -77,11 +111,11 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         }
     }
 
-    /// Reduces as a [`General`] does; `finish` makes a result of a state.
+    /// Reduces like a [`General`]; `finish` turns a state into a result.
     ///
     /// # Safety
     ///
-    /// As for [`General`].
+    /// Same as for [`General`].
     unsafe fn reduce<T: Copy>(
         &self,
         &Extents { kept, reduced, .. }: &Extents<'_>,
@@ -94,7 +128,8 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         let x = x.cast::<T>();
         let mut out = out.cast::<T>();
         let mut put = |state: S| {
-            // SAFETY: the caller promises room for a result of every index of `kept`, each of which calls this once.
+            // SAFETY: the caller promises room for a result for each index of `kept`, and this is called once for each
+            // of them.
             unsafe {
                 out.write(finish(state));
                 out = out.add(1);
@@ -107,14 +142,26 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                 for start in (0..*extent).step_by(COLUMNS) {
                     let width = COLUMNS.min(*extent - start);
                     let mut states = [self.start; COLUMNS];
+                    let mut pairs = Pairs::new();
+                    let join = |low: [S; COLUMNS], high: [S; COLUMNS]| {
+                        let mut joined = low;
+                        joined.iter_mut().zip(high).for_each(|(low, high)| *low = (self.join)(*low, high));
+                        joined
+                    };
+                    let mut lines = 0;
                     for_each_index(reduced, |[r]| {
+                        if lines == 2 * JOINED {
+                            pairs.push(std::mem::replace(&mut states, [self.start; COLUMNS]), join);
+                            lines = 0;
+                        }
+                        lines += 1;
                         // SAFETY: the caller promises elements at every index, and `start + j` is below the extent.
                         let line = unsafe { std::slice::from_raw_parts(x.offset(k + r).add(start), width) };
                         for (state, &v) in states.iter_mut().zip(line) {
                             *state = (self.take)(*state, v);
                         }
                     });
-                    states.iter().take(width).for_each(|&state| put(state));
+                    pairs.finish(states, join).iter().take(width).for_each(|&state| put(state));
                 }
             });
         }
@@ -124,21 +171,26 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         };
         let [stride] = row.strides;
         for_each_index(kept, |[k]| {
-            let mut state = self.start;
+            let (mut state, mut rows, mut pairs) = (self.start, 0, Pairs::new());
             for_each_index(outer, |[r]| {
+                if rows == JOINED {
+                    pairs.push(std::mem::replace(&mut state, self.start), &self.join);
+                    rows = 0;
+                }
+                rows += 1;
                 // SAFETY: the caller promises elements at every index of `kept` and `reduced`.
                 state = (self.join)(state, unsafe { self.fold(row.extent, x.offset(k + r), stride) });
             });
-            put(state);
+            put(pairs.finish(state, &self.join));
         });
     }
 }
 
-/// Sums, or computes means.
+/// Computes sums or means.
 ///
 /// # Safety
 ///
-/// As for [`General`], of elements `T`.
+/// Same as for [`General`], with elements of type `T`.
 unsafe fn sums<T: Number>(op: Reduction, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
     let steps = Steps { start: T::NO_SUM, take: |sum: T::Sum, x: T| sum.add(x.widen()), join: T::Sum::add };
     let finish = |sum| match op {
@@ -150,22 +202,22 @@ unsafe fn sums<T: Number>(op: Reduction, extents: &Extents<'_>, x: *const u8, ou
     unsafe { steps.reduce(extents, x, out, finish) }
 }
 
-/// Finds the largest elements; of no elements, `start`.
+/// Computes the largest elements. Of no elements, the result is `start`.
 ///
 /// # Safety
 ///
-/// As for [`General`], of elements `T`.
+/// Same as for [`General`], with elements of type `T`.
 unsafe fn maxima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
     let steps = Steps { start, take: |most: T, x: T| x.max(most), join: T::max };
     // SAFETY: this function has the same contract.
     unsafe { steps.reduce(extents, x, out, |most| most) }
 }
 
-/// Finds the smallest elements; of no elements, `start`.
+/// Computes the smallest elements. Of no elements, the result is `start`.
 ///
 /// # Safety
 ///
-/// As for [`General`], of elements `T`.
+/// Same as for [`General`], with elements of type `T`.
 unsafe fn minima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
     let steps = Steps { start, take: |least: T, x: T| x.min(least), join: T::min };
     // SAFETY: this function has the same contract.
@@ -185,13 +237,13 @@ macro_rules! by_type {
     };
 }
 
-/// Returns the kernel of a reduction, if it takes that element type.
+/// Returns the kernel of a reduction; `None` if it does not support the element type.
 pub(super) fn general(op: Reduction, dtype: DataType) -> Option<General> {
-    // SAFETY of each: the functions have the contract of `General`, for elements of the type `T`.
+    // SAFETY of each: the functions have the contract of `General`, for elements of type `T`.
     unsafe {
         match op {
             Reduction::Sum | Reduction::Mean => by_type!(wide dtype, T => sums::<T>),
-            // Of bools, false is the least and true the greatest.
+            // For bools, false is the least value and true the greatest.
             Reduction::Max if dtype == DataType::Bool => {
                 Some(|_, extents, x, out| maxima(0u8, extents, x, out))
             }

@@ -1,8 +1,8 @@
-//! Reductions: many elements to one.
+//! Reductions of many elements to one.
 //!
-//! Floats are folded by vectors along one dimension, by rows or side by side, where they are many; everything else is
-//! reduced by [`general`]. The order in which floats are added depends on extents and strides alone, never on the number of
-//! threads, and the error of a sum grows with the logarithm of its length.
+//! If there are many floats along one dimension, they are reduced with vectors: along rows, or side by side across
+//! rows. All other cases are reduced by [`general`]. The order in which floats are added depends only on extents and
+//! strides, never on the number of threads. The error of a sum grows with the logarithm of its length.
 
 mod columns;
 mod general;
@@ -27,11 +27,11 @@ pub(crate) struct Extents<'a> {
     pub(crate) kept: &'a [Dim<1>],
     /// The dimensions that are reduced.
     pub(crate) reduced: &'a [Dim<1>],
-    /// How many elements become one.
+    /// The number of elements that are reduced to one.
     pub(crate) count: usize,
 }
 
-/// The kernel of a reduction of one element type.
+/// The kernel of a reduction for one element type.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kernel {
     op: Reduction,
@@ -39,21 +39,21 @@ pub(crate) struct Kernel {
     vector: Option<Vector>,
 }
 
-/// Loops over floats. Extents and strides are in elements.
+/// Vectorised loops over floats. Extents and strides are in elements.
 #[derive(Debug, Clone, Copy)]
 struct Vector {
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     size: usize,
-    /// Reduces rows, as [`by_rows`] does.
+    /// Reduces rows, like [`by_rows`].
     rows: unsafe fn(Reduction, [usize; 2], *const u8, [isize; 2], *mut u8),
-    /// Reduces columns, as [`by_columns`] does.
+    /// Reduces columns, like [`by_columns`].
     columns: unsafe fn(Reduction, [usize; 2], *const u8, isize, *mut u8),
 }
 
-/// Returns the kernel of a reduction, if it takes that element type.
+/// Returns the kernel of a reduction; `None` if it does not support the element type.
 pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
     let size = element_size(dtype);
-    // SAFETY of both: `halves` has the contract of `by_rows`, and columns are rows of other strides.
+    // SAFETY of both: `halves` has the contract of `by_rows`, and columns are rows with other strides.
     let vector = match dtype {
         DataType::F32 => Some(Vector { size, rows: by_rows::<f32>, columns: by_columns::<f32> }),
         DataType::F64 => Some(Vector { size, rows: by_rows::<f64>, columns: by_columns::<f64> }),
@@ -77,12 +77,12 @@ pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
 }
 
 impl Kernel {
-    /// Reduces; results are written one after another.
+    /// Reduces, and writes the results one after another.
     ///
     /// # Safety
     ///
-    /// `x` has elements of the type that the kernel was chosen for at every index of the extents, and `out` has room for
-    /// as many results as there are indices of the dimensions that are kept. They do not overlap.
+    /// `x` has elements of the type that the kernel was selected for at every index of the extents, and `out` has room
+    /// for one result for each index of the kept dimensions. They do not overlap.
     pub(crate) unsafe fn run(&self, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
         if extents.count >= FEW
             && let Some(vector) = &self.vector
@@ -97,7 +97,7 @@ impl Kernel {
     }
 }
 
-/// Returns the dimensions outside, reduced and inside, and their strides, if there are no more.
+/// Returns the extents and strides of the dimensions outside, reduced and inside; `None` if there are more dimensions.
 fn around(kept: &[Dim<1>], len: usize, middle: isize) -> Option<([usize; 3], [isize; 3])> {
     match *kept {
         [] => Some(([1, len, 1], [0, middle, 0])),
@@ -113,11 +113,11 @@ fn around(kept: &[Dim<1>], len: usize, middle: isize) -> Option<([usize; 3], [is
 }
 
 impl Vector {
-    /// Reduces the middle of three dimensions: `out[o, i] = op over l of x[o, l, i]`; `out` is dense.
+    /// Reduces the middle one of three dimensions: `out[o, i] = op over l of x[o, l, i]`. `out` is contiguous.
     ///
     /// # Safety
     ///
-    /// `x` covers the dimensions, `out` has room for `outer * inner` results.
+    /// `x` covers the dimensions, and `out` has room for `outer * inner` results.
     unsafe fn reduce(
         &self,
         op: Reduction,
@@ -130,7 +130,7 @@ impl Vector {
         let size = self.size;
         let bytes = |elements: isize| elements * size.cast_signed();
         if inner > 1 && si == 1 && len > 0 {
-            // Each thread has a block at least, as wide as memory is read best.
+            // Each thread gets at least one block. The width of a block is one with which memory is read fast.
             let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
             let blocks = inner.div_ceil(width);
             return walk::split(outer * blocks, len.saturating_mul(width), GRAIN, |from, to| {
@@ -146,7 +146,7 @@ impl Vector {
                 }
             });
         }
-        // Rows that lie one way apart are reduced together.
+        // Rows at a constant distance from each other are reduced together.
         let (rows, row) = if inner == 1 { (outer, so) } else { (inner, si) };
         walk::split(outer * inner, len.max(1), GRAIN, |from, to| {
             let (out, x) = shared.get();

@@ -1,4 +1,4 @@
-//! Reductions along rows, each of which is folded to one element by many lanes.
+//! Reductions along rows. Many lanes reduce each row to one element.
 
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::elementwise::GRAIN;
@@ -6,11 +6,11 @@ use crate::kernels::number::{Float, Number};
 use crate::kernels::op::Reduction;
 use crate::kernels::{Shared, walk};
 
-/// Elements that are folded lane by lane; longer runs are halved.
+/// The number of elements that are folded lane by lane. Longer runs are halved.
 const RUN: usize = 8192;
-/// Independent partial results.
+/// The number of independent partial results.
 const LANES: usize = 64;
-/// The distance in bytes at which elements are asked for before they are folded.
+/// The distance in bytes at which elements are prefetched.
 const AHEAD: isize = 2048;
 
 struct Fold<'a, T, F> {
@@ -33,7 +33,8 @@ impl<T: Copy, F: Fn(T, T) -> T> VectorLoop for Fold<'_, T, F> {
         if rest.is_empty() {
             return total(lanes, self.f);
         }
-        // A copy of the lanes, because lanes that are indexed by an unknown number would leave the registers.
+        // The remaining elements are folded into a copy of the lanes, because lanes with a variable index would not
+        // stay in registers.
         let mut partial = lanes;
         for (lane, &v) in partial.iter_mut().zip(rest) {
             *lane = (self.f)(*lane, v);
@@ -42,8 +43,8 @@ impl<T: Copy, F: Fn(T, T) -> T> VectorLoop for Fold<'_, T, F> {
     }
 }
 
-/// Asks for the memory that lies `ahead` bytes after a block, because the processor alone asks too late where memory is
-/// the limit.
+/// Prefetches the memory `ahead` bytes after a block. Where memory is the limit, the processor alone would fetch it too
+/// late.
 #[inline(always)]
 pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
     let _ = (block, ahead);
@@ -51,21 +52,22 @@ pub(super) fn prefetch<T, const N: usize>(block: &[T; N], ahead: isize) {
     for line in 0..size_of::<[T; N]>() / 64 {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         let at = block.as_ptr().cast::<i8>().wrapping_offset(ahead).wrapping_add(64 * line);
-        // SAFETY: every processor of the target has the instruction, which reads nothing that the program could see.
+        // SAFETY: every processor of the target has the instruction, and it has no effect that the program could
+        // observe.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at) };
     }
 }
 
-/// Folds two arrays into one.
+/// Folds two arrays into one, element by element.
 ///
-/// It returns a new array because the compiler would not keep a changed one in registers.
+/// It returns a new array because the compiler would not keep a modified array in registers.
 #[inline(always)]
 #[expect(clippy::indexing_slicing, reason = "both have `N` elements")]
 pub(super) fn pairs<T: Copy, const N: usize>(x: &[T; N], y: &[T; N], f: impl Fn(T, T) -> T) -> [T; N] {
     std::array::from_fn(|i| f(x[i], y[i]))
 }
 
-/// Folds all lanes, halves onto halves.
+/// Folds all lanes into one: repeatedly, one half of the lanes is folded into the other.
 #[inline(always)]
 fn total<T: Copy>(lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
     let lanes: [T; LANES / 2] = halved(lanes, &f);
@@ -85,19 +87,19 @@ fn halved<T: Copy, const N: usize, const HALF: usize>(x: [T; N], f: impl Fn(T, T
     std::array::from_fn(|i| f(x[i], x[i + HALF]))
 }
 
-/// Folds contiguous elements in an order that depends on their number alone.
+/// Folds contiguous elements in an order that depends only on their number.
 fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T {
     if x.len() < 2 * GRAIN {
         return halving(x, start, f);
     }
-    // A power of two, so that the parts' results are folded in pairs.
+    // The number of parts is a power of two, so that the results of the parts are folded in pairs.
     let parts = (x.len() / GRAIN).min(MOST_PARTS).next_power_of_two();
     let length = x.len().div_ceil(parts).next_multiple_of(LANES);
     let mut folded = [start; MOST_PARTS];
     let to = Shared(folded.as_mut_ptr());
     walk::split(parts, length, GRAIN, |from, end| {
         for (part, x) in x.chunks(length).enumerate().take(end).skip(from) {
-            // SAFETY: each part has a place of its own.
+            // SAFETY: each part has its own place.
             unsafe { to.get().add(part).write(halving(x, start, f)) };
         }
     });
@@ -110,10 +112,10 @@ fn fold<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy + Sync) -> T 
     folded.first().copied().unwrap_or(start)
 }
 
-/// The most parts of one sum.
+/// The greatest number of parts of one sum.
 const MOST_PARTS: usize = 64;
 
-/// Folds contiguous elements, in halves where they are many.
+/// Folds contiguous elements. Long runs are folded as two halves.
 fn halving<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy) -> T {
     if x.len() <= RUN {
         return dispatch(Fold { x, start, f });
@@ -122,7 +124,7 @@ fn halving<T: Number>(x: &[T], start: T, f: impl Fn(T, T) -> T + Copy) -> T {
     f(halving(low, start, f), halving(high, start, f))
 }
 
-/// Folds `n` elements that lie `stride` apart.
+/// Folds `n` elements that are `stride` elements apart.
 ///
 /// # Safety
 ///
@@ -159,12 +161,12 @@ unsafe fn strided<T: Number>(
     f(f(a, b), f(c, d))
 }
 
-/// Where the lanes of a row start.
+/// The initial value of the lanes of a row.
 #[derive(Debug, Clone, Copy)]
 enum Start<T> {
-    /// At this number.
+    /// This number.
     At(T),
-    /// At the row's first element, which is its own extreme.
+    /// The row's first element. A maximum or minimum can start there.
     First,
 }
 
@@ -177,7 +179,7 @@ impl<T: Number> Start<T> {
     }
 }
 
-/// Contiguous rows, each of which is folded to one element.
+/// Contiguous rows, each of which is folded into one element.
 struct Rows<T, F> {
     rows: usize,
     len: usize,
@@ -194,7 +196,8 @@ impl<T: Number, F: Fn(T, T) -> T> VectorLoop for Rows<T, F> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         for i in 0..self.rows {
-            // SAFETY: the function `rows`, which makes this, was promised the rows and room for their results.
+            // SAFETY: only the function `rows` makes this value; its caller promises the rows and room for their
+            // results.
             unsafe {
                 let x = std::slice::from_raw_parts(self.x.offset(i.cast_signed() * self.row), self.len);
                 let folded = Fold { x, start: self.start.of(x.first()), f: &self.f }.run::<FMA>();
@@ -204,11 +207,11 @@ impl<T: Number, F: Fn(T, T) -> T> VectorLoop for Rows<T, F> {
     }
 }
 
-/// Folds each row to one element.
+/// Folds each row into one element.
 ///
 /// # Safety
 ///
-/// As for [`by_rows`].
+/// Same as for [`by_rows`].
 unsafe fn rows<T: Number>(
     [rows, len]: [usize; 2],
     x: *const T,
@@ -230,8 +233,8 @@ unsafe fn rows<T: Number>(
     }
 }
 
-/// Reduces each row to one element; `dims` are the number of rows and their length, and `strides` those between rows and
-/// between the elements of a row.
+/// Reduces each row to one element. `dims` has the number of rows and their length; `strides` has the distance between
+/// rows and between the elements of a row.
 ///
 /// # Safety
 ///
@@ -260,11 +263,11 @@ pub(super) unsafe fn by_rows<T: Number>(
     }
 }
 
-/// Reduces rows of 16-bit floats as [`by_rows`] does; sums are kept in `f32` and `f64`, and rounded once.
+/// Reduces rows of 16-bit floats like [`by_rows`]. Sums are kept in `f32` and `f64`, and rounded once.
 ///
 /// # Safety
 ///
-/// As for [`by_rows`].
+/// Same as for [`by_rows`].
 pub(super) unsafe fn halves<T: Float<Sum = f32>>(
     op: Reduction,
     [rows, len]: [usize; 2],
@@ -286,7 +289,7 @@ pub(super) unsafe fn halves<T: Float<Sum = f32>>(
                 let v = unsafe { *x.offset(i.cast_signed() * row + (at + j).cast_signed() * step) };
                 *slot = v.widen();
             }
-            // The blocks' sums are added in double precision, so that their number costs no digits.
+            // The sums of the blocks are added in double precision, so that many blocks cause no loss of digits.
             sum += f64::from(halving(block.split_at(n).0, 0.0, f32::add));
         }
         let result = if op == Reduction::Sum { sum } else { sum / len as f64 };

@@ -9,7 +9,7 @@ use bb::Element;
 const SIZES: [usize; 15] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 257, 1000, 9001];
 const ALL: [Reduction; 4] = [Reduction::Sum, Reduction::Mean, Reduction::Max, Reduction::Min];
 
-/// Reduces the middle of three dense dimensions.
+/// Reduces the middle one of three contiguous dimensions.
 fn reduce<T: Element + Default>(op: Reduction, [outer, len, inner]: [usize; 3], x: &[T]) -> Vec<T> {
     let mut y = vec![T::default(); outer * inner];
     let dim = |extent, stride: usize| Dim { extent, strides: [stride.cast_signed()] };
@@ -36,7 +36,7 @@ fn every_form_equals_the_definition() {
                 for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
                     let all = || (0..len).map(|l| x[(o * len + l) * inner + i]);
                     let sum: i64 = all().sum();
-                    // All partial sums are integers below 2^24, hence exact; a mean is rounded once.
+                    // All partial sums are integers below 2^24, so they are exact; a mean is rounded once.
                     let (ex, ef, ed) = match op {
                         Reduction::Sum => (sum, sum as f32, sum as f64),
                         Reduction::Mean => {
@@ -59,7 +59,7 @@ fn sums_of_many_are_accurate() {
     let exact: f64 = x.iter().map(|&v| f64::from(v)).sum();
     for level in levels() {
         let y = at(level, || reduce(Reduction::Sum, [1, x.len(), 1], &x))[0];
-        // NumPy's pairwise sum promises O(log n) units; this is one.
+        // NumPy's pairwise sum has an error of O(log n) units in the last place; this bound is one unit.
         assert!((f64::from(y) / exact - 1.0).abs() < 1.2e-7, "{y} {exact}");
     }
 }

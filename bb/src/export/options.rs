@@ -21,7 +21,7 @@ const IR_VERSIONS: [i64; 16] = [7, 7, 8, 8, 8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 
 /// # Examples
 ///
 /// ```
-/// use bb::trace::{ExportOptions, Keep};
+/// use bb::export::{ExportOptions, Keep};
 /// let options = ExportOptions::default()
 ///     .opset(17)
 ///     .keep(Keep::All)

@@ -1,14 +1,13 @@
 //! A trace as a value: what a function, or a model, called; to be written as a graph, a model or a file.
 
-use super::export::{Target, Weight, to_graph, write};
-use super::keep::Policy;
-use super::proto::{known, value_info};
 use super::replay::{Replayed, replay};
 use super::save::{encode, save};
-use super::steps::{InputIndex, Trace, ValueSource, WeightId};
-use super::table::TableIndex;
-use super::{ExportOptions, Keep, TraceStop, TracedTensor, Tracer};
+use super::{ExportOptions, Keep};
 use crate::plan::{Complete, complete};
+use crate::trace::{
+    InputIndex, Policy, TableIndex, Target, Trace, TraceStop, TracedTensor, Tracer, ValueSource, Varies,
+    Weight, WeightId, known, to_graph, value_info, write,
+};
 use crate::{Error, Module};
 use bb_ir::check::{CheckOptions, check};
 use bb_ir::graph::{Dim, ValueType};
@@ -57,12 +56,18 @@ fn run(
     inputs: &[(&str, DataType, &[usize])],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Result<(Trace, u64), Error> {
+    let mut names = std::collections::HashSet::new();
+    if let Some((name, ..)) = inputs.iter().find(|(name, ..)| !names.insert(name)) {
+        return Err(Error::RepeatedInput { name: (*name).to_owned() });
+    }
     let traced: Vec<TracedTensor> = inputs
         .iter()
         .enumerate()
-        .map(|(i, (_, dtype, shape))| tracer.input(InputIndex::at(i), *dtype, shape, true, None))
+        .map(|(i, (name, dtype, shape))| {
+            tracer.input(InputIndex::at(i), name, *dtype, shape, &Varies::Everything, None)
+        })
         .collect();
-    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::value).collect();
+    let outputs = function(&tracer, &traced)?.iter().map(TracedTensor::read).collect();
     let consulted = tracer.consulted();
     Ok((tracer.finish(outputs), consulted))
 }
@@ -81,7 +86,7 @@ fn numbered(count: usize) -> Vec<String> {
 ///
 /// ```
 /// use bb::ext::Ops;
-/// use bb::trace::{ExportOptions, Keep, ModelTrace};
+/// use bb::export::{ExportOptions, Keep, ModelTrace};
 /// use bb::DataType;
 ///
 /// /// `softmax(x w)`.

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 
 /// What a graph of a trace is written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// Backends: primitives of the newest opset, whatever element types ONNX gives them.
     Backend,
     /// Other programs: nodes of this opset, with names, and with the element types that it takes.
@@ -34,7 +34,7 @@ impl Target {
 }
 
 /// A weight that a trace reads, and its name, if it has one of its own.
-pub(super) type Weight = (Option<String>, TensorData);
+pub(crate) type Weight = (Option<String>, TensorData);
 
 /// Writes a trace of primitives as a graph.
 ///
@@ -57,13 +57,16 @@ pub(crate) fn to_graph(
 ///
 /// [`Error::NotPrimitive`] if a step is neither a primitive nor, for an opset, an operator of it;
 /// [`Error::ElementTypeOfOpset`] if an opset's operator does not take what a step has.
-pub(super) fn write(
+pub(crate) fn write(
     recorded: &Trace,
     inputs: &[String],
     outputs: &[String],
     weight: &dyn Fn(WeightId) -> Option<Weight>,
     target: Target,
 ) -> Result<GraphProto, Error> {
+    if recorded.steps.entries().any(|step| step.symbolic.is_some()) {
+        return Err(Error::excluded("parameters of a trace that is written to be numbers"));
+    }
     let mut writer = Writer::new(target, recorded.values.len());
     writer.graph.name = Some("traced".to_owned());
     writer.taken.extend(inputs.iter().chain(outputs).cloned());
@@ -119,17 +122,17 @@ struct PrimitiveForm {
 }
 
 /// A graph under construction.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     target: Target,
     /// The names given so far, by value.
     names: Table<TraceValue, Option<String>>,
     /// The names that no other value may have.
     taken: HashSet<String>,
-    pub(super) graph: GraphProto,
+    pub(crate) graph: GraphProto,
 }
 
 impl Writer {
-    pub(super) fn new(target: Target, values: usize) -> Writer {
+    pub(crate) fn new(target: Target, values: usize) -> Writer {
         Writer {
             target,
             names: Table::with(values, || None),
@@ -341,7 +344,7 @@ impl Writer {
     }
 
     /// Adds a primitive on these operands.
-    pub(super) fn operator(
+    pub(crate) fn operator(
         &mut self,
         op: Primitive,
         params: &[Param<'_>],

@@ -1,11 +1,9 @@
 //! A trace of families' operations, traced again as an export wants it.
 
-use super::export::Weight;
-use super::keep::Policy;
-use super::liveness::Liveness;
-use super::steps::{Operation, Trace, TraceValue, ValueSource, WeightId};
-use super::table::{Table, held};
-use super::{TracedTensor, Tracer};
+use crate::trace::{
+    Liveness, Operation, Policy, Table, Trace, TraceValue, TracedTensor, Tracer, ValueSource, Varies, Weight,
+    WeightId, held,
+};
 use crate::{Backend, Error};
 use bb_ir::{DataType, Shape};
 
@@ -30,7 +28,9 @@ pub(super) fn replay(
     let mut values: Table<TraceValue, Option<TracedTensor>> = Table::default();
     for value in recorded.values.entries() {
         values.push(match value.source {
-            ValueSource::Input(index) => Some(on.input(index, value.dtype, &value.shape, true, None)),
+            ValueSource::Input(index) => {
+                Some(on.input(index, "", value.dtype, &value.shape, &Varies::Everything, None))
+            }
             ValueSource::Weight(id) => weight(id).map(|(_, data)| on.weight(id, &data)),
             ValueSource::Constant(index) => Some(on.constant(recorded.constants.get(index)?)?),
             ValueSource::Step => None,
@@ -64,7 +64,7 @@ pub(super) fn replay(
     }
     let mut outputs = Vec::with_capacity(recorded.outputs.len());
     for &value in &recorded.outputs {
-        outputs.push(held(values.get(value)?.as_ref(), value)?.value());
+        outputs.push(held(values.get(value)?.as_ref(), value)?.read());
     }
     let consulted = on.consulted();
     Ok(Replayed { recorded: on.finish(outputs), consulted })

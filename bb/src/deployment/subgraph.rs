@@ -1,11 +1,11 @@
-//! Part of a model, handed to one backend as a whole.
+//! Part of a model, which is sent to one backend as a whole.
 
 use crate::{BackendAttrs, BackendHandle, CheckedGraph, ContractResponse, Error, Value};
 use bb_ir::proto::{AttributeProto, GraphProto, StringStringEntryProto};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Part of a model: a graph, the backend it goes to, and what accompanies it.
+/// Part of a model: a graph, the backend that runs it, and the attributes and metadata that are sent with it.
 #[derive(Debug, Clone)]
 pub struct BackendSubgraph {
     pub(super) backend: BackendHandle,
@@ -25,12 +25,12 @@ impl BackendSubgraph {
         &self.checked
     }
 
-    /// Returns the graph as a backend's own `dispatch` or `execute` gets it.
+    /// Returns the graph in the form that a backend's own `dispatch` or `execute` gets.
     pub fn graph(&self) -> &GraphProto {
         self.checked.proto()
     }
 
-    /// Returns what accompanies the graph.
+    /// Returns the attributes and metadata that are sent with the graph.
     pub fn attrs(&self) -> BackendAttrs<'_> {
         BackendAttrs::default()
             .with_identity(self.checked.identity())

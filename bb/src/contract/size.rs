@@ -1,0 +1,66 @@
+//! How large values are, and how large they may be.
+
+use crate::Error;
+use bb_ir::DataType;
+
+/// Returns how many bytes the elements of a tensor take; `usize::MAX` if that is more than a number holds.
+///
+/// A string counts as one byte. Its text counts where it is known, on the host.
+#[inline]
+pub(crate) fn bytes_of(dtype: DataType, shape: &[usize]) -> usize {
+    let elements = bb_ir::element_count(shape).unwrap_or(usize::MAX);
+    match dtype {
+        DataType::String => elements,
+        dtype => dtype.bytes_for(elements).unwrap_or(usize::MAX),
+    }
+}
+
+/// Returns how many elements of a type fit into a number of bytes, as [`bytes_of`] counts.
+pub(crate) fn most_elements(dtype: DataType, bytes: usize) -> usize {
+    match dtype {
+        DataType::String => bytes,
+        dtype => bytes.saturating_mul(8) / dtype.bits(),
+    }
+}
+
+/// Refuses a value of more bytes than one value may have.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::TooLarge`].
+pub(crate) fn check_value(dtype: DataType, shape: &[usize], value_bytes: usize) -> Result<(), Error> {
+    if bb_ir::element_count(shape).is_some_and(|elements| elements <= most_elements(dtype, value_bytes)) {
+        return Ok(());
+    }
+    Err(too_large(dtype, shape, value_bytes))
+}
+
+/// Returns the error for a value of more bytes than one value may have.
+#[cold]
+pub(crate) fn too_large(dtype: DataType, shape: &[usize], value_bytes: usize) -> Error {
+    let (shape, name) = (shape.into(), Some("value_bytes"));
+    Error::from(bb_ir::Error::TooLarge { dtype, shape, limit: value_bytes, name })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_agree_with_the_limit() {
+        let cases =
+            [(DataType::F32, 3, 12), (DataType::U4, 3, 2), (DataType::Bool, 3, 3), (DataType::String, 3, 3)];
+        for (dtype, n, bytes) in cases {
+            assert_eq!(bytes_of(dtype, &[n]), bytes, "{dtype}");
+            assert!(check_value(dtype, &[n], bytes).is_ok(), "{dtype}");
+            assert!(check_value(dtype, &[n], bytes - 1).is_err(), "{dtype}");
+        }
+        assert_eq!(bytes_of(DataType::F32, &[usize::MAX, 2]), usize::MAX);
+        assert!(check_value(DataType::F32, &[usize::MAX, 2], usize::MAX).is_err());
+        assert!(check_value(DataType::F32, &[1 << 26, 0], 0).is_ok());
+        assert!(
+            check_value(DataType::F32, &[1 << 27, 0], 0).is_err(),
+            "more than a shape without elements may have"
+        );
+    }
+}

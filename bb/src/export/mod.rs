@@ -1,0 +1,13 @@
+//! Writing models: what a function does, or what a module contains, as ONNX files for other programs.
+
+mod inlined;
+mod model;
+mod options;
+mod replay;
+mod save;
+
+pub use crate::trace::Keep;
+pub use inlined::inlined;
+pub use model::{ModelTrace, trace};
+pub use options::{ExportOptions, check_ir_version};
+pub use save::save;

@@ -1,0 +1,146 @@
+//! Convolution and pooling of operands whose extents may differ in other runs.
+//!
+//! [`window`](super::window) computes the positions of a window's elements on the host. Here the backend computes them
+//! from extents, so that a plan holds for all extents.
+
+use super::extent::{Extent, Extents, product};
+use super::{Ops, fail};
+use crate::Error;
+use bb_ir::infer::{Padding, Step};
+
+/// A window along one spatial dimension.
+pub(super) struct Slide {
+    pub(super) kernel: i64,
+    stride: i64,
+    dilation: i64,
+    before: i64,
+    after: i64,
+    pub(super) out: Extent,
+}
+
+/// Tells whether all extents are fixed, so that the host can list the windows.
+pub(super) fn is_fixed(extents: &[Extent]) -> bool {
+    extents.iter().all(Extent::is_fixed)
+}
+
+/// Resolves the windows of an operand.
+///
+/// # Errors
+///
+/// The errors of [`windows`](super::window::windows).
+pub(super) fn slides(
+    op: &'static str,
+    x: &[Extent],
+    kernel: &[usize],
+    strides: &[i64],
+    pads: &[i64],
+    dilations: &[i64],
+    ceil: bool,
+) -> Result<Vec<Slide>, Error> {
+    let present: Vec<usize> = x.iter().map(|e| usize::try_from(e.present()).unwrap_or(0)).collect();
+    let all = super::window::windows(op, &present, kernel, strides, pads, dilations, ceil)?;
+    let slide = |(w, extent): (&super::window::Windows, &Extent)| {
+        let (kernel, stride, dilation) = (w.kernel as i64, w.stride as i64, w.dilation as i64);
+        let step = Step { kernel: kernel.into(), stride, dilation, before: w.before, after: w.after };
+        let overflow = || bb_ir::Error::Overflow { op, shape: present.as_slice().into() };
+        let out = step.count(extent, Padding::Given, ceil).ok_or_else(overflow)?;
+        let after = if ceil && stride > 1 { w.after + stride - 1 } else { w.after };
+        Ok(Slide { kernel, stride, dilation, before: w.before, after, out })
+    };
+    all.iter().zip(x.get(2..).unwrap_or_default()).map(slide).collect()
+}
+
+/// Pads the operand, perhaps by more than the last window needs. No window selects the excess.
+pub(super) fn padded<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    value: Option<&B::Tensor>,
+    all: &[Slide],
+) -> Result<B::Tensor, B::Error> {
+    let (starts, ends) = (all.iter().map(|s| s.before), all.iter().map(|s| s.after));
+    let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
+    on.pad(x, value, &pads, "constant")
+}
+
+/// Selects the elements of all windows along spatial dimension `i`. Elements that have the same position in their
+/// windows are neighbours in the result.
+fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, s: &Slide) -> Result<B::Tensor, B::Error> {
+    let axis = 2 + i as i64;
+    let (zero, one, stride) = (Extent::from(0i64), Extent::from(1i64), Extent::from(s.stride));
+    if s.kernel == 1 {
+        let end = s.out.minus(&one).times(&stride).plus(&one);
+        return on.slice_to(x, &[zero], &[end], &[axis], &[s.stride]);
+    }
+    let places = on.unsqueeze(&on.iota(&zero, &stride, &s.out)?, &[0])?;
+    let within: Vec<i64> = (0..s.kernel).map(|k| k * s.dilation).collect();
+    let indices = on.add(&places, &on.host(&[within.len(), 1], &within)?)?;
+    let flat = on.reshape_to(&indices, &[s.out.times(&Extent::from(s.kernel))])?;
+    on.gather(x, &flat, axis)
+}
+
+/// Selects along all spatial dimensions. The result has the dimensions batch, channels, those of the kernel, those of
+/// the windows.
+fn patches<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Slide]) -> Result<B::Tensor, B::Error> {
+    let mut y = x.clone();
+    for (i, s) in all.iter().enumerate() {
+        y = select(on, &y, i, s)?;
+    }
+    let mut shape: Extents = on.extents(x).into_iter().take(2).collect();
+    shape.extend(all.iter().flat_map(|s| [Extent::from(s.kernel), s.out.clone()]));
+    let n = all.len() as i64;
+    let perm: Vec<i64> =
+        [0, 1].into_iter().chain((0..n).map(|i| 2 + 2 * i)).chain((0..n).map(|i| 3 + 2 * i)).collect();
+    on.transpose(&on.reshape_to(&y, &shape)?, &perm)
+}
+
+/// Computes [`conv`](super::window::conv) for any extents. The arguments have been checked for the present extents.
+pub(super) fn conv<B: Ops + ?Sized>(
+    on: &B,
+    [x, w]: [&B::Tensor; 2],
+    bias: Option<&B::Tensor>,
+    group: usize,
+    all: &[Slide],
+) -> Result<B::Tensor, B::Error> {
+    let (from, filters) = (on.extents(x), on.extents(w));
+    let ([n, ..], [m, within @ ..]) = (from.as_slice(), filters.as_slice()) else {
+        return fail::<B, _>(Error::Operand { op: "conv", index: 0, expected: "a batch" });
+    };
+    let (size, places) = (product(within), product(all.iter().map(|s| &s.out)));
+    let x = padded(on, x, None, all)?;
+    let pointwise = all.iter().all(|s| s.kernel == 1 && s.stride == 1);
+    let columns = if pointwise { x } else { patches(on, &x, all)? };
+    let product = if group == 1 {
+        let filters = on.reshape_to(w, &[m.clone(), size.clone()])?;
+        on.matmul(&filters, &on.reshape_to(&columns, &[n.clone(), size, places])?)?
+    } else {
+        let g = Extent::from(group);
+        let filters = on.reshape_to(w, &[g.clone(), m.floor_div(&g), size.clone()])?;
+        on.matmul(&filters, &on.reshape_to(&columns, &[n.clone(), g, size, places])?)?
+    };
+    let shape: Vec<Extent> = [n, m].into_iter().chain(all.iter().map(|s| &s.out)).cloned().collect();
+    let y = on.reshape_to(&product, &shape)?;
+    match bias {
+        Some(bias) => on.add(&y, &super::normalize::per_channel(on, bias, shape.len())?),
+        None => Ok(y),
+    }
+}
+
+/// Reduces the windows along spatial dimension `i`.
+pub(super) fn pooled<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    i: usize,
+    s: &Slide,
+    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let chosen = select(on, x, i, s)?;
+    if s.kernel == 1 {
+        return Ok(chosen);
+    }
+    let shape = on.extents(&chosen);
+    let (lead, rest) = shape.split_at((2 + i).min(shape.len()));
+    let mut apart: Vec<Extent> = lead.to_vec();
+    apart.extend([Extent::from(s.kernel), s.out.clone()]);
+    apart.extend(rest.iter().skip(1).cloned());
+    reduce(&on.reshape_to(&chosen, &apart)?, &[2 + i as i64])
+}

@@ -1,0 +1,39 @@
+//! The element types that operations take.
+//!
+//! A body checks its operands where primitives would compute something of other types.
+
+use super::{Ops, fail};
+use crate::{DataType, Tensor};
+use DataType::{
+    BF16, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
+};
+
+/// The floats that backends compute in.
+pub(crate) const FLOATS: &[DataType] = &[F16, BF16, F32, F64];
+
+/// The floats that have infinities or NaN, those of 8 bits included.
+pub(crate) const ALL_FLOATS: &[DataType] = &[F16, BF16, F32, F64, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ];
+
+/// The floats and the integers.
+pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64];
+
+/// Truth values.
+pub(crate) const TRUTH: &[DataType] = &[Bool];
+
+/// Refuses an operand of another element type than `expected`.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::ElementType`].
+pub(crate) fn take<B: Ops + ?Sized>(
+    op: &'static str,
+    x: &B::Tensor,
+    expected: &'static [DataType],
+) -> Result<(), B::Error> {
+    let got = x.dtype();
+    if expected.contains(&got) {
+        Ok(())
+    } else {
+        fail::<B, _>(bb_ir::Error::ElementType { op, expected, got })
+    }
+}

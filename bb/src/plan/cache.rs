@@ -1,0 +1,127 @@
+//! How much memory the plans of a program may take, and which of them are dropped first.
+//!
+//! A program keeps its plans for as long as they fit into its limit, and all programs together into that of the process. The
+//! plan that was not used for the longest time goes first; the plans that follow a plan go before it.
+
+use super::program::{Program, Segment, Specialization};
+use super::segment_end::End;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// What the plans of all programs of the process take.
+static PROCESS: AtomicUsize = AtomicUsize::new(0);
+
+/// What they may take.
+static PROCESS_LIMIT: AtomicUsize = AtomicUsize::new(1 << 30);
+
+/// Limits the memory that the plans of all compiled graphs of this process keep together. The default is 1 GiB.
+///
+/// A compiled graph keeps a plan for each kind of input that it has met, so that the next input of the kind runs at once. When
+/// a new plan does not fit, the graph that made it drops those of its plans that were not used for the longest time. The plan
+/// that was made last always stays. [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes) limits one graph.
+///
+/// Units: bytes. What counts is an estimate of what plans take beyond the model's weights.
+pub fn limit_process_plans(bytes: usize) {
+    PROCESS_LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// What the plans of one program take, and what they may take.
+#[derive(Debug)]
+pub(super) struct PlanMemory {
+    limit: usize,
+    /// What the plans take at most; exact when they were last looked at.
+    bytes: AtomicUsize,
+    /// How many plans have been made.
+    made: AtomicU64,
+}
+
+impl PlanMemory {
+    pub(super) fn new(limit: usize) -> PlanMemory {
+        PlanMemory { limit, bytes: AtomicUsize::new(0), made: AtomicU64::new(0) }
+    }
+
+    /// Returns the time at which a plan is used, in plans made. Plans used between the making of two others are as old.
+    pub(super) fn now(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
+    }
+
+    /// Begins a plan, and returns the time.
+    pub(super) fn begin(&self) -> u64 {
+        self.made.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    fn set(&self, bytes: usize) {
+        let before = self.bytes.swap(bytes, Ordering::Relaxed);
+        PROCESS.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+
+    fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        PROCESS.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn is_exceeded(&self) -> bool {
+        let all = PROCESS.load(Ordering::Relaxed);
+        self.bytes.load(Ordering::Relaxed) > self.limit || all > PROCESS_LIMIT.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for PlanMemory {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+impl<T, N> Program<T, N> {
+    /// Counts a plan that was made, and drops old ones until the rest fits.
+    pub(super) fn count_plan(&self, made: &Specialization<T>) {
+        self.memory.add(made.overhead() + made.constants().map(|held| held.bytes).sum::<usize>());
+        while self.memory.is_exceeded() {
+            let plans = self.plans();
+            let bytes = plans.iter().map(|plan| plan.bytes()).sum();
+            self.memory.set(bytes);
+            if !self.memory.is_exceeded() {
+                return;
+            }
+            let now = self.memory.now();
+            let idle =
+                plans.iter().filter(|plan| plan.used() < now && plan.following().all(Segment::is_empty));
+            let Some(oldest) = idle.min_by_key(|plan| plan.used()).cloned() else { return };
+            drop(plans);
+            self.first.forget(&oldest);
+            for plan in self.plans() {
+                plan.following().for_each(|segment| segment.forget(&oldest));
+            }
+        }
+    }
+
+    /// Returns all plans of the program.
+    fn plans(&self) -> Vec<Arc<Specialization<T>>> {
+        let mut plans = self.first.plans();
+        let mut at = 0;
+        while let Some(plan) = plans.get(at).cloned() {
+            plans.extend(plan.following().flat_map(Segment::plans));
+            at += 1;
+        }
+        plans
+    }
+}
+
+impl<T> Specialization<T> {
+    /// Iterates over the segments that follow.
+    fn following(&self) -> impl Iterator<Item = &Segment<T>> {
+        let (a, b) = match &self.end {
+            End::Done => (None, None),
+            End::Read { next, .. } => (Some(next), None),
+            End::Host(host) => (Some(&host.at.after), None),
+            End::Repeat(node) => (Some(&node.first), Some(&node.at.after)),
+        };
+        a.into_iter().chain(b)
+    }
+
+    /// Returns what would be free without the plan: what it takes, and the constants that no other plan reads.
+    fn bytes(&self) -> usize {
+        let own = self.constants().filter(|held| Arc::strong_count(held) == 1);
+        self.overhead() + own.map(|held| held.bytes).sum::<usize>()
+    }
+}

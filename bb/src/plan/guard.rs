@@ -1,0 +1,289 @@
+//! For which inputs a plan holds: element types, ranks, the extents that it is tied to, and guards.
+//!
+//! Dim expressions are compiled to short programs over a stack, which read extents by position. Nothing is looked up by
+//! name, hashed or allocated when inputs arrive.
+
+use crate::contract::most_elements;
+use crate::trace::{Event, Guard, InputIndex, Phase, Place, Relation, Symbol, TableIndex, Trace, is_needed};
+use crate::{Error, Tensor};
+use bb_ir::graph::{DimExpr, Postfix};
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+use std::collections::HashSet;
+
+/// A dim expression as a program over the extents of inputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FlatExpr(Box<[FlatOp]>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FlatOp {
+    Number(i64),
+    Extent(Place),
+    Add,
+    Multiply,
+    Quotient(i64),
+    Greater,
+    Lesser,
+}
+
+impl FlatExpr {
+    /// Compiles an expression.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it has a name that is no symbol's.
+    pub(super) fn new(expr: &DimExpr, symbols: &[Symbol]) -> Result<FlatExpr, Error> {
+        let mut ops = Vec::new();
+        let mut complete = true;
+        expr.postfix(&mut |part| {
+            ops.push(match part {
+                Postfix::Number(n) => FlatOp::Number(n),
+                Postfix::Add => FlatOp::Add,
+                Postfix::Multiply => FlatOp::Multiply,
+                Postfix::Quotient(by) => FlatOp::Quotient(by),
+                Postfix::Greater => FlatOp::Greater,
+                Postfix::Lesser => FlatOp::Lesser,
+                Postfix::Name(name) => {
+                    let symbol = symbols.iter().find(|symbol| symbol.name == name);
+                    match symbol.and_then(|symbol| symbol.places.first()) {
+                        Some(place) => FlatOp::Extent(*place),
+                        None => {
+                            complete = false;
+                            FlatOp::Number(0)
+                        }
+                    }
+                }
+            });
+        });
+        if complete {
+            Ok(FlatExpr(ops.into()))
+        } else {
+            Err(Error::excluded("names to be symbols of the trace"))
+        }
+    }
+
+    /// Evaluates it; `None` on overflow.
+    #[inline]
+    pub(super) fn value<T: Tensor>(&self, inputs: &[&T]) -> Option<i64> {
+        if let [FlatOp::Extent(place)] = *self.0 {
+            return extent(inputs, place);
+        }
+        let mut stack: SmallVec<[i64; 16]> = SmallVec::new();
+        for op in &self.0 {
+            let value = match *op {
+                FlatOp::Number(n) => n,
+                FlatOp::Extent(place) => extent(inputs, place)?,
+                FlatOp::Quotient(by) => stack.pop()?.checked_div_euclid(by)?,
+                FlatOp::Add | FlatOp::Multiply | FlatOp::Greater | FlatOp::Lesser => {
+                    let (b, a) = (stack.pop()?, stack.pop()?);
+                    match op {
+                        FlatOp::Add => a.checked_add(b)?,
+                        FlatOp::Multiply => a.checked_mul(b)?,
+                        FlatOp::Greater => a.max(b),
+                        _ => a.min(b),
+                    }
+                }
+            };
+            stack.push(value);
+        }
+        stack.pop()
+    }
+}
+
+#[inline]
+fn extent<T: Tensor>(inputs: &[&T], place: Place) -> Option<i64> {
+    let extent = inputs.get(place.input.position())?.shape().get(place.axis as usize)?;
+    i64::try_from(*extent).ok()
+}
+
+/// What a plan assumes of one input.
+#[derive(Debug)]
+pub(super) struct InputGuard {
+    dtype: DataType,
+    rank: usize,
+    /// The extents that it is tied to, by axis.
+    fixed: Box<[(u32, usize)]>,
+    value: Option<TensorData>,
+}
+
+impl InputGuard {
+    /// Tells whether tensors of other extents pass.
+    pub(super) fn is_open(&self) -> bool {
+        self.value.is_none() && (self.fixed.len() < self.rank || self.rank == 0)
+    }
+
+    #[inline]
+    fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
+        let shape = x.shape();
+        self.dtype == x.dtype()
+            && self.rank == shape.len()
+            && self.fixed.iter().all(|(axis, extent)| shape.get(*axis as usize) == Some(extent))
+            && self.value.as_ref().is_none_or(|v| Some(v) == value)
+    }
+}
+
+/// For which inputs a plan holds.
+#[derive(Debug)]
+pub(super) struct Guards {
+    pub(super) inputs: Box<[InputGuard]>,
+    /// Extents that one symbol stands for, which the plan takes to be equal.
+    equal: Box<[(Place, Place)]>,
+    conditions: Box<[(FlatExpr, Relation)]>,
+}
+
+impl Guards {
+    /// Collects what a trace depends on; `inputs` are the element types, extents and values that it was made for.
+    ///
+    /// A plan also holds only for inputs with which none of its values has more than `value_bytes` bytes. Others are traced
+    /// anew, which tells the value that is too large.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if an expression has a name that is no symbol's.
+    pub(super) fn new(
+        trace: &Trace,
+        inputs: impl IntoIterator<Item = (DataType, Shape, Option<TensorData>)>,
+        value_bytes: usize,
+    ) -> Result<Guards, Error> {
+        let mut tied = vec![false; trace.symbols.len()];
+        for event in &trace.events {
+            if let Event::Tied(no) = event
+                && let Some(place) = tied.get_mut(*no as usize)
+            {
+                *place = true;
+            }
+        }
+        let free: Vec<&Symbol> =
+            trace.symbols.iter().zip(&tied).filter(|(_, tied)| !**tied).map(|(symbol, _)| symbol).collect();
+        let is_free = |place: Place| free.iter().any(|symbol| symbol.places.contains(&place));
+        let guard = |(input, (dtype, shape, value)): (usize, (DataType, Shape, Option<TensorData>))| {
+            let place = |axis: usize| Place { input: InputIndex::at(input), axis: axis as u32 };
+            let fixed =
+                shape.iter().enumerate().filter(|(axis, _)| value.is_none() && !is_free(place(*axis)));
+            let fixed = fixed.map(|(axis, extent)| (axis as u32, *extent)).collect();
+            InputGuard { dtype, rank: shape.len(), fixed, value }
+        };
+        let inputs = inputs.into_iter().enumerate().map(guard).collect();
+        let pairs = |symbol: &&Symbol| {
+            let first = symbol.places.first().copied();
+            let rest: Vec<Place> = symbol.places.iter().skip(1).copied().collect();
+            first.into_iter().flat_map(move |first| rest.clone().into_iter().map(move |place| (first, place)))
+        };
+        let equal = free.iter().flat_map(pairs).collect();
+        let is_tied = |expr: &DimExpr| {
+            let mut all = true;
+            expr.names(&mut |name| all &= !free.iter().any(|symbol| symbol.name == name));
+            all
+        };
+        let condition = |(at, event): (usize, &Event)| match event {
+            Event::Guarded(guard) if !is_tied(&guard.expr) && is_needed(&trace.events, at) => {
+                Some(FlatExpr::new(&guard.expr, &trace.symbols).map(|expr| (expr, guard.relation)))
+            }
+            Event::Guarded(_) | Event::Tied(_) => None,
+        };
+        let asked = trace.events.iter().enumerate().filter_map(condition);
+        let sizes = sizes(trace, value_bytes);
+        let sizes = sizes.iter().filter(|guard| !is_tied(&guard.expr));
+        let sizes = sizes.map(|guard| Ok((FlatExpr::new(&guard.expr, &trace.symbols)?, guard.relation)));
+        let conditions = asked.chain(sizes).collect::<Result<_, _>>()?;
+        Ok(Guards { inputs, equal, conditions })
+    }
+
+    /// Tells whether the plan holds for one combination of extents alone.
+    pub(super) fn are_fixed(&self) -> bool {
+        self.inputs.iter().all(|input| input.value.is_some() || input.fixed.len() == input.rank)
+    }
+
+    /// Tells whether the plan holds for these inputs; `value` has the elements of those that some plan had to read.
+    #[inline]
+    pub(super) fn hold<'v, T: Tensor>(
+        &self,
+        inputs: &[&T],
+        value: impl Fn(usize) -> Option<&'v TensorData>,
+    ) -> bool {
+        self.inputs.iter().zip(inputs).enumerate().all(|(i, (guard, x))| guard.holds(*x, value(i)))
+            && self.equal.iter().all(|(a, b)| extent(inputs, *a) == extent(inputs, *b))
+            && self
+                .conditions
+                .iter()
+                .all(|(expr, relation)| expr.value(inputs).is_some_and(|number| relation.holds(number)))
+    }
+}
+
+/// Returns the conditions under which no value that a step makes in each run has too many bytes, without those that follow
+/// from others.
+fn sizes(trace: &Trace, value_bytes: usize) -> Vec<Guard> {
+    let made = trace.steps.entries().filter(|step| step.phase == Phase::EachRun);
+    let values = made.flat_map(|step| &step.outputs).filter_map(|value| trace.values.get(*value).ok());
+    let mut guards: Vec<Guard> = Vec::new();
+    // Many values of a graph have the same extents.
+    let mut seen: HashSet<(&DimExpr, usize)> = HashSet::new();
+    for value in values {
+        let Some(count) = &value.elements else { continue };
+        let most = most_elements(value.dtype, value_bytes);
+        if !seen.insert((count, most)) {
+            continue;
+        }
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        // A number of elements that no expression can be compared with is looked at when the value is there.
+        let Some(left) = DimExpr::from(most).minus(count) else { continue };
+        let guard = Guard::at_least_zero(&left);
+        if !guards.iter().any(|other| guard.follows_from(other)) {
+            guards.retain(|other| !other.follows_from(&guard));
+            guards.push(guard);
+        }
+    }
+    guards
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// A tensor that is nothing but extents.
+    #[derive(Clone)]
+    struct Extents(Vec<usize>);
+
+    impl Tensor for Extents {
+        fn dtype(&self) -> DataType {
+            DataType::F32
+        }
+
+        fn shape(&self) -> &[usize] {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn programs_say_what_expressions_do() {
+        let names = ["a", "b", "c"];
+        let symbol = |(at, name): (usize, &&str)| Symbol {
+            name: (*name).to_owned(),
+            number: 0,
+            places: SmallVec::from_elem(Place { input: InputIndex::at(at / 2), axis: at as u32 % 2 }, 1),
+        };
+        let symbols: Vec<Symbol> = names.iter().enumerate().map(symbol).collect();
+        let [a, b, c] = names.map(DimExpr::name);
+        let exprs = [
+            DimExpr::from(-3),
+            a.clone(),
+            a.plus(&b).unwrap().times(&c).unwrap().minus(&DimExpr::from(5)).unwrap(),
+            a.times(&a).unwrap().scaled(-2).unwrap().plus(&b).unwrap().floor_div(3).unwrap(),
+            a.lesser(&b.scaled(2).unwrap()).unwrap().greater(&c).unwrap().plus(&a).unwrap(),
+            a.plus(&b).unwrap().floor_div(2).unwrap().minus(&c).unwrap().floor_div(4).unwrap(),
+        ];
+        for expr in &exprs {
+            let flat = FlatExpr::new(expr, &symbols).unwrap();
+            for numbers in [[0, 0, 0], [1, 0, 7], [5, 9, 2], [12, 3, 40], [1 << 20, 3, 1]] {
+                let inputs = [Extents(numbers[..2].to_vec()), Extents(numbers[2..].to_vec())];
+                let named =
+                    |name: &str| names.iter().zip(numbers).find(|(n, _)| **n == name).map(|(_, i)| i as i64);
+                assert_eq!(flat.value(&inputs.each_ref()), expr.value(&named), "{expr} of {numbers:?}");
+            }
+        }
+        assert!(FlatExpr::new(&DimExpr::name("d"), &symbols).is_err());
+        let huge = [Extents(vec![usize::MAX >> 1, 1]), Extents(vec![2])];
+        assert_eq!(FlatExpr::new(&a.times(&c).unwrap(), &symbols).unwrap().value(&huge.each_ref()), None);
+    }
+}

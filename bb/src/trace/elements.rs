@@ -1,0 +1,113 @@
+//! The elements of small integer tensors as expressions: what exporters compute shapes with.
+
+use super::extents::all_tied;
+use super::log::{Log, When};
+use super::traced::{Elements, Follow, TracedTensor, Type};
+use crate::Error;
+use crate::ext::Extent;
+use bb_ir::infer::RuleParam;
+use bb_ir::infer::eval::{self, Contents, Entry};
+use bb_ir::op::{Param, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The most elements that the evaluator computes; shape arithmetic needs a handful.
+pub(super) const EVALUATED: usize = <TensorData as eval::Constant>::MOST;
+
+/// Tells whether a tensor is small enough to be evaluated.
+pub(super) fn is_small(shape: &[usize]) -> bool {
+    bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED)
+}
+
+/// Computes a primitive's results where all operands are known; `None` where one is not, or they are too large.
+pub(super) fn evaluate(
+    op: Primitive,
+    inputs: &[&TracedTensor],
+    results: &[Type],
+    params: &[Param<'_>],
+    given: &[RuleParam<'_, Extent>],
+    log: &Arc<Log>,
+) -> Result<Option<Vec<Elements>>, Error> {
+    if !results.iter().all(|ty| is_small(&ty.shape)) {
+        return Ok(None);
+    }
+    let mut data: SmallVec<[&TensorData; 4]> = SmallVec::new();
+    let mut constant = results.iter().all(|ty| ty.extents.is_none());
+    for x in inputs {
+        match x.elements() {
+            Elements::Constant(x) if is_small(x.shape()) => data.push(x),
+            Elements::OfExtents(x, _) if is_small(x.shape()) => {
+                constant = false;
+                data.push(x);
+            }
+            _ => return Ok(None),
+        }
+    }
+    let varies = all_tied(&[], given);
+    constant &= varies.is_always();
+    let types: SmallVec<[(DataType, Shape); 2]> =
+        results.iter().map(|ty| (ty.dtype, ty.shape.clone())).collect();
+    let Some(values) = eval::primitive(op, &data, &types, params, &|_| false)? else { return Ok(None) };
+    if constant {
+        return Ok(Some(values.into_iter().map(Elements::Constant).collect()));
+    }
+    let fixed = varies.is_always() && results.iter().all(|ty| ty.extents.is_none());
+    if fixed {
+        let (each, when) = log.asked(|| each(op, inputs, &types, params));
+        let follow = |(data, each): (&TensorData, &Vec<Extent>)| {
+            // What was computed with expressions must be what was computed with numbers.
+            let numbers = crate::ext::integers(data).ok()?;
+            numbers.into_iter().eq(each.iter().map(Extent::present)).then(|| {
+                let each: Vec<Extent> = each.iter().map(|extent| extent.under(&when, log)).collect();
+                match each.iter().all(Extent::is_fixed) {
+                    true => Elements::Constant(data.clone()),
+                    false => Elements::OfExtents(data.clone(), Follow::Each(each.into())),
+                }
+            })
+        };
+        let all: Option<Vec<Elements>> = each.and_then(|each| values.iter().zip(&each).map(follow).collect());
+        if let Some(all) = all {
+            return Ok(Some(all));
+        }
+    }
+    let follows = |x: &&TracedTensor| match x.elements() {
+        Elements::OfExtents(_, follow) => follow.tied(),
+        Elements::Constant(_) | Elements::Unknown => When::ALWAYS,
+    };
+    let when = inputs.iter().fold(all_tied(inputs, given), |all, x| all.and(&follows(x)));
+    Ok(Some(values.into_iter().map(|data| Elements::OfExtents(data, Follow::When(when.clone()))).collect()))
+}
+
+/// The elements of an operand as extents, if they are integers or truth values that are followed one by one.
+fn contents(x: &TracedTensor) -> Option<Contents<Extent>> {
+    match x.elements() {
+        Elements::OfExtents(data, Follow::Each(each)) => {
+            let entries = each.iter().cloned().map(Entry::Whole).collect();
+            Contents::new(data.dtype(), x.present().clone(), entries)
+        }
+        Elements::Constant(data) => Contents::of(data),
+        _ => None,
+    }
+}
+
+/// Computes each element of the results as an extent; `None` where that cannot be said.
+fn each(
+    op: Primitive,
+    inputs: &[&TracedTensor],
+    results: &[(DataType, Shape)],
+    params: &[Param<'_>],
+) -> Option<Vec<Vec<Extent>>> {
+    if !inputs.iter().all(|x| x.is_fixed()) {
+        return None;
+    }
+    let operands: Vec<Contents<Extent>> = inputs.iter().map(|x| contents(x)).collect::<Option<_>>()?;
+    let operands: SmallVec<[&Contents<Extent>; 4]> = operands.iter().collect();
+    // Errors were told when the numbers were computed.
+    let values = eval::primitive(op, &operands, results, params, &|_| false).ok()??;
+    let whole = |entry: Entry<Extent>| match entry {
+        Entry::Whole(extent) => Some(extent),
+        Entry::Real(_) | Entry::Unknown => None,
+    };
+    values.into_iter().map(|x| x.entries.into_iter().map(whole).collect()).collect()
+}

@@ -1,0 +1,386 @@
+//! What a trace depends on: symbols that it is tied to, and guards.
+//!
+//! A *symbol* stands for an extent of an input that other runs may bring otherwise. Tracing knows each extent as a number,
+//! that of the present inputs, and as a [`DimExpr`] of symbols. A question that the number answers makes the trace hold only
+//! for inputs that give the same answer: that is a *guard*. A question for the number itself *ties* the trace to the
+//! symbols of the expression.
+
+use super::steps::InputIndex;
+use super::table::TableIndex;
+use bb_ir::graph::DimExpr;
+use smallvec::SmallVec;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The number of a symbol in its trace.
+pub(crate) type SymbolNo = u32;
+
+/// An extent of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) input: InputIndex,
+    pub(crate) axis: u32,
+}
+
+/// A symbol: what it stands for, and where runs find it.
+#[derive(Debug, Clone)]
+pub(crate) struct Symbol {
+    pub(crate) name: String,
+    /// The extent while tracing.
+    pub(crate) number: i64,
+    /// The extents that it stands for, at least one; all are equal.
+    pub(crate) places: SmallVec<[Place; 1]>,
+}
+
+/// How an expression compares with 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Relation {
+    Zero,
+    NotZero,
+    AtLeastZero,
+}
+
+impl Relation {
+    pub(crate) fn holds(self, number: i64) -> bool {
+        match self {
+            Relation::Zero => number == 0,
+            Relation::NotZero => number != 0,
+            Relation::AtLeastZero => number >= 0,
+        }
+    }
+}
+
+/// A condition on extents.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Guard {
+    pub(crate) expr: DimExpr,
+    pub(crate) relation: Relation,
+}
+
+impl Guard {
+    /// An expression is at least 0.
+    pub(crate) fn at_least_zero(expr: &DimExpr) -> Guard {
+        Guard { expr: expr.tightened(), relation: Relation::AtLeastZero }
+    }
+
+    /// Tells whether it holds wherever another one does.
+    pub(crate) fn follows_from(&self, other: &Guard) -> bool {
+        let beyond = |expr: &DimExpr, least| expr.minus(&other.expr).is_some_and(|more| more.at_least(least));
+        match (self.relation, other.relation) {
+            (Relation::AtLeastZero, Relation::AtLeastZero) => beyond(&self.expr, 0),
+            (Relation::NotZero, Relation::AtLeastZero) => {
+                beyond(&self.expr, 1) || self.expr.scaled(-1).is_some_and(|opposite| beyond(&opposite, 1))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Written as people compare: with what is added on one side and what is subtracted on the other.
+impl std::fmt::Display for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [added, subtracted] = self.expr.sides();
+        let swapped = added.constant().is_some();
+        let (left, right) = if swapped { (subtracted, added) } else { (added, subtracted) };
+        let relation = match self.relation {
+            Relation::Zero => "is",
+            Relation::NotZero => "is not",
+            Relation::AtLeastZero if swapped => "is at most",
+            Relation::AtLeastZero => "is at least",
+        };
+        write!(f, "{left} {relation} {right}")
+    }
+}
+
+/// What a trace came to depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// It holds only for this symbol's number.
+    Tied(SymbolNo),
+    /// It holds only where the guard does.
+    Guarded(Guard),
+}
+
+/// Tells whether the event at a position says something that no other event says.
+pub(crate) fn is_needed(events: &[Event], at: usize) -> bool {
+    let Some(Event::Guarded(guard)) = events.get(at) else { return true };
+    !events.iter().enumerate().any(|(i, event)| match event {
+        // Of two that say the same, the first is needed.
+        Event::Guarded(other) => {
+            i != at && guard.follows_from(other) && (i < at || !other.follows_from(guard))
+        }
+        Event::Tied(_) => false,
+    })
+}
+
+/// Conditions under which something known of a value is true. They become the trace's when somebody asks for it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct When(Option<Arc<Conditions>>);
+
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Conditions {
+    /// The symbols that have the present numbers, as bits.
+    tied: SmallVec<[u64; 2]>,
+    guards: Vec<Guard>,
+}
+
+/// The most guards that conditions have; more become the trace's at once.
+const MOST_GUARDS: usize = 16;
+
+impl When {
+    /// No condition.
+    pub(crate) const ALWAYS: When = When(None);
+
+    /// Tells whether there is no condition.
+    pub(crate) fn is_always(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns the conditions of both.
+    pub(crate) fn and(&self, other: &When) -> When {
+        match (&self.0, &other.0) {
+            (_, None) => self.clone(),
+            (None, _) => other.clone(),
+            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => self.clone(),
+            (Some(a), Some(b)) => {
+                let mut both = Conditions::clone(a);
+                for (at, bits) in b.tied.iter().enumerate() {
+                    both.add_bits(at, *bits);
+                }
+                for guard in &b.guards {
+                    if !both.guards.contains(guard) {
+                        both.guards.push(guard.clone());
+                    }
+                }
+                When(Some(Arc::new(both)))
+            }
+        }
+    }
+
+    /// The symbols of an expression have the present numbers.
+    pub(crate) fn tied(log: &Log, expr: &DimExpr) -> When {
+        let state = log.lock();
+        let mut conditions = Conditions::default();
+        expr.names(&mut |name| {
+            if let Some(&no) = state.numbers.get(name) {
+                conditions.add_bits(no as usize / 64, 1 << (no % 64));
+            }
+        });
+        if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
+    }
+
+    /// The guard holds.
+    pub(crate) fn guarded(guard: Guard) -> When {
+        When(Some(Arc::new(Conditions { tied: SmallVec::new(), guards: vec![guard] })))
+    }
+
+    /// What the trace came to depend on since it had this number of events.
+    pub(super) fn since(log: &Log, events: usize) -> When {
+        let state = log.lock();
+        let mut conditions = Conditions::default();
+        for event in state.events.get(events..).unwrap_or_default() {
+            match event {
+                Event::Tied(no) => conditions.add_bits(*no as usize / 64, 1 << (no % 64)),
+                Event::Guarded(guard) => conditions.guards.push(guard.clone()),
+            }
+        }
+        if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
+    }
+
+    /// Returns these conditions, or none if there are too many guards, which then are the trace's.
+    pub(crate) fn bounded(self, log: &Log) -> When {
+        match &self.0 {
+            Some(conditions) if conditions.guards.len() > MOST_GUARDS => {
+                let mut state = log.lock();
+                conditions.guards.iter().for_each(|guard| state.guard(guard));
+                let tied = conditions.tied.clone();
+                let guards = Vec::new();
+                if tied.is_empty() { When(None) } else { When(Some(Arc::new(Conditions { tied, guards }))) }
+            }
+            _ => self,
+        }
+    }
+}
+
+impl Conditions {
+    fn add_bits(&mut self, at: usize, bits: u64) {
+        if self.tied.len() <= at {
+            self.tied.resize(at + 1, 0);
+        }
+        if let Some(word) = self.tied.get_mut(at) {
+            *word |= bits;
+        }
+    }
+
+    fn symbols(&self) -> impl Iterator<Item = SymbolNo> {
+        let bits = |(at, word): (usize, &u64)| {
+            let word = *word;
+            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| (at * 64) as u32 + bit)
+        };
+        self.tied.iter().enumerate().flat_map(bits)
+    }
+}
+
+/// The symbols of a trace, and what it depends on so far.
+#[derive(Debug, Default)]
+pub(crate) struct Log(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    symbols: Vec<Symbol>,
+    /// The symbols by name.
+    numbers: HashMap<String, SymbolNo>,
+    /// Which symbols the trace is tied to.
+    tied: Vec<bool>,
+    guards: HashSet<Guard>,
+    events: Vec<Event>,
+}
+
+impl State {
+    fn tie(&mut self, no: SymbolNo) {
+        if let Some(tied @ false) = self.tied.get_mut(no as usize) {
+            *tied = true;
+            self.events.push(Event::Tied(no));
+        }
+    }
+
+    fn tie_name(&mut self, name: &str) {
+        if let Some(&no) = self.numbers.get(name) {
+            self.tie(no);
+        }
+    }
+
+    fn guard(&mut self, guard: &Guard) {
+        if !self.is_tied(&guard.expr) && self.guards.insert(guard.clone()) {
+            self.events.push(Event::Guarded(guard.clone()));
+        }
+    }
+
+    fn is_tied(&self, expr: &DimExpr) -> bool {
+        let mut all = true;
+        expr.names(&mut |name| {
+            let no = self.numbers.get(name);
+            all &= no.is_some_and(|no| self.tied.get(*no as usize) == Some(&true));
+        });
+        all
+    }
+}
+
+impl Log {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the expression of an extent that varies, and its number.
+    ///
+    /// Extents of inputs that the model declares with the same name are one symbol, which `shared` names. An extent without
+    /// such a name is a symbol of its own.
+    pub(super) fn symbol(
+        &self,
+        place: Place,
+        number: usize,
+        shared: Option<&str>,
+        own: &str,
+    ) -> Option<DimExpr> {
+        let number = i64::try_from(number).ok()?;
+        let state = &mut *self.lock();
+        if let Some(name) = shared
+            && let Some(symbol) = state.numbers.get(name).and_then(|no| state.symbols.get_mut(*no as usize))
+            && symbol.number == number
+        {
+            symbol.places.push(place);
+            return Some(DimExpr::name(name));
+        }
+        let mut name = shared.unwrap_or(own).to_owned();
+        while state.numbers.contains_key(&name) {
+            name.push('\'');
+        }
+        let no = state.symbols.len() as SymbolNo;
+        let expr = DimExpr::name(&name);
+        state.numbers.insert(name.clone(), no);
+        state.symbols.push(Symbol { name, number, places: SmallVec::from_elem(place, 1) });
+        state.tied.push(false);
+        Some(expr)
+    }
+
+    /// Ties the trace to the symbols of an expression.
+    pub(crate) fn tie(&self, expr: &DimExpr) {
+        let mut state = self.lock();
+        expr.names(&mut |name| state.tie_name(name));
+    }
+
+    /// Makes the trace depend on conditions.
+    pub(crate) fn require(&self, when: &When) {
+        if let Some(conditions) = &when.0 {
+            let mut state = self.lock();
+            conditions.symbols().for_each(|no| state.tie(no));
+            conditions.guards.iter().for_each(|guard| state.guard(guard));
+        }
+    }
+
+    /// Tells whether the trace is tied to all symbols of an expression.
+    pub(crate) fn is_tied(&self, expr: &DimExpr) -> bool {
+        self.lock().is_tied(expr)
+    }
+
+    /// Returns what a computation returns, and what it asked, which does not become the trace's condition.
+    pub(super) fn asked<T>(&self, compute: impl FnOnce() -> T) -> (T, When) {
+        let before = self.len();
+        let result = compute();
+        let when = When::since(self, before);
+        self.truncate(before);
+        (result, when)
+    }
+
+    /// Returns how many things the trace depends on.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().events.len()
+    }
+
+    /// Forgets what the trace came to depend on since it had this number of events.
+    pub(super) fn truncate(&self, events: usize) {
+        let mut state = self.lock();
+        while state.events.len() > events {
+            match state.events.pop() {
+                Some(Event::Tied(no)) => {
+                    if let Some(tied) = state.tied.get_mut(no as usize) {
+                        *tied = false;
+                    }
+                }
+                Some(Event::Guarded(guard)) => {
+                    state.guards.remove(&guard);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Returns the symbols and what the trace depends on.
+    pub(super) fn take(&self) -> (Vec<Symbol>, Vec<Event>) {
+        let mut state = self.lock();
+        (std::mem::take(&mut state.symbols), std::mem::take(&mut state.events))
+    }
+
+    /// Returns the inputs, as bits (63 for all from there on), on whose extents the trace depends.
+    pub(super) fn consulted(&self) -> u64 {
+        let state = self.lock();
+        let mut bits = 0;
+        let mut add = |no: SymbolNo| {
+            let places = state.symbols.get(no as usize).map(|symbol| symbol.places.as_slice());
+            for place in places.unwrap_or_default() {
+                bits |= 1u64 << place.input.position().min(63);
+            }
+        };
+        for event in &state.events {
+            match event {
+                Event::Tied(no) => add(*no),
+                Event::Guarded(guard) => {
+                    guard
+                        .expr
+                        .names(&mut |name| state.numbers.get(name).copied().into_iter().for_each(&mut add));
+                }
+            }
+        }
+        bits
+    }
+}

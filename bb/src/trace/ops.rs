@@ -1,0 +1,183 @@
+//! What the tracer does with extents: parameters become expressions.
+
+use super::log::When;
+use super::params::Recipe;
+use super::stop::TraceStop;
+use super::traced::{Elements, Follow, Type};
+use super::{TracedTensor, Tracer};
+use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product};
+use crate::{Backend, Outputs, Tensor};
+use bb_ir::infer::RuleParam;
+use bb_ir::op::{Param, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+
+/// The most indices by which a symbolic extent is repeated; a larger one is tied, and made as a product.
+const INDICES: i64 = 1 << 16;
+
+/// The most elements of a range that tracing knows one by one.
+const FOLLOWED: usize = 256;
+
+impl Tracer {
+    fn are_fixed(extents: &[Extent]) -> bool {
+        extents.iter().all(Extent::is_fixed)
+    }
+
+    fn one(
+        &self,
+        op: Primitive,
+        x: &TracedTensor,
+        params: &[RuleParam<'_, Extent>],
+    ) -> Result<TracedTensor, TraceStop> {
+        let outputs = self.apply_with(op, &[x], params)?;
+        crate::call::unwrap_output!(Tensor, op.spec().method, outputs)
+    }
+
+    /// The body of [`expand_to`](Ops::expand_to): a gather of the only entry along each dimension that grows.
+    fn expanded(&self, x: &TracedTensor, shape: &[Extent]) -> Result<TracedTensor, TraceStop> {
+        let from = self.extents(x);
+        let wrong = || bb_ir::Error::Shapes {
+            op: "expand",
+            left: x.present().as_slice().into(),
+            right: shape.iter().map(|e| usize::try_from(e.present()).unwrap_or(0)).collect(),
+        };
+        let new = shape.len().checked_sub(from.len()).ok_or_else(wrong)?;
+        let leading: Vec<i64> = (0..new as i64).collect();
+        let mut y = if new == 0 { self.identity(x)? } else { self.unsqueeze(x, &leading)? };
+        let one = Extent::from(1i64);
+        let have = std::iter::repeat_n(&one, new).chain(&from);
+        for (axis, (have, want)) in have.zip(shape).enumerate() {
+            if have.is_same(want) {
+                continue;
+            }
+            if have.is(1) {
+                let zero = Extent::from(0i64);
+                y = self.gather(&y, &self.iota(&zero, &zero, want)?, axis as i64)?;
+            } else if !have.equals(want) {
+                return Err(wrong().into());
+            }
+        }
+        Ok(y)
+    }
+}
+
+impl Ops for Tracer {
+    fn on_host(
+        &self,
+        body: &'static HostKernel,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        results: &[(DataType, Shape)],
+    ) -> Result<Outputs<TracedTensor>, TraceStop> {
+        Ok(self.record_host(body, inputs, params, results)?)
+    }
+
+    fn extents(&self, x: &TracedTensor) -> Extents {
+        if self.symbolic {
+            return x.extents().iter().map(Extent::settled).collect();
+        }
+        x.shape().iter().map(|&extent| Extent::from(extent)).collect()
+    }
+
+    fn extent(&self, x: &TracedTensor, axis: usize) -> Extent {
+        let extent = x.extent(axis).unwrap_or_else(|| Extent::from(0i64));
+        if self.symbolic { extent.settled() } else { Extent::from(extent.number()) }
+    }
+
+    fn extents_of(&self, x: &TracedTensor) -> Result<Vec<Extent>, TraceStop> {
+        match x.elements() {
+            Elements::OfExtents(_, Follow::Each(each)) if self.symbolic => {
+                Ok(each.iter().map(Extent::settled).collect())
+            }
+            _ => Ok(integers(&self.to_host(x)?)?.into_iter().map(Extent::from).collect()),
+        }
+    }
+
+    fn ints_of(&self, shape: &[usize], values: &[Extent]) -> Result<TracedTensor, TraceStop> {
+        let data: Vec<i64> = values.iter().map(Extent::present).collect();
+        Ok(self.push_each(TensorData::new(shape, &data)?, values.into()))
+    }
+
+    fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<TracedTensor, TraceStop> {
+        let parts = [start, step, count].map(Extent::clone);
+        let present = usize::try_from(count.present()).map_err(|_| negative(&parts))?;
+        if Tracer::are_fixed(&parts) {
+            return crate::ext::iota(self, start, step, present);
+        }
+        // No run makes more elements than a value may have.
+        self.bound(&[(DataType::I64, Shape::from_slice(&[present]))])?;
+        Extent::from(self.limit() / 8).at_least(count);
+        let elements = crate::ext::iota_elements(start, step, present)?;
+        let data = TensorData::new(&[present], &elements)?;
+        if count.is_fixed() && present <= FOLLOWED {
+            let at = |i: usize| start.plus(&step.times(&Extent::from(i)));
+            return Ok(self.push_each(data, (0..present).map(at).collect()));
+        }
+        let extents = Extents::from_iter([count.clone()]);
+        let ty = Type::varying(DataType::I64, Shape::from_slice(&[present]), extents);
+        let [tied, requires] = [Extent::tied, Extent::when]
+            .map(|conditions| parts.iter().fold(When::ALWAYS, |all, part| all.and(&conditions(part))));
+        let recipe = Recipe::Range { start: start.expr(), step: step.expr(), count: count.expr() };
+        Ok(self.push_recipe(ty, data, recipe, Follow::When(tied), requires))
+    }
+
+    fn reshape_to(&self, x: &TracedTensor, shape: &[Extent]) -> Result<TracedTensor, TraceStop> {
+        self.one(Primitive::Reshape, x, &[RuleParam::Extents(shape)])
+    }
+
+    fn slice_to(
+        &self,
+        x: &TracedTensor,
+        starts: &[Extent],
+        ends: &[Extent],
+        axes: &[i64],
+        steps: &[i64],
+    ) -> Result<TracedTensor, TraceStop> {
+        let numbers = |extents: &[Extent]| Param::Ints(extents.iter().map(Extent::present).collect());
+        let fixed = [numbers(starts), numbers(ends)];
+        let bounds = |extents, fixed| match Tracer::are_fixed(extents) {
+            true => RuleParam::Fixed(fixed),
+            false => RuleParam::Ints(extents),
+        };
+        let [from, to] = &fixed;
+        let [axes, steps] = [axes, steps].map(|list| Param::Ints(list.into()));
+        let params =
+            [bounds(starts, from), bounds(ends, to), RuleParam::Fixed(&axes), RuleParam::Fixed(&steps)];
+        self.one(Primitive::Slice, x, &params)
+    }
+
+    fn split_to(
+        &self,
+        x: &TracedTensor,
+        axis: i64,
+        sizes: &[Extent],
+    ) -> Result<Vec<TracedTensor>, TraceStop> {
+        let axis = Param::Int(axis);
+        let params = [RuleParam::Fixed(&axis), RuleParam::Extents(sizes)];
+        Ok(self.apply_with(Primitive::Split, &[x], &params)?.into_iter().collect())
+    }
+
+    fn expand_to(&self, x: &TracedTensor, shape: &[Extent]) -> Result<TracedTensor, TraceStop> {
+        let most = shape.iter().filter(|extent| !extent.is_fixed());
+        if most.clone().next().is_none() || most.map(Extent::present).any(|extent| extent >= INDICES) {
+            return crate::ext::Create::expand(self, x, &crate::ext::numbers::<Tracer>(shape)?);
+        }
+        // What a value may have at most holds in every run.
+        let bytes = Extent::from(x.dtype().bits().div_ceil(8).max(1));
+        let limit = Extent::from(self.limit());
+        if !limit.at_least(&product(shape).times(&bytes)) {
+            return crate::ext::Create::expand(self, x, &crate::ext::numbers::<Tracer>(shape)?);
+        }
+        let params = [RuleParam::Extents(shape)];
+        self.call_with(CreateOp::Expand.spec(), &[Some(x)], &params, || self.expanded(x, shape))
+    }
+
+    fn full_to(&self, shape: &[Extent], value: f64, dtype: DataType) -> Result<TracedTensor, TraceStop> {
+        if Tracer::are_fixed(shape) {
+            return crate::ext::Create::full(self, &crate::ext::numbers::<Tracer>(shape)?, value, dtype);
+        }
+        let one = crate::ext::Create::full(self, &[], value, dtype)?;
+        let (value, dtype) = (Param::Float(value), Param::Type(dtype));
+        let params = [RuleParam::Extents(shape), RuleParam::Fixed(&value), RuleParam::Fixed(&dtype)];
+        self.call_with(CreateOp::Full.spec(), &[], &params, || self.expand_to(&one, shape))
+    }
+}

@@ -1,0 +1,79 @@
+//! Parameters of a step that are expressions: they are evaluated when the inputs' extents are known.
+
+use crate::Error;
+use crate::ext::{Extent, negative};
+use bb_ir::graph::DimExpr;
+use bb_ir::infer::RuleParam;
+use bb_ir::op::Param;
+use bb_ir::{DataType, Shape};
+use smallvec::SmallVec;
+
+/// The parameters of a step that are expressions; the step's own parameters have the numbers of the trace.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct SymbolicParams(pub(crate) Vec<SymbolicParam>);
+
+/// One parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SymbolicParam {
+    /// Its position among the step's parameters.
+    pub(crate) param: usize,
+    pub(crate) value: SymbolicValue,
+}
+
+/// What a parameter is.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum SymbolicValue {
+    /// A list of integers or extents, of which those at these positions are expressions.
+    List(Vec<(usize, DimExpr)>),
+    /// A host tensor of integers.
+    Data(DataType, Recipe),
+}
+
+/// How a tensor of integers is made.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Recipe {
+    /// Each element is an expression.
+    Elements(Shape, Vec<DimExpr>),
+    /// `start`, `start + step`, …: `count` elements.
+    Range { start: DimExpr, step: DimExpr, count: DimExpr },
+}
+
+/// Returns parameters with the numbers of the trace, and those that are expressions.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if an extent is negative.
+pub(super) fn split<'a>(
+    params: &[RuleParam<'a, Extent>],
+) -> Result<(SmallVec<[Param<'a>; 4]>, Option<SymbolicParams>), Error> {
+    let mut numbers = SmallVec::new();
+    let mut symbolic = SymbolicParams::default();
+    for (at, param) in params.iter().enumerate() {
+        let list = |extents: &[Extent]| {
+            let expr = |(at, extent): (usize, &Extent)| Some((at, extent.required()?.clone()));
+            extents.iter().enumerate().filter_map(expr).collect::<Vec<_>>()
+        };
+        let value = match param {
+            RuleParam::Fixed(param) => {
+                numbers.push((*param).clone());
+                None
+            }
+            RuleParam::Ints(extents) => {
+                numbers.push(Param::Ints(extents.iter().map(Extent::present).collect()));
+                Some(SymbolicValue::List(list(extents)))
+            }
+            RuleParam::Extents(extents) => {
+                let shape: Option<Vec<usize>> =
+                    extents.iter().map(|extent| usize::try_from(extent.present()).ok()).collect();
+                numbers.push(Param::Extents(shape.ok_or_else(|| negative(extents))?.into()));
+                Some(SymbolicValue::List(list(extents)))
+            }
+        };
+        match value {
+            Some(SymbolicValue::List(list)) if list.is_empty() => {}
+            Some(value) => symbolic.0.push(SymbolicParam { param: at, value }),
+            None => {}
+        }
+    }
+    Ok((numbers, (!symbolic.0.is_empty()).then_some(symbolic)))
+}

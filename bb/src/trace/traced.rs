@@ -1,0 +1,224 @@
+//! The tensors of the tracer.
+
+use super::log::{Log, When};
+use super::steps::TraceValue;
+use crate::Tensor;
+use crate::ext::{Extent, Extents};
+use bb_ir::graph::DimExpr;
+use bb_ir::{DataType, Shape, TensorData};
+use std::sync::Arc;
+
+/// A value while tracing: its element type, its extents, and its elements where they are known.
+#[derive(Debug, Clone)]
+pub struct TracedTensor(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    value: TraceValue,
+    dtype: DataType,
+    shape: Shape,
+    /// The extents, where one of them varies.
+    extents: Option<Extents>,
+    elements: Elements,
+    /// What must hold for the value recorded to be this one.
+    requires: When,
+    log: Arc<Log>,
+}
+
+/// What is known of a value's elements.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Elements {
+    #[default]
+    Unknown,
+    /// They are constant.
+    Constant(TensorData),
+    /// They follow from extents of inputs: what they are with the present inputs, and why.
+    OfExtents(TensorData, Follow),
+}
+
+/// How elements follow from extents.
+#[derive(Debug, Clone)]
+pub(super) enum Follow {
+    /// Each is an expression.
+    Each(Arc<[Extent]>),
+    /// They are the present ones where these conditions hold.
+    When(When),
+}
+
+/// What a new value is.
+#[derive(Debug, Clone)]
+pub(super) struct Type {
+    pub(super) dtype: DataType,
+    pub(super) shape: Shape,
+    pub(super) extents: Option<Extents>,
+}
+
+impl TracedTensor {
+    pub(super) fn new(
+        value: TraceValue,
+        ty: Type,
+        elements: Elements,
+        requires: When,
+        log: Arc<Log>,
+    ) -> TracedTensor {
+        let Type { dtype, shape, extents } = ty;
+        TracedTensor(Arc::new(Inner { value, dtype, shape, extents, elements, requires, log }))
+    }
+
+    /// Returns the value of the trace that this stands for.
+    pub(crate) fn value(&self) -> TraceValue {
+        self.0.value
+    }
+
+    /// Returns the value for whoever reads it, and requires what must hold for it to be this one.
+    pub(crate) fn read(&self) -> TraceValue {
+        self.0.log.require(&self.0.requires);
+        self.0.value
+    }
+
+    /// Returns the elements, where they are constant.
+    pub(crate) fn known(&self) -> Option<&TensorData> {
+        match &self.0.elements {
+            Elements::Constant(data) => Some(data),
+            Elements::Unknown | Elements::OfExtents(..) => None,
+        }
+    }
+
+    /// Tells whether the elements are constant or follow from extents.
+    pub(crate) fn is_known(&self) -> bool {
+        !matches!(self.0.elements, Elements::Unknown)
+    }
+
+    /// Returns the elements, where they are constant or follow from extents, to which the trace is then tied.
+    pub(crate) fn known_or_tied(&self) -> Option<&TensorData> {
+        match &self.0.elements {
+            Elements::Unknown => None,
+            Elements::Constant(data) => Some(data),
+            Elements::OfExtents(data, follow) => {
+                self.0.log.require(&follow.tied());
+                Some(data)
+            }
+        }
+    }
+
+    pub(super) fn elements(&self) -> &Elements {
+        &self.0.elements
+    }
+
+    /// Returns the numbers of the extents, and does not note that somebody asked.
+    pub(super) fn present(&self) -> &Shape {
+        &self.0.shape
+    }
+
+    /// Returns the element type and the extents.
+    pub(super) fn ty(&self) -> Type {
+        Type { dtype: self.0.dtype, shape: self.0.shape.clone(), extents: self.0.extents.clone() }
+    }
+
+    /// Tells whether all extents are the same in all runs.
+    pub(super) fn is_fixed(&self) -> bool {
+        self.0.extents.is_none()
+    }
+
+    /// Returns the extents.
+    pub(super) fn extents(&self) -> Extents {
+        match &self.0.extents {
+            Some(extents) => extents.clone(),
+            None => self.0.shape.iter().map(|&extent| Extent::from(extent)).collect(),
+        }
+    }
+
+    /// Returns one extent.
+    pub(super) fn extent(&self, axis: usize) -> Option<Extent> {
+        match &self.0.extents {
+            Some(extents) => extents.get(axis).cloned(),
+            None => self.0.shape.get(axis).map(|&extent| Extent::from(extent)),
+        }
+    }
+
+    /// Returns the conditions under which the extents are the present ones.
+    pub(super) fn tied(&self) -> When {
+        let extents = self.0.extents.iter().flatten();
+        extents.fold(When::ALWAYS, |all, extent| all.and(&extent.tied()))
+    }
+}
+
+impl Follow {
+    /// Returns the conditions under which the elements are the present ones.
+    pub(super) fn tied(&self) -> When {
+        match self {
+            Follow::When(when) => when.clone(),
+            Follow::Each(extents) => extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.tied())),
+        }
+    }
+}
+
+impl Elements {
+    /// Returns the same elements, known under more conditions.
+    pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Elements {
+        match self {
+            _ if when.is_always() => self.clone(),
+            Elements::Unknown => Elements::Unknown,
+            Elements::Constant(data) => Elements::OfExtents(data.clone(), Follow::When(when.clone())),
+            Elements::OfExtents(data, Follow::When(own)) => {
+                Elements::OfExtents(data.clone(), Follow::When(own.and(when)))
+            }
+            Elements::OfExtents(data, Follow::Each(each)) => {
+                let each = each.iter().map(|extent| extent.under(when, log)).collect();
+                Elements::OfExtents(data.clone(), Follow::Each(each))
+            }
+        }
+    }
+}
+
+impl Type {
+    /// Returns the same type, with extents that are right under more conditions.
+    pub(super) fn under(&self, when: &When, log: &Arc<Log>) -> Type {
+        if when.is_always() {
+            return self.clone();
+        }
+        let extents = match &self.extents {
+            Some(extents) => extents.iter().map(|extent| extent.under(when, log)).collect(),
+            None => self.shape.iter().map(|&extent| Extent::from(extent).under(when, log)).collect(),
+        };
+        Type::varying(self.dtype, self.shape.clone(), extents)
+    }
+
+    /// Returns the number of elements, if it differs between runs and follows from the inputs' extents without conditions.
+    pub(super) fn element_count(&self) -> Option<DimExpr> {
+        let extents = self.extents.as_ref()?;
+        let product = |all: Option<DimExpr>, extent: &Extent| all?.times(&extent.unconditional()?);
+        extents.iter().fold(Some(DimExpr::from(1)), product)
+    }
+
+    /// A type whose extents are the same in all runs.
+    pub(super) fn fixed(dtype: DataType, shape: &[usize]) -> Type {
+        Type { dtype, shape: Shape::from_slice(shape), extents: None }
+    }
+
+    /// A type whose extents may vary; `shape` has their numbers.
+    pub(super) fn varying(dtype: DataType, shape: Shape, extents: Extents) -> Type {
+        debug_assert!(shape.len() == extents.len());
+        let all_fixed = extents.iter().all(Extent::is_fixed);
+        Type { dtype, shape, extents: (!all_fixed).then_some(extents) }
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Tensor for TracedTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype
+    }
+
+    /// Returns the numbers of the extents, and ties the trace to them.
+    fn shape(&self) -> &[usize] {
+        for extent in self.0.extents.iter().flatten() {
+            extent.number();
+        }
+        &self.0.shape
+    }
+
+    fn rank(&self) -> usize {
+        self.0.shape.len()
+    }
+}
