@@ -117,10 +117,17 @@ mod tests {
         }
     }
 
+    /// Options with which what is compiled is found again.
+    fn known() -> CompileOptions {
+        let mut options = CompileOptions::default();
+        options.identity = Some(GraphIdentity::fresh());
+        options
+    }
+
     #[test]
     fn one_thread_compiles_and_the_others_wait() {
         let plans: Plans<Tracer> = Plans::default();
-        let options = CompileOptions { identity: Some(GraphIdentity::fresh()), ..CompileOptions::default() };
+        let options = known();
         let (compiled, together) = (AtomicUsize::new(0), Barrier::new(8));
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -141,7 +148,7 @@ mod tests {
     #[test]
     fn a_compilation_that_failed_is_tried_again() {
         let plans: Plans<Tracer> = Plans::default();
-        let options = CompileOptions { identity: Some(GraphIdentity::fresh()), ..CompileOptions::default() };
+        let options = known();
         assert!(plans.get_or(&options, || Err(Error::Cancelled)).is_err());
         assert!(plans.get_or(&options, || Ok::<_, Error>(Arc::new(Nothing) as _)).is_ok());
     }
