@@ -91,7 +91,7 @@ impl Cpu {
 
     /// Returns the number of threads on which kernels may run.
     pub fn threads(&self) -> usize {
-        self.pool.run(crate::threads::count)
+        self.pool.threads()
     }
 
     /// Starts a builder with the settings of [`new`](Self::new).

@@ -40,6 +40,7 @@ mod kernels;
 mod layout;
 #[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
 mod ops;
+mod pace;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
 mod storage;

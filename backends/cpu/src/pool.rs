@@ -7,7 +7,7 @@
 //! nothing.
 
 use crate::error::{CpuError, Result};
-use crate::threads;
+use crate::{pace, threads};
 use rayon::ThreadPool;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -70,12 +70,21 @@ impl Pool {
     }
 
     /// Runs `f`, which fills a block. Its kernels share their work with this pool's threads.
+    ///
+    /// # Errors
+    ///
+    /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`], if the run ended meanwhile.
     #[inline]
-    pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> R {
-        match &self.threads {
+    pub(crate) fn run<R>(&self, f: impl FnOnce() -> R) -> Result<R> {
+        pace::caught(|| match &self.threads {
             None => f(),
             Some(threads) => threads::within(threads, f),
-        }
+        })
+    }
+
+    /// Returns the number of threads on which a kernel may run.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads.as_ref().map_or_else(rayon::current_num_threads, |own| own.current_num_threads())
     }
 
     /// Returns a block of at least `bytes` bytes with arbitrary contents.

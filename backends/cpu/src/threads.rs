@@ -3,6 +3,7 @@
 //! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
+use bb::RunOptions;
 use rayon::ThreadPool;
 use std::any::Any;
 use std::cell::Cell;
@@ -91,6 +92,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
         panic: Mutex::new(None),
         owner: std::thread::current(),
         waiting,
+        options: RunOptions::current(),
     });
     // This value exists before any thread may enter. A panic from here on therefore also waits for the threads inside.
     let closed = Closed(&gate);
@@ -125,6 +127,8 @@ struct Gate {
     owner: Thread,
     /// The number of calls of the owner that have not begun.
     waiting: Arc<AtomicUsize>,
+    /// What may end the work; other threads look, too.
+    options: RunOptions,
 }
 
 // SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Send`.
@@ -143,7 +147,7 @@ impl Gate {
         // SAFETY: this thread is inside the gate. `share` neither returns nor unwinds before all threads have left, so the
         // function still exists.
         let work = unsafe { &*self.work };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.options.within(work))) {
             *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
         }
         // `Release`, so that a thread that sees that this one has left also sees what it wrote.

@@ -2,8 +2,28 @@
 
 use crate::Error;
 use crate::tensor::{Array, Held, blank, stretched};
+use bb::RunOptions;
 use bb::ir::infer;
 use ndarray::Zip;
+
+/// The number of elements, or of multiplications, after which a kernel looks whether its run must end.
+pub(crate) const PART: usize = 1 << 18;
+
+/// Calls a function with all elements of a `Zip`, in parts. Between them, it looks whether the run must end.
+macro_rules! for_each {
+    ($operands:expr, $f:expr) => {
+        let mut parts = vec![$operands];
+        while let Some(part) = parts.pop() {
+            if part.size() <= PART {
+                part.for_each($f);
+            } else {
+                RunOptions::check_current()?;
+                let (first, rest) = part.split();
+                parts.extend([rest, first]);
+            }
+        }
+    };
+}
 
 /// Applies `f` to each element.
 pub(crate) fn unary<T, R: Held>(
@@ -12,7 +32,7 @@ pub(crate) fn unary<T, R: Held>(
     f: impl Fn(&T) -> R,
 ) -> Result<Array<R>, Error> {
     let mut y = blank(op, x.shape())?;
-    Zip::from(&mut y).and(x).for_each(|y, x| *y = f(x));
+    for_each!(Zip::from(&mut y).and(x), |y, x| *y = f(x));
     Ok(y.into_shared())
 }
 
@@ -26,7 +46,7 @@ pub(crate) fn binary<A, B, R: Held>(
     let shape = infer::broadcast(op, &[a.shape(), b.shape()])?;
     let mut y = blank(op, &shape)?;
     let operands = Zip::from(&mut y).and(stretched(a, &shape)?).and(stretched(b, &shape)?);
-    operands.for_each(|y, a, b| *y = f(a, b));
+    for_each!(operands, |y, a, b| *y = f(a, b));
     Ok(y.into_shared())
 }
 
@@ -42,6 +62,6 @@ pub(crate) fn ternary<A, B, C, R: Held>(
     let mut y = blank(op, &shape)?;
     let operands =
         Zip::from(&mut y).and(stretched(a, &shape)?).and(stretched(b, &shape)?).and(stretched(c, &shape)?);
-    operands.for_each(|y, a, b, c| *y = f(a, b, c));
+    for_each!(operands, |y, a, b, c| *y = f(a, b, c));
     Ok(y.into_shared())
 }

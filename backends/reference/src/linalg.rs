@@ -1,11 +1,12 @@
 //! `matmul`.
 
 use crate::cast::cast;
+use crate::elementwise::PART;
 use crate::number::Integer;
 use crate::tensor::{Array, Held, array};
 use crate::{Error, Tensor};
 use bb::ir::{element_count, infer, memory};
-use bb::{DataType, Primitive, RoundMode, Tensor as _};
+use bb::{DataType, Primitive, RoundMode, RunOptions, Tensor as _};
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewD, ArrayViewMut2, Axis, Dimension as _, IxDyn, LinalgScalar, ShapeError};
 
@@ -53,11 +54,14 @@ fn batched<T: Held>(
     let mut products = memory::filled("matmul", T::blank(), element_count(&extents.shape).unwrap_or(0))?;
     memory::probe("matmul", BLOCKS)?;
     for ((a, b), product) in a.iter().zip(&b).zip(matrices_of(&mut products, &a, &b)) {
-        multiply(
-            *a,
-            *b,
-            product.map_err(|source| Error::Extents { shape: extents.shape.as_slice().into(), source })?,
-        );
+        let failed = |source| Error::Extents { shape: extents.shape.as_slice().into(), source };
+        let mut product = product.map_err(failed)?;
+        let rows = (PART / b.len().max(1)).max(1);
+        let parts = a.axis_chunks_iter(Axis(0), rows).zip(product.axis_chunks_iter_mut(Axis(0), rows));
+        for (a, product) in parts {
+            RunOptions::check_current()?;
+            multiply(a, *b, product);
+        }
     }
     array(&extents.shape, products)
 }

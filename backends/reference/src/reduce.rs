@@ -1,10 +1,11 @@
 //! `reduce_sum reduce_mean reduce_max reduce_min`.
 
+use crate::elementwise::PART;
 use crate::number::{Number, Ordered};
 use crate::tensor::{Array, array, row_major};
 use crate::{Error, Tensor};
 use bb::ir::{Error as IrError, element_count, infer, memory};
-use bb::{Primitive, Tensor as _};
+use bb::{Primitive, RunOptions, Tensor as _};
 
 pub(crate) fn sum(x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor, Error> {
     let dtype = infer::dtype(Primitive::ReduceSum, &[x.dtype()], &[])?;
@@ -66,7 +67,15 @@ fn reduce<T: Clone>(
     order.sort_by_key(|&axis| reduction.reduced.get(axis));
     let permuted = x.view().permuted_axes(order);
     let rows = row_major(op, &permuted)?;
-    let one = |row: &[T]| f(row).ok_or(IrError::DivisionByZero { op });
+    let mut done = 0;
+    let mut one = |row: &[T]| {
+        done += row.len();
+        if done > PART {
+            done = 0;
+            RunOptions::check_current()?;
+        }
+        f(row).ok_or_else(|| Error::from(IrError::DivisionByZero { op }))
+    };
     let results = match reduction.count(x.shape()) {
         0 => {
             let count = element_count(&reduction.shape).unwrap_or(0);

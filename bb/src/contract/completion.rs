@@ -3,7 +3,7 @@
 //! Caller and backend share a cell, and each notices if the other end is dropped: the caller gets
 //! [`Error::Abandoned`], and the backend can ask whether its caller has given up.
 
-use super::Running;
+use super::RunOptions;
 use crate::Error;
 use std::future::Future;
 use std::pin::Pin;
@@ -252,7 +252,7 @@ impl<T, E: From<Error>> Later<T, E> {
 
 impl<T, E: From<Error>> CellEnd<T, E> {
     fn wait(self) -> Result<T, E> {
-        let running = Running::current();
+        let options = RunOptions::current();
         let mut shared = self.0.lock();
         loop {
             match std::mem::replace(&mut shared.state, State::Closed) {
@@ -260,10 +260,10 @@ impl<T, E: From<Error>> CellEnd<T, E> {
                 State::Dropped | State::Closed => return Err(Error::Abandoned.into()),
                 State::Pending(waker) => {
                     shared.state = State::Pending(waker);
-                    shared = match &running {
-                        None => self.0.done.wait(shared).unwrap_or_else(PoisonError::into_inner),
-                        Some(running) => {
-                            Running::check(Some(running))?;
+                    shared = match options.bounds() {
+                        false => self.0.done.wait(shared).unwrap_or_else(PoisonError::into_inner),
+                        true => {
+                            options.check()?;
                             let waited = self.0.done.wait_timeout(shared, LOOK);
                             waited.unwrap_or_else(PoisonError::into_inner).0
                         }
@@ -278,7 +278,11 @@ impl<T, E: From<Error>> CellEnd<T, E> {
         match std::mem::replace(&mut shared.state, State::Closed) {
             State::Done(result) => Poll::Ready(result),
             State::Dropped | State::Closed => Poll::Ready(Err(Error::Abandoned.into())),
-            State::Pending(_) => {
+            State::Pending(waker) => {
+                if let Err(error) = RunOptions::check_current() {
+                    shared.state = State::Pending(waker);
+                    return Poll::Ready(Err(error.into()));
+                }
                 shared.state = State::Pending(Some(cx.waker().clone()));
                 Poll::Pending
             }

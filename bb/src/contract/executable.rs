@@ -1,7 +1,7 @@
 //! Compiled graphs and how they run.
 
 use super::Backend;
-use super::OnnxValue;
+use super::{OnnxValue, RunOptions};
 use crate::Error;
 use crate::plan::Profile;
 use bb_ir::graph::ValueType;
@@ -40,6 +40,21 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     /// [`Error::MissingInput`](crate::Error::MissingInput) if an input without a default is omitted;
     /// [`Error::Node`](crate::Error::Node) if a node failed.
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error>;
+
+    /// Runs like [`run`](Self::run), at most until these options end the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeadlineExceeded`](crate::Error::DeadlineExceeded) and [`Error::Cancelled`](crate::Error::Cancelled); the
+    /// errors of [`run`](Self::run).
+    fn run_with(
+        &self,
+        on: &B,
+        inputs: &[Option<&B::Tensor>],
+        options: &RunOptions,
+    ) -> Result<Vec<B::Tensor>, B::Error> {
+        options.within(|| self.run(on, inputs))
+    }
 
     /// Runs the graph with inputs by name; the result has the outputs by name.
     ///

@@ -19,7 +19,6 @@ pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
-pub(crate) use run_options::Running;
 pub use run_options::{CancelToken, RunOptions};
 pub(crate) use size::{bytes_of, check_value, most_elements, too_large};
 pub use tensor::{SlotValue, Tensor};

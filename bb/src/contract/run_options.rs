@@ -28,9 +28,13 @@ use std::time::Instant;
 /// ```
 #[derive(Debug, Clone, Default)]
 #[must_use = "options do nothing until something runs within them"]
-pub struct RunOptions {
+pub struct RunOptions(Option<Arc<Ends>>);
+
+/// What ends a run.
+#[derive(Debug, Clone, Default)]
+struct Ends {
     deadline: Option<Instant>,
-    cancel: Option<CancelToken>,
+    tokens: Vec<CancelToken>,
 }
 
 /// Stops the runs that were given it, from any thread. Clones stop the same runs.
@@ -54,34 +58,87 @@ impl CancelToken {
     }
 }
 
-/// The options of the runs that a thread is in, the innermost first.
-#[derive(Debug)]
-pub(crate) struct Running {
-    options: RunOptions,
-    outer: Option<Arc<Running>>,
-}
-
 thread_local! {
-    static RUNNING: Cell<Option<Arc<Running>>> = const { Cell::new(None) };
+    /// The options of the runs that this thread is in, taken together.
+    static CURRENT: Cell<RunOptions> = const { Cell::new(RunOptions(None)) };
 }
 
 impl RunOptions {
-    /// Returns the same options with a deadline.
-    pub fn with_deadline(self, deadline: Instant) -> RunOptions {
-        RunOptions { deadline: Some(deadline), ..self }
+    /// Returns the same options with a deadline. Of several, the earliest counts.
+    pub fn with_deadline(mut self, deadline: Instant) -> RunOptions {
+        let ends = self.ends();
+        ends.deadline = Some(ends.deadline.map_or(deadline, |known| known.min(deadline)));
+        self
     }
 
-    /// Returns the same options with a token that stops the run.
-    pub fn with_cancel(self, token: &CancelToken) -> RunOptions {
-        RunOptions { cancel: Some(token.clone()), ..self }
+    /// Returns the same options with a token that stops the run. Each of several stops it.
+    pub fn with_cancel(mut self, token: &CancelToken) -> RunOptions {
+        self.ends().tokens.push(token.clone());
+        self
+    }
+
+    fn ends(&mut self) -> &mut Ends {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+
+    /// Returns the options of the runs that this thread is in; those that never end a run if it is in none.
+    ///
+    /// A backend with threads of its own hands them over, because they hold for one thread.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let options = bb::RunOptions::current();
+    /// let other = std::thread::spawn(move || options.within(|| 1 + 1));
+    /// assert_eq!(other.join().ok(), Some(2));
+    /// ```
+    pub fn current() -> RunOptions {
+        let current = CURRENT.take();
+        CURRENT.set(current.clone());
+        current
     }
 
     /// Calls `f`; every run that it starts on this thread ends as these options say, and as those around them say.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        if self.deadline.is_none() && self.cancel.is_none() {
-            return f();
+        /// Restores the options from before, also after a panic.
+        struct Before(RunOptions);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                CURRENT.set(std::mem::take(&mut self.0));
+            }
         }
-        Running::within(Some(Arc::new(Running { options: self.clone(), outer: Running::current() })), f)
+        let Some(ends) = &self.0 else { return f() };
+        let outer = RunOptions::current();
+        let mut both = self.clone();
+        if let Some(outer) = &outer.0
+            && !Arc::ptr_eq(outer, ends)
+        {
+            let inner = both.ends();
+            inner.deadline = inner.deadline.into_iter().chain(outer.deadline).min();
+            inner.tokens.extend_from_slice(&outer.tokens);
+        }
+        CURRENT.set(both);
+        let _before = Before(outer);
+        f()
+    }
+
+    /// Polls a future; everything that it runs ends as these options say, on whichever thread it is polled.
+    ///
+    /// A deadline does not wake a future that waits for a backend: put an executor's own timer around it as well. Dropping
+    /// the future ends the run, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # async fn search(model: &bb::Model<'_>, query: &bb::Value) -> Result<Vec<bb::Value>, bb::Error> {
+    /// let token = bb::CancelToken::new();
+    /// let options = bb::RunOptions::default().with_cancel(&token);
+    /// options.within_async(model.run_async(&[Some(query)])).await
+    /// # }
+    /// ```
+    pub async fn within_async<F: Future>(&self, future: F) -> F::Output {
+        let mut future = std::pin::pin!(future);
+        std::future::poll_fn(|cx| self.within(|| future.as_mut().poll(cx))).await
     }
 
     /// Tells whether the run that this thread is in must end.
@@ -92,47 +149,44 @@ impl RunOptions {
     /// # Errors
     ///
     /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`].
+    #[inline]
     pub fn check_current() -> Result<(), Error> {
-        Running::check(Running::current().as_deref())
-    }
-}
-
-impl Running {
-    /// Returns the options of the runs that this thread is in.
-    pub(crate) fn current() -> Option<Arc<Running>> {
-        let running = RUNNING.take();
-        RUNNING.set(running.clone());
-        running
-    }
-
-    /// Calls `f` in these runs.
-    pub(crate) fn within<R>(running: Option<Arc<Running>>, f: impl FnOnce() -> R) -> R {
-        /// Restores the runs from before, also after a panic.
-        struct Before(Option<Arc<Running>>);
-        impl Drop for Before {
-            fn drop(&mut self) {
-                RUNNING.set(self.0.take());
-            }
+        let current = CURRENT.take();
+        if current.0.is_none() {
+            return Ok(());
         }
-        let _before = Before(RUNNING.replace(running));
-        f()
+        let checked = current.check();
+        CURRENT.set(current);
+        checked
     }
 
-    /// Tells whether a run must end.
+    /// Tells whether these options can end a run.
+    #[inline]
+    pub(crate) fn bounds(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells whether a run within these options must end.
     ///
     /// # Errors
     ///
     /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`].
     #[inline]
-    pub(crate) fn check(mut running: Option<&Running>) -> Result<(), Error> {
-        while let Some(Running { options, outer }) = running {
-            if options.cancel.as_ref().is_some_and(CancelToken::is_cancelled) {
-                return Err(Error::Cancelled);
-            }
-            if options.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Error::DeadlineExceeded);
-            }
-            running = outer.as_deref();
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match &self.0 {
+            None => Ok(()),
+            Some(ends) => ends.check(),
+        }
+    }
+}
+
+impl Ends {
+    fn check(&self) -> Result<(), Error> {
+        if self.tokens.iter().any(CancelToken::is_cancelled) {
+            return Err(Error::Cancelled);
+        }
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Err(Error::DeadlineExceeded);
         }
         Ok(())
     }
@@ -162,5 +216,22 @@ mod tests {
         assert!(RunOptions::check_current().is_ok());
         let past = RunOptions::default().with_deadline(Instant::now());
         assert!(matches!(past.within(RunOptions::check_current), Err(Error::DeadlineExceeded)));
+        let both = past.with_deadline(later);
+        assert!(
+            matches!(both.within(RunOptions::check_current), Err(Error::DeadlineExceeded)),
+            "the earliest"
+        );
+    }
+
+    #[test]
+    fn another_thread_takes_the_options_over() {
+        let token = CancelToken::new();
+        let there = RunOptions::default().with_cancel(&token).within(|| {
+            let options = RunOptions::current();
+            token.cancel();
+            std::thread::spawn(move || options.within(RunOptions::check_current)).join()
+        });
+        assert!(matches!(there, Ok(Err(Error::Cancelled))));
+        assert!(!RunOptions::current().bounds());
     }
 }

@@ -2,7 +2,7 @@
 
 use super::run::Program;
 use super::{BackendSubgraph, DeploymentBuilder, Placement};
-use crate::{Backends, Error, Module, Value};
+use crate::{Backends, Error, Module, RunOptions, Value};
 use std::collections::HashMap;
 
 /// Models that can run, with the components and backends that run them.
@@ -69,6 +69,15 @@ impl Deployment {
     /// The errors of [`Model::run`].
     pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         self.first()?.run(inputs)
+    }
+
+    /// Runs the model that was bound first until these options end the run; see [`Model::run_with`].
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Model::run_with`].
+    pub fn run_with(&self, inputs: &[Option<&Value>], options: &RunOptions) -> Result<Vec<Value>, Error> {
+        self.first()?.run_with(inputs, options)
     }
 
     /// Runs the model that was bound first, with inputs by name; see [`Model::run_named`].
@@ -151,6 +160,16 @@ impl<'a> Model<'a> {
     pub fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error> {
         let given = inputs.iter().map(|input| input.cloned()).collect();
         self.program.run(self.backends, given)
+    }
+
+    /// Runs like [`run`](Self::run), at most until these options end the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`]; the
+    /// errors of [`run`](Self::run).
+    pub fn run_with(&self, inputs: &[Option<&Value>], options: &RunOptions) -> Result<Vec<Value>, Error> {
+        options.within(|| self.run(inputs))
     }
 
     /// Runs the model with inputs by name, and returns the outputs by name. Blocks while a backend's result is pending.

@@ -4,7 +4,7 @@ use super::BackendSubgraph;
 use super::component::{Component, Ctx};
 use super::cut::Part;
 use super::report::Placement;
-use crate::{Backends, ContractResponse, Error, InputSpec, Module, Value};
+use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
@@ -82,6 +82,7 @@ impl Program {
     pub(super) fn run(&self, backends: &Backends, inputs: Vec<Option<Value>>) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
         for at in 0..self.steps.len() {
+            RunOptions::check_current()?;
             let outputs = self.begin(at, backends, &values).wait()?;
             self.end(at, outputs, &mut values)?;
         }
@@ -96,6 +97,7 @@ impl Program {
     ) -> Result<Vec<Value>, Error> {
         let mut values = self.arrive(inputs)?;
         for at in 0..self.steps.len() {
+            RunOptions::check_current()?;
             let outputs = self.begin(at, backends, &values).await?;
             self.end(at, outputs, &mut values)?;
         }

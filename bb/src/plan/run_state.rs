@@ -1,10 +1,9 @@
 //! What a run must keep to: how much its values may take, how often its loops may repeat, and when it must end.
 
-use crate::contract::{Running, bytes_of, too_large};
+use crate::contract::{RunOptions, bytes_of, too_large};
 use crate::onnx::OnnxValue;
 use crate::{CompileOptions, Error, Tensor};
 use bb_ir::{DataType, TensorData};
-use std::sync::Arc;
 
 /// The limits of the runs of a program.
 #[derive(Debug, Clone, Copy)]
@@ -29,7 +28,7 @@ impl RunLimits {
 pub(super) struct RunState {
     pub(super) ledger: Ledger,
     /// Who may end the run; looked up once for all.
-    running: Option<Arc<Running>>,
+    options: RunOptions,
     iterations: usize,
     limits: RunLimits,
 }
@@ -40,7 +39,7 @@ impl RunState {
         let RunLimits { value_bytes, run_bytes, .. } = limits;
         RunState {
             ledger: Ledger::new(value_bytes, run_bytes),
-            running: Running::current(),
+            options: RunOptions::current(),
             iterations: 0,
             limits,
         }
@@ -53,10 +52,7 @@ impl RunState {
     /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`].
     #[inline]
     pub(super) fn go_on(&self) -> Result<(), Error> {
-        match &self.running {
-            None => Ok(()),
-            Some(running) => Running::check(Some(running)),
-        }
+        self.options.check()
     }
 
     /// Counts an iteration of a loop.

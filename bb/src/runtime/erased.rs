@@ -5,7 +5,7 @@ use super::{BackendId, Capabilities, CheckedGraph, Status, Value};
 use crate::contract::{by_name, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
-use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port};
+use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
@@ -159,6 +159,30 @@ pub trait ErasedExecutable: Send + Sync {
     ///
     /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own errors.
     fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
+
+    /// Runs like [`run`](Self::run), at most until these options end the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`]; the
+    /// errors of [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// # let cpu = bb::backend("cpu")?;
+    /// # let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let soon = std::time::Instant::now() + std::time::Duration::from_millis(100);
+    /// let options = bb::RunOptions::default().with_deadline(soon);
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let outputs = model.run_with(&[Some(&x)], &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_with(&self, inputs: &[Option<&Value>], options: &RunOptions) -> Result<Vec<Value>, Error> {
+        options.within(|| self.run(inputs))
+    }
 
     /// Runs the graph with inputs by name; the result has the outputs by name.
     ///

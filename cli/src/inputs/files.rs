@@ -94,6 +94,18 @@ fn after(text: &OsStr, at: usize) -> Option<OsString> {
     text.to_str()?.get(at..).map(OsString::from)
 }
 
+/// The greatest size of a file for an input, in bytes. It ends the reading of a pipe or device that has no end.
+const FILE_BYTES: u64 = 16 << 30;
+
+/// Reads all bytes, of which there may be [`FILE_BYTES`].
+fn whole(from: impl Read) -> std::io::Result<Bytes> {
+    let mut bytes = Vec::new();
+    if from.take(FILE_BYTES + 1).read_to_end(&mut bytes)? as u64 > FILE_BYTES {
+        return Err(std::io::Error::other(format!("there are more than {FILE_BYTES} bytes")));
+    }
+    Ok(bytes.into())
+}
+
 /// Reads a file for an input: a NumPy array, a member of an `.npz`, or a serialized message of the kind that
 /// the input's type needs.
 fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
@@ -104,15 +116,11 @@ fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
         parts.map_or_else(|| PathBuf::from(file), |(archive, _)| PathBuf::from(format!("{archive}.npz")));
     let member = parts.map(|(_, member)| member);
     let (bytes, shown) = if file == "-" {
-        let mut bytes = Vec::new();
-        let read = std::io::stdin().lock().read_to_end(&mut bytes);
-        let shown = Path::new("standard input").to_owned();
-        read.map_err(|source| Error::Read { path: shown.clone(), source })?;
-        (Bytes::from(bytes), shown)
+        (whole(std::io::stdin().lock()), Path::new("standard input").to_owned())
     } else {
-        let bytes = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
-        (bytes.into(), path)
+        (std::fs::File::open(&path).and_then(whole), path)
     };
+    let bytes = bytes.map_err(|source| Error::Read { path: shown.clone(), source })?;
     let refused = |source: bb_ir::BoxError| Error::Tensor { path: shown.clone(), source };
     let extension = shown.extension().unwrap_or_default();
     if member.is_some() || extension == "npz" || (extension != "pb" && bytes.starts_with(b"PK\x03\x04")) {

@@ -3,7 +3,9 @@
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
+use crate::kernels::elementwise::GRAIN;
 use crate::kernels::op::{Binary, Unary};
+use crate::kernels::{Shared, walk};
 use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
@@ -118,16 +120,19 @@ impl bb::ext::Scalar for Cpu {
 
 impl Cpu {
     /// Computes a function of each `f32`; returns `None` for other types.
-    pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy) -> Option<Result<Array>> {
+    pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy + Sync) -> Option<Result<Array>> {
         (x.dtype() == DataType::F32).then(|| {
             let x = crate::ops::dense(self.pool(), x)?;
             let from = super::floats(&x);
             crate::ops::made(self.pool(), DataType::F32, bb::Shape::from_slice(x.shape()), |out| {
-                let out = out.cast::<f32>();
-                for i in 0..x.len() {
-                    // SAFETY: both arrays have `len` contiguous elements.
-                    unsafe { out.add(i).write(f(*from.add(i))) }
-                }
+                let shared = Shared((out.cast::<f32>(), from));
+                walk::split(x.len(), 1, GRAIN, |start, end| {
+                    let (out, from) = shared.get();
+                    for i in start..end {
+                        // SAFETY: both arrays have `len` contiguous elements, and no other call writes these.
+                        unsafe { out.add(i).write(f(*from.add(i))) }
+                    }
+                });
             })
         })
     }

@@ -8,6 +8,7 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, walk};
 use crate::ops::made;
+use crate::pace::{Pace, STRETCH};
 use bb::ir::infer::Step;
 use bb::{DataType, Shape, Tensor};
 use smallvec::SmallVec;
@@ -124,7 +125,9 @@ impl VectorLoop for Sliding<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Sliding { plane: Plane { rows, cols, .. }, slide, x, out } = self;
+        let mut pace = Pace::new();
         for oy in 0..rows.out {
+            pace.step(cols.out * rows.kernel * cols.kernel);
             // SAFETY: `out` has room for `rows.out` rows of `cols.out`.
             let line = unsafe {
                 let line = out.add(oy * cols.out);
@@ -236,6 +239,7 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
         let shared = Shared((floats(&x), floats(&factor), floats(&shift), out.cast::<f32>()));
         walk::split(n * c, size, GRAIN, |from, to| {
             let (x, factor, shift, out) = shared.get();
+            let mut pace = Pace::new();
             for i in from..to {
                 // SAFETY: there is a factor and a shift for each channel, and row `i` is in the operand and in `out`.
                 unsafe {
@@ -243,7 +247,10 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
                     let (x, out) = (x.add(i * size), out.add(i * size));
                     let (x, out) =
                         (std::slice::from_raw_parts(x, size), std::slice::from_raw_parts_mut(out, size));
-                    elementwise::map(out, x, |v| v * factor + shift);
+                    for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
+                        pace.step(x.len());
+                        elementwise::map(out, x, |v| v * factor + shift);
+                    }
                 }
             }
         });

@@ -3,13 +3,13 @@
 //! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Number, Strided};
 use crate::kernels::Shared;
-use crate::threads;
+use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
 /// again, and the rows of the result tend to compete for the same lines of the first-level cache.
@@ -219,15 +219,29 @@ impl<T: Compute> Block<'_, T> {
     }
 }
 
+/// Tells other threads that this one unwinds, so that they do not wait for what it has begun.
+struct Failing<'a>(&'a AtomicBool);
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Calls `first` for each of `m` units and, when all are done, `second` for each of `n` units. It uses up to `threads`
 /// threads; a free thread takes the next unit.
 fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, second: impl Fn(usize) + Sync) {
     if threads < 2 {
         (0..m).for_each(first);
-        return (0..n).for_each(second);
+        return (0..n).for_each(|i| {
+            pace::look();
+            second(i);
+        });
     }
     let [begun, done, next] = [const { AtomicUsize::new(0) }; 3];
+    let failed = AtomicBool::new(false);
     let work = || {
+        let unless_unwinding = Failing(&failed);
         loop {
             let i = begun.fetch_add(1, Ordering::Relaxed);
             if i >= m {
@@ -240,6 +254,9 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
         // Each unit that is not done has been started by a running thread, so no two threads wait for each other.
         let mut waited = 0;
         while done.load(Ordering::Acquire) < m {
+            if failed.load(Ordering::Relaxed) {
+                return;
+            }
             waited += 1;
             if waited < 1000 {
                 std::hint::spin_loop();
@@ -252,8 +269,10 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
             if i >= n {
                 break;
             }
+            pace::look();
             second(i);
         }
+        std::mem::forget(unless_unwinding);
     };
     threads::share(threads.min(m.max(n)), &work);
 }

@@ -19,6 +19,7 @@ use self::tile::{Compute, Kernels};
 use crate::kernels::level::level;
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, transpose, walk};
+use crate::pace::{self, STRETCH};
 
 /// A two-dimensional operand. Element `(i, j)` is `i * row + j * col` elements after `ptr`.
 ///
@@ -154,6 +155,9 @@ unsafe fn halved<T: Number>(
     if k <= deepest {
         // SAFETY: this function has the same contract.
         return unsafe { f(dims, c, c_row, a, b) };
+    }
+    if m.saturating_mul(k).saturating_mul(n) > STRETCH {
+        pace::look();
     }
     // A multiple of 64, so that both halves are aligned alike.
     let half = (k / 2).next_multiple_of(64);

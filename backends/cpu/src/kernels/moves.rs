@@ -4,6 +4,7 @@
 use super::elementwise::GRAIN;
 use super::{Shared, transpose, walk};
 use crate::layout::{Dim, for_each_index, innermost};
+use crate::pace::{Pace, STRETCH};
 use smallvec::SmallVec;
 use std::ptr;
 
@@ -95,6 +96,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     }
     let width = size.cast_signed();
     let at = |[d, s]: [isize; 2]| (dst.wrapping_offset(d * width), src.wrapping_offset(s * width));
+    let mut pace = Pace::new();
     match &*dims {
         [outer @ .., Dim { extent: rows, strides: [dr, 1] }, Dim { extent: cols, strides: [1, sc] }]
             if *dr > 0 && *sc > 0 =>
@@ -102,6 +104,7 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             let (dst_row, src_row) = (dr.unsigned_abs(), sc.unsigned_abs());
             for_each_index(outer, |index| {
                 let (dst, src) = at(index);
+                pace.step(rows * cols);
                 // SAFETY: the caller promises an element at every index of `dims`.
                 unsafe { transpose::transpose(size, *cols, *rows, dst, dst_row, src, src_row) };
             });
@@ -111,9 +114,17 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
             let (outer, rows) = innermost(outer);
             for_each_index(outer, |index| {
                 for i in 0..rows.extent.cast_signed() {
-                    let (dst, src) = at([index[0] + i * rows.strides[0], index[1] + i * rows.strides[1]]);
-                    // SAFETY: the caller promises an element at every index of `dims`.
-                    unsafe { line(size, *extent, dst, d * width, src, s * width) };
+                    let from = [index[0] + i * rows.strides[0], index[1] + i * rows.strides[1]];
+                    let mut done = 0;
+                    while done < *extent {
+                        let n = STRETCH.min(extent - done);
+                        let first = done.cast_signed();
+                        let (dst, src) = at([from[0] + first * d, from[1] + first * s]);
+                        pace.step(n);
+                        // SAFETY: the caller promises an element at every index of `dims`.
+                        unsafe { line(size, n, dst, d * width, src, s * width) };
+                        done += n;
+                    }
                 }
             });
         }

@@ -7,6 +7,7 @@ use super::dispatch::{VectorLoop, dispatch};
 use super::math::single::exp;
 use super::number::Number;
 use super::{Shared, walk};
+use crate::pace::{Pace, STRETCH};
 
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 15;
@@ -69,7 +70,9 @@ fn lanewise(lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f32) 
 #[inline(always)]
 fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
     let mut total = 0.0;
+    let mut pace = Pace::new();
     for block in x.chunks(BLOCK) {
+        pace.step(block.len());
         let (whole, rest) = block.as_chunks::<LANES>();
         let mut lanes = [0.0; LANES];
         for x in whole {
@@ -101,8 +104,12 @@ impl RowFunction for Softmax {
     #[inline(always)]
     fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]) {
         let most = greatest(x);
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = exp::<FMA>(x - most);
+        let mut pace = Pace::new();
+        for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
+            pace.step(x.len());
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = exp::<FMA>(x - most);
+            }
         }
         let total = sum(out, |e| e) as f32;
         for out in out {

@@ -4,6 +4,7 @@ use super::elementwise::GRAIN;
 use super::level::{Level, level};
 use super::moves::line;
 use super::{Shared, walk};
+use crate::pace::Pace;
 
 /// The side of a block, in elements.
 const BLOCK: usize = 64;
@@ -27,10 +28,12 @@ pub(crate) unsafe fn transpose(
     let shared = Shared((dst, src));
     walk::split(cols.div_ceil(BLOCK), rows * BLOCK, GRAIN, |from, to| {
         let (dst, src) = shared.get();
+        let mut pace = Pace::new();
         for at in from..to {
             let (left, right) = (at * BLOCK, cols.min(at * BLOCK + BLOCK));
             for top in (0..rows).step_by(BLOCK) {
                 let end = rows.min(top + BLOCK);
+                pace.step(BLOCK * BLOCK);
                 // SAFETY: the block is in the matrix that the caller promises.
                 unsafe {
                     let dst = dst.add((left * dst_row + top) * size);

@@ -9,6 +9,7 @@ use super::elementwise::Kernel;
 use super::moves::line;
 use super::{Shared, transpose};
 use crate::layout::{Dim, for_each_index};
+use crate::pace::{self, Pace};
 use crate::threads;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,9 @@ pub(crate) const PARTS: usize = 4;
 const AWAKE: usize = 4;
 /// How much more work is worth waking threads for.
 const ASLEEP: usize = 4;
+
+/// The grains of work after which a thread looks whether the run must end. They take a few milliseconds.
+const LOOK: usize = 64;
 
 /// Shares `n` units among threads if the whole costs at least `grain` times two.
 ///
@@ -38,25 +42,22 @@ pub(crate) fn split_into(
     f: &(dyn Fn(usize, usize) + Sync),
 ) {
     let total = n.saturating_mul(weight);
+    // Long work is divided further than threads need, because a thread looks between the parts.
+    let stretch = grain.saturating_mul(LOOK).max(1);
+    let looks = if total > stretch { total / stretch } else { 0 };
     let least = (grain / AWAKE).max(1);
     let count = if n < 2 || total / 2 < least { 1 } else { threads::count() };
     if count < 2 {
-        return f(0, n);
+        return in_parts(n, looks, f);
     }
     let asleep = grain.saturating_mul(ASLEEP).max(1);
     let most = n.min(total / if threads::warm() { least } else { asleep });
     let count = count.min(most);
     if count < 2 {
-        f(0, n);
+        in_parts(n, looks, f);
         return threads::worked();
     }
-    let parts = most.min(count * each);
-    let (whole, rest) = (n / parts, n % parts);
-    let start = |part: usize| match whole * part + rest * part / parts {
-        // Boundaries on multiples of 64 keep threads out of each other's cache lines.
-        at if whole > 256 && part < parts => at & !63,
-        at => at,
-    };
+    let parts = most.min((count * each).max(looks));
     let next = AtomicUsize::new(0);
     threads::share(count, &|| {
         loop {
@@ -64,10 +65,35 @@ pub(crate) fn split_into(
             if part >= parts {
                 return;
             }
-            f(start(part), start(part + 1));
+            if looks > 0 {
+                pace::look();
+            }
+            f(boundary(n, parts, part), boundary(n, parts, part + 1));
         }
     });
     threads::worked();
+}
+
+/// Returns the first unit of a part of `n` units.
+fn boundary(n: usize, parts: usize, part: usize) -> usize {
+    let (whole, rest) = (n / parts, n % parts);
+    match whole * part + rest * part / parts {
+        // Boundaries on multiples of 64 keep threads out of each other's cache lines.
+        at if whole > 256 && part < parts => at & !63,
+        at => at,
+    }
+}
+
+/// Calls `f` for `n` units on this thread, which looks `looks` times meanwhile, if there are so many units.
+fn in_parts(n: usize, looks: usize, f: &(dyn Fn(usize, usize) + Sync)) {
+    if looks == 0 {
+        return f(0, n);
+    }
+    let parts = n.min(looks).max(1);
+    for part in 0..parts {
+        pace::look();
+        f(boundary(n, parts, part), boundary(n, parts, part + 1));
+    }
 }
 
 /// One operand of a plane: element `(i, j)` lies `i * row + j * col` bytes after `ptr`.
@@ -166,7 +192,9 @@ pub(crate) unsafe fn walk<const N: usize>(
         return unsafe { walk_plane(kernel, extents, out, plane) };
     }
     let mut out = out;
+    let mut pace = Pace::new();
     for_each_index(outer, |at| {
+        pace.step(rows.extent * cols.extent);
         let mut operands = plane;
         for (i, operand) in operands.iter_mut().enumerate() {
             operand.ptr = operand.ptr.wrapping_offset(bytes(i, at));

@@ -3,11 +3,13 @@
 use super::{dense, made, text};
 use crate::array::{Array, element_size};
 use crate::error::Result;
+use crate::kernels::elementwise::GRAIN;
+use crate::kernels::{Shared, walk};
 use crate::pool::Pool;
 use bb::ir::convert::{Rounding, cast_into};
 use bb::{DataType, RoundMode, Shape, Tensor};
 use std::slice;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Converts each element to the type `to`.
 pub(crate) fn cast(
@@ -31,18 +33,25 @@ pub(crate) fn cast(
     if to == DataType::String {
         return text::print(pool, from, x.shape(), bytes);
     }
-    let mut done = Ok(());
-    let size = element_size(to) * x.len();
+    let failed = OnceLock::new();
+    let sizes = [from, to].map(element_size);
     let out = made(pool, to, Shape::from_slice(x.shape()), |out| {
-        // SAFETY: `out` has room for `len` elements of the type `to`; it is zeroed before it becomes a slice.
-        let out = unsafe {
-            out.write_bytes(0, size);
-            slice::from_raw_parts_mut(out, size)
-        };
-        done = cast_into(from, bytes, to, rounding, out);
+        let shared = Shared(out);
+        walk::split(x.len(), 1, GRAIN / 4, |start, end| {
+            let [read, written] = sizes.map(|size| start * size..end * size);
+            // SAFETY: `out` has room for `len` elements of the type `to`, and no other call writes these. They are zeroed
+            // before they become a slice.
+            let out = unsafe {
+                let out = shared.get().add(written.start);
+                out.write_bytes(0, written.len());
+                slice::from_raw_parts_mut(out, written.len())
+            };
+            if let Err(error) = cast_into(from, bytes.get(read).unwrap_or_default(), to, rounding, out) {
+                let _ = failed.set(error);
+            }
+        });
     })?;
-    done?;
-    Ok(out)
+    failed.into_inner().map_or(Ok(out), |error| Err(error.into()))
 }
 
 /// Returns the bytes of the elements of a contiguous array.

@@ -5,6 +5,7 @@ use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
 use crate::kernels::moves;
 use crate::layout::{Dim, collapse, dense_strides, for_each_index, innermost, is_dense};
+use crate::pace::{Pace, STRETCH};
 use crate::pool::Pool;
 use bb::ir::{Error, infer, memory};
 use bb::{DataType, Shape, Tensor};
@@ -74,7 +75,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     let joined = infer::gather(data.shape(), indices.shape(), axis)?;
     let axis = joined.axis.get();
     let extent = data.shape().get(axis).copied().unwrap_or(0);
-    let at = positions(indices, extent)?;
+    let at = pool.run(|| positions(indices, extent))??;
     let strides = data.strides();
     let step = strides.get(axis).copied().unwrap_or(0);
     if let [at] = at[..] {
@@ -95,13 +96,17 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
         data.shape().iter().zip(&strides).take(axis).map(|(&extent, &s)| Dim { extent, strides: [s] }),
     );
     let out = made(pool, data.dtype(), joined.shape, |mut out| {
+        let mut pace = Pace::new();
         for_each_index(&outer, |[o]| {
             // SAFETY: `o` is an index of the dimensions before the axis.
             let base = unsafe { data.ptr().offset(o * size.cast_signed()) };
-            // SAFETY: positions are below the extent; the result has room for a run for each of them.
-            unsafe {
-                moves::pick(&at, run, size, base, step, out);
-                out = out.add(at.len() * run * size);
+            for at in at.chunks((STRETCH / run.max(1)).max(1)) {
+                pace.step(at.len() * run);
+                // SAFETY: positions are below the extent; the result has room for a run for each of them.
+                unsafe {
+                    moves::pick(at, run, size, base, step, out);
+                    out = out.add(at.len() * run * size);
+                }
             }
         });
     })?;
@@ -121,7 +126,9 @@ fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let mut refused = None;
     let narrow = indices.dtype() == DataType::I32;
     let signed = extent as i64;
+    let mut pace = Pace::new();
     for_each_index(outer, |[first]| {
+        pace.step(row.extent);
         for k in 0..row.extent.cast_signed() {
             let i = first + k * step;
             // SAFETY: `i` is an index of the array, whose type was checked.

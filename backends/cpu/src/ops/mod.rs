@@ -47,7 +47,7 @@ pub(crate) fn made(
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
         let room = storage.room();
-        pool.run(|| fill(room));
+        pool.run(|| fill(room))?;
     }
     Ok(Array::dense(dtype, shape, len, storage))
 }

@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::kernels::elementwise::integer_power;
 use crate::kernels::op::Binary;
 use crate::layout::{for_each_index, innermost};
+use crate::pace::Pace;
 use crate::pool::Pool;
 use bb::ir::{Error, infer};
 use bb::{DataType, Primitive, RoundMode, Tensor};
@@ -31,7 +32,7 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
         let wide = if unsigned { DataType::U64 } else { DataType::I64 };
         let b = convert::cast(pool, b, wide, true, RoundMode::Up)?;
         if !unsigned {
-            refuse_reciprocal_of_zero(a, &b)?;
+            pool.run(|| refuse_reciprocal_of_zero(a, &b))??;
         }
         let kernel = integer_power(base, unsigned).ok_or_else(|| unsupported("pow", base))?;
         let shape = infer::broadcast("pow", &[a.shape(), b.shape()])?;
@@ -51,7 +52,9 @@ fn refuse_reciprocal_of_zero(a: &Array, b: &Array) -> Result<()> {
     let (outer, row) = innermost(&dims);
     let narrow = a.dtype() == DataType::I32;
     let mut refused = false;
+    let mut pace = Pace::new();
     for_each_index(outer, |[i, j]| {
+        pace.step(row.extent);
         let [sa, sb] = row.strides;
         refused |= (0..row.extent.cast_signed()).any(|k| {
             let (i, j) = (i + k * sa, j + k * sb);

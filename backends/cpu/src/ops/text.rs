@@ -6,6 +6,7 @@ use super::{dense, made};
 use crate::array::Array;
 use crate::error::Result;
 use crate::layout::for_each_index;
+use crate::pace::Pace;
 use crate::pool::Pool;
 use bb::ir::convert::{Rounding, format_tensor, parse_elements, unpacked_size};
 use bb::ir::{infer, memory};
@@ -13,6 +14,9 @@ use bb::{DataType, Shape, Tensor, TensorData};
 use bytes::Bytes;
 use std::slice;
 use std::sync::Arc;
+
+/// What comparing or parsing a string costs, in elements of a cheap operation.
+const TEXT: usize = 16;
 
 /// The range of one string in the text.
 type Range = [u64; 2];
@@ -25,7 +29,9 @@ pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     let offsets = offsets.as_chunks::<8>().0;
     let out = made(pool, DataType::String, Shape::from_slice(value.shape()), |out| {
         let out = out.cast::<Range>();
+        let mut pace = Pace::new();
         for (i, pair) in offsets.windows(2).enumerate() {
+            pace.step(1);
             if let &[start, end] = pair {
                 // SAFETY: there is one pair of neighbouring offsets for each element.
                 unsafe { out.add(i).write([u64::from_le_bytes(start), u64::from_le_bytes(end)]) }
@@ -64,7 +70,9 @@ pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let dims = joint([a, b], &shape);
     let [left, right] = [a, b].map(|x| x.text().map(|t| &t[..]).unwrap_or_default());
     made(pool, DataType::Bool, shape, |mut out| {
+        let mut pace = Pace::new();
         for_each_index(&dims, |[i, j]| {
+            pace.step(TEXT);
             // SAFETY: `i` and `j` are indices of the operands, and there is room for every result.
             unsafe {
                 let (i, j) = (*a.ptr().cast::<Range>().offset(i), *b.ptr().cast::<Range>().offset(j));
@@ -79,7 +87,10 @@ pub(crate) fn equal(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
 pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Rounding) -> Result<Array> {
     let x = dense(pool, x)?;
     let mut bytes = memory::filled("cast", 0, x.len() * unpacked_size(to))?;
-    parse_elements(list(&x)?.into_iter(), to, rounding, &mut bytes)?;
+    let strings = list(&x)?;
+    let mut pace = Pace::new();
+    let strings = strings.into_iter().inspect(|_| pace.step(TEXT));
+    pool.run(|| parse_elements(strings, to, rounding, &mut bytes))??;
     made(pool, to, Shape::from_slice(x.shape()), |out| {
         // SAFETY: `out` has room for that many elements of that type.
         unsafe { out.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }

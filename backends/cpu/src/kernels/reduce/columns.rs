@@ -4,6 +4,7 @@ use super::rows::{pairs, prefetch};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::number::Number;
 use crate::kernels::op::Reduction;
+use crate::pace::{self, STRETCH};
 use std::mem::MaybeUninit;
 
 /// The greatest number of columns that are reduced side by side. Their sums stay in the first-level cache.
@@ -61,6 +62,9 @@ unsafe fn columns<T: Number>(
     // memory, which is written before it is read.
     unsafe {
         if len > 128 {
+            if len.saturating_mul(width) > STRETCH {
+                pace::look();
+            }
             let half = len / 2;
             let mut other = [const { MaybeUninit::<T>::uninit() }; COLUMNS];
             let other = other.as_mut_ptr().cast::<T>();

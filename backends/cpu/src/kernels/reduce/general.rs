@@ -4,6 +4,7 @@ use super::Extents;
 use crate::kernels::number::Number;
 use crate::kernels::op::Reduction;
 use crate::layout::{Dim, for_each_index};
+use crate::pace::{self, Pace, STRETCH};
 use bb::DataType;
 use half::{bf16, f16};
 
@@ -80,6 +81,9 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         // SAFETY: the caller promises the elements; both halves are part of them.
         unsafe {
             if n > RUN {
+                if n > STRETCH {
+                    pace::look();
+                }
                 let half = n / 2 / LANES * LANES;
                 let (low, high) = (
                     self.fold(half, x, stride),
@@ -135,6 +139,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                 out = out.add(1);
             }
         };
+        let mut pace = Pace::new();
         if let [outer @ .., Dim { extent, strides: [1] }] = kept
             && reduced.last().is_some_and(|d| d.strides != [1])
         {
@@ -155,6 +160,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                             lines = 0;
                         }
                         lines += 1;
+                        pace.step(width);
                         // SAFETY: the caller promises elements at every index, and `start + j` is below the extent.
                         let line = unsafe { std::slice::from_raw_parts(x.offset(k + r).add(start), width) };
                         for (state, &v) in states.iter_mut().zip(line) {
@@ -178,6 +184,7 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
                     rows = 0;
                 }
                 rows += 1;
+                pace.step(row.extent);
                 // SAFETY: the caller promises elements at every index of `kept` and `reduced`.
                 state = (self.join)(state, unsafe { self.fold(row.extent, x.offset(k + r), stride) });
             });

@@ -5,6 +5,7 @@ use crate::kernels::elementwise::GRAIN;
 use crate::kernels::number::{Float, Number};
 use crate::kernels::op::Reduction;
 use crate::kernels::{Shared, walk};
+use crate::pace::{self, Pace, STRETCH};
 
 /// The number of elements that are folded lane by lane. Longer runs are halved.
 const RUN: usize = 8192;
@@ -141,6 +142,9 @@ unsafe fn strided<T: Number>(
         return fold(unsafe { std::slice::from_raw_parts(x, n) }, start, f);
     }
     if n > 256 {
+        if n > STRETCH {
+            pace::look();
+        }
         let half = n / 2;
         // SAFETY: both halves are part of the elements.
         return unsafe {
@@ -280,9 +284,11 @@ pub(super) unsafe fn halves<T: Float<Sum = f32>>(
         return unsafe { by_rows::<T>(op, [rows, len], x, [row, step], out) };
     }
     let (x, out) = (x.cast::<T>(), out.cast::<T>());
+    let mut pace = Pace::new();
     for i in 0..rows {
         let (mut sum, mut block) = (0.0, [0f32; LANES]);
         for at in (0..len).step_by(LANES) {
+            pace.step(LANES);
             let n = LANES.min(len - at);
             for (j, slot) in block.iter_mut().enumerate().take(n) {
                 // SAFETY: the caller promises the rows, and `at + j` is below `len`.

@@ -1,0 +1,220 @@
+//! Tests that every kernel looks often enough whether its run must end, and that it leaves nothing behind if it ends.
+
+use super::LOOKS;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::{CpuError, Result};
+use bb::ext::{ConvOptions, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
+use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData, f16};
+
+/// The number of elements of a large operand.
+const LARGE: usize = 1 << 23;
+/// What a kernel may do between two looks, in elements of a cheap operation or in multiplications of floats.
+const BETWEEN: usize = 1 << 24;
+
+/// A call, and what it costs.
+struct Call {
+    name: &'static str,
+    work: usize,
+    call: Box<dyn Fn(&Cpu) -> Result<Array>>,
+}
+
+fn call(name: &'static str, work: usize, call: impl Fn(&Cpu) -> Result<Array> + 'static) -> Call {
+    Call { name, work, call: Box::new(call) }
+}
+
+/// Returns a tensor whose elements are `value`.
+fn full<T: Element>(cpu: &Cpu, shape: &[usize], value: T) -> Array {
+    let elements = vec![value; shape.iter().product()];
+    TensorData::new(shape, &elements)
+        .map_err(CpuError::from)
+        .and_then(|x| cpu.constant(&x))
+        .expect("a tensor")
+}
+
+fn cast(cpu: &Cpu, x: &Array, to: DataType) -> Result<Array> {
+    cpu.cast(x, to, true, RoundMode::Up)
+}
+
+fn elementwise(cpu: &Cpu) -> Vec<Call> {
+    let x = full(cpu, &[LARGE * 2], 1.5f32);
+    let [halves, doubles] = [DataType::F16, DataType::F64].map(|to| cast(cpu, &x, to).expect("a cast"));
+    let column = full(cpu, &[LARGE / 4, 1], 1f32);
+    let planes = full(cpu, &[LARGE / 64, 1, 4, 1, 4], 1f32);
+    let row = full(cpu, &[1, 4, 1, 4, 1], 1f32);
+    let ints = full(cpu, &[LARGE], 3i64);
+    let [a, b, c, d] = std::array::from_fn(|_| x.clone());
+    vec![
+        call("add", LARGE * 2, move |cpu| cpu.add(&a, &a)),
+        call("add with broadcasting", LARGE * 2, move |cpu| cpu.add(&column, &full(cpu, &[8], 1f32))),
+        call("add of small planes", LARGE * 2, move |cpu| cpu.add(&planes, &row)),
+        call("exp", LARGE * 2, move |cpu| cpu.exp(&b)),
+        call("floor", LARGE * 2, move |cpu| cpu.floor(&c)),
+        call("sin of halves", LARGE * 2, move |cpu| cpu.sin(&halves)),
+        call("sin", LARGE * 2, move |cpu| cpu.sin(&doubles)),
+        call("cast", LARGE * 2, move |cpu| cast(cpu, &d, DataType::I32)),
+        call("pow of integers", LARGE, move |cpu| cpu.pow(&ints, &full(cpu, &[1], 3i64))),
+    ]
+}
+
+fn movement(cpu: &Cpu) -> Vec<Call> {
+    let x = full(cpu, &[2, LARGE], 1.5f32);
+    let [a, b, c] = std::array::from_fn(|_| x.clone());
+    let indices = full(cpu, &[LARGE], 1i64);
+    let words = TensorData::strings(&[LARGE / 8], &vec!["1.5"; LARGE / 8]).expect("strings");
+    let words = cpu.constant(&words).expect("strings");
+    let same = words.clone();
+    let copied = |cpu: &Cpu, x: &Array, perm: &[i64]| {
+        let turned = cpu.transpose(x, perm)?;
+        cpu.concat(&[&turned, &turned], 0)
+    };
+    vec![
+        call("concat", LARGE * 2, move |cpu| cpu.concat(&[&a, &a], 1)),
+        call("transpose of long rows", LARGE * 2, move |cpu| copied(cpu, &b, &[1, 0])),
+        call("transpose of a square", LARGE, move |cpu| {
+            copied(cpu, &full(cpu, &[2048, 4096], 1f32), &[1, 0])
+        }),
+        call("gather of elements", LARGE, move |cpu| cpu.gather(&c, &indices, 1)),
+        call("gather of rows", LARGE, |cpu| {
+            cpu.gather(&full(cpu, &[4, 4096], 1f32), &full(cpu, &[LARGE / 4096], 3i64), 0)
+        }),
+        call("equal of strings", LARGE * 2, move |cpu| cpu.equal(&words, &words)),
+        call("numbers of strings", LARGE * 2, move |cpu| cast(cpu, &same, DataType::F32)),
+    ]
+}
+
+fn reductions(cpu: &Cpu) -> Vec<Call> {
+    let x = full(cpu, &[LARGE * 2], 1.5f32);
+    let halves = cast(cpu, &x, DataType::F16).expect("a cast");
+    let ints = full(cpu, &[LARGE * 2], 3i32);
+    let sum = |name, shape: &'static [usize], axes: &'static [i64]| {
+        let x = x.clone();
+        call(name, LARGE * 2, move |cpu| cpu.reduce_sum(&cpu.reshape(&x, shape)?, axes, false))
+    };
+    let (narrow, whole) = (halves.clone(), ints.clone());
+    vec![
+        sum("sum of all", &[LARGE * 2], &[0]),
+        sum("sums of rows", &[LARGE / 32, 64], &[1]),
+        sum("sums of few columns", &[LARGE / 2, 4], &[0]),
+        sum("sums of columns", &[2048, LARGE / 1024], &[0]),
+        sum("sums over two dimensions", &[16, 64, LARGE / 512], &[0, 2]),
+        call("sum of every second", LARGE, {
+            let x = x.clone();
+            move |cpu| cpu.reduce_sum(&cpu.slice(&x, &[0], &[i64::MAX], &[0], &[2])?, &[0], false)
+        }),
+        call("sum of halves", LARGE * 2, move |cpu| cpu.reduce_sum(&narrow, &[0], false)),
+        call("maximum of integers", LARGE * 2, move |cpu| cpu.reduce_max(&whole, &[0], false)),
+    ]
+}
+
+fn products(_: &Cpu) -> Vec<Call> {
+    fn product<T: Element>(name: &'static str, [m, k, n]: [usize; 3], value: T) -> Call {
+        call(name, m * k * n, move |cpu| cpu.matmul(&full(cpu, &[m, k], value), &full(cpu, &[k, n], value)))
+    }
+    vec![
+        product("a square product", [512; 3], 1f32),
+        product("a square product of integers", [256; 3], 3i64),
+        product("a square product of halves", [256; 3], f16::ONE),
+        product("a row times a matrix", [1, 2048, 8192], 1f32),
+        product("a matrix times a column", [8192, 2048, 1], 1f32),
+        product("a long inner dimension", [4, LARGE / 8, 4], 1f32),
+        product("a short inner dimension", [2048, 2, 4096], 1f32),
+        call("many small products", LARGE * 4, |cpu| {
+            cpu.matmul(&full(cpu, &[LARGE / 128, 8, 8], 1f32), &full(cpu, &[8, 8], 1f32))
+        }),
+    ]
+}
+
+fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
+    let row = full(cpu, &[LARGE * 2], 1.5f32);
+    let [a, b, c] = std::array::from_fn(|_| row.clone());
+    let image = full(cpu, &[1, 4, 512, 512], 1f32);
+    let (pooled, deep) = (image.clone(), image.clone());
+    vec![
+        call("softmax of one row", LARGE * 2, move |cpu| cpu.softmax(&a, -1)),
+        call("softmax of short rows", LARGE * 2, move |cpu| {
+            cpu.softmax(&cpu.reshape(&b, &[LARGE / 8, 16])?, -1)
+        }),
+        call("layer_normalization of one row", LARGE * 2, {
+            let row = row.clone();
+            move |cpu| cpu.layer_normalization(&row, &row, None, LayerNormalizationOptions::default())
+        }),
+        call("rms_normalization of one row", LARGE * 2, move |cpu| cpu.rms_normalization(&c, &c, -1, 1e-5)),
+        call("max_pool", 4 * 508 * 508 * 25, move |cpu| {
+            cpu.max_pool(&pooled, &[5, 5], MaxPoolOptions::default())
+        }),
+        call("conv", 512 * 512 * 4 * 9 * 8, move |cpu| {
+            let options = ConvOptions { pads: &[1; 4], ..ConvOptions::default() };
+            cpu.conv(&image, &full(cpu, &[8, 4, 3, 3], 1f32), None, options)
+        }),
+        call("conv of each channel", 512 * 512 * 4 * 9, move |cpu| {
+            let options = ConvOptions { pads: &[1; 4], group: 4, ..ConvOptions::default() };
+            cpu.conv(&deep, &full(cpu, &[4, 1, 3, 3], 1f32), None, options)
+        }),
+    ]
+}
+
+/// Calls `check` with every call; those of one kind exist at the same time.
+fn each_call(cpu: &Cpu, check: impl Fn(&Call)) {
+    for calls in [elementwise, movement, reductions, products, rows_and_windows] {
+        calls(cpu).iter().for_each(&check);
+    }
+}
+
+fn bits(cpu: &Cpu, x: &Array) -> TensorData {
+    cpu.to_host(x).expect("a host tensor")
+}
+
+#[test]
+fn kernels_look_as_often_as_they_promise() {
+    let cpu = Cpu::builder().threads(1).build().expect("a thread");
+    each_call(&cpu, |Call { name, work, call }| {
+        LOOKS.set(0);
+        assert!(call(&cpu).is_ok(), "{name}");
+        let looks = LOOKS.get();
+        assert!((looks + 1).saturating_mul(BETWEEN) >= *work, "{name}: {looks} looks for {work} elements");
+    });
+}
+
+#[test]
+fn a_kernel_that_ended_leaves_nothing_behind() {
+    for threads in [1, 3] {
+        let cpu = Cpu::builder().threads(threads).build().expect("threads");
+        each_call(&cpu, |Call { name, call, .. }| {
+            let token = CancelToken::new();
+            token.cancel();
+            let ended = RunOptions::default().with_cancel(&token).within(|| call(&cpu));
+            // The share of one of several threads may be too small for a look.
+            let done = threads > 1 && ended.is_ok();
+            assert!(
+                done || matches!(ended, Err(CpuError::Bb(Error::Cancelled))),
+                "{name} on {threads} threads"
+            );
+            let (first, second) = (call(&cpu).expect("a result"), call(&cpu).expect("a result"));
+            assert_eq!(bits(&cpu, &first).bytes(), bits(&cpu, &second).bytes(), "{name}");
+        });
+    }
+}
+
+#[test]
+fn another_thread_ends_a_product() {
+    let cpu = Cpu::builder().threads(2).build().expect("threads");
+    let x = full(&cpu, &[768, 768], 1f32);
+    let token = CancelToken::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            token.cancel();
+        });
+        RunOptions::default().with_cancel(&token).within(|| {
+            loop {
+                match cpu.matmul(&x, &x) {
+                    Ok(product) => assert_eq!(product.shape(), [768, 768]),
+                    Err(error) => break assert!(matches!(error, CpuError::Bb(Error::Cancelled))),
+                }
+            }
+        });
+    });
+    let product = bits(&cpu, &cpu.matmul(&x, &x).expect("a product"));
+    assert!(product.as_slice::<f32>().expect("floats").iter().all(|&x| x == 768.0));
+}
