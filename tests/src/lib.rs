@@ -2,6 +2,7 @@
 //! counts, one is modified by tests), and functions that build models.
 
 pub mod backends;
+pub mod capped;
 pub mod counting;
 pub mod device;
 pub mod model;

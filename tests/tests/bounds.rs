@@ -4,12 +4,12 @@
 use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
 use bb::onnx::OnnxValue;
 use bb::{
-    Backend, BackendRuntime, CancelToken, CompileOptions, DataType, ErasedExecutable, Error, Limits, Module,
-    RunOptions, TensorData, Value,
+    Backend, BackendHandle, BackendRuntime, CancelToken, CompileOptions, DataType, ErasedExecutable, Error,
+    Limits, Module, RunOptions, TensorData, Value,
 };
-use bb_tests::backends;
 use bb_tests::counting::{Counted, Counting};
 use bb_tests::model::{ints, model, node, serialized, typed, untyped, value, with_graph, with_int};
+use bb_tests::{backends, capped};
 use std::time::{Duration, Instant};
 
 fn zeros(shape: &[usize]) -> TensorData {
@@ -340,5 +340,47 @@ fn a_picture_is_bounded_before_it_is_decoded() {
             error.contains("u8 with extents [8000, 8000, 3]") && error.contains("value_bytes"),
             "{name}: {error}"
         );
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn all_of_this_holds_in_little_memory() {
+    const AGAIN: &str = "BB_BOUNDS_AGAIN";
+    if std::env::var_os(AGAIN).is_none() {
+        let out =
+            capped::run(&["--test-threads=1"], &[(AGAIN, "1")]).unwrap_or_else(|report| panic!("{report}"));
+        assert!(out.contains("test a_run_can_be_cancelled ... ok"), "{out}");
+    }
+}
+
+#[test]
+fn options_are_an_argument_of_every_run() {
+    let token = CancelToken::new();
+    token.cancel();
+    let options = RunOptions::default().with_cancel(&token);
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let x = on.constant(&zeros(&[64, 64])).unwrap();
+        let ended = |outputs: Result<Vec<Value>, Error>| {
+            let error = chain(&outputs.unwrap_err());
+            assert!(error.ends_with(&Error::Cancelled.to_string()), "{name}: {error}");
+        };
+        let compiled =
+            on.clone().compile(Module::from_bytes(once()).unwrap(), &CompileOptions::default()).unwrap();
+        ended(compiled.run_with(&[Some(&x)], &options));
+        assert!(compiled.run_with(&[Some(&x)], &RunOptions::default()).is_ok(), "{name}");
+
+        let deployment =
+            bb::Deployment::builder().model("m", once()).backend(BackendHandle::new(on)).ready().unwrap();
+        ended(deployment.run_with(&[Some(&x)], &options));
+        let inputs = [Some(&x)];
+        let polled = std::pin::pin!(options.within_async(deployment.run_async(&inputs)));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match polled.poll(&mut context) {
+            std::task::Poll::Ready(outputs) => ended(outputs),
+            std::task::Poll::Pending => panic!("{name}: cancelled, and pending"),
+        }
+        assert!(deployment.run(&[Some(&x)]).is_ok(), "{name}");
     }
 }

@@ -8,12 +8,8 @@
 
 use bb::ir::proto::{ModelProto, OperatorSetIdProto};
 use bb::{BackendHandle, CompileOptions, DataType, Error, Module, TensorData, Value};
-use bb_tests::{backends, model};
+use bb_tests::{backends, capped, model};
 use prost::Message;
-use std::process::Command;
-
-/// The address space of the process with little memory.
-const SPACE: usize = 2 << 30;
 
 /// The number of elements of each operand.
 const COUNT: usize = 1 << 19;
@@ -160,7 +156,7 @@ fn size() -> usize {
 /// Takes all of the address space but `left` bytes.
 fn ballast(left: usize) -> Vec<u8> {
     let mut ballast = Vec::new();
-    ballast.try_reserve_exact((SPACE - size()).saturating_sub(left)).unwrap();
+    ballast.try_reserve_exact((capped::SPACE - size()).saturating_sub(left)).unwrap();
     ballast
 }
 
@@ -212,24 +208,11 @@ fn with_little_memory() {
 #[test]
 fn a_lack_of_memory_is_an_error_in_every_operator() {
     for backend in ["cpu", "reference", "whole-graph"] {
-        let script = format!("ulimit -v {}; exec \"$0\" \"$@\"", SPACE >> 10);
-        let mut child = Command::new("sh");
-        child.args(["-c", &script]).arg(std::env::current_exe().unwrap());
-        child.args(["--exact", "with_little_memory", "--nocapture", "--test-threads=1"]);
-        // Without these, the allocator keeps memory that was freed, and each thread has a heap of its own.
-        let settings = [
-            ("MALLOC_MMAP_THRESHOLD_", "65536"),
-            ("MALLOC_ARENA_MAX", "1"),
-            ("MALLOC_TOP_PAD_", "262144"),
-            (BACKEND, backend),
-        ];
-        let ended = child.envs(settings).output().unwrap();
-        let out = String::from_utf8_lossy(&ended.stdout).into_owned();
-        let err = String::from_utf8_lossy(&ended.stderr).into_owned();
-        assert!(
-            ended.status.success() && out.contains(&format!("all cases of {backend} ran")),
-            "{}\n{out}\n{err}",
-            ended.status
-        );
+        let args = ["--exact", "with_little_memory", "--nocapture", "--test-threads=1"];
+        // Without these, the allocator keeps memory that was freed.
+        let settings =
+            [("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TOP_PAD_", "262144"), (BACKEND, backend)];
+        let out = capped::run(&args, &settings).unwrap_or_else(|report| panic!("{report}"));
+        assert!(out.contains(&format!("all cases of {backend} ran")), "{out}");
     }
 }
