@@ -7,12 +7,12 @@
 //! nothing.
 
 use crate::error::{CpuError, Result};
+use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::threads;
 use rayon::ThreadPool;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The alignment of a block's bytes, and the size of its header.
 pub(crate) const ALIGNMENT: usize = 64;
@@ -256,3 +256,6 @@ mod tests {
         assert_eq!(pool.idle.load(Ordering::Relaxed), 64);
     }
 }
+
+#[cfg(all(test, bb_model))]
+mod model;

@@ -5,9 +5,10 @@
 
 use super::Running;
 use crate::Error;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
