@@ -12,10 +12,20 @@ pub(crate) use shuttle::{
     thread, thread_local,
 };
 #[cfg(not(all(test, bb_model)))]
+pub(crate) use std::thread::sleep;
+#[cfg(not(all(test, bb_model)))]
 pub(crate) use std::{
     sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic},
     thread, thread_local,
 };
+
+/// Lets other threads run.
+///
+/// A model has no time: who sleeps there until something happens would else be run for ever.
+#[cfg(all(test, bb_model))]
+pub(crate) fn sleep(_: std::time::Duration) {
+    thread::yield_now();
+}
 
 /// Runs a model under orders of its threads that are drawn at random: in half of the runs each step is drawn, in the other
 /// half few threads are interrupted, which finds rare orders sooner.
@@ -34,6 +44,8 @@ pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 20;
+    // It warns of relaxed atomic accesses, which it runs as if they were ordered.
+    config.silence_warnings = true;
     let model = std::sync::Arc::new(model);
     let again = model.clone();
     shuttle::Runner::new(RandomScheduler::new_from_seed(1, RUNS), config.clone()).run(move || again());

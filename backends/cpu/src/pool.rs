@@ -18,7 +18,9 @@ use std::sync::{Arc, PoisonError};
 pub(crate) const ALIGNMENT: usize = 64;
 
 /// The number of size classes: four for each doubling, from 64 bytes to the size of an address space.
-const CLASSES: usize = 4 * 58;
+///
+/// A model takes only small blocks.
+const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * 58 };
 
 /// A pool of blocks, with the threads that fill them.
 #[derive(Debug)]

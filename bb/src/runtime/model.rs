@@ -7,6 +7,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{check, thread};
 use crate::trace::{TraceStop, TracedTensor, Tracer};
 use crate::{CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity, Port};
+use shuttle::lazy_static::initialize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ type Started = Result<Arc<dyn BackendRuntime>, Error>;
 fn started(name: &'static str, constructed: &AtomicUsize) -> Started {
     constructed.fetch_add(1, SeqCst);
     thread::yield_now();
+    running(name)
+}
+
+fn running(name: &'static str) -> Started {
     Ok(Runtime::named(name, Tracer::default()))
 }
 
@@ -50,19 +55,19 @@ fn registry() -> Registry {
         }))
         .registration(register("left", |_| {
             REGISTRY.backend("right")?;
-            Ok(Runtime::named("left", Tracer::default()))
+            running("left")
         }))
         .registration(register("right", |_| {
             REGISTRY.backend("left")?;
-            Ok(Runtime::named("right", Tracer::default()))
+            running("right")
         }))
         .registration(register("lenient", |_| {
             let _other = REGISTRY.backend("strict");
-            Ok(Runtime::named("lenient", Tracer::default()))
+            running("lenient")
         }))
         .registration(register("strict", |_| {
             REGISTRY.backend("lenient")?;
-            Ok(Runtime::named("strict", Tracer::default()))
+            running("strict")
         }))
         .registration(register("failing", |_| match FLAKY.fetch_add(1, SeqCst) {
             0 => Err(unavailable("failing")),
@@ -77,6 +82,9 @@ fn registry() -> Registry {
 
 /// Opens each of the backends in a thread of its own, and returns the instances. A panic becomes an error.
 fn open<const N: usize>(names: [&'static str; N]) -> [Result<BackendId, Error>; N] {
+    // `shuttle` takes a static for poisoned that is made while another thread unwinds.
+    initialize(&REGISTRY);
+    [&*PLAIN, &*OUTER, &*FLAKY].map(|count| count.load(SeqCst));
     let opener = |name| {
         thread::spawn(move || {
             let opened = catch_unwind(AssertUnwindSafe(|| REGISTRY.backend(name)));
@@ -98,8 +106,8 @@ fn threads_that_open_one_backend_get_one_instance() {
 #[test]
 fn a_constructor_that_opens_a_backend_shares_it() {
     check(|| {
-        let opened = open(["outer", "plain", "outer"]).map(|opened| opened.expect("opened"));
-        assert!(opened[0] == opened[2] && opened[0] != opened[1]);
+        let [outer, plain, again] = open(["outer", "plain", "outer"]).map(|opened| opened.expect("opened"));
+        assert!(outer == again && outer != plain);
         assert_eq!((PLAIN.load(SeqCst), OUTER.load(SeqCst)), (1, 1));
     });
 }
@@ -112,7 +120,8 @@ fn constructors_that_wait_for_each_other_get_errors() {
             assert!(matches!(opened, Err(Error::OpenCycle { .. })), "{backend}: {opened:?}");
         }
         // Nothing is left behind that others would wait for.
-        assert!(open(["left", "plain"])[1].is_ok());
+        let [_, plain] = open(["left", "plain"]);
+        assert!(plain.is_ok());
     });
 }
 
@@ -133,7 +142,7 @@ fn a_constructor_that_failed_is_tried_by_the_next() {
             let opened = open([name; 3]);
             let instances: Vec<BackendId> = opened.into_iter().flatten().collect();
             assert_eq!(instances.len(), 2);
-            assert_eq!(instances[0], instances[1]);
+            assert_eq!(instances.first(), instances.last());
             assert_eq!((FLAKY.load(SeqCst), PLAIN.load(SeqCst)), (2, 1));
         });
     }

@@ -6,7 +6,7 @@ use super::BackendId;
 use super::counter::{Call, Counter};
 use crate::ext::OpSet;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex, thread};
+use crate::sync::{Condvar, Mutex, sleep};
 use bb_ir::op::Family;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl Counters {
             return;
         }
         while self.calls.is_running() {
-            thread::sleep(LOOK);
+            sleep(LOOK);
         }
         self.wait_idle();
     }

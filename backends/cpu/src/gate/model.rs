@@ -20,6 +20,8 @@ struct Parts {
 }
 
 // SAFETY: `loom` reports an access to a cell that another thread may access at the same time.
+unsafe impl Send for Parts {}
+// SAFETY: as above.
 unsafe impl Sync for Parts {}
 
 impl Parts {
