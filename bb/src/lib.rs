@@ -20,10 +20,12 @@ pub mod export;
 pub mod ext;
 mod forward;
 pub mod ir;
+mod made;
 pub mod onnx;
 mod plan;
 pub mod profile;
 mod runtime;
+mod sync;
 pub mod trace;
 mod wire;
 

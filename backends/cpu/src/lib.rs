@@ -32,6 +32,8 @@ mod backend;
 mod error;
 #[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
 mod ext;
+#[expect(unsafe_code, reason = "threads call a function through a pointer that outlives their calls")]
+mod gate;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "matrix kernels read and write through pointers and strides")]
 pub mod gemm;
@@ -44,7 +46,7 @@ mod pace;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
 mod storage;
-#[expect(unsafe_code, reason = "threads call a function through a pointer that outlives their calls")]
+mod sync;
 mod threads;
 
 pub use array::Array;

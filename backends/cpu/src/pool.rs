@@ -7,18 +7,20 @@
 //! nothing.
 
 use crate::error::{CpuError, Result};
+use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::{pace, threads};
 use rayon::ThreadPool;
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The alignment of a block's bytes, and the size of its header.
 pub(crate) const ALIGNMENT: usize = 64;
 
 /// The number of size classes: four for each doubling, from 64 bytes to the size of an address space.
-const CLASSES: usize = 4 * 58;
+///
+/// A model takes only small blocks.
+const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * 58 };
 
 /// A pool of blocks, with the threads that fill them.
 #[derive(Debug)]
@@ -265,3 +267,6 @@ mod tests {
         assert_eq!(pool.idle.load(Ordering::Relaxed), 64);
     }
 }
+
+#[cfg(all(test, bb_model))]
+mod model;

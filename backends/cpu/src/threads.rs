@@ -3,14 +3,12 @@
 //! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
+use crate::gate::{self, Entry};
+use crate::sync::{AtomicUsize, Ordering};
 use bb::RunOptions;
 use rayon::ThreadPool;
-use std::any::Any;
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 thread_local! {
@@ -85,101 +83,26 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     if calls == 0 {
         return work();
     }
-    let gate = Arc::new(Gate {
-        // SAFETY: the types differ only in a lifetime, and a raw pointer promises nothing about lifetimes.
-        work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
-        inside: AtomicUsize::new(0),
-        panic: Mutex::new(None),
-        owner: std::thread::current(),
-        waiting,
-        options: RunOptions::current(),
-    });
-    // This value exists before any thread may enter. A panic from here on therefore also waits for the threads inside.
-    let closed = Closed(&gate);
-    let own = own();
-    for _ in 0..calls {
-        gate.waiting.fetch_add(1, Ordering::Relaxed);
-        let gate = gate.clone();
-        let call = move || gate.enter();
+    let (own, options) = (own(), RunOptions::current());
+    let spawn = |entry: Entry| {
+        // What ends the run ends the work of other threads, too.
+        let options = options.clone();
+        let call = move || options.within(|| entry.enter());
         match &own {
             Some(own) => own.spawn(call),
             None => rayon::spawn(call),
         }
-    }
-    work();
-    drop(closed);
+    };
+    gate::share(calls, &waiting, work, spawn);
     RECENT.set((None, ROW));
-    if let Some(panic) = gate.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        resume_unwind(panic);
-    }
-}
-
-/// The bit of [`Gate::inside`] that is set when no more threads may enter.
-const CLOSED: usize = 1 << (usize::BITS - 1);
-
-/// Lets threads take part in work until the thread that shares the work is done.
-struct Gate {
-    /// Valid until the gate is closed and no thread is inside.
-    work: *const (dyn Fn() + Sync),
-    /// The number of threads inside, and the bit [`CLOSED`].
-    inside: AtomicUsize,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
-    owner: Thread,
-    /// The number of calls of the owner that have not begun.
-    waiting: Arc<AtomicUsize>,
-    /// What may end the work; other threads look, too.
-    options: RunOptions,
-}
-
-// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Send`.
-unsafe impl Send for Gate {}
-// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Sync`.
-unsafe impl Sync for Gate {}
-
-impl Gate {
-    /// Runs the work, unless the gate is closed.
-    fn enter(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
-        let open = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
-        if self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_err() {
-            return;
-        }
-        // SAFETY: this thread is inside the gate. `share` neither returns nor unwinds before all threads have left, so the
-        // function still exists.
-        let work = unsafe { &*self.work };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.options.within(work))) {
-            *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
-        }
-        // `Release`, so that a thread that sees that this one has left also sees what it wrote.
-        if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
-            self.owner.unpark();
-        }
-    }
-}
-
-/// Closes a gate and waits for the threads inside, also after a panic.
-struct Closed<'a>(&'a Gate);
-
-impl Drop for Closed<'_> {
-    fn drop(&mut self) {
-        self.0.inside.fetch_or(CLOSED, Ordering::Relaxed);
-        let mut waited = 0;
-        while self.0.inside.load(Ordering::Acquire) != CLOSED {
-            waited += 1;
-            // The threads inside finish soon, because work is shared in small parts.
-            if waited < 10_000 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::park();
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Barrier;
+    use std::sync::atomic::AtomicUsize;
 
     #[test]
     fn others_join_and_what_they_wrote_is_seen() {

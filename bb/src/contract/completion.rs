@@ -5,9 +5,10 @@
 
 use super::RunOptions;
 use crate::Error;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -274,17 +275,19 @@ impl<T, E: From<Error>> CellEnd<T, E> {
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        // Wakers are cloned and dropped while the lock is not held, because they are code of the executor: a task that is
+        // dropped with its last waker may own the other end.
+        let waker = cx.waker().clone();
         let mut shared = self.0.lock();
         match std::mem::replace(&mut shared.state, State::Closed) {
             State::Done(result) => Poll::Ready(result),
             State::Dropped | State::Closed => Poll::Ready(Err(Error::Abandoned.into())),
-            State::Pending(waker) => {
-                if let Err(error) = RunOptions::check_current() {
-                    shared.state = State::Pending(waker);
-                    return Poll::Ready(Err(error.into()));
-                }
-                shared.state = State::Pending(Some(cx.waker().clone()));
-                Poll::Pending
+            State::Pending(before) => {
+                let ended = RunOptions::check_current().err();
+                shared.state = State::Pending(Some(waker));
+                drop(shared);
+                drop(before);
+                ended.map_or(Poll::Pending, |error| Poll::Ready(Err(error.into())))
             }
         }
     }
@@ -344,6 +347,24 @@ mod tests {
         });
         assert!(worker.join().is_err());
         assert!(matches!(response.wait(), Err(Error::Abandoned)));
+    }
+
+    #[test]
+    fn a_waker_that_owns_the_completer_may_be_replaced() {
+        /// A task that is gone when its last waker is gone.
+        struct Task(#[expect(dead_code, reason = "dropped with the task")] Completer<u32, Error>);
+        impl std::task::Wake for Task {
+            fn wake(self: Arc<Self>) {}
+        }
+        let (mut response, completer) = Handle::new().later();
+        let first = Waker::from(Arc::new(Task(completer)));
+        assert!(Pin::new(&mut response).poll(&mut Context::from_waker(&first)).is_pending());
+        drop(first);
+        // The second waker takes the place of the first, whose task drops the completer.
+        let mut second = Context::from_waker(Waker::noop());
+        assert!(Pin::new(&mut response).poll(&mut second).is_pending());
+        let ended = Pin::new(&mut response).poll(&mut second);
+        assert!(matches!(ended, Poll::Ready(Err(Error::Abandoned))));
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod backend;
 mod completion;
 mod executable;
 mod inputs;
+#[cfg(all(test, bb_model))]
+mod model;
 mod run_options;
 mod size;
 mod tensor;

@@ -21,6 +21,7 @@ use super::watch::{Silent, Watch};
 use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
+use crate::made::Made;
 use crate::trace::Varies;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
 use bb_ir::graph::{ValueId, ValueType};
@@ -55,9 +56,7 @@ pub(super) struct Segment<T> {
     start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
-    specializations: RwLock<Vec<Arc<Specialization<T>>>>,
-    /// Held while a plan is made, so that one thread makes it and the others wait for it.
-    making: Mutex<()>,
+    specializations: Made<Vec<Arc<Specialization<T>>>>,
 }
 
 /// A plan of a segment, and for which inputs it holds.
@@ -135,6 +134,43 @@ impl<T> Specialization<T> {
     }
 }
 
+/// The live tensors of a run that were read, by position, and who watches it.
+struct Seen<'a, W> {
+    values: Vec<Option<TensorData>>,
+    watch: &'a mut W,
+}
+
+impl<W> Seen<'_, W> {
+    fn value(&self, position: usize) -> Option<&TensorData> {
+        self.values.get(position).and_then(Option::as_ref)
+    }
+}
+
+impl<T: Tensor> Segment<T> {
+    /// Reads the live tensors that some plan had to read.
+    fn read<B, W>(&self, on: &B, live: &[&T], seen: &mut Seen<'_, W>) -> Result<(), B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        W: Watch,
+    {
+        let read = self.read.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if !read.is_empty() {
+            seen.values.resize(live.len(), None);
+        }
+        for wanted in &read {
+            if let (Some(place @ None), Some(x)) =
+                (seen.values.get_mut(wanted.position), live.get(wanted.position))
+            {
+                let since = seen.watch.mark();
+                let host = on.to_host(x).map_err(|error| self.unread(wanted, x.dtype(), error))?;
+                *place = Some(host);
+                seen.watch.activity(since, Activity::Transfer, Some((&wanted.resolved, wanted.node)));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<T> Segment<T> {
     /// Says that a tensor which a node must know could not be read.
     fn unread<E>(&self, wanted: &Wanted, dtype: DataType, source: E) -> E
@@ -148,34 +184,28 @@ impl<T> Segment<T> {
     }
 
     fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<T> {
-        Segment {
-            resolved,
-            start,
-            read: RwLock::new(read),
-            specializations: RwLock::default(),
-            making: Mutex::default(),
-        }
+        Segment { resolved, start, read: RwLock::new(read), specializations: Made::default() }
     }
 
     /// Returns the plans.
     pub(super) fn plans(&self) -> Vec<Arc<Specialization<T>>> {
-        self.specializations.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.specializations.read().clone()
     }
 
     /// Tells whether there is no plan.
     pub(super) fn is_empty(&self) -> bool {
-        self.specializations.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+        self.specializations.read().is_empty()
     }
 
     /// Drops a plan, if it is one of the segment's.
     pub(super) fn forget(&self, plan: &Arc<Specialization<T>>) {
-        let mut plans = self.specializations.write().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.specializations.write();
         plans.retain(|known| !Arc::ptr_eq(known, plan));
     }
 
     /// Adds a plan; if there are too many, it takes the place of the one that was not used for the longest time.
     fn add(&self, plan: Arc<Specialization<T>>) {
-        let mut plans = self.specializations.write().unwrap_or_else(PoisonError::into_inner);
+        let mut plans = self.specializations.write();
         if plans.len() >= KEPT {
             let oldest = plans.iter().enumerate().min_by_key(|(_, plan)| plan.used()).map(|(at, _)| at);
             oldest.map(|at| plans.remove(at));
@@ -303,59 +333,56 @@ impl<T: Tensor, N> Program<T, N> {
         B: Backend<Tensor = T> + ?Sized,
         N: Natives<B>,
     {
-        let mut values: Vec<Option<TensorData>> = Vec::new();
-        let mut making = None;
+        let mut seen = Seen { values: Vec::new(), watch };
+        let find = |seen: &mut Seen<'_, W>| {
+            segment.read(on, live, seen)?;
+            let known = segment.specializations.read();
+            let holds = |plan: &&Arc<Specialization<T>>| {
+                plan.structure == *structure && plan.guards.hold(live, |i| seen.value(i))
+            };
+            let found = known.iter().rev().find(holds);
+            Ok(found.inspect(|plan| plan.touch(self.memory.now())).cloned())
+        };
+        segment
+            .specializations
+            .find_or_make(&mut seen, find, |seen| self.specialize(on, segment, live, structure, seen))
+    }
+
+    /// Makes a plan for these inputs, and reads what it must know of them.
+    fn specialize<B, W: Watch>(
+        &self,
+        on: &B,
+        segment: &Segment<T>,
+        live: &[&T],
+        structure: &Structure,
+        seen: &mut Seen<'_, W>,
+    ) -> Result<Arc<Specialization<T>>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        N: Natives<B>,
+    {
         loop {
-            let read = segment.read.read().unwrap_or_else(PoisonError::into_inner).clone();
-            if !read.is_empty() {
-                values.resize(live.len(), None);
-            }
-            for wanted in &read {
-                if let (Some(place @ None), Some(x)) =
-                    (values.get_mut(wanted.position), live.get(wanted.position))
-                {
-                    let since = watch.mark();
-                    let host = on.to_host(x).map_err(|error| segment.unread(wanted, x.dtype(), error))?;
-                    *place = Some(host);
-                    watch.activity(since, Activity::Transfer, Some((&wanted.resolved, wanted.node)));
-                }
-            }
-            let value = |i: usize| values.get(i).and_then(Option::as_ref);
-            let known = segment.specializations.read().unwrap_or_else(PoisonError::into_inner);
-            let found = known.iter().rev().find(|v| v.structure == *structure && v.guards.hold(live, value));
-            if let Some(found) = found {
-                found.touch(self.memory.now());
-                return Ok(found.clone());
-            }
-            drop(known);
-            if making.is_none() {
-                // Another thread may be making the plan.
-                making = Some(segment.making.lock().unwrap_or_else(PoisonError::into_inner));
-                continue;
-            }
-            let since = watch.mark();
-            let inputs_known: Vec<SegmentInput> = live
-                .iter()
-                .enumerate()
-                .map(|(i, x)| SegmentInput {
-                    dtype: x.dtype(),
-                    shape: Shape::from_slice(x.shape()),
-                    varies: self.varies(segment, structure, i),
-                    known: value(i).cloned(),
-                })
-                .collect();
-            match trace(&segment.resolved, &segment.start, &inputs_known, structure, &self.settings)? {
+            let since = seen.watch.mark();
+            let input = |(i, x): (usize, &&T)| SegmentInput {
+                dtype: x.dtype(),
+                shape: Shape::from_slice(x.shape()),
+                varies: self.varies(segment, structure, i),
+                known: seen.value(i).cloned(),
+            };
+            let inputs: Vec<SegmentInput> = live.iter().enumerate().map(input).collect();
+            match trace(&segment.resolved, &segment.start, &inputs, structure, &self.settings)? {
                 Outcome::Needs(wanted) => {
                     let mut read = segment.read.write().unwrap_or_else(PoisonError::into_inner);
                     if !read.iter().any(|known| known.position == wanted.position) {
                         read.push(Arc::new(wanted));
                     }
-                    watch.activity(since, Activity::Planning, None);
+                    drop(read);
+                    seen.watch.activity(since, Activity::Planning, None);
+                    segment.read(on, live, seen)?;
                 }
                 Outcome::Traced(mut traced, end) => {
                     rewrite(&mut traced.recorded, self.passes)?;
-                    let inputs =
-                        inputs_known.into_iter().map(|input| (input.dtype, input.shape, input.known));
+                    let inputs = inputs.into_iter().map(|input| (input.dtype, input.shape, input.known));
                     let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;
                     let code = self.code(on, &traced, &guards)?;
                     let overhead = traced.overhead(&segment.resolved);
@@ -370,7 +397,7 @@ impl<T: Tensor, N> Program<T, N> {
                         used: AtomicU64::new(self.memory.begin()),
                         overhead,
                     });
-                    watch.activity(since, Activity::Planning, None);
+                    seen.watch.activity(since, Activity::Planning, None);
                     segment.add(specialization.clone());
                     self.count_plan(&specialization);
                     return Ok(specialization);

@@ -13,6 +13,8 @@ mod erased;
 mod handle;
 mod instances;
 mod methods;
+#[cfg(all(test, bb_model))]
+mod model;
 mod open;
 mod opening;
 mod operators;

@@ -5,8 +5,9 @@
 
 use super::OpenOptions;
 use crate::Error;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
+use crate::sync::thread::{self, ThreadId};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::PoisonError;
 
 /// What is opened: a backend of a registry, with options.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(super) struct Opening(Place);
 ///
 /// [`Error::OpenCycle`] if that thread waits for this one, or is this one.
 pub(super) fn begin(place: &Place) -> Result<Option<Opening>, Error> {
-    let me = std::thread::current().id();
+    let me = thread::current().id();
     let mut table = table();
     if table.opener(place).is_none() {
         table.opening.push((me, place.clone()));

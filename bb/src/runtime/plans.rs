@@ -1,9 +1,11 @@
 //! A cache of compiled graphs; the key is the identity of the graph and the options of the compilation.
 
+use crate::made::Made;
+use crate::sync::Mutex;
 use crate::{Backend, CompileOptions, Error, Executable, GraphIdentity, InputSpec};
 use bb_ir::proto::GraphProto;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The greatest number of compiled graphs that a running backend keeps.
 const KEPT: usize = 64;
@@ -14,8 +16,8 @@ pub(super) struct Plans<B: Backend>(Mutex<VecDeque<Kept<B>>>);
 /// The options of a compilation, which contain the graph's identity, and its result.
 type Kept<B> = (CompileOptions, Arc<Compilation<B>>);
 
-/// The result of a compilation; `None` until it succeeds. It is locked while a thread compiles, so that others wait for it.
-struct Compilation<B: Backend>(Mutex<Option<Arc<dyn Executable<B>>>>);
+/// The result of a compilation; `None` until it succeeds.
+type Compilation<B> = Made<Option<Arc<dyn Executable<B>>>>;
 
 impl<B: Backend> Default for Plans<B> {
     fn default() -> Self {
@@ -40,12 +42,12 @@ impl<B: Backend> Plans<B> {
         if options.identity.is_none() {
             return compile();
         }
-        let kept = self.find(options);
-        let mut compiled = kept.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = &*compiled {
-            return Ok(plan.clone());
-        }
-        Ok(compiled.insert(compile()?).clone())
+        let compilation = self.find(options);
+        let find = |_: &mut ()| Ok(compilation.read().clone());
+        compilation.find_or_make(&mut (), find, |_| {
+            let plan = compile()?;
+            Ok(compilation.write().insert(plan).clone())
+        })
     }
 
     /// Returns the compilation with these options, and marks it as most recently used.
@@ -53,7 +55,7 @@ impl<B: Backend> Plans<B> {
         let mut plans = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plans.iter().position(|(known, _)| known.are_like(options));
         let kept = at.and_then(|at| plans.remove(at));
-        let kept = kept.unwrap_or_else(|| (options.clone(), Arc::new(Compilation(Mutex::new(None)))));
+        let kept = kept.unwrap_or_else(|| (options.clone(), Arc::default()));
         let compilation = kept.1.clone();
         plans.push_front(kept);
         plans.truncate(KEPT);

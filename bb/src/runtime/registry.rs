@@ -7,7 +7,8 @@ use super::opening::{self, Place};
 use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, open};
 use crate::Error;
 use crate::OpenOption;
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use crate::sync::RwLock;
+use std::sync::{Arc, LazyLock, PoisonError};
 
 /// The backends of a program. Each is opened on first use.
 #[derive(Debug)]

@@ -5,9 +5,10 @@
 use super::BackendId;
 use super::counter::{Call, Counter};
 use crate::ext::OpSet;
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{Condvar, Mutex, sleep};
 use bb_ir::op::Family;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// The operations that a backend declared as native.
@@ -125,7 +126,7 @@ impl Counters {
             return;
         }
         while self.calls.is_running() {
-            std::thread::sleep(LOOK);
+            sleep(LOOK);
         }
         self.wait_idle();
     }

@@ -1,0 +1,113 @@
+//! Lets other threads take part in work that exists only until the thread that shares it is done.
+
+use crate::sync::{AtomicUsize, Mutex, Ordering, Thread, thread};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, PoisonError};
+
+/// The bit of [`Gate::inside`] that is set when no more threads may enter.
+const CLOSED: usize = 1 << (usize::BITS - 1);
+
+/// How often a thread looks whether the threads inside have left before it sleeps.
+const LOOKS: usize = if cfg!(all(test, bb_model)) { 0 } else { 10_000 };
+
+/// Calls `work` on this thread, and on the threads on which `spawn` makes others [`enter`](Entry::enter) before this thread
+/// is done. `spawn` is called `calls` times.
+///
+/// When this function returns or unwinds, no call is running. A panic of another thread is continued here.
+pub(crate) fn share(
+    calls: usize,
+    waiting: &Arc<AtomicUsize>,
+    work: &(dyn Fn() + Sync),
+    spawn: impl Fn(Entry),
+) {
+    let gate = Arc::new(Gate {
+        // SAFETY: the types differ only in a lifetime, and a raw pointer promises nothing about lifetimes.
+        work: unsafe { std::mem::transmute::<*const (dyn Fn() + Sync), *const (dyn Fn() + Sync)>(work) },
+        inside: AtomicUsize::new(0),
+        panic: Mutex::new(None),
+        owner: thread::current(),
+        waiting: waiting.clone(),
+    });
+    // This value exists before any thread may enter. A panic from here on therefore also waits for the threads inside.
+    let closed = Closed(&gate);
+    for _ in 0..calls {
+        gate.waiting.fetch_add(1, Ordering::Relaxed);
+        spawn(Entry(gate.clone()));
+    }
+    work();
+    drop(closed);
+    if let Some(panic) = gate.panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        resume_unwind(panic);
+    }
+}
+
+/// Lets another thread take part in work once.
+pub(crate) struct Entry(Arc<Gate>);
+
+impl Entry {
+    /// Does the work, unless the thread that shares it is done.
+    pub(crate) fn enter(self) {
+        self.0.enter();
+    }
+}
+
+/// Lets threads take part in work until the thread that shares the work is done.
+struct Gate {
+    /// Valid until the gate is closed and no thread is inside.
+    work: *const (dyn Fn() + Sync),
+    /// The number of threads inside, and the bit [`CLOSED`].
+    inside: AtomicUsize,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    owner: Thread,
+    /// The number of calls of the owner that have not begun.
+    waiting: Arc<AtomicUsize>,
+}
+
+// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Send`.
+unsafe impl Send for Gate {}
+// SAFETY: the function behind the pointer is `Sync`, so any thread may call it; the other fields are `Sync`.
+unsafe impl Sync for Gate {}
+
+impl Gate {
+    /// Runs the work, unless the gate is closed.
+    fn enter(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let open = |inside: usize| (inside & CLOSED == 0).then_some(inside + 1);
+        if self.inside.fetch_update(Ordering::Acquire, Ordering::Relaxed, open).is_err() {
+            return;
+        }
+        // SAFETY: this thread is inside the gate. `share` neither returns nor unwinds before all threads have left, so the
+        // function still exists.
+        let work = unsafe { &*self.work };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic);
+        }
+        // `Release`, so that a thread that sees that this one has left also sees what it wrote.
+        if self.inside.fetch_sub(1, Ordering::Release) == CLOSED + 1 {
+            self.owner.unpark();
+        }
+    }
+}
+
+/// Closes a gate and waits for the threads inside, also after a panic.
+struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.inside.fetch_or(CLOSED, Ordering::Relaxed);
+        let mut waited = 0;
+        while self.0.inside.load(Ordering::Acquire) != CLOSED {
+            waited += 1;
+            // The threads inside finish soon, because work is shared in small parts.
+            if waited < LOOKS {
+                std::hint::spin_loop();
+            } else {
+                thread::park();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, bb_model))]
+mod model;

@@ -1,0 +1,123 @@
+//! Models of answers that arrive later.
+
+use super::completion::{CompletionHandle, ContractResponse};
+use crate::Error;
+use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use crate::sync::{check, thread};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A result that counts how often it was dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+type Handle = CompletionHandle<Counted, Error>;
+
+/// Wakes a thread that waits with `park`.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Drives an answer to its end, as an executor does.
+fn block_on(mut answer: ContractResponse<Counted, Error>) -> Result<Counted, Error> {
+    loop {
+        // Each time it is another task that waits.
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        match Pin::new(&mut answer).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Waits for an answer in either way.
+const WAYS: [fn(ContractResponse<Counted, Error>) -> Result<Counted, Error>; 2] =
+    [ContractResponse::wait, block_on];
+
+#[test]
+fn an_answer_arrives_before_during_and_after_the_wait() {
+    for wait in WAYS {
+        check(move || {
+            let dropped = Arc::new(AtomicUsize::new(0));
+            let (answer, completer) = Handle::new().later();
+            let result = Counted(dropped.clone());
+            let device = thread::spawn(move || completer.complete(Ok(result)));
+            let result = wait(answer);
+            assert!(result.is_ok());
+            assert_eq!(dropped.load(SeqCst), 0);
+            drop(result);
+            device.join().expect("no panic");
+            assert_eq!(dropped.load(SeqCst), 1);
+        });
+    }
+}
+
+#[test]
+fn a_completer_that_is_dropped_ends_the_wait() {
+    for wait in WAYS {
+        check(move || {
+            let (answer, completer) = Handle::new().later();
+            let device = thread::spawn(move || drop(completer));
+            assert!(matches!(wait(answer), Err(Error::Abandoned)));
+            device.join().expect("no panic");
+        });
+    }
+}
+
+#[test]
+fn a_result_that_nobody_takes_is_dropped_once() {
+    check(|| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let (answer, completer) = Handle::new().later();
+        let result = Counted(dropped.clone());
+        let device = thread::spawn(move || {
+            let abandoned = completer.is_abandoned();
+            completer.complete(Ok(result));
+            abandoned
+        });
+        let caller = thread::spawn(move || drop(answer));
+        caller.join().expect("no panic");
+        device.join().expect("no panic");
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_completer_notices_that_its_caller_has_gone() {
+    check(|| {
+        let (answer, completer) = Handle::new().later();
+        let caller = thread::spawn(move || drop(answer));
+        // A device that works until nobody wants its work.
+        while !completer.is_abandoned() {
+            thread::yield_now();
+        }
+        caller.join().expect("no panic");
+    });
+}
+
+#[test]
+fn what_is_kept_until_the_end_is_gone_when_the_answer_is_there() {
+    for wait in WAYS {
+        check(move || {
+            let kept = Arc::new(AtomicUsize::new(0));
+            let (answer, completer) = Handle::new().later();
+            let device = thread::spawn(move || completer.complete(Ok(Counted(Arc::default()))));
+            let ContractResponse::Later(later) = &answer else { return };
+            // The answer may be there already.
+            later.keep_until_end(Box::new(Counted(kept.clone())));
+            assert!(wait(answer).is_ok());
+            assert_eq!(kept.load(SeqCst), 1);
+            device.join().expect("no panic");
+        });
+    }
+}
