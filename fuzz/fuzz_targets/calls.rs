@@ -1,0 +1,79 @@
+//! Calls every operation with hostile parameters on two backends, which must agree: both refuse the call, or both
+//! give the same results.
+#![no_main]
+
+use bb::conformance::{elements, numbers_of};
+use bb::{BackendHandle, DataType, Error, OpenOptions, RunOptions, Runtime, TensorData};
+use bb_cpu::Cpu;
+use bb_fuzz::call::Call;
+use bb_fuzz::draw::Draw;
+use bb_reference::Reference;
+use libfuzzer_sys::fuzz_target;
+use std::num::NonZeroUsize;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// The backends: one with kernels for most operations, and one that runs their bodies.
+static BACKENDS: LazyLock<[BackendHandle; 2]> = LazyLock::new(|| {
+    let threads = OpenOptions::default().with_threads(NonZeroUsize::MIN);
+    [Runtime::<Cpu>::open_with(&threads), Runtime::<Reference>::open()]
+        .map(|opened| BackendHandle::new(opened.expect("a backend without devices")))
+});
+
+fuzz_target!(|data: &[u8]| {
+    let call = Call::draw(&mut Draw::new(data));
+    let options = RunOptions::default().with_deadline(Instant::now() + Duration::from_secs(2));
+    let [cpu, reference] = [0, 1].map(|at| options.within(|| call.run(&BACKENDS[at])));
+    match (cpu, reference) {
+        (Ok(got), Ok(want)) => {
+            assert_eq!(got.len(), want.len(), "numbers of results of {call:?}");
+            for (got, want) in got.iter().zip(&want) {
+                compare(&call, got, want);
+            }
+        }
+        (Err(error), Ok(_)) if !of_circumstances(&error) => {
+            panic!("only cpu refuses {call:?}: {}", chain(&error))
+        }
+        (Ok(_), Err(error)) if !of_circumstances(&error) => {
+            panic!("only the reference refuses {call:?}: {}", chain(&error))
+        }
+        _ => (),
+    }
+});
+
+/// Joins an error's message with those of its causes.
+fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Tells whether an error is about memory or time, which backends take differently much of.
+fn of_circumstances(error: &Error) -> bool {
+    let text = chain(error);
+    text.contains("memory") || text.ends_with(&Error::DeadlineExceeded.to_string())
+}
+
+/// Compares results: exactly, but floats with a tolerance of some units in the last place of the result and, because sums
+/// cancel, of the operands.
+fn compare(call: &Call, got: &TensorData, want: &TensorData) {
+    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "types and shapes of {call:?}");
+    let tolerance = match want.dtype() {
+        DataType::F16 => 8.0 * f64::powi(2.0, -10),
+        DataType::BF16 => 8.0 * f64::powi(2.0, -7),
+        DataType::F32 => 64.0 * f64::from(f32::EPSILON),
+        DataType::F64 => 64.0 * f64::EPSILON,
+        _ => {
+            assert_eq!(elements(got), elements(want), "{call:?}");
+            return;
+        }
+    };
+    let finite = |x: &TensorData| {
+        numbers_of(x).into_iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))
+    };
+    let greatest = call.data().filter(|x| x.dtype().is_float()).map(finite).fold(0.0, f64::max);
+    for (at, (got, want)) in numbers_of(got).into_iter().zip(numbers_of(want)).enumerate() {
+        let same = got == want || (got.is_nan() && want.is_nan());
+        let near = (got - want).abs() <= tolerance * (want.abs() + greatest);
+        assert!(same || near, "element {at} is {got} on cpu and {want} on the reference: {call:?}");
+    }
+}
