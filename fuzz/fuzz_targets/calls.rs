@@ -5,7 +5,7 @@
 use bb::conformance::{elements, numbers_of};
 use bb::{BackendHandle, DataType, Error, OpenOptions, RunOptions, Runtime, TensorData};
 use bb_cpu::Cpu;
-use bb_fuzz::call::Call;
+use bb_fuzz::call::{Call, shown};
 use bb_fuzz::draw::Draw;
 use bb_reference::Reference;
 use libfuzzer_sys::fuzz_target;
@@ -24,20 +24,20 @@ fuzz_target!(|data: &[u8]| {
     let call = Call::draw(&mut Draw::new(data));
     let options = RunOptions::default().with_deadline(Instant::now() + Duration::from_secs(2));
     let [cpu, reference] = [0, 1].map(|at| options.within(|| call.run(&BACKENDS[at])));
-    match (cpu, reference) {
-        (Ok(got), Ok(want)) => {
-            assert_eq!(got.len(), want.len(), "numbers of results of {call:?}");
-            for (got, want) in got.iter().zip(&want) {
-                compare(&call, got, want);
-            }
-        }
-        (Err(error), Ok(_)) if !of_circumstances(&error) => {
-            panic!("only cpu refuses {call:?}: {}", chain(&error))
-        }
+    let found = match (cpu, reference) {
+        (Ok(got), Ok(want)) if got.len() != want.len() => Some("other numbers of results".to_owned()),
+        (Ok(got), Ok(want)) => got.iter().zip(&want).find_map(|(got, want)| difference(&call, got, want)),
+        (Err(error), Ok(_)) if !of_circumstances(&error) => Some(format!("only cpu refuses it: {}", chain(&error))),
         (Ok(_), Err(error)) if !of_circumstances(&error) => {
-            panic!("only the reference refuses {call:?}: {}", chain(&error))
+            Some(format!("only the reference refuses it: {}", chain(&error)))
         }
-        _ => (),
+        _ => None,
+    };
+    match found {
+        // For collecting several findings before the backends are built again.
+        Some(found) if std::env::var_os("BB_FUZZ_GO_ON").is_some() => eprintln!("finding: {call}: {found}"),
+        Some(found) => panic!("{call}: {found}"),
+        None => (),
     }
 });
 
@@ -53,27 +53,30 @@ fn of_circumstances(error: &Error) -> bool {
     text.contains("memory") || text.ends_with(&Error::DeadlineExceeded.to_string())
 }
 
-/// Compares results: exactly, but floats with a tolerance of some units in the last place of the result and, because sums
+/// Returns in what results differ. Floats have a tolerance of some units in the last place of the result and, because sums
 /// cancel, of the operands.
-fn compare(call: &Call, got: &TensorData, want: &TensorData) {
-    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "types and shapes of {call:?}");
+fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String> {
+    let both = format!("{got:?} {} on cpu, {want:?} {} on the reference", shown(got), shown(want));
+    if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        return Some(both);
+    }
     let tolerance = match want.dtype() {
         DataType::F16 => 8.0 * f64::powi(2.0, -10),
         DataType::BF16 => 8.0 * f64::powi(2.0, -7),
         DataType::F32 => 64.0 * f64::from(f32::EPSILON),
         DataType::F64 => 64.0 * f64::EPSILON,
-        _ => {
-            assert_eq!(elements(got), elements(want), "{call:?}");
-            return;
-        }
+        _ => return Some(both).filter(|_| elements(got) != elements(want)),
     };
     let finite = |x: &TensorData| {
         numbers_of(x).into_iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))
     };
     let greatest = call.data().filter(|x| x.dtype().is_float()).map(finite).fold(0.0, f64::max);
-    for (at, (got, want)) in numbers_of(got).into_iter().zip(numbers_of(want)).enumerate() {
+    let other = |(got, want): (f64, f64)| {
         let same = got == want || (got.is_nan() && want.is_nan());
         let near = (got - want).abs() <= tolerance * (want.abs() + greatest);
-        assert!(same || near, "element {at} is {got} on cpu and {want} on the reference: {call:?}");
-    }
+        !same && !near
+    };
+    let mut pairs = numbers_of(got).into_iter().zip(numbers_of(want));
+    let at = pairs.position(other)?;
+    Some(format!("element {at} differs: {both}"))
 }

@@ -124,7 +124,8 @@ impl Call {
             let data = match *name {
                 "indices" | "images" => {
                     let dtype = if draw.below(2) == 0 { DataType::I64 } else { DataType::I32 };
-                    let data = draw.tensor(dtype, &shape, draw_wild(wild, draw));
+                    let wild = wild && draw.below(4) == 0;
+                    let data = draw.tensor(dtype, &shape, wild);
                     if draw.below(4) == 0 { data } else { modulo(&data, 2) }
                 }
                 _ => draw.tensor(dtype, &shape, wild),
@@ -176,6 +177,34 @@ impl Call {
     }
 }
 
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}(", self.op.method)?;
+        for operand in &self.operands {
+            let Some(Operand { data, views }) = operand else {
+                write!(f, "none, ")?;
+                continue;
+            };
+            write!(f, "{}{:?} {}, ", data.dtype(), data.shape(), shown(data))?;
+            for (op, params) in views {
+                write!(f, "by {} {params:?}, ", op.method)?;
+            }
+        }
+        write!(f, "{:?})", self.params)
+    }
+}
+
+/// Returns the elements of a tensor as text, if they are few.
+pub fn shown(x: &TensorData) -> String {
+    match x.dtype() {
+        DataType::String => format!("{:?}", x.iter_str().take(20).collect::<Vec<_>>()),
+        dtype if dtype.is_compute() => {
+            format!("{:?}", bb::conformance::numbers_of(x).iter().take(40).collect::<Vec<_>>())
+        }
+        _ => format!("{:?}", x.bytes().iter().take(40).collect::<Vec<_>>()),
+    }
+}
+
 impl Operand {
     fn bring(&self, on: &BackendHandle) -> Result<Value, Error> {
         let mut x = on.runtime().constant(&self.data)?;
@@ -184,10 +213,6 @@ impl Operand {
         }
         Ok(x)
     }
-}
-
-fn draw_wild(wild: bool, draw: &mut Draw<'_>) -> bool {
-    wild && draw.below(4) == 0
 }
 
 /// Makes indices small, so that most are valid.
@@ -231,6 +256,10 @@ fn broadcasting(method: &str, shape: &[usize], draw: &mut Draw<'_>) -> Vec<usize
 
 /// Draws a parameter that is valid more often than not.
 fn usual(op: &OpSpec, spec: &ParamSpec, spatial: usize, draw: &mut Draw<'_>) -> Param<'static> {
+    if spec.name == "seed" {
+        // Without a seed, each call gives other numbers.
+        return Param::OptInt(Some(draw.below(3) as i64));
+    }
     if let Some(default) = spec.default
         && draw.below(3) > 0
     {

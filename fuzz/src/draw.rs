@@ -169,7 +169,7 @@ impl<'a> Draw<'a> {
                 let truth: Vec<bool> = (0..n).map(|_| self.below(2) == 0).collect();
                 TensorData::bools(shape, &truth).expect("a truth value for each element")
             }
-            dtype if (wild && self.below(2) == 0) || !(dtype.is_compute() || dtype.is_complex()) => {
+            dtype if (wild && self.below(2) == 0) || !dtype.is_compute() => {
                 let codes: Vec<u8> =
                     (0..n * dtype.bits().div_ceil(8)).map(|_| self.below(256) as u8).collect();
                 TensorData::pack(dtype, shape, &codes).expect("a code for each element")

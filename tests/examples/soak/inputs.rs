@@ -95,7 +95,8 @@ fn segmenter() -> (Soaked, Module) {
 /// A model that finds speech, with branches and a recurrence. Shapes: numbers of sounds, and of samples.
 fn detector() -> (Soaked, Module) {
     let inputs = |shape: usize| {
-        let (batch, samples) = (1 + shape % 5, 512 + 2 * (shape / 5));
+        // More samples are no longer one frame.
+        let (batch, samples) = (1 + shape % 20, 512 + 2 * (shape / 20));
         let rate = TensorData::new(&[], &[16_000i64]).unwrap();
         vec![floats(&[batch, samples]), floats(&[2, batch, 128]), rate]
     };
