@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
-use bb::{BackendRuntime, CompileOptions, Error, Limits, Module, TensorData, Value};
+use bb::{BackendRuntime, CancelToken, CompileOptions, Error, Limits, Module, RunOptions, TensorData, Value};
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int};
 use prost::Message;
@@ -127,4 +127,17 @@ fn strings_that_a_plan_computes_in_advance_are_bounded() {
             }
         }
     }
+}
+
+#[test]
+fn a_body_ends_when_its_run_must_end() {
+    let on = backends::start("reference").unwrap();
+    let x = on.constant(&floats(&[2, 3])).unwrap();
+    let token = CancelToken::new();
+    let options = RunOptions::default().with_cancel(&token);
+    assert!(options.within(|| x.softplus()).is_ok());
+    token.cancel();
+    let error = options.within(|| x.softplus()).unwrap_err();
+    let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source()).last().unwrap();
+    assert_eq!(cause.to_string(), Error::Cancelled.to_string());
 }
