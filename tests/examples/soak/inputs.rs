@@ -101,7 +101,7 @@ fn detector() -> (Soaked, Module) {
         vec![floats(&[batch, samples]), floats(&[2, batch, 128]), rate]
     };
     let spoil = |mut data: Vec<TensorData>, random: &mut Random| {
-        data[1] = floats(&[2, 7 + random.below(3), 128]);
+        data[1] = floats(&[2, 40 + random.below(3), 128]);
         data
     };
     (Soaked { name: "detector", inputs, spoil }, load("silero_vad_op16"))
