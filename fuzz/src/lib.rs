@@ -1,5 +1,12 @@
 //! Code that several fuzz targets share.
 
+pub mod attribute;
+pub mod call;
+pub mod draw;
+pub mod fragment;
+pub mod memory;
+pub mod model;
+
 use bb::ir::graph::{Dim, ValueType};
 use bb::{Backend, CompileOptions, Limits, Module, TensorData};
 use bb_ir::check::{CheckOptions, check, parse_model};
@@ -9,24 +16,31 @@ use bytes::Bytes;
 /// The greatest size of a value in bytes.
 const LIMIT: usize = 1 << 18;
 
-/// Compiles and runs a serialized model on the reference backend, which must end in an error or in outputs.
-pub fn compile_and_run(data: &[u8]) {
-    // The limits are small so that a run is short; larger limits work in the same way.
-    let limits = Limits {
+/// Returns limits that are small, so that a run is short; larger limits work in the same way.
+pub fn limits() -> Limits {
+    Limits {
         nodes: 100,
         tensor_elements: 1 << 16,
         tensor_bytes: LIMIT,
         total_tensor_bytes: 1 << 20,
         sparse_bytes: LIMIT,
         total_text_bytes: 1 << 20,
+        value_bytes: LIMIT,
+        run_bytes: 1 << 20,
+        fold_bytes: 1 << 20,
+        plan_bytes: 1 << 20,
+        iterations: 100,
         ..Limits::default()
-    };
-    let options = CheckOptions { limits, operators: bb::onnx::OPERATORS, ..CheckOptions::default() };
+    }
+}
+
+/// Compiles and runs a serialized model on the reference backend, which must end in an error or in outputs.
+pub fn compile_and_run(data: &[u8]) {
+    let options =
+        CheckOptions { limits: limits(), operators: bb::onnx::OPERATORS, ..CheckOptions::default() };
     let Ok(model) = parse_model(Bytes::copy_from_slice(data), &options.limits) else { return };
     let Ok(checked) = check(&model, &options) else { return };
-    let mut options = CompileOptions::default();
-    options.value_bytes = LIMIT;
-    options.iterations = 100;
+    let options = CompileOptions::default().within(&limits());
     let Ok(graph) = Reference.compile(Module::new(checked.graph), &options) else { return };
     let inputs: Vec<_> = graph.inputs().iter().map(|port| zeros(&port.ty)).collect();
     let inputs: Vec<_> = inputs.iter().map(Option::as_ref).collect();

@@ -161,6 +161,8 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        // A body may call thousands.
+        crate::RunOptions::check_current()?;
         self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
     }
 

@@ -53,6 +53,7 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("rms_normalization", x, types::FLOATS)?;
+    types::fits(on, "rms_normalization", scale, x)?;
     let axes = normalize::axes_from(x, axis)?;
     let normal = math::widened(on, x, DataType::F32, |x| {
         let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;
@@ -125,12 +126,15 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     }
     let wrong = || bb_ir::Error::Shapes { op: "attention", left: q.shape().into(), right: k.shape().into() };
     let [of_q, of_k, of_v] = [q, k, v].map(|x| on.extents(x));
-    let ([b, h, s, d], [_, g, t, _], [_, _, _, e]) = (of_q.as_slice(), of_k.as_slice(), of_v.as_slice())
+    let ([b, h, s, d], [k_batch, g, t, _], [v_batch, v_heads, _, e]) =
+        (of_q.as_slice(), of_k.as_slice(), of_v.as_slice())
     else {
         return crate::ext::fail::<B, _>(wrong());
     };
     let (same, shared) = (h.equals(g), h.floor_div(g));
-    if !same && !shared.times(g).equals(h) {
+    // A product would broadcast them.
+    let fit = k_batch.equals(b) && v_batch.equals(b) && v_heads.equals(g);
+    if !fit || (!same && !shared.times(g).equals(h)) {
         return crate::ext::fail::<B, _>(wrong());
     }
     // Each of `q` and `k` is multiplied by the square root of the factor, which keeps the products in the range of

@@ -47,7 +47,7 @@ pub mod scalar;
 pub(crate) mod scatter;
 mod slide;
 pub(crate) mod sort;
-mod types;
+pub(crate) mod types;
 mod unpool;
 pub(crate) mod window;
 

@@ -82,6 +82,9 @@ pub fn layer_normalization<B: Ops + ?Sized>(
     LayerNormalizationOptions { axis, epsilon }: LayerNormalizationOptions,
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("layer_normalization", x, types::FLOATS)?;
+    for operand in std::iter::once(scale).chain(bias) {
+        types::fits(on, "layer_normalization", operand, x)?;
+    }
     let axes = axes_from(x, axis)?;
     let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
     let scaled = on.mul(&normal, scale)?;
@@ -120,6 +123,9 @@ pub fn batch_normalization<B: Ops + ?Sized>(
     let factor = on.div(&math::to(on, scale, wide)?, &root)?;
     let shift = on.sub(&math::to(on, bias, wide)?, &on.mul(&math::to(on, mean, wide)?, &factor)?)?;
     let (factor, shift) = (per_channel(on, &factor, x.rank())?, per_channel(on, &shift, x.rank())?);
+    for operand in [&factor, &shift] {
+        types::fits(on, "batch_normalization", operand, x)?;
+    }
     let y = on.add(&on.mul(&math::to(on, x, wide)?, &factor)?, &shift)?;
     math::to(on, &y, x.dtype())
 }

@@ -1,8 +1,8 @@
-//! The element types that operations take.
+//! The element types and the extents that operations take.
 //!
-//! A body checks its operands where primitives would compute something of other types.
+//! A body checks its operands where primitives would compute something of others.
 
-use super::{Ops, fail};
+use super::{Extent, Ops, fail};
 use crate::{DataType, Tensor};
 use DataType::{
     BF16, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
@@ -19,6 +19,30 @@ pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64
 
 /// Truth values.
 pub(crate) const TRUTH: &[DataType] = &[Bool];
+
+/// Tells whether an operand broadcasts to the extents of `x` without changing them.
+pub(crate) fn broadcasts<B: Ops + ?Sized>(on: &B, operand: &B::Tensor, x: &B::Tensor) -> bool {
+    let (own, all) = (on.extents(operand), on.extents(x));
+    let fits = |(own, all): (&Extent, &Extent)| own.equals(all) || own.is(1);
+    own.len() <= all.len() && own.iter().rev().zip(all.iter().rev()).all(fits)
+}
+
+/// Refuses an operand that does not broadcast to the extents of `x` without changing them.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::Shapes`].
+pub(crate) fn fits<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    operand: &B::Tensor,
+    x: &B::Tensor,
+) -> Result<(), B::Error> {
+    if broadcasts(on, operand, x) {
+        return Ok(());
+    }
+    fail::<B, _>(bb_ir::Error::Shapes { op, left: x.shape().into(), right: operand.shape().into() })
+}
 
 /// Refuses an operand of another element type than `expected`.
 ///

@@ -48,6 +48,7 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
     let settings = Settings {
         natives: crate::ext::every_operation(),
         value_bytes: bb_ir::Limits::default().value_bytes,
+        fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
     };
     let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;

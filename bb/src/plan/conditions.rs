@@ -128,6 +128,7 @@ impl Module {
         let settings = Settings {
             natives: natives.to_vec(),
             value_bytes: bb_ir::Limits::default().value_bytes,
+            fold_bytes: bb_ir::Limits::default().fold_bytes,
             symbolic: true,
         };
         let resolved = Arc::new(Resolved::new(self.shared())?);

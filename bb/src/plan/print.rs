@@ -136,6 +136,7 @@ impl Module {
         let settings = Settings {
             natives: natives.to_vec(),
             value_bytes: bb_ir::Limits::default().value_bytes,
+            fold_bytes: bb_ir::Limits::default().fold_bytes,
             symbolic: false,
         };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {

@@ -279,6 +279,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         settings: Settings {
             natives: natives.native(),
             value_bytes: options.value_bytes,
+            fold_bytes: options.fold_bytes,
             symbolic: engine == Engine::Interpreter,
         },
         natives,

@@ -149,6 +149,7 @@ pub(crate) enum Stop {
 pub(crate) struct Settings {
     pub(crate) natives: Vec<(Family, OpSet)>,
     pub(crate) value_bytes: usize,
+    pub(crate) fold_bytes: usize,
     /// Whether parameters of the trace may be expressions of the inputs' extents.
     pub(crate) symbolic: bool,
 }
@@ -165,7 +166,9 @@ pub(crate) fn trace(
     structure: &Structure,
     settings: &Settings,
 ) -> Result<Outcome, Error> {
-    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes).symbolic(settings.symbolic);
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
+        .folding(settings.fold_bytes)
+        .symbolic(settings.symbolic);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
@@ -223,7 +226,9 @@ pub(crate) fn explore(
     structure: &Structure,
     settings: &Settings,
 ) -> Result<(SegmentTrace, Explored), Error> {
-    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes).symbolic(settings.symbolic);
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
+        .folding(settings.fold_bytes)
+        .symbolic(settings.symbolic);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     tracing.splices = false;

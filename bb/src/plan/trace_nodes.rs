@@ -194,8 +194,12 @@ impl<'t> Tracing<'t> {
                 }
                 let known: SmallVec<[Option<TensorData>; 4]> =
                     tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
+                let computed = function(&Call::new(node, &known).within(self.tracer.limit()))?;
+                if !self.tracer.folds(computed.iter().flatten())? {
+                    return Ok(NodeTrace::Host(function));
+                }
                 let mut results = OpOutputs::new();
-                for result in function(&Call::new(node, &known).within(self.tracer.limit()))? {
+                for result in computed {
                     let traced = |data: TensorData| {
                         self.tracer.bound(&[(data.dtype(), data.shape().into())])?;
                         crate::Backend::constant(self.tracer, &data)

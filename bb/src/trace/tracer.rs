@@ -11,7 +11,7 @@ use super::steps::{
 };
 use super::stop::{NeededValue, TraceStop};
 use super::traced::{Elements, Follow, TracedTensor, Type};
-use crate::contract::check_value;
+use crate::contract::{check_value, too_large};
 use crate::ext::{Extent, Extents, HostKernel, OpSet};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::graph::Dim;
@@ -29,6 +29,8 @@ struct State {
     origin: Option<OriginId>,
     /// How many bodies of native operations are being traced for the types of their results.
     bodies: usize,
+    /// The bytes of the constants that the host computed while tracing.
+    folded: usize,
 }
 
 /// A backend that records the operations called on it.
@@ -45,6 +47,8 @@ pub struct Tracer {
     pub(super) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
+    /// The most bytes of all constants that the host computes while tracing.
+    fold_bytes: usize,
 }
 
 /// Which operations of extension families are recorded as they are.
@@ -105,7 +109,14 @@ impl Tracer {
     }
 
     fn recording(recording: Recording, limit: usize) -> Tracer {
-        Tracer { state: Mutex::default(), log: Arc::default(), recording, symbolic: false, limit }
+        let fold_bytes = bb_ir::Limits::default().fold_bytes;
+        Tracer { state: Mutex::default(), log: Arc::default(), recording, symbolic: false, limit, fold_bytes }
+    }
+
+    /// Bounds the bytes of all constants that the host computes while tracing.
+    pub(crate) fn folding(mut self, fold_bytes: usize) -> Tracer {
+        self.fold_bytes = fold_bytes;
+        self
     }
 
     /// Lets parameters be expressions, which whoever runs the trace evaluates.
@@ -475,6 +486,28 @@ impl Tracer {
         check_value(dtype, shape, self.limit)
     }
 
+    /// Counts constants that the host computed. Returns whether there is room for them; otherwise each run computes them.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] if one has more bytes than a value may have. Extents do not tell the size of strings.
+    pub(crate) fn folds<'t>(&self, values: impl IntoIterator<Item = &'t TensorData>) -> Result<bool, Error> {
+        let mut bytes = 0usize;
+        for value in values {
+            if value.byte_len() > self.limit {
+                return Err(too_large(value.dtype(), value.shape(), self.limit));
+            }
+            bytes = bytes.saturating_add(value.byte_len());
+        }
+        let mut state = self.lock();
+        let folded = state.folded.saturating_add(bytes);
+        if folded > self.fold_bytes {
+            return Ok(false);
+        }
+        state.folded = folded;
+        Ok(true)
+    }
+
     /// Evaluates or records a computation on the host.
     pub(crate) fn record_host(
         &self,
@@ -495,8 +528,10 @@ impl Tracer {
             known.filter(|_| !body.random && results.iter().all(|(_, shape)| is_small(shape)))
         {
             let values = (body.run)(&known, params)?;
-            let mut state = self.lock();
-            return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
+            if self.folds(&values)? {
+                let mut state = self.lock();
+                return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
+            }
         }
         // The body asked for the extents that the results' follow from.
         let mut state = self.lock();

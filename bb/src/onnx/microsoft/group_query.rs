@@ -54,6 +54,13 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     let &[batch, _, new, size] = q.shape() else {
         return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
     };
+    for (at, x) in [(1, &k), (2, &v)] {
+        if !matches!(*x.shape(), [own, _, count, _] if own == batch && count == new) {
+            let expected =
+                format!("has the shape {:?}, expected a batch of {batch} with {new} positions", x.shape());
+            return Err(call.wrong(NodePart::Operand(at), expected).into());
+        }
+    }
     let totals = on.ints(call.input(6)?)?;
     let total = totals.first().and_then(|&t| usize::try_from(t).ok()).filter(|&t| t >= new);
     let total = total

@@ -1,0 +1,82 @@
+//! Calls every operation with hostile parameters on two backends, which must agree: both refuse the call, or both
+//! give the same results.
+#![no_main]
+
+use bb::conformance::{elements, numbers_of};
+use bb::{BackendHandle, DataType, Error, OpenOptions, RunOptions, Runtime, TensorData};
+use bb_cpu::Cpu;
+use bb_fuzz::call::{Call, shown};
+use bb_fuzz::draw::Draw;
+use bb_reference::Reference;
+use libfuzzer_sys::fuzz_target;
+use std::num::NonZeroUsize;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// The backends: one with kernels for most operations, and one that runs their bodies.
+static BACKENDS: LazyLock<[BackendHandle; 2]> = LazyLock::new(|| {
+    let threads = OpenOptions::default().with_threads(NonZeroUsize::MIN);
+    [Runtime::<Cpu>::open_with(&threads), Runtime::<Reference>::open()]
+        .map(|opened| BackendHandle::new(opened.expect("a backend without devices")))
+});
+
+fuzz_target!(|data: &[u8]| {
+    let call = Call::draw(&mut Draw::new(data));
+    let options = RunOptions::default().with_deadline(Instant::now() + Duration::from_secs(2));
+    let [cpu, reference] = [0, 1].map(|at| options.within(|| call.run(&BACKENDS[at])));
+    let found = match (cpu, reference) {
+        (Ok(got), Ok(want)) if got.len() != want.len() => Some("other numbers of results".to_owned()),
+        (Ok(got), Ok(want)) => got.iter().zip(&want).find_map(|(got, want)| difference(&call, got, want)),
+        (Err(error), Ok(_)) if !of_circumstances(&error) => Some(format!("only cpu refuses it: {}", chain(&error))),
+        (Ok(_), Err(error)) if !of_circumstances(&error) => {
+            Some(format!("only the reference refuses it: {}", chain(&error)))
+        }
+        _ => None,
+    };
+    match found {
+        // For collecting several findings before the backends are built again.
+        Some(found) if std::env::var_os("BB_FUZZ_GO_ON").is_some() => eprintln!("finding: {call}: {found}"),
+        Some(found) => panic!("{call}: {found}"),
+        None => (),
+    }
+});
+
+/// Joins an error's message with those of its causes.
+fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Tells whether an error is about memory or time, which backends take differently much of.
+fn of_circumstances(error: &Error) -> bool {
+    let text = chain(error);
+    text.contains("memory") || text.ends_with(&Error::DeadlineExceeded.to_string())
+}
+
+/// Returns in what results differ. Floats have a tolerance of some units in the last place of the result and, because sums
+/// cancel, of the operands.
+fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String> {
+    let both = format!("{got:?} {} on cpu, {want:?} {} on the reference", shown(got), shown(want));
+    if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        return Some(both);
+    }
+    let tolerance = match want.dtype() {
+        DataType::F16 => 8.0 * f64::powi(2.0, -10),
+        DataType::BF16 => 8.0 * f64::powi(2.0, -7),
+        DataType::F32 => 64.0 * f64::from(f32::EPSILON),
+        DataType::F64 => 64.0 * f64::EPSILON,
+        _ => return Some(both).filter(|_| elements(got) != elements(want)),
+    };
+    let finite = |x: &TensorData| {
+        numbers_of(x).into_iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()))
+    };
+    let greatest = call.data().filter(|x| x.dtype().is_float()).map(finite).fold(0.0, f64::max);
+    let other = |(got, want): (f64, f64)| {
+        let same = got == want || (got.is_nan() && want.is_nan());
+        let near = (got - want).abs() <= tolerance * (want.abs() + greatest);
+        !same && !near
+    };
+    let mut pairs = numbers_of(got).into_iter().zip(numbers_of(want));
+    let at = pairs.position(other)?;
+    Some(format!("element {at} differs: {both}"))
+}

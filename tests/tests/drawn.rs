@@ -1,0 +1,143 @@
+//! What the fuzz targets `graph` and `calls` found, on every backend.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use bb::{BackendRuntime, CancelToken, CompileOptions, Error, Limits, Module, RunOptions, TensorData, Value};
+use bb_tests::backends;
+use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int};
+use prost::Message;
+use std::sync::Arc;
+
+/// Runs one node on operands whose extents are not declared, those that it names.
+fn called(
+    on: &Arc<dyn BackendRuntime>,
+    node: NodeProto,
+    operands: &[TensorData],
+) -> Result<Vec<usize>, Error> {
+    let names = node.input.iter().filter(|name| !name.is_empty());
+    let unknown = |x: &TensorData| vec!["?"; x.shape().len()];
+    let input = operands.iter().zip(names).map(|(x, name)| value(name, x.dtype().to_onnx(), &unknown(x)));
+    let graph = GraphProto {
+        name: Some("drawn".to_owned()),
+        input: input.collect(),
+        output: node.output.iter().map(|name| untyped(name)).collect(),
+        node: vec![node],
+        ..GraphProto::default()
+    };
+    let mut model = ModelProto::decode(&*serialized(graph)).unwrap();
+    let microsoft = OperatorSetIdProto { domain: Some("com.microsoft".to_owned()), version: Some(1) };
+    model.opset_import.push(microsoft);
+    let module = Module::from_bytes(model.encode_to_vec())?;
+    let compiled = on.clone().compile(module, &CompileOptions::default())?;
+    let values: Vec<Value> = operands.iter().map(|x| on.constant(x)).collect::<Result<_, _>>()?;
+    let results = compiled.run(&values.iter().map(Some).collect::<Vec<_>>())?;
+    Ok(results.first().map(|y| y.shape().to_vec()).unwrap_or_default())
+}
+
+fn floats(shape: &[usize]) -> TensorData {
+    TensorData::new(shape, &vec![0.5f32; shape.iter().product()]).unwrap()
+}
+
+/// Makes a call of an operator on operands `x0`, `x1`, …
+fn call(op: &str, operands: usize) -> NodeProto {
+    let names: Vec<String> = (0..operands).map(|i| format!("x{i}")).collect();
+    node(op, &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"])
+}
+
+#[test]
+fn results_have_the_extents_of_what_is_normalised() {
+    let cases: [(&str, &[usize], &[&[usize]]); 6] = [
+        ("InstanceNormalization", &[1, 1, 4], &[&[1], &[2]]),
+        ("InstanceNormalization", &[1, 1, 4], &[&[2], &[1]]),
+        ("BatchNormalization", &[1, 1, 4], &[&[2], &[2], &[2], &[2]]),
+        ("LayerNormalization", &[1, 3], &[&[2, 3]]),
+        ("LayerNormalization", &[1, 3], &[&[3], &[2, 1, 3]]),
+        ("RMSNormalization", &[1, 3], &[&[2, 3]]),
+    ];
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for (op, x, others) in cases {
+            let operands: Vec<TensorData> =
+                std::iter::once(&x).chain(others).map(|shape| floats(shape)).collect();
+            let ran = called(&on, call(op, operands.len()), &operands);
+            assert!(ran.is_err(), "{op} of {x:?} and {others:?} on {name} gives {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn keys_and_values_are_of_the_batch_of_the_queries() {
+    let mut shared = with_int(with_int(call("GroupQueryAttention", 3), "num_heads", 2), "kv_num_heads", 1);
+    shared.domain = Some("com.microsoft".to_owned());
+    shared.input.extend(["", "", "x3", "x4"].map(str::to_owned));
+    let ends = TensorData::new(&[2], &[3i32, 3]).unwrap();
+    let total = TensorData::new(&[], &[4i32]).unwrap();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for (k, v) in [(1, 2), (2, 1), (1, 1)] {
+            let operands = [floats(&[2, 2, 4, 8]), floats(&[k, 1, 4, 8]), floats(&[v, 1, 4, 8])];
+            let ran = called(&on, call("Attention", 3), &operands);
+            assert!(ran.is_err(), "Attention with batches of 2, {k} and {v} on {name} gives {ran:?}");
+        }
+        let [q, k] = [floats(&[2, 4, 16]), floats(&[1, 4, 8])];
+        let operands = [q, k.clone(), k, ends.clone(), total.clone()];
+        let ran = called(&on, shared.clone(), &operands);
+        assert!(ran.is_err(), "GroupQueryAttention with keys of another batch on {name} gives {ran:?}");
+    }
+}
+
+/// A loop over constants that doubles a string, so that a plan computes it in advance.
+fn doubled(times: i64) -> Vec<u8> {
+    let body = vec![node("StringConcat", &["v", "v"], &["w"]), node("Identity", &["go"], &["goes"])];
+    let repeat = node("Loop", &["count", "", "text"], &["y"]);
+    let graph = GraphProto {
+        name: Some("doubled".to_owned()),
+        node: vec![with_graph(repeat, "body", &["i", "go", "v"], body, &["goes", "w"])],
+        initializer: vec![
+            TensorData::scalar(times).to_proto("count"),
+            TensorData::strings(&[1], &["abcd"]).unwrap().to_proto("text"),
+        ],
+        output: vec![untyped("y")],
+        ..GraphProto::default()
+    };
+    serialized(graph)
+}
+
+#[test]
+fn strings_that_a_plan_computes_in_advance_are_bounded() {
+    let mut limits = Limits::default();
+    limits.set("value_bytes", "64KiB").unwrap();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for (times, limit, fits) in [(10, None, true), (20, None, false), (12, Some("8KiB"), true)] {
+            limits.set("fold_bytes", limit.unwrap_or("4GiB")).unwrap();
+            let options = CompileOptions::default().within(&limits);
+            let module = Module::from_bytes(doubled(times)).unwrap();
+            let ran = on.clone().compile(module, &options).and_then(|compiled| compiled.run(&[]));
+            match ran {
+                Ok(results) => {
+                    let host = results.first().unwrap().to_host(1 << 20).unwrap();
+                    assert!(fits && host.str_at(0).unwrap().len() == 4 << times, "{name}: {times} times");
+                }
+                Err(error) => {
+                    let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+                    let text = cause.last().unwrap().to_string();
+                    assert!(!fits && text.contains("value_bytes"), "{name}: {times} times: {text}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_body_ends_when_its_run_must_end() {
+    let on = backends::start("reference").unwrap();
+    let x = on.constant(&floats(&[2, 3])).unwrap();
+    let token = CancelToken::new();
+    let options = RunOptions::default().with_cancel(&token);
+    assert!(options.within(|| x.softplus()).is_ok());
+    token.cancel();
+    let error = options.within(|| x.softplus()).unwrap_err();
+    let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source()).last().unwrap();
+    assert_eq!(cause.to_string(), Error::Cancelled.to_string());
+}
