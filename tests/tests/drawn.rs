@@ -44,9 +44,12 @@ fn call(op: &str, operands: usize) -> NodeProto {
     node(op, &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"])
 }
 
+/// An operator, the extents of its first operand, and those of the others.
+type Case = (&'static str, &'static [usize], &'static [&'static [usize]]);
+
 #[test]
 fn results_have_the_extents_of_what_is_normalised() {
-    let cases: [(&str, &[usize], &[&[usize]]); 6] = [
+    let cases: [Case; 6] = [
         ("InstanceNormalization", &[1, 1, 4], &[&[1], &[2]]),
         ("InstanceNormalization", &[1, 1, 4], &[&[2], &[1]]),
         ("BatchNormalization", &[1, 1, 4], &[&[2], &[2], &[2], &[2]]),
