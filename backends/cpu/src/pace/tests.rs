@@ -12,11 +12,13 @@ const LARGE: usize = 1 << 23;
 /// What a kernel may do between two looks, in elements of a cheap operation or in multiplications of floats.
 const BETWEEN: usize = 1 << 24;
 
+type Run = Box<dyn Fn(&Cpu) -> Result<Array>>;
+
 /// A call, and what it costs.
 struct Call {
     name: &'static str,
     work: usize,
-    call: Box<dyn Fn(&Cpu) -> Result<Array>>,
+    call: Run,
 }
 
 fn call(name: &'static str, work: usize, call: impl Fn(&Cpu) -> Result<Array> + 'static) -> Call {
