@@ -84,7 +84,9 @@ fn registry() -> Registry {
 fn open<const N: usize>(names: [&'static str; N]) -> [Result<BackendId, Error>; N] {
     // `shuttle` takes a static for poisoned that is made while another thread unwinds.
     initialize(&REGISTRY);
-    [&*PLAIN, &*OUTER, &*FLAKY].map(|count| count.load(SeqCst));
+    initialize(&PLAIN);
+    initialize(&OUTER);
+    initialize(&FLAKY);
     let opener = |name| {
         thread::spawn(move || {
             let opened = catch_unwind(AssertUnwindSafe(|| REGISTRY.backend(name)));
@@ -199,29 +201,36 @@ fn a_compilation_that_failed_or_panicked_is_tried_by_the_next() {
     check(|| assert_eq!(compile(2, || resume_unwind(Box::new("a compiler"))), (3, 1)));
 }
 
+/// Shuts down while two threads call. The threads count their calls in one slot that they share, or in two.
+fn shut_down_while_others_call(in_one_slot: bool) {
+    let (counters, inside) = (Arc::new(Counters::default()), Arc::new(AtomicUsize::new(0)));
+    let owner = BackendId::of_new("model");
+    if in_one_slot {
+        // Now this thread has the slot that is not shared.
+        drop(counters.begin(owner).expect("not shut down"));
+    }
+    let caller = |_| {
+        let (counters, inside) = (counters.clone(), inside.clone());
+        thread::spawn(move || {
+            let Ok(call) = counters.begin(owner) else { return };
+            inside.fetch_add(1, SeqCst);
+            thread::yield_now();
+            inside.fetch_sub(1, SeqCst);
+            drop(call);
+        })
+    };
+    let callers: Vec<_> = (0..2).map(caller).collect();
+    counters.shut_down();
+    assert_eq!(inside.load(SeqCst), 0, "a call is still running");
+    assert!(matches!(counters.begin(owner), Err(Error::ShutDown { .. })));
+    callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
+    assert_eq!(inside.load(SeqCst), 0);
+}
+
 #[test]
 fn shutting_down_waits_for_every_call_that_was_let_in() {
-    check(|| {
-        let (counters, inside) = (Arc::new(Counters::default()), Arc::new(AtomicUsize::new(0)));
-        let owner = BackendId::of_new("model");
-        // One of the threads counts in a slot that it shares.
-        let caller = |_| {
-            let (counters, inside) = (counters.clone(), inside.clone());
-            thread::spawn(move || {
-                let Ok(call) = counters.begin(owner) else { return };
-                inside.fetch_add(1, SeqCst);
-                thread::yield_now();
-                inside.fetch_sub(1, SeqCst);
-                drop(call);
-            })
-        };
-        let callers: Vec<_> = (0..2).map(caller).collect();
-        counters.shut_down();
-        assert_eq!(inside.load(SeqCst), 0, "a call is still running");
-        assert!(matches!(counters.begin(owner), Err(Error::ShutDown { .. })));
-        callers.into_iter().for_each(|caller| caller.join().expect("no panic"));
-        assert_eq!(inside.load(SeqCst), 0);
-    });
+    check(|| shut_down_while_others_call(false));
+    check(|| shut_down_while_others_call(true));
 }
 
 #[test]
