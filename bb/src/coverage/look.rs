@@ -50,6 +50,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
     let settings = Settings {
         natives: on.capabilities().families,
         value_bytes: bb_ir::Limits::default().value_bytes,
+        fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
     };
     let attempt = |extents| {
