@@ -144,3 +144,32 @@ fn a_body_ends_when_its_run_must_end() {
     let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source()).last().unwrap();
     assert_eq!(cause.to_string(), Error::Cancelled.to_string());
 }
+
+/// A zero point of two elements would broadcast along the batch.
+#[test]
+fn a_result_has_the_extents_that_follow_from_declarations() {
+    let ones = |shape: &[usize]| TensorData::new(shape, &vec![1u8; shape.iter().product()]).unwrap();
+    let dtype = DataType::U8.to_onnx();
+    let graph = GraphProto {
+        name: Some("drawn".to_owned()),
+        node: vec![call("ConvInteger", 3)],
+        input: vec![
+            value("x0", dtype, &["1", "1", "3", "3"]),
+            value("x1", dtype, &["1", "1", "2", "2"]),
+            value("x2", dtype, &["n"]),
+        ],
+        output: vec![untyped("y")],
+        ..GraphProto::default()
+    };
+    let module = Module::from_bytes(serialized(graph)).unwrap();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let compiled = on.clone().compile(module.clone(), &CompileOptions::default()).unwrap();
+        for (count, fits) in [(1, true), (2, false), (1, true)] {
+            let operands = [ones(&[1, 1, 3, 3]), ones(&[1, 1, 2, 2]), ones(&[count])];
+            let values = operands.each_ref().map(|x| on.constant(x).unwrap());
+            let ran = compiled.run(&values.each_ref().map(Some));
+            assert_eq!(ran.is_ok(), fits, "{count} zero points on {name}: {ran:?}");
+        }
+    }
+}

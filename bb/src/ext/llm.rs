@@ -89,6 +89,9 @@ pub fn rotate<B: Ops + ?Sized>(
             on.slice_to(&turning, &[half], &[full], &last, &[])?,
         )
     };
+    for (angles, half) in [(cos, &a), (sin, &b)] {
+        types::fits(on, "rotate", angles, half)?;
+    }
     let real = on.sub(&on.mul(cos, &a)?, &on.mul(sin, &b)?)?;
     let imaginary = on.add(&on.mul(sin, &a)?, &on.mul(cos, &b)?)?;
     let turned = if interleaved {

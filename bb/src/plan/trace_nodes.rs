@@ -14,7 +14,7 @@ use crate::error::NodePart;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
 use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use bb_ir::TensorData;
-use bb_ir::graph::{Node, ValueId};
+use bb_ir::graph::{Dim, Node, ValueId, ValueType};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -239,10 +239,42 @@ impl<'t> Tracing<'t> {
             let result = results.next().flatten();
             if let Some(value) = output {
                 let missing = || Error::Results { op: node.op_type.clone(), expected: position + 1, got };
-                self.set(*value, result.ok_or_else(missing)?)?;
+                let result = result.ok_or_else(missing)?;
+                self.agrees(node, *value, &result)?;
+                self.set(*value, result)?;
             }
         }
         Ok(())
+    }
+
+    /// Checks that a result has the extents that follow from what the operands are declared as.
+    ///
+    /// An operand of other extents than an operator takes might otherwise broadcast, and with it the result.
+    fn agrees(&self, node: &Node, value: ValueId, result: &OnnxValue<TracedTensor>) -> Result<(), Error> {
+        let info = self.resolved.graph.values.get(value.index());
+        let (Some(ValueType::Tensor { shape: Some(dims), .. }), OnnxValue::Tensor(x)) =
+            (info.map(|info| &info.ty), result)
+        else {
+            return Ok(());
+        };
+        let extents = crate::ext::Ops::extents(self.tracer, x);
+        let same = |(dim, extent): (&Dim, &crate::ext::Extent)| match dim {
+            Dim::Known(known) => i64::try_from(*known).is_ok_and(|known| extent.is(known)),
+            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => true,
+        };
+        if dims.len() == extents.len() && dims.iter().zip(&extents).all(same) {
+            return Ok(());
+        }
+        Err(Error::Operator {
+            op: node.op_type.clone(),
+            part: NodePart::other("an operand"),
+            problem: format!(
+                "does not fit the others: the result `{}` would have the extents {:?}, expected {}",
+                self.resolved.graph.name_of(value),
+                crate::Tensor::shape(x),
+                info.map(|info| info.ty.to_string()).unwrap_or_default(),
+            ),
+        })
     }
 
     /// Finds which branch an `If` takes.
