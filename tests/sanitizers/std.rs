@@ -5,7 +5,11 @@
 //! that wait in turn seem to race. Each function below stands for one of `std`: it calls that, and states which
 //! synchronisation it has promised. `tests/sanitize` puts in the names that the toolchain has, and links this with `--wrap`.
 //!
-//! Nothing of `bb` is named here, and no report is suppressed by it.
+//! Nothing of `bb` is named here, and no report is suppressed by it; `thread.supp` has what remains of `std` and of the test
+//! harness.
+//!
+//! SAFETY of every block: each function has the arguments of the one that it stands for, passes them on unchanged, and calls
+//! it once; and the runtime takes any address. An address names what is synchronised, and nothing is read or written there.
 #![no_std]
 #![crate_type = "lib"]
 
