@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
-use bb::{BackendRuntime, CancelToken, CompileOptions, Error, Limits, Module, RunOptions, TensorData, Value};
+use bb::{
+    BackendRuntime, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions, TensorData,
+    Value,
+};
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int};
 use prost::Message;
