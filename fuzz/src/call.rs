@@ -161,6 +161,14 @@ impl Call {
         self.operands.iter().flatten().map(|operand| &operand.data)
     }
 
+    /// Returns the element types among the parameters.
+    pub fn types(&self) -> impl Iterator<Item = DataType> {
+        self.params.iter().filter_map(|param| match param {
+            Param::Type(dtype) | Param::OptType(Some(dtype)) => Some(*dtype),
+            _ => None,
+        })
+    }
+
     /// Runs the call on a backend, and copies the results to the host.
     ///
     /// # Errors

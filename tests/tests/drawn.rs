@@ -92,8 +92,8 @@ fn keys_and_values_are_of_the_batch_of_the_queries() {
     }
 }
 
-/// A loop over constants that doubles a string, so that a plan computes it in advance.
-fn doubled(times: i64) -> Vec<u8> {
+/// A loop over constants that doubles strings, so that a plan computes it in advance.
+fn doubled(times: i64, elements: usize) -> Vec<u8> {
     let body = vec![node("StringConcat", &["v", "v"], &["w"]), node("Identity", &["go"], &["goes"])];
     let repeat = node("Loop", &["count", "", "text"], &["y"]);
     let graph = GraphProto {
@@ -101,7 +101,7 @@ fn doubled(times: i64) -> Vec<u8> {
         node: vec![with_graph(repeat, "body", &["i", "go", "v"], body, &["goes", "w"])],
         initializer: vec![
             TensorData::scalar(times).to_proto("count"),
-            TensorData::strings(&[1], &["abcd"]).unwrap().to_proto("text"),
+            TensorData::strings(&[elements], &vec!["abcd"; elements]).unwrap().to_proto("text"),
         ],
         output: vec![untyped("y")],
         ..GraphProto::default()
@@ -115,10 +115,17 @@ fn strings_that_a_plan_computes_in_advance_are_bounded() {
     limits.set("value_bytes", "64KiB").unwrap();
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
-        for (times, limit, fits) in [(10, None, true), (20, None, false), (12, Some("8KiB"), true)] {
+        for (elements, times, limit, fits) in [
+            (1, 10, None, true),
+            (1, 20, None, false),
+            (1, 12, Some("8KiB"), true),
+            // A plan does not look at so many elements.
+            (300, 3, None, true),
+            (300, 10, None, false),
+        ] {
             limits.set("fold_bytes", limit.unwrap_or("4GiB")).unwrap();
             let options = CompileOptions::default().within(&limits);
-            let module = Module::from_bytes(doubled(times)).unwrap();
+            let module = Module::from_bytes(doubled(times, elements)).unwrap();
             let ran = on.clone().compile(module, &options).and_then(|compiled| compiled.run(&[]));
             match ran {
                 Ok(results) => {

@@ -3,7 +3,7 @@
 //! They run on the backend, when the plan is made: its results are the elements, whatever its precision.
 
 use super::{Pass, PassOptions};
-use crate::Error;
+use crate::{DataType, Error};
 use crate::plan::program::Engine;
 use crate::trace::{Operation, Phase, Step, Trace, TraceValue};
 
@@ -37,10 +37,15 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
 }
 
 /// A fold must not trade a little computing for much memory, nor stand for what differs between runs, as parameters that are
-/// expressions do.
+/// expressions do. How long the strings are that the host makes, only a run finds out, which bounds them.
 fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error> {
     if step.symbolic.is_some() || matches!(step.operation, Operation::Host(body) if body.random) {
         return Ok(false);
+    }
+    for value in step.outputs.iter().filter(|_| matches!(step.operation, Operation::Host(_))) {
+        if trace.values.get(*value)?.dtype == DataType::String {
+            return Ok(false);
+        }
     }
     Ok(made <= bytes(trace, step.reads())?.saturating_mul(2).max(GROWN))
 }
