@@ -2,7 +2,7 @@
 //!
 //! A body checks its operands where primitives would compute something of others.
 
-use super::{Extent, Ops, fail};
+use super::{Ops, fail};
 use crate::{DataType, Tensor};
 use DataType::{
     BF16, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
@@ -22,9 +22,13 @@ pub(crate) const TRUTH: &[DataType] = &[Bool];
 
 /// Tells whether an operand broadcasts to the extents of `x` without changing them.
 pub(crate) fn broadcasts<B: Ops + ?Sized>(on: &B, operand: &B::Tensor, x: &B::Tensor) -> bool {
-    let (own, all) = (on.extents(operand), on.extents(x));
-    let fits = |(own, all): (&Extent, &Extent)| own.equals(all) || own.is(1);
-    own.len() <= all.len() && own.iter().rev().zip(all.iter().rev()).all(fits)
+    let Some(before) = x.rank().checked_sub(operand.rank()) else { return false };
+    // Of the tensor, only the extents that count are read, because a plan holds for the extents that were read.
+    let fits = |axis: usize| {
+        let own = on.extent(operand, axis);
+        (own.is_fixed() && own.is(1)) || own.equals(&on.extent(x, before + axis)) || own.is(1)
+    };
+    (0..operand.rank()).all(fits)
 }
 
 /// Refuses an operand that does not broadcast to the extents of `x` without changing them.
