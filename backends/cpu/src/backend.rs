@@ -234,3 +234,6 @@ impl bb::Backend for Cpu {
         host::to_host(&self.pool, x)
     }
 }
+
+#[cfg(test)]
+mod pace_tests;

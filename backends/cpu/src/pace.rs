@@ -65,6 +65,3 @@ impl Pace {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;

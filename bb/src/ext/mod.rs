@@ -130,6 +130,11 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
         x.shape().get(axis).copied().unwrap_or(0).into()
     }
 
+    /// Tells whether a tensor broadcasts to the extents of another without changing them.
+    fn broadcasts_to(&self, x: &Self::Tensor, to: &Self::Tensor) -> bool {
+        types::broadcasts(x.shape(), to.shape())
+    }
+
     /// Reads a tensor of integers as extents. While tracing, those that were computed from extents are expressions.
     ///
     /// # Errors

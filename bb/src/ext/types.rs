@@ -20,15 +20,9 @@ pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64
 /// Truth values.
 pub(crate) const TRUTH: &[DataType] = &[Bool];
 
-/// Tells whether an operand broadcasts to the extents of `x` without changing them.
-pub(crate) fn broadcasts<B: Ops + ?Sized>(on: &B, operand: &B::Tensor, x: &B::Tensor) -> bool {
-    let Some(before) = x.rank().checked_sub(operand.rank()) else { return false };
-    // Of the tensor, only the extents that count are read, because a plan holds for the extents that were read.
-    let fits = |axis: usize| {
-        let own = on.extent(operand, axis);
-        (own.is_fixed() && own.is(1)) || own.equals(&on.extent(x, before + axis)) || own.is(1)
-    };
-    (0..operand.rank()).all(fits)
+/// Tells whether a shape broadcasts to another without changing it.
+pub(crate) fn broadcasts(own: &[usize], to: &[usize]) -> bool {
+    own.len() <= to.len() && own.iter().rev().zip(to.iter().rev()).all(|(own, to)| own == to || *own == 1)
 }
 
 /// Refuses an operand that does not broadcast to the extents of `x` without changing them.
@@ -42,7 +36,7 @@ pub(crate) fn fits<B: Ops + ?Sized>(
     operand: &B::Tensor,
     x: &B::Tensor,
 ) -> Result<(), B::Error> {
-    if broadcasts(on, operand, x) {
+    if on.broadcasts_to(operand, x) {
         return Ok(());
     }
     fail::<B, _>(bb_ir::Error::Shapes { op, left: x.shape().into(), right: operand.shape().into() })

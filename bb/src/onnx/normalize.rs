@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
-use crate::ext::{LayerNormalizationOptions, Ops, math, types};
+use crate::ext::{LayerNormalizationOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use smallvec::smallvec;
@@ -172,7 +172,7 @@ fn scaled_and_shifted<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
     for (at, operand) in [(1, &scale), (2, &bias)] {
-        if !types::broadcasts(on, operand, y) {
+        if !on.broadcasts_to(operand, y) {
             return Err(call.wrong(NodePart::Operand(at), "has not one element for each channel").into());
         }
     }

@@ -259,10 +259,7 @@ impl<'t> Tracing<'t> {
         };
         // Only these extents are read, because a plan holds for the extents that were read.
         let same = |(axis, dim): (usize, &Dim)| match dim {
-            Dim::Known(known) => {
-                let extent = crate::ext::Ops::extent(self.tracer, x, axis);
-                i64::try_from(*known).is_ok_and(|known| extent.is(known))
-            }
+            Dim::Known(known) => self.tracer.has_extent(x, axis, *known),
             Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => true,
         };
         if dims.len() == crate::Tensor::rank(x) && dims.iter().enumerate().all(same) {

@@ -5,7 +5,7 @@ use super::params::Recipe;
 use super::stop::TraceStop;
 use super::traced::{Elements, Follow, Type};
 use super::{TracedTensor, Tracer};
-use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product};
+use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{Param, Primitive};
@@ -18,6 +18,15 @@ const INDICES: i64 = 1 << 16;
 const FOLLOWED: usize = 256;
 
 impl Tracer {
+    /// Tells whether an extent of a tensor is a number.
+    pub(crate) fn has_extent(&self, x: &TracedTensor, axis: usize, number: usize) -> bool {
+        if !self.symbolic {
+            // A check computes nothing, so the trace is not tied to the extents.
+            return x.present().get(axis) == Some(&number);
+        }
+        i64::try_from(number).is_ok_and(|number| self.extent(x, axis).is(number))
+    }
+
     fn are_fixed(extents: &[Extent]) -> bool {
         extents.iter().all(Extent::is_fixed)
     }
@@ -81,6 +90,17 @@ impl Ops for Tracer {
     fn extent(&self, x: &TracedTensor, axis: usize) -> Extent {
         let extent = x.extent(axis).unwrap_or_else(|| Extent::from(0i64));
         if self.symbolic { extent.settled() } else { Extent::from(extent.number()) }
+    }
+
+    fn broadcasts_to(&self, x: &TracedTensor, to: &TracedTensor) -> bool {
+        if !self.symbolic {
+            // A check computes nothing, so the trace is not tied to the extents.
+            return types::broadcasts(x.present(), to.present());
+        }
+        let (own, to) = (self.extents(x), self.extents(to));
+        let fits =
+            |(own, to): (&Extent, &Extent)| (own.is_fixed() && own.is(1)) || own.equals(to) || own.is(1);
+        own.len() <= to.len() && own.iter().rev().zip(to.iter().rev()).all(fits)
     }
 
     fn extents_of(&self, x: &TracedTensor) -> Result<Vec<Extent>, TraceStop> {

@@ -66,6 +66,18 @@ fn an_exported_model_computes_what_its_source_computes() {
 }
 
 #[test]
+fn a_check_of_extents_leaves_them_open() {
+    let folder = folder("export-check");
+    let layer = node("LayerNormalization", &["x", "scale"], &["y"]);
+    let source = model(&[("x", &[-1, 3]), ("scale", &[3])], vec![layer], &[("y", &[-1, 3])]);
+    let mut source = ModelProto::decode(&*source).unwrap();
+    source.opset_import[0].version = Some(17);
+    let input = write(&folder, "model.onnx", &source.encode_to_vec());
+    let written = read(&export(&folder, &input, &["--lowered", "--opset", "17"]).unwrap());
+    assert!(!operators(&written).contains(&"LayerNormalization"), "{:?}", operators(&written));
+}
+
+#[test]
 fn files_of_the_source_are_not_overwritten() {
     let folder = folder("export-over");
     let input = write(&folder, "out.onnx", &softmax());

@@ -1,9 +1,9 @@
 //! Tests that every kernel looks often enough whether its run must end, and that it leaves nothing behind if it ends.
 
-use super::LOOKS;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
+use crate::pace::LOOKS;
 use bb::ext::{ConvOptions, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
 use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData, f16};
 
