@@ -130,7 +130,7 @@ impl RunOptions {
     /// # Examples
     ///
     /// ```
-    /// # async fn search(model: &bb::Model<'_>, query: &bb::Value) -> Result<Vec<bb::Value>, bb::Error> {
+    /// # async fn search(model: &bb::Deployment, query: &bb::Value) -> Result<Vec<bb::Value>, bb::Error> {
     /// let token = bb::CancelToken::new();
     /// let options = bb::RunOptions::default().with_cancel(&token);
     /// options.within_async(model.run_async(&[Some(query)])).await
