@@ -7,7 +7,7 @@ use bb::{
     Value,
 };
 use bb_tests::backends;
-use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int};
+use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int, with_ints};
 use prost::Message;
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ fn called(
     };
     let mut model = ModelProto::decode(&*serialized(graph)).unwrap();
     let microsoft = OperatorSetIdProto { domain: Some("com.microsoft".to_owned()), version: Some(1) };
-    model.opset_import.push(microsoft);
+    let learning = OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(5) };
+    model.opset_import.extend([microsoft, learning]);
     let module = Module::from_bytes(model.encode_to_vec())?;
     let compiled = on.clone().compile(module, &CompileOptions::default())?;
     let values: Vec<Value> = operands.iter().map(|x| on.constant(x)).collect::<Result<_, _>>()?;
@@ -45,6 +46,12 @@ fn floats(shape: &[usize]) -> TensorData {
 fn call(op: &str, operands: usize) -> NodeProto {
     let names: Vec<String> = (0..operands).map(|i| format!("x{i}")).collect();
     node(op, &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"])
+}
+
+/// Joins an error's message with those of its causes.
+fn chain(error: &Error) -> String {
+    let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// An operator, the extents of its first operand, and those of the others.
@@ -181,5 +188,29 @@ fn a_result_has_the_extents_that_follow_from_declarations() {
             let ran = compiled.run(&values.each_ref().map(Some));
             assert_eq!(ran.is_ok(), fits, "{count} zero points on {name}: {ran:?}");
         }
+    }
+}
+
+#[test]
+fn numbers_of_columns_are_not_negative() {
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for width in [i64::MIN, -1] {
+            let mut node = with_ints(call("FeatureVectorizer", 1), "inputdimensions", &[width]);
+            node.domain = Some("ai.onnx.ml".to_owned());
+            let error = called(&on, node, &[floats(&[2, 3])]).unwrap_err();
+            assert!(chain(&error).contains("is not negative"), "{name}: {}", chain(&error));
+        }
+    }
+}
+
+#[test]
+fn windows_may_lie_beside_their_rows() {
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        // The positions of the only window are -2 and 1 in a row of one element.
+        let node = with_ints(call("MaxPool", 1), "kernel_shape", &[1, 2]);
+        let node = with_ints(with_ints(node, "dilations", &[1, 3]), "pads", &[0, 2, 0, 1]);
+        assert_eq!(called(&on, node, &[floats(&[1, 1, 2, 1])]).unwrap(), [1, 1, 2, 1], "{name}");
     }
 }

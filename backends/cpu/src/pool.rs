@@ -5,46 +5,53 @@
 //! have already been accessed. Sizes are rounded up to a quarter of a power of two, so that a block fits many results
 //! and at most a fifth of it is unused. A block's header is in front of its bytes, so taking a kept block allocates
 //! nothing.
+//!
+//! Blocks that only a burst needed are freed later: see [`kept`].
+
+mod kept;
+mod memory;
 
 use crate::error::{CpuError, Result};
 use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::{pace, threads};
+use kept::{Kept, List};
+use memmap2::MmapMut;
 use rayon::ThreadPool;
-use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
 /// The alignment of a block's bytes, and the size of its header.
 pub(crate) const ALIGNMENT: usize = 64;
 
-/// The number of size classes: four for each doubling, from 64 bytes to the size of an address space.
+/// The number of size classes: four for each doubling, from 64 bytes to [`MOST`].
 ///
 /// A model takes only small blocks.
-const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * 58 };
+const CLASSES: usize = if cfg!(all(test, bb_model)) { 4 } else { 4 * (usize::BITS as usize - 10) };
+
+/// The greatest number of bytes of a block.
+const MOST: usize = isize::MAX as usize / 4;
 
 /// A pool of blocks, with the threads that fill them.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    kept: [Mutex<Vec<Kept>>; CLASSES],
+    kept: [Mutex<List>; CLASSES],
     /// The backend's own threads; `None` if kernels run on rayon's.
     threads: Option<Arc<ThreadPool>>,
     /// The number of bytes in `kept`.
     idle: AtomicUsize,
+    /// Which class is looked at next, besides one that many blocks returned to.
+    turn: AtomicUsize,
     /// The greatest number of bytes to keep.
     limit: usize,
 }
 
-/// A block without owner.
-#[derive(Debug)]
-struct Kept(NonNull<Header>);
-
-// SAFETY: only the pool has the address of a block that it keeps.
-unsafe impl Send for Kept {}
-
 #[repr(C, align(64))]
+#[derive(Debug)]
 struct Header {
     owners: AtomicUsize,
     class: usize,
+    /// The pages that the block is in; `None` if it is from the allocator.
+    pages: Option<MmapMut>,
     /// The pool to which the block returns; `None` while it is there.
     home: Option<Arc<Pool>>,
 }
@@ -68,7 +75,7 @@ impl Pool {
     /// Makes a pool that keeps at most `limit` unused bytes.
     pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
-        Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), limit })
+        Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), turn: AtomicUsize::new(0), limit })
     }
 
     /// Runs `f`, which fills a block. Its kernels share their work with this pool's threads.
@@ -95,30 +102,23 @@ impl Pool {
     ///
     /// [`CpuError::Memory`] if the system has no memory.
     pub(crate) fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block> {
-        if bytes > isize::MAX as usize / 4 {
+        if bytes > MOST {
             return Err(CpuError::Memory { bytes });
         }
         let (class, size) = class(bytes);
         let kept =
-            self.kept.get(class).and_then(|list| list.lock().unwrap_or_else(PoisonError::into_inner).pop());
-        let header = match kept {
+            self.kept.get(class).and_then(|list| list.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let mut header = match kept {
             Some(Kept(header)) => {
                 self.idle.fetch_sub(size, Ordering::Relaxed);
                 header
             }
-            None => {
-                let layout = block_layout(size).ok_or(CpuError::Memory { bytes })?;
-                // SAFETY: the layout has at least the size of a header, which is not zero.
-                let raw = NonNull::new(unsafe { alloc(layout) }).ok_or(CpuError::Memory { bytes })?;
-                ask_for_large_pages(raw, size);
-                raw.cast::<Header>()
-            }
+            None => memory::allocate(size, class).ok_or(CpuError::Memory { bytes })?,
         };
-        // SAFETY: the memory is aligned for a header and has no other owner. A kept header holds no pool, so
-        // overwriting it leaks nothing.
-        unsafe {
-            header.write(Header { owners: AtomicUsize::new(1), class, home: Some(self.clone()) });
-        }
+        // SAFETY: the block has a header and no other owner.
+        let Header { owners, home, .. } = unsafe { header.as_mut() };
+        *owners = AtomicUsize::new(1);
+        *home = Some(self.clone());
         Ok(Block(header))
     }
 
@@ -128,10 +128,28 @@ impl Pool {
         if self.idle.fetch_add(size, Ordering::Relaxed) + size <= self.limit
             && let Some(list) = self.kept.get(class)
         {
-            list.lock().unwrap_or_else(PoisonError::into_inner).push(Kept(header));
+            let is_time = list.lock().unwrap_or_else(PoisonError::into_inner).give(Kept(header));
+            if is_time {
+                self.free_unneeded(class, false);
+                self.free_unneeded(self.turn.fetch_add(1, Ordering::Relaxed) % CLASSES, true);
+            }
         } else {
             self.idle.fetch_sub(size, Ordering::Relaxed);
-            free(header, size);
+            // SAFETY: the block has no owner, and the pool does not keep it.
+            unsafe { memory::free(header, size) };
+        }
+    }
+
+    /// Frees blocks of a class that no result needed since the class was looked at.
+    #[cold]
+    fn free_unneeded(&self, class: usize, by_turn: bool) {
+        let Some(list) = self.kept.get(class) else { return };
+        let unneeded = list.lock().unwrap_or_else(PoisonError::into_inner).unneeded(by_turn);
+        let size = class_size(class);
+        self.idle.fetch_sub(unneeded.len() * size, Ordering::Relaxed);
+        for Kept(header) in unneeded {
+            // SAFETY: the block has no owner, and the pool has let it go.
+            unsafe { memory::free(header, size) };
         }
     }
 }
@@ -145,45 +163,12 @@ fn class_size(class: usize) -> usize {
     ((class - shift * 4 + 1) << shift) * ALIGNMENT
 }
 
-fn block_layout(size: usize) -> Option<Layout> {
-    let alignment = if size < LARGE_PAGE { ALIGNMENT } else { LARGE_PAGE };
-    Layout::from_size_align(size.checked_add(ALIGNMENT)?, alignment).ok()
-}
-
-/// The size in bytes of the pages for large blocks, if the system has such pages. A block needs few of them, so the
-/// cost of first accesses and of address translation is small.
-const LARGE_PAGE: usize = if cfg!(target_os = "linux") { 2 << 20 } else { usize::MAX };
-
-/// Asks the system for as many large pages as fit in `size` bytes.
-#[cfg(target_os = "linux")]
-fn ask_for_large_pages(start: NonNull<u8>, size: usize) {
-    use std::ffi::{c_int, c_void};
-    unsafe extern "C" {
-        fn madvise(start: *mut c_void, size: usize, advice: c_int) -> c_int;
-    }
-    const HUGEPAGE: c_int = 14;
-    if size >= LARGE_PAGE {
-        // SAFETY: the pages belong to this block alone, and this advice does not change their contents. A system
-        // without large pages refuses the advice, which changes nothing.
-        unsafe { madvise(start.as_ptr().cast(), size - size % LARGE_PAGE, HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn ask_for_large_pages(_: NonNull<u8>, _: usize) {}
-
-fn free(header: NonNull<Header>, size: usize) {
-    if let Some(layout) = block_layout(size) {
-        // SAFETY: the block was allocated with this layout and has no owner.
-        unsafe { dealloc(header.as_ptr().cast(), layout) }
-    }
-}
-
 impl Drop for Pool {
     fn drop(&mut self) {
         for (class, list) in self.kept.iter_mut().enumerate() {
-            for Kept(header) in list.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                free(header, class_size(class));
+            for Kept(header) in list.get_mut().unwrap_or_else(PoisonError::into_inner).all() {
+                // SAFETY: the block has no owner, and the pool has let it go.
+                unsafe { memory::free(header, class_size(class)) };
             }
         }
     }
@@ -248,6 +233,12 @@ mod tests {
     }
 
     #[test]
+    fn every_size_has_a_class() {
+        assert_eq!(class(MOST).0, CLASSES - 1);
+        assert!(class_size(CLASSES - 1) >= MOST);
+    }
+
+    #[test]
     fn a_returned_block_is_the_next_one_taken() {
         let pool = Pool::new(1 << 20, None);
         let first = pool.take(1000).map(|b| b.ptr());
@@ -264,6 +255,22 @@ mod tests {
         let other = pool.take(64).expect("memory");
         assert_ne!(share.ptr(), other.ptr());
         drop((share, other));
+        assert_eq!(pool.idle.load(Ordering::Relaxed), 64);
+    }
+
+    #[test]
+    fn blocks_of_a_burst_are_freed_while_others_are_used() {
+        let pool = Pool::new(1 << 30, None);
+        let burst: Vec<Block> = (0..100).map(|_| pool.take(1 << 16).expect("memory")).collect();
+        drop(burst);
+        let kept = pool.idle.load(Ordering::Relaxed);
+        let again = pool.take(1 << 16).expect("memory");
+        drop(again);
+        assert_eq!(pool.idle.load(Ordering::Relaxed), kept, "too early");
+        for _ in 0..CLASSES * kept::GIVEN as usize * 10 {
+            drop(pool.take(64));
+        }
+        // One small block.
         assert_eq!(pool.idle.load(Ordering::Relaxed), 64);
     }
 }

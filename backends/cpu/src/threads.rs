@@ -43,8 +43,37 @@ fn own() -> Option<Arc<ThreadPool>> {
     threads
 }
 
+#[cfg(test)]
+thread_local! {
+    /// See [`as_if`].
+    static FORCED: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Runs `f`, in which kernels divide even short work as for this number of threads. This thread does all of it.
+#[cfg(test)]
+pub(crate) fn as_if<R>(threads: usize, f: impl FnOnce() -> R) -> R {
+    let before = FORCED.replace(Some(threads));
+    let result = f();
+    FORCED.set(before);
+    result
+}
+
+/// Returns the number of threads as if for which work is divided.
+#[cfg(test)]
+pub(crate) fn forced() -> Option<usize> {
+    FORCED.get()
+}
+
+#[cfg(not(test))]
+pub(crate) const fn forced() -> Option<usize> {
+    None
+}
+
 /// Returns the number of threads on which a kernel may run.
 pub(crate) fn count() -> usize {
+    if let Some(threads) = forced() {
+        return threads;
+    }
     own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
 }
 
@@ -80,7 +109,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     // Requested calls must not accumulate while all threads are busy.
     let room = threads.saturating_mul(2).saturating_sub(waiting.load(Ordering::Relaxed));
     let calls = room.min(threads.saturating_sub(1));
-    if calls == 0 {
+    if calls == 0 || forced().is_some() {
         return work();
     }
     let (own, options) = (own(), RunOptions::current());

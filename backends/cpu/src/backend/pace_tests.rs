@@ -4,8 +4,9 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::pace::LOOKS;
+use crate::threads;
 use bb::ext::{ConvOptions, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
-use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData, f16};
+use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData};
 
 /// The number of elements of a large operand.
 const LARGE: usize = 1 << 23;
@@ -34,21 +35,31 @@ fn full<T: Element>(cpu: &Cpu, shape: &[usize], value: T) -> Array {
         .expect("a tensor")
 }
 
+/// Returns a tensor of floats whose sums are rounded.
+fn varied(cpu: &Cpu, shape: &[usize]) -> Array {
+    let count: usize = shape.iter().product();
+    let elements: Vec<f32> = (0..count).map(|i| (i.wrapping_mul(7919) % 1009) as f32 / 333.0 - 1.0).collect();
+    TensorData::new(shape, &elements)
+        .map_err(CpuError::from)
+        .and_then(|x| cpu.constant(&x))
+        .expect("a tensor")
+}
+
 fn cast(cpu: &Cpu, x: &Array, to: DataType) -> Result<Array> {
     cpu.cast(x, to, true, RoundMode::Up)
 }
 
 fn elementwise(cpu: &Cpu) -> Vec<Call> {
-    let x = full(cpu, &[LARGE * 2], 1.5f32);
+    let x = varied(cpu, &[LARGE * 2]);
     let [halves, doubles] = [DataType::F16, DataType::F64].map(|to| cast(cpu, &x, to).expect("a cast"));
-    let column = full(cpu, &[LARGE / 4, 1], 1f32);
-    let planes = full(cpu, &[LARGE / 64, 1, 4, 1, 4], 1f32);
-    let row = full(cpu, &[1, 4, 1, 4, 1], 1f32);
+    let column = varied(cpu, &[LARGE / 4, 1]);
+    let planes = varied(cpu, &[LARGE / 64, 1, 4, 1, 4]);
+    let row = varied(cpu, &[1, 4, 1, 4, 1]);
     let ints = full(cpu, &[LARGE], 3i64);
     let [a, b, c, d] = std::array::from_fn(|_| x.clone());
     vec![
         call("add", LARGE * 2, move |cpu| cpu.add(&a, &a)),
-        call("add with broadcasting", LARGE * 2, move |cpu| cpu.add(&column, &full(cpu, &[8], 1f32))),
+        call("add with broadcasting", LARGE * 2, move |cpu| cpu.add(&column, &varied(cpu, &[8]))),
         call("add of small planes", LARGE * 2, move |cpu| cpu.add(&planes, &row)),
         call("exp", LARGE * 2, move |cpu| cpu.exp(&b)),
         call("floor", LARGE * 2, move |cpu| cpu.floor(&c)),
@@ -60,7 +71,7 @@ fn elementwise(cpu: &Cpu) -> Vec<Call> {
 }
 
 fn movement(cpu: &Cpu) -> Vec<Call> {
-    let x = full(cpu, &[2, LARGE], 1.5f32);
+    let x = varied(cpu, &[2, LARGE]);
     let [a, b, c] = std::array::from_fn(|_| x.clone());
     let indices = full(cpu, &[LARGE], 1i64);
     let words = TensorData::strings(&[LARGE / 8], &vec!["1.5"; LARGE / 8]).expect("strings");
@@ -73,12 +84,10 @@ fn movement(cpu: &Cpu) -> Vec<Call> {
     vec![
         call("concat", LARGE * 2, move |cpu| cpu.concat(&[&a, &a], 1)),
         call("transpose of long rows", LARGE * 2, move |cpu| copied(cpu, &b, &[1, 0])),
-        call("transpose of a square", LARGE, move |cpu| {
-            copied(cpu, &full(cpu, &[2048, 4096], 1f32), &[1, 0])
-        }),
+        call("transpose of a square", LARGE, move |cpu| copied(cpu, &varied(cpu, &[2048, 4096]), &[1, 0])),
         call("gather of elements", LARGE, move |cpu| cpu.gather(&c, &indices, 1)),
         call("gather of rows", LARGE, |cpu| {
-            cpu.gather(&full(cpu, &[4, 4096], 1f32), &full(cpu, &[LARGE / 4096], 3i64), 0)
+            cpu.gather(&varied(cpu, &[4, 4096]), &full(cpu, &[LARGE / 4096], 3i64), 0)
         }),
         call("equal of strings", LARGE * 2, move |cpu| cpu.equal(&words, &words)),
         call("numbers of strings", LARGE * 2, move |cpu| cast(cpu, &same, DataType::F32)),
@@ -86,7 +95,7 @@ fn movement(cpu: &Cpu) -> Vec<Call> {
 }
 
 fn reductions(cpu: &Cpu) -> Vec<Call> {
-    let x = full(cpu, &[LARGE * 2], 1.5f32);
+    let x = varied(cpu, &[LARGE * 2]);
     let halves = cast(cpu, &x, DataType::F16).expect("a cast");
     let ints = full(cpu, &[LARGE * 2], 3i32);
     let sum = |name, shape: &'static [usize], axes: &'static [i64]| {
@@ -110,27 +119,30 @@ fn reductions(cpu: &Cpu) -> Vec<Call> {
 }
 
 fn products(_: &Cpu) -> Vec<Call> {
-    fn product<T: Element>(name: &'static str, [m, k, n]: [usize; 3], value: T) -> Call {
-        call(name, m * k * n, move |cpu| cpu.matmul(&full(cpu, &[m, k], value), &full(cpu, &[k, n], value)))
+    type Make = fn(&Cpu, &[usize]) -> Array;
+    fn product(name: &'static str, [m, k, n]: [usize; 3], make: Make) -> Call {
+        call(name, m * k * n, move |cpu| cpu.matmul(&make(cpu, &[m, k]), &make(cpu, &[k, n])))
     }
+    let halves: Make = |cpu, shape| cast(cpu, &varied(cpu, shape), DataType::F16).expect("a cast");
+    let ints: Make = |cpu, shape| full(cpu, shape, 3i64);
     vec![
-        product("a square product", [512; 3], 1f32),
-        product("a square product of integers", [256; 3], 3i64),
-        product("a square product of halves", [256; 3], f16::ONE),
-        product("a row times a matrix", [1, 2048, 8192], 1f32),
-        product("a matrix times a column", [8192, 2048, 1], 1f32),
-        product("a long inner dimension", [4, LARGE / 8, 4], 1f32),
-        product("a short inner dimension", [2048, 2, 4096], 1f32),
+        product("a square product", [512; 3], varied),
+        product("a square product of integers", [256; 3], ints),
+        product("a square product of halves", [256; 3], halves),
+        product("a row times a matrix", [1, 2048, 8192], varied),
+        product("a matrix times a column", [8192, 2048, 1], varied),
+        product("a long inner dimension", [4, LARGE / 8, 4], varied),
+        product("a short inner dimension", [2048, 2, 4096], varied),
         call("many small products", LARGE * 4, |cpu| {
-            cpu.matmul(&full(cpu, &[LARGE / 128, 8, 8], 1f32), &full(cpu, &[8, 8], 1f32))
+            cpu.matmul(&varied(cpu, &[LARGE / 128, 8, 8]), &varied(cpu, &[8, 8]))
         }),
     ]
 }
 
 fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
-    let row = full(cpu, &[LARGE * 2], 1.5f32);
+    let row = varied(cpu, &[LARGE * 2]);
     let [a, b, c] = std::array::from_fn(|_| row.clone());
-    let image = full(cpu, &[1, 4, 512, 512], 1f32);
+    let image = varied(cpu, &[1, 4, 512, 512]);
     let (pooled, deep) = (image.clone(), image.clone());
     vec![
         call("softmax of one row", LARGE * 2, move |cpu| cpu.softmax(&a, -1)),
@@ -147,11 +159,11 @@ fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
         }),
         call("conv", 512 * 512 * 4 * 9 * 8, move |cpu| {
             let options = ConvOptions { pads: &[1; 4], ..ConvOptions::default() };
-            cpu.conv(&image, &full(cpu, &[8, 4, 3, 3], 1f32), None, options)
+            cpu.conv(&image, &varied(cpu, &[8, 4, 3, 3]), None, options)
         }),
         call("conv of each channel", 512 * 512 * 4 * 9, move |cpu| {
             let options = ConvOptions { pads: &[1; 4], group: 4, ..ConvOptions::default() };
-            cpu.conv(&deep, &full(cpu, &[4, 1, 3, 3], 1f32), None, options)
+            cpu.conv(&deep, &varied(cpu, &[4, 1, 3, 3]), None, options)
         }),
     ]
 }
@@ -196,6 +208,17 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
             assert_eq!(bits(&cpu, &first).bytes(), bits(&cpu, &second).bytes(), "{name}");
         });
     }
+}
+
+#[test]
+fn threads_change_no_bit() {
+    let cpu = Cpu::builder().threads(1).build().expect("a thread");
+    each_call(&cpu, |Call { name, call, .. }| {
+        let [one, three, many] =
+            [1, 3, 50].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
+        assert_eq!(one.bytes(), three.bytes(), "{name}: three threads");
+        assert_eq!(one.bytes(), many.bytes(), "{name}: fifty threads");
+    });
 }
 
 #[test]

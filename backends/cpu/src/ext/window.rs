@@ -144,7 +144,10 @@ impl VectorLoop for Sliding<'_> {
                 let Some(iy) = rows.position(ky, oy) else { continue };
                 for kx in 0..cols.kernel {
                     let (from, to) = cols.inside(kx);
-                    let Some(results) = line.get_mut(from..to) else { continue };
+                    // A window may have no element in the row, and then no position either.
+                    let Some(results) = line.get_mut(from..to).filter(|results| !results.is_empty()) else {
+                        continue;
+                    };
                     let start = iy * cols.extent
                         + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
                     // SAFETY: the positions of these windows are inside row `iy` of the operand, and the filter has a

@@ -19,22 +19,23 @@ const COLUMNS: usize = 4096;
 /// multiple of the number of columns that any kernel processes at once.
 const GROUP: usize = 8;
 
-/// Computes the product with a right operand whose rows are contiguous.
+/// Computes the product with a right operand whose rows are contiguous. It is a part of a product with the extents `whole`,
+/// which decide the order of the sums, so that it does not depend on how threads divide their work.
 ///
 /// # Safety
 ///
 /// Same as for [`gemm`](super::gemm); `b.col` is 1.
 pub(crate) unsafe fn direct<T: Compute>(
     kernels: &Kernels<T>,
-    dims: Dims,
+    whole: Dims,
+    Dims { m, k, n }: Dims,
     c: *mut T,
     c_row: usize,
     a: Strided<T>,
     b: Strided<T>,
 ) {
-    let Dims { m, k, n } = dims;
-    let wide = n * size_of::<T>() > 1024;
-    if m == 1 && wide {
+    let wide = whole.n * size_of::<T>() > 1024;
+    if whole.m == 1 && wide {
         // SAFETY: this function has the same contract.
         return unsafe { single(kernels, k, n, c, a, b) };
     }
@@ -107,6 +108,7 @@ unsafe fn single<T: Compute>(
 /// Same as for [`direct`].
 pub(crate) unsafe fn row<T: Compute>(
     kernels: &Kernels<T>,
+    whole: Dims,
     dims: Dims,
     c: *mut T,
     [c_row, _]: [usize; 2],
@@ -114,7 +116,7 @@ pub(crate) unsafe fn row<T: Compute>(
     b: Strided<T>,
 ) {
     // SAFETY: this function has the same contract.
-    unsafe { direct(kernels, dims, c, c_row, a, b) }
+    unsafe { direct(kernels, whole, dims, c, c_row, a, b) }
 }
 
 /// Covers the result with tiles.
@@ -186,6 +188,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
 /// Same as for [`gemm`](super::gemm); `a.col` and `b.row` are 1.
 pub(crate) unsafe fn dots<T: Compute>(
     kernels: &Kernels<T>,
+    _: Dims,
     Dims { m, k, n }: Dims,
     c: *mut T,
     [c_row, c_col]: [usize; 2],

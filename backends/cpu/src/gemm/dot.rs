@@ -70,11 +70,9 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
     unsafe {
         let (b, c) = (args.b.offset(first.cast_signed() * b_col), args.c.add(first * c_col));
         let mut sums = [[[V::zero(); RUN]; COLUMNS]; ROWS];
-        // A short first vector keeps the others from crossing cache lines.
-        let mut p = if ROWS == 1 { b.align_offset(64).min(lanes - 1).min(k) } else { 0 };
-        if p > 0 {
-            part(args, b, &mut sums, 0, p);
-        }
+        // Vectors begin where the column does, even if they cross cache lines then: if they began at a boundary, the order of
+        // the sum would depend on the address.
+        let mut p = 0;
         while p + RUN * lanes <= k {
             for h in 0..RUN {
                 let at = p + h * lanes;

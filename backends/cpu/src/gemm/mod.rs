@@ -213,7 +213,8 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
     }
 }
 
-type Skinny<T> = unsafe fn(&Kernels<T>, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
+/// Computes a part of a product; the first extents are those of the whole.
+type Skinny<T> = unsafe fn(&Kernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
 /// Computes a small product, or one with few rows or columns. The operands are read in place, except that a right
 /// operand whose rows are not contiguous is copied.
@@ -255,6 +256,7 @@ unsafe fn small<T: Compute>(
         unsafe {
             direct::direct(
                 kernels,
+                dims,
                 Dims { m: to - from, ..dims },
                 c.add(from * c_row),
                 c_row,
@@ -290,7 +292,7 @@ unsafe fn skinny<T: Compute>(
             (c.add(from * strides[1]), Strided { ptr: b.ptr.offset(from.cast_signed() * b.col), ..b })
         };
         // SAFETY: as above.
-        unsafe { f(kernels, Dims { n: to - from, ..dims }, c, strides, a, b) };
+        unsafe { f(kernels, dims, Dims { n: to - from, ..dims }, c, strides, a, b) };
     });
 }
 

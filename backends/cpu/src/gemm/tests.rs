@@ -4,6 +4,7 @@ use half::{bf16, f16};
 
 use super::{Compute, Dims, Number, Strided, batched, multiply};
 use crate::kernels::level::{at, levels};
+use crate::threads::as_if;
 
 /// Returns small integers. Every type computes the sums of their products exactly.
 fn numbers(n: usize, seed: u64) -> Vec<i64> {
@@ -139,6 +140,73 @@ fn batches_follow_their_offsets() {
         for (j, &c) in c.iter().enumerate() {
             let sum: f32 = (0..30).map(|p| a[row * 30 + p] * b[p * 25 + j]).sum();
             assert_eq!(c, sum);
+        }
+    }
+}
+
+/// Returns floats whose sums are rounded.
+fn fractions(n: usize, seed: u64) -> Vec<f32> {
+    numbers(n, seed)
+        .iter()
+        .zip(numbers(n, seed + 7))
+        .map(|(&a, b)| (a - 1) as f32 / 3.0 + b as f32 / 7.0)
+        .collect()
+}
+
+/// Computes a product as for `threads` threads, with operands that begin `shift` elements after an aligned address.
+fn divided([m, k, n]: [usize; 3], by_columns: [bool; 2], threads: usize, shift: usize) -> Vec<u32> {
+    let (x, y) = (fractions(m * k, 1), fractions(k * n, 2));
+    let lay = |data: &[f32], rows: usize, cols: usize, by_columns: bool| {
+        let mut room = vec![0f32; shift + 16 + rows * cols];
+        let first = room.as_ptr().align_offset(64) + shift;
+        for (i, row) in data.chunks(cols).enumerate() {
+            for (j, &v) in row.iter().enumerate() {
+                room[first + if by_columns { j * rows + i } else { i * cols + j }] = v;
+            }
+        }
+        let strides = if by_columns { (1, rows as isize) } else { (cols as isize, 1) };
+        (room, first, strides)
+    };
+    let (x, at_x, (a_row, a_col)) = lay(&x, m, k, by_columns[0]);
+    let (y, at_y, (b_row, b_col)) = lay(&y, k, n, by_columns[1]);
+    let a = Strided { ptr: x[at_x..].as_ptr(), row: a_row, col: a_col };
+    let b = Strided { ptr: y[at_y..].as_ptr(), row: b_row, col: b_col };
+    let mut c = vec![0f32; m * n];
+    // SAFETY: the operands and the result have these extents.
+    as_if(threads, || unsafe { multiply(Dims { m, k, n }, c.as_mut_ptr(), n, a, b) });
+    c.into_iter().map(f32::to_bits).collect()
+}
+
+#[test]
+fn neither_threads_nor_addresses_change_a_bit() {
+    let sizes = [
+        [1, 2000, 70],
+        [1, 700, 300],
+        [1, 129, 1030],
+        [2, 1100, 300],
+        [3, 700, 300],
+        [5, 129, 513],
+        [13, 129, 512],
+        [13, 700, 1],
+        [40, 600, 33],
+        [70, 1100, 100],
+        [130, 300, 200],
+    ];
+    for dims in sizes {
+        for forms in [[false, false], [false, true], [true, false], [true, true]] {
+            for level in levels() {
+                let bits = |threads, shift| at(level, || divided(dims, forms, threads, shift));
+                let expected = bits(1, 0);
+                for threads in [2, 3, 5, 16, 100] {
+                    assert!(bits(threads, 0) == expected, "{dims:?} {forms:?} {level:?}: {threads} threads");
+                }
+                for shift in [1, 3, 8] {
+                    assert!(
+                        bits(1, shift) == expected,
+                        "{dims:?} {forms:?} {level:?}: {shift} elements further"
+                    );
+                }
+            }
         }
     }
 }

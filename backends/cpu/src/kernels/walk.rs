@@ -41,6 +41,9 @@ pub(crate) fn split_into(
     grain: usize,
     f: &(dyn Fn(usize, usize) + Sync),
 ) {
+    if let Some(threads) = threads::forced() {
+        return in_parts(n, threads * each, f);
+    }
     let total = n.saturating_mul(weight);
     // Long work is divided further than threads need, because a thread looks between the parts.
     let stretch = grain.saturating_mul(LOOK).max(1);

@@ -37,11 +37,12 @@ fn check_idle(pool: &Pool) -> usize {
     let mut kept = 0;
     for (class, list) in pool.kept.iter().enumerate().take(4) {
         let list = list.lock().unwrap_or_else(PoisonError::into_inner);
-        kept += list.len() * class_size(class);
-        let mut places: Vec<_> = list.iter().map(|Kept(header)| *header).collect();
+        let blocks = list.blocks();
+        kept += blocks.len() * class_size(class);
+        let mut places: Vec<_> = blocks.iter().map(|Kept(header)| *header).collect();
         places.sort_unstable();
         places.dedup();
-        assert_eq!(places.len(), list.len(), "a block is kept twice");
+        assert_eq!(places.len(), blocks.len(), "a block is kept twice");
     }
     assert_eq!(pool.idle.load(Ordering::Relaxed), kept);
     kept
@@ -84,7 +85,8 @@ fn threads_that_take_and_give_back_have_blocks_of_their_own() {
         };
         let workers = [worker(1), worker(2)];
         workers.into_iter().for_each(|worker| worker.join().expect("no panic"));
-        assert_eq!(check_idle(&pool), 128);
+        // If the threads took the same block one after the other, the other one was not needed and is freed.
+        assert!(matches!(check_idle(&pool), 64 | 128));
     });
 }
 

@@ -120,6 +120,11 @@ pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(
         let problem = format!("has {} numbers for {} operands", widths.len(), call.len());
         return Err(call.wrong("inputdimensions", problem).into());
     }
+    if let Some(width) = widths.iter().find(|width| **width < 0) {
+        return Err(call
+            .wrong("inputdimensions", format!("has the number {width}; a number of columns is not negative"))
+            .into());
+    }
     let mut parts = Vec::with_capacity(call.len());
     for (x, &width) in call.all()?.into_iter().zip(widths) {
         let x = math::to(on, x, DataType::F32)?;
@@ -128,7 +133,7 @@ pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(
         parts.push(match width - have {
             0 => x,
             more if more > 0 => on.pad(&x, None, &[0, 0, 0, more], "constant")?,
-            _ => on.slice(&x, &[0], &[width.max(0)], &[1], &[])?,
+            _ => on.slice(&x, &[0], &[width], &[1], &[])?,
         });
     }
     Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), 1)?))
