@@ -1,10 +1,12 @@
 //! What the fuzz targets `graph` and `calls` found, on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::ext::ImageOp;
+use bb::ir::op::Param;
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::{
-    BackendRuntime, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions, TensorData,
-    Value,
+    BackendHandle, BackendRuntime, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions,
+    TensorData, Value,
 };
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int, with_ints};
@@ -212,5 +214,47 @@ fn windows_may_lie_beside_their_rows() {
         let node = with_ints(call("MaxPool", 1), "kernel_shape", &[1, 2]);
         let node = with_ints(with_ints(node, "dilations", &[1, 3]), "pads", &[0, 2, 0, 1]);
         assert_eq!(called(&on, node, &[floats(&[1, 1, 2, 1])]).unwrap(), [1, 1, 2, 1], "{name}");
+    }
+}
+
+#[test]
+fn what_is_quantised_are_integers() {
+    let byte = || TensorData::new(&[], &[3u8]).unwrap();
+    let scale = || TensorData::new(&[], &[0.5f32]).unwrap();
+    let cases: [(&str, Vec<TensorData>); 3] = [
+        ("QLinearLeakyRelu", vec![floats(&[2]), scale(), byte(), scale(), byte()]),
+        ("QLinearSigmoid", vec![byte(), scale(), byte(), scale(), TensorData::new(&[], &[3i8]).unwrap()]),
+        ("QLinearAdd", vec![byte(), scale(), byte(), floats(&[1]), scale(), byte(), scale(), byte()]),
+    ];
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for (op, operands) in &cases {
+            let mut node = call(op, operands.len());
+            node.domain = Some("com.microsoft".to_owned());
+            let error = called(&on, node, operands).unwrap_err();
+            assert!(chain(&error).contains("elements of"), "{op} on {name}: {}", chain(&error));
+        }
+    }
+}
+
+#[test]
+fn positions_of_deformed_windows_are_floats() {
+    let params = [
+        Param::Ints((&[]).into()),
+        Param::Ints((&[]).into()),
+        Param::Ints((&[]).into()),
+        Param::Int(1),
+        Param::Int(1),
+    ];
+    for name in backends::NAMES {
+        let on = BackendHandle::new(backends::start(name).unwrap());
+        let zeros = |dtype, shape: &[usize]| {
+            on.runtime().constant(&TensorData::zeros(dtype, shape, 1 << 10).unwrap()).unwrap()
+        };
+        let (x, w) = (zeros(DataType::C64, &[1, 1, 1, 2]), zeros(DataType::C64, &[1, 1, 1, 1]));
+        let offset = zeros(DataType::C64, &[1, 2, 1, 2]);
+        let operands = [Some(&x), Some(&w), Some(&offset), None, None];
+        let error = on.call(ImageOp::DeformConv.spec(), &operands, &params).unwrap_err();
+        assert!(chain(&error).contains("c64"), "{name}: {}", chain(&error));
     }
 }

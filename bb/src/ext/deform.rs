@@ -2,6 +2,7 @@
 
 use super::movement::strides as steps;
 use super::sample::{Between, Beyond, sample, wide};
+use super::types;
 use super::window::windows;
 use crate::ext::{DeformConvOptions, Ops, fail, math};
 use crate::{Error, Tensor};
@@ -17,6 +18,9 @@ pub fn deform_conv<B: Ops + ?Sized>(
     mask: Option<&B::Tensor>,
     DeformConvOptions { strides, pads, dilations, group, offset_group }: DeformConvOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
+    for operand in [Some(x), Some(w), Some(offset), bias, mask].into_iter().flatten() {
+        types::take::<B>("deform_conv", operand, types::FLOATS)?;
+    }
     let shapes =
         || bb_ir::Error::Shapes { op: "deform_conv", left: x.shape().into(), right: w.shape().into() };
     let ([n, c, dims @ ..], [m, depth, kernel @ ..]) = (x.shape(), w.shape()) else {

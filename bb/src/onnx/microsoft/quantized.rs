@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, math, types};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -48,6 +48,9 @@ pub(super) fn scaled<B: Ops + ?Sized>(
     on.mul(&wide, &on.reshape(scale, &[])?)
 }
 
+/// What is quantised.
+const QUANTIZED: &[DataType] = &[DataType::I8, DataType::I16, DataType::U8, DataType::U16];
+
 /// Quantises to the scale and zero point at `index`, of the type `dtype`.
 fn quantized<B: Ops + ?Sized>(
     on: &B,
@@ -57,6 +60,10 @@ fn quantized<B: Ops + ?Sized>(
     dtype: DataType,
 ) -> OpResult<B> {
     let zero = match call.optional(index + 1) {
+        Some(zero) if zero.dtype() != dtype => {
+            let problem = format!("has elements of {}, expected those of the result, {dtype}", zero.dtype());
+            return Err(call.wrong(NodePart::Operand(index + 1), problem).into());
+        }
         Some(zero) => on.reshape(zero, &[])?,
         None => on.zeros(&[], dtype)?,
     };
@@ -70,8 +77,10 @@ pub(super) fn centred<B: Ops + ?Sized>(
     x: &B::Tensor,
     zero: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("dequantize", x, QUANTIZED)?;
     let wide = math::to(on, x, DataType::I32)?;
     let Some(zero) = zero else { return Ok(wide) };
+    types::take::<B>("dequantize", zero, QUANTIZED)?;
     let zero = math::to(on, zero, DataType::I32)?;
     let single = zero.shape().iter().all(|&extent| extent == 1);
     on.sub(&wide, &if single { on.reshape(&zero, &[])? } else { zero })
