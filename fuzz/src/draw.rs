@@ -58,6 +58,9 @@ const FLOATS: [f64; 16] = [
 
 const WORDS: [&str; 8] = ["", "a", "b", "ab", "é", "12", "-0.5", "nan"];
 
+/// The greatest number of elements that are drawn.
+const MANY: usize = 1 << 16;
+
 impl<'a> Draw<'a> {
     /// Draws from these bytes.
     pub fn new(bytes: &'a [u8]) -> Draw<'a> {
@@ -157,8 +160,11 @@ impl<'a> Draw<'a> {
         self.one(list).copied().unwrap_or(DataType::F32)
     }
 
-    /// Draws the elements of a tensor of few elements: small numbers, or with `wild` any bits.
+    /// Draws the elements of a tensor: small numbers, or with `wild` any bits. Large extents are cut where there would be many.
     pub fn tensor(&mut self, dtype: DataType, shape: &[usize], wild: bool) -> TensorData {
+        let few: Vec<usize> = shape.iter().map(|&extent| extent.min(4)).collect();
+        let many = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).is_none_or(|n| n > MANY);
+        let shape = if many { &few } else { shape };
         let n: usize = shape.iter().product();
         match dtype {
             DataType::String => {

@@ -49,6 +49,28 @@ pub fn with_ints(mut node: NodeProto, name: &str, values: &[i64]) -> NodeProto {
     node
 }
 
+/// Adds an attribute that is a list of floats.
+pub fn with_floats(mut node: NodeProto, name: &str, values: &[f32]) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Floats as i32),
+        floats: values.to_vec(),
+        ..AttributeProto::default()
+    });
+    node
+}
+
+/// Adds an attribute that is a list of strings.
+pub fn with_texts(mut node: NodeProto, name: &str, values: &[&str]) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Strings as i32),
+        strings: values.iter().map(|text| text.as_bytes().to_vec().into()).collect(),
+        ..AttributeProto::default()
+    });
+    node
+}
+
 /// Makes a constant list of `i64`.
 pub fn ints(output: &str, values: &[i64]) -> NodeProto {
     with_ints(node("Constant", &[], &[output]), "value_ints", values)

@@ -1,7 +1,7 @@
 //! What the fuzz targets `graph` and `calls` found, on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ext::ImageOp;
+use bb::ext::{ImageOp, NnOp};
 use bb::ir::op::Param;
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::{
@@ -9,7 +9,9 @@ use bb::{
     TensorData, Value,
 };
 use bb_tests::backends;
-use bb_tests::model::{node, serialized, untyped, value, with_graph, with_int, with_ints};
+use bb_tests::model::{
+    node, serialized, untyped, value, with_floats, with_graph, with_int, with_ints, with_texts,
+};
 use prost::Message;
 use std::sync::Arc;
 
@@ -256,5 +258,41 @@ fn positions_of_deformed_windows_are_floats() {
         let operands = [Some(&x), Some(&w), Some(&offset), None, None];
         let error = on.call(ImageOp::DeformConv.spec(), &operands, &params).unwrap_err();
         assert!(chain(&error).contains("c64"), "{name}: {}", chain(&error));
+    }
+}
+
+#[test]
+fn labels_have_one_form() {
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let mut node = node("LinearClassifier", &["x0"], &["y", "scores"]);
+        node.domain = Some("ai.onnx.ml".to_owned());
+        let node = with_floats(node, "coefficients", &[0.5; 6]);
+        let node = with_ints(node, "classlabels_ints", &[1, 2]);
+        let node = with_texts(node, "classlabels_strings", &["a", "b"]);
+        let error = called(&on, node, &[floats(&[1, 3])]).unwrap_err();
+        assert!(chain(&error).contains("only one may list the classes"), "{name}: {}", chain(&error));
+    }
+}
+
+/// ONNX Runtime gives the same.
+#[test]
+fn padding_times_infinity_is_no_number() {
+    let x = TensorData::new(&[1, 1, 5], &[1.625f32, 1.25, -2.5, 9007199254740992.0, -1.125]).unwrap();
+    let w = TensorData::new(&[1, 1, 3], &[f32::INFINITY, -65504.0, -0.875]).unwrap();
+    let expected = [f32::NAN, f32::NAN, f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, f32::INFINITY];
+    for name in backends::NAMES {
+        let on = BackendHandle::new(backends::start(name).unwrap());
+        let [x, w] = [&x, &w].map(|data| on.runtime().constant(data).unwrap());
+        let params = [
+            Param::Ints((&[1]).into()),
+            Param::Ints((&[2, 1]).into()),
+            Param::Ints((&[]).into()),
+            Param::Int(1),
+        ];
+        let y = on.call(NnOp::Conv.spec(), &[Some(&x), Some(&w), None], &params).unwrap().remove(0);
+        let y = y.to_host(1 << 10).unwrap();
+        let same = |(a, b): (&f32, &f32)| a == b || (a.is_nan() && b.is_nan());
+        assert!(y.as_slice::<f32>().unwrap().iter().zip(&expected).all(same), "{name}: {y:?}");
     }
 }

@@ -214,10 +214,9 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
 fn threads_change_no_bit() {
     let cpu = Cpu::builder().threads(1).build().expect("a thread");
     each_call(&cpu, |Call { name, call, .. }| {
-        let [one, three, many] =
-            [1, 3, 50].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
-        assert_eq!(one.bytes(), three.bytes(), "{name}: three threads");
-        assert_eq!(one.bytes(), many.bytes(), "{name}: fifty threads");
+        let [one, many] =
+            [1, 7].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
+        assert_eq!(one.bytes(), many.bytes(), "{name}");
     });
 }
 

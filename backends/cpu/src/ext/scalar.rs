@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::elementwise::GRAIN;
+use crate::kernels::elementwise::{GRAIN, map};
 use crate::kernels::op::{Binary, Unary};
 use crate::kernels::{Shared, walk};
 use crate::ops::elementwise;
@@ -128,10 +128,12 @@ impl Cpu {
                 let shared = Shared((out.cast::<f32>(), from));
                 walk::split(x.len(), 1, GRAIN, |start, end| {
                     let (out, from) = shared.get();
-                    for i in start..end {
-                        // SAFETY: both arrays have `len` contiguous elements, and no other call writes these.
-                        unsafe { out.add(i).write(f(*from.add(i))) }
-                    }
+                    // SAFETY: both arrays have `len` contiguous elements, and no other call writes these.
+                    let (out, x) = unsafe {
+                        let x = std::slice::from_raw_parts(from.add(start), end - start);
+                        (std::slice::from_raw_parts_mut(out.add(start), end - start), x)
+                    };
+                    map(out, x, f);
                 });
             })
         })

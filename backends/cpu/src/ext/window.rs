@@ -119,6 +119,14 @@ struct Sliding<'a> {
     out: *mut f32,
 }
 
+/// Adds the products of a weight that is not finite and the zeros of the padding, in which the windows outside of `inside` are.
+#[cold]
+fn beside(line: &mut [f32], inside: std::ops::Range<usize>, weight: f32) {
+    for (_, result) in line.iter_mut().enumerate().filter(|(at, _)| !inside.contains(at)) {
+        *result += weight * 0.0;
+    }
+}
+
 impl VectorLoop for Sliding<'_> {
     type Output = ();
 
@@ -141,24 +149,23 @@ impl VectorLoop for Sliding<'_> {
                 std::slice::from_raw_parts_mut(line, cols.out)
             };
             for ky in 0..rows.kernel {
-                let Some(iy) = rows.position(ky, oy) else { continue };
+                let iy = rows.position(ky, oy);
                 for kx in 0..cols.kernel {
-                    let (from, to) = cols.inside(kx);
-                    // A window may have no element in the row, and then no position either.
-                    let Some(results) = line.get_mut(from..to).filter(|results| !results.is_empty()) else {
-                        continue;
+                    let (from, to) = if iy.is_some() { cols.inside(kx) } else { (0, 0) };
+                    let weight = match slide {
+                        Slide::Max => None,
+                        // SAFETY: the filter has a weight for each element of a window.
+                        Slide::Weigh { filter, .. } => Some(unsafe { *filter.add(ky * cols.kernel + kx) }),
                     };
+                    if let Some(weight) = weight.filter(|weight| !weight.is_finite()) {
+                        beside(line, from..to, weight);
+                    }
+                    // A window may have no element in the row, and then no position either.
+                    let (Some(iy), Some(results @ [_, ..])) = (iy, line.get_mut(from..to)) else { continue };
                     let start = iy * cols.extent
                         + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
-                    // SAFETY: the positions of these windows are inside row `iy` of the operand, and the filter has a
-                    // weight for each element of a window.
-                    unsafe {
-                        let weight = match slide {
-                            Slide::Max => None,
-                            Slide::Weigh { filter, .. } => Some(*filter.add(ky * cols.kernel + kx)),
-                        };
-                        accumulate(results, x.wrapping_add(start), cols.stride, weight);
-                    }
+                    // SAFETY: the positions of these windows are inside row `iy` of the operand.
+                    unsafe { accumulate(results, x.wrapping_add(start), cols.stride, weight) };
                 }
             }
         }

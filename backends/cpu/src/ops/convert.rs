@@ -4,7 +4,7 @@ use super::{dense, made, text};
 use crate::array::{Array, element_size};
 use crate::error::Result;
 use crate::kernels::elementwise::GRAIN;
-use crate::kernels::{Shared, walk};
+use crate::kernels::{self, Shared, walk};
 use crate::pool::Pool;
 use bb::ir::convert::{Rounding, cast_into};
 use bb::{DataType, RoundMode, Shape, Tensor};
@@ -32,6 +32,17 @@ pub(crate) fn cast(
     let bytes = unsafe { elements(&x) };
     if to == DataType::String {
         return text::print(pool, from, x.shape(), bytes);
+    }
+    if let Some(run) = kernels::cast::kernel(from, to) {
+        let [read, written] = [from, to].map(element_size);
+        return made(pool, to, Shape::from_slice(x.shape()), |out| {
+            let shared = Shared((out, x.ptr()));
+            walk::split(x.len(), 1, GRAIN, |start, end| {
+                let (out, x) = shared.get();
+                // SAFETY: both arrays have `len` contiguous elements of these types, and no other call writes these.
+                unsafe { run(out.add(start * written), [x.add(start * read)], end - start) };
+            });
+        });
     }
     let failed = OnceLock::new();
     let sizes = [from, to].map(element_size);

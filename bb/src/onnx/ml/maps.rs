@@ -52,6 +52,9 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
 pub(in crate::onnx) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let x = call.tensor(0)?;
     let labels = match (texts(call, "classlabels_strings")?, call.ints("classlabels_int64s")?) {
+        (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
+            return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());
+        }
         (Some(list), _) if !list.is_empty() => TensorData::strings(&[list.len()], &list),
         (_, Some(list)) => TensorData::new(&[list.len()], list),
         _ => return Err(call.wrong("classlabels_*", "are missing, in both their forms").into()),
@@ -91,7 +94,10 @@ fn arranged<B: Ops + ?Sized>(
 pub(in crate::onnx) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let (keys, values) = map(call)?;
     let words: Vec<Key> = match (texts(call, "string_vocabulary")?, call.ints("int64_vocabulary")?) {
-        (Some(list), _) => list.into_iter().map(|text| Key::Text(text.to_owned())).collect(),
+        (Some(_), Some(_)) => {
+            return Err(call.wrong("*_vocabulary", "is given in both its forms, expected one").into());
+        }
+        (Some(list), None) => list.into_iter().map(|text| Key::Text(text.to_owned())).collect(),
         (None, Some(list)) => list.iter().map(|&i| Key::Int(i)).collect(),
         (None, None) => return Err(call.wrong("*_vocabulary", "is missing, in both its forms").into()),
     };

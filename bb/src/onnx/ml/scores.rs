@@ -97,10 +97,14 @@ pub(super) enum Labels {
 }
 
 impl Labels {
-    /// Reads the labels from one of two attributes.
+    /// Reads the labels from one of two attributes, of which only one may list any.
     pub(super) fn of<T>(call: &Call<'_, T>, ints: &str, strings: &str) -> Result<Labels, Error> {
         let texts = texts(call, strings)?.unwrap_or_default();
         match call.ints(ints)? {
+            Some(list) if !list.is_empty() && !texts.is_empty() => {
+                Err(call
+                    .wrong(ints, format!("is given, and so is `{strings}`; only one may list the classes")))
+            }
             Some(list) if !list.is_empty() => Ok(Labels::Ints(list.to_vec())),
             _ if !texts.is_empty() => Ok(Labels::Texts(texts.into_iter().map(str::to_owned).collect())),
             _ => {

@@ -12,6 +12,10 @@ pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::
 /// The most bytes that a fold may make out of smaller operands.
 const GROWN: usize = 1 << 20;
 
+/// How much larger than its operands a larger result may be. Quantised weights of eight bits become floats of four times their
+/// bytes, packed ones of four bits floats of eight times.
+const WIDER: usize = 8;
+
 fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
     let mut constant = trace.constant_values()?;
     let mut folded = Vec::new();
@@ -47,7 +51,7 @@ fn worth_folding(trace: &Trace, step: &Step, made: usize) -> Result<bool, Error>
             return Ok(false);
         }
     }
-    Ok(made <= bytes(trace, step.reads())?.saturating_mul(2).max(GROWN))
+    Ok(made <= bytes(trace, step.reads())?.saturating_mul(WIDER).max(GROWN))
 }
 
 /// Returns what values take together.
@@ -92,6 +96,16 @@ mod tests {
         let mut trace = on.finish(vec![y.read()]);
         assert_eq!(trace.steps.len(), 1);
         assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 0);
+    }
+
+    #[test]
+    fn quantised_weights_become_floats_once() {
+        let mut trace = traced(&[&[1]], |on, xs| {
+            let weights = on.cast(&zeros(on, &[1 << 20]), DataType::I8, true, crate::RoundMode::Up)?;
+            let wide = on.cast(&weights, DataType::F32, true, crate::RoundMode::Up)?;
+            Ok(vec![on.add(&xs[0], &wide)?])
+        });
+        assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 2);
     }
 
     #[test]

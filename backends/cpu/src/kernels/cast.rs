@@ -1,0 +1,147 @@
+//! Casts between numbers, where a processor can convert several at once. The others are done one by one, by
+//! [`cast_into`](bb::ir::convert::cast_into), whose results these have.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    clippy::cast_lossless,
+    reason = "integers keep their low bits and floats the nearest number, which is what a cast is"
+)]
+
+use super::elementwise::{Run, map, slices};
+use super::half::Half;
+use bb::DataType;
+
+/// A loop over elements of the first type that writes elements of the second.
+macro_rules! run {
+    ($from:ty, $to:ty, $f:expr) => {
+        Some(|out, x, n| {
+            // SAFETY: `Run` has the contract of `slices`, for elements of these types.
+            let (out, [x]) = unsafe { slices::<$from, $to, 1>(out, x, n) };
+            map(out, x, $f)
+        })
+    };
+}
+
+/// The loops from a type of integers, or from booleans, which are bytes of 0 and 1.
+macro_rules! whole {
+    ($from:ty, $to:expr) => {
+        match $to {
+            DataType::I8 | DataType::U8 => run!($from, u8, |v| v as u8),
+            DataType::I32 => run!($from, i32, |v| v as i32),
+            DataType::I64 => run!($from, i64, |v| v as i64),
+            DataType::F32 => run!($from, f32, |v| v as f32),
+            DataType::F64 => run!($from, f64, |v| v as f64),
+            DataType::Bool => run!($from, u8, |v| u8::from(v != 0)),
+            _ => None,
+        }
+    };
+}
+
+/// A float without its fraction, or the least integer if no integer of the type holds it.
+macro_rules! truncated {
+    ($from:ty, $to:ty, $v:expr) => {{
+        let v = $v;
+        // What is less than the least integer becomes the least one by itself.
+        if v < -(<$to>::MIN as $from) { v as $to } else { <$to>::MIN }
+    }};
+}
+
+/// The loops from a type of floats. What an integer cannot hold is the least `i32` or `i64`, as processors have it.
+macro_rules! float {
+    ($from:ty, $to:expr) => {
+        match $to {
+            DataType::I8 | DataType::U8 => run!($from, u8, |v| truncated!($from, i32, v) as u8),
+            DataType::I32 => run!($from, i32, |v| truncated!($from, i32, v)),
+            DataType::I64 => run!($from, i64, |v| truncated!($from, i64, v)),
+            DataType::F32 => run!($from, f32, |v| v as f32),
+            DataType::F64 => run!($from, f64, |v| v as f64),
+            DataType::Bool => run!($from, u8, |v| u8::from(v != 0.0)),
+            _ => None,
+        }
+    };
+}
+
+/// Returns the loop that casts between two types, if there is one.
+pub(crate) fn kernel(from: DataType, to: DataType) -> Option<Run<1>> {
+    match (from, to) {
+        (half, DataType::F32) if Half::of(half).is_some() => Some(Half::of(half)?.widen),
+        (DataType::F32, half) if Half::of(half).is_some() => Some(Half::of(half)?.narrow),
+        (DataType::I8, to) => whole!(i8, to),
+        (DataType::U8 | DataType::Bool, to) => whole!(u8, to),
+        (DataType::I32, to) => whole!(i32, to),
+        (DataType::I64, to) => whole!(i64, to),
+        (DataType::F32, to) => float!(f32, to),
+        (DataType::F64, to) => float!(f64, to),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::kernels::level::{at, levels};
+    use bb::RoundMode;
+    use bb::ir::convert::{Rounding, cast_into};
+
+    /// Returns the bytes of numbers near every bound of every type.
+    fn bytes(dtype: DataType) -> Vec<u8> {
+        let mut numbers = vec![f64::NAN, f64::INFINITY, -f64::INFINITY, -0.0, 1e-45, 1e300, -1e300, 65519.9];
+        for bound in [0.0, 1.0, 8.0, 11.0, 15.0, 16.0, 24.0, 31.0, 32.0, 53.0, 63.0, 64.0].map(f64::exp2) {
+            for sign in [1.0, -1.0] {
+                numbers.extend([-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5].map(|by| sign * (bound + by)));
+                numbers.extend([sign * bound.next_down(), sign * bound.next_up()]);
+            }
+        }
+        let doubles: Vec<u8> = numbers.iter().flat_map(|v| v.to_ne_bytes()).collect();
+        let size = crate::array::element_size(dtype);
+        let mut out = vec![0; numbers.len() * size];
+        cast_into(DataType::F64, &doubles, dtype, ROUNDING, &mut out).unwrap();
+        out
+    }
+
+    const ROUNDING: Rounding = Rounding { saturate: true, mode: RoundMode::Up };
+
+    #[test]
+    fn loops_give_what_single_casts_give() {
+        let types = [
+            DataType::Bool,
+            DataType::I8,
+            DataType::U8,
+            DataType::I32,
+            DataType::I64,
+            DataType::F16,
+            DataType::BF16,
+            DataType::F32,
+            DataType::F64,
+        ];
+        let mut pairs = 0;
+        for from in types {
+            let x = bytes(from);
+            for to in types {
+                let Some(run) = kernel(from, to) else { continue };
+                pairs += usize::from(from != to);
+                let [read, written] = [from, to].map(crate::array::element_size);
+                for n in [x.len() / read, 33, 7, 1, 0] {
+                    let mut expected = vec![0; n * written];
+                    cast_into(from, &x[..n * read], to, ROUNDING, &mut expected).unwrap();
+                    for level in levels() {
+                        // Elements are aligned in a vector of the largest ones.
+                        let operand: Vec<u64> = x
+                            .chunks(8)
+                            .map(|c| c.iter().rev().fold(0, |all, &b| all << 8 | u64::from(b)))
+                            .collect();
+                        let mut out = vec![0u64; (n * written).div_ceil(8)];
+                        // SAFETY: both have room for `n` elements.
+                        at(level, || unsafe { run(out.as_mut_ptr().cast(), [operand.as_ptr().cast()], n) });
+                        let out: Vec<u8> = out.iter().flat_map(|word| word.to_le_bytes()).collect();
+                        assert_eq!(out[..n * written], expected, "{from} to {to}, {n} elements, {level:?}");
+                    }
+                }
+            }
+        }
+        // Between the seven types that are no halves, and between halves and `f32`.
+        assert_eq!(pairs, 7 * 6 + 4);
+    }
+}
