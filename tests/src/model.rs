@@ -65,7 +65,7 @@ pub fn with_texts(mut node: NodeProto, name: &str, values: &[&str]) -> NodeProto
     node.attribute.push(AttributeProto {
         name: Some(name.to_owned()),
         r#type: Some(bb::ir::proto::attribute_proto::AttributeType::Strings as i32),
-        strings: values.iter().map(|text| text.as_bytes().to_vec().into()).collect(),
+        strings: values.iter().map(|text| text.as_bytes().to_vec()).collect(),
         ..AttributeProto::default()
     });
     node
