@@ -63,6 +63,11 @@ fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String
     if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
         return Some(both);
     }
+    // A negative summand may cancel a variance, of which then no digit is left.
+    let cancels = call.op.method.ends_with("_normalization") && call.floats().any(|epsilon| epsilon < 0.0);
+    if cancels {
+        return None;
+    }
     if !want.dtype().is_float() {
         return Some(both).filter(|_| elements(got) != elements(want));
     }

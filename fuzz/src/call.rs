@@ -161,6 +161,14 @@ impl Call {
         self.operands.iter().flatten().map(|operand| &operand.data)
     }
 
+    /// Returns the floats among the parameters.
+    pub fn floats(&self) -> impl Iterator<Item = f64> {
+        self.params.iter().filter_map(|param| match param {
+            Param::Float(value) => Some(*value),
+            _ => None,
+        })
+    }
+
     /// Returns the element types among the parameters.
     pub fn types(&self) -> impl Iterator<Item = DataType> {
         self.params.iter().filter_map(|param| match param {

@@ -296,3 +296,19 @@ fn padding_times_infinity_is_no_number() {
         assert!(y.as_slice::<f32>().unwrap().iter().zip(&expected).all(same), "{name}: {y:?}");
     }
 }
+
+#[test]
+fn scales_of_normalisations_have_the_type_of_the_operand() {
+    for on in backends() {
+        for op in ["SkipSimplifiedLayerNormalization", "SkipLayerNormalization"] {
+            let mut skip = call(op, 3);
+            skip.domain = Some("com.microsoft".to_owned());
+            let scale = TensorData::new(&[], &[2i64]).unwrap();
+            let error = called(&on, skip, &[floats(&[2, 3]), floats(&[2, 3]), scale]).unwrap_err();
+            assert!(chain(&error).contains("has elements of i64, expected f32"), "{}", chain(&error));
+        }
+        let scale = TensorData::new(&[3], &[2i64; 3]).unwrap();
+        let error = called(&on, call("RMSNormalization", 2), &[floats(&[2, 3]), scale]).unwrap_err();
+        assert!(chain(&error).contains("i64"), "{}", chain(&error));
+    }
+}

@@ -73,6 +73,9 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::BatchNormalization => call.cost(batch_normalization(call), Moves::All),
         NnOp::Conv => call.cost(conv(call), Moves::All),
         NnOp::ConvTranspose => call.cost(conv_transpose(call), Moves::All),
+        NnOp::Rnn => call.cost(recurrent(call, 2), Moves::All),
+        NnOp::Gru => call.cost(recurrent(call, 11), Moves::All),
+        NnOp::Lstm => call.cost(recurrent(call, 13), Moves::All),
         NnOp::MaxPool => call.cost(pooled(call, |window| window.saturating_sub(1)), Moves::All),
         // The division replaces the addition that the first element does not need.
         NnOp::AveragePool => call.cost(pooled(call, |window| window), Moves::All),
@@ -127,6 +130,18 @@ fn conv(call: &Call<'_>) -> Option<u128> {
     let filter = call.input(1)?.get(1..)?;
     let bias = u128::from(call.input(2).is_some());
     Some(elements(call.output()?).saturating_mul(elements(filter).saturating_mul(2).saturating_add(bias)))
+}
+
+/// For each state, 2 for each of the weights, less 1 for each of its gates, and `each` for what follows the products with
+/// the weights.
+fn recurrent(call: &Call<'_>, each: u128) -> Option<u128> {
+    let states = elements(call.output()?);
+    let &[hidden, gates] = call.input(1)? else { return None };
+    if hidden == 0 {
+        return Some(0);
+    }
+    let products = (gates as u128).saturating_mul(2).saturating_sub((gates / hidden) as u128);
+    Some(states.saturating_mul(products.saturating_add(each)))
 }
 
 /// For each element of the operand, 2 for each element of its filters, including those that are cut off; 1

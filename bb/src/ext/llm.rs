@@ -53,6 +53,7 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     epsilon: f64,
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("rms_normalization", x, types::FLOATS)?;
+    types::take::<B>("rms_normalization", scale, types::FLOATS)?;
     types::fits(on, "rms_normalization", scale, x)?;
     let axes = normalize::axes_from(x, axis)?;
     let normal = math::widened(on, x, DataType::F32, |x| {

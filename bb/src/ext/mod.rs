@@ -41,6 +41,7 @@ pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
 mod random;
+pub(crate) mod recurrent;
 mod region;
 pub(crate) mod sample;
 pub mod scalar;
@@ -65,9 +66,10 @@ pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOp
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
 pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
 pub use nn::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, LayerNormalizationOptions, MaxPoolOptions, Nn,
-    NnOp,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions, LstmOptions,
+    MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
+pub use recurrent::Activation;
 pub use random::Mersenne;
 pub use scalar::{Scalar, ScalarOp};
 
@@ -108,6 +110,12 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
         _results: &[(DataType, Shape)],
     ) -> Result<Outputs<Self::Tensor>, Self::Error> {
         host::run(self, body, inputs, params)
+    }
+
+    /// While the body of a native operation is traced for the types of its results alone, returns values of these types
+    /// that stand for the results, so that the body need not be gone through; otherwise `None`.
+    fn stand_ins(&self, _results: &[(DataType, &[Extent])]) -> Option<Vec<Self::Tensor>> {
+        None
     }
 
     /// Makes a tensor from elements on the host.

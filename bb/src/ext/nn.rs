@@ -5,6 +5,7 @@ use crate::{DataType, Tensor};
 
 pub use super::conv_transpose::conv_transpose;
 pub use super::movement::{gather_elements, gather_nd, pad};
+pub use super::recurrent::{gru, lstm, rnn};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
 pub use super::window::{average_pool, conv, max_pool};
 
@@ -114,6 +115,65 @@ crate::ext::family::family! { [
         /// As [`ConvOptions::group`].
         group: Int = 1,
     } -> Tensor;
+
+    /// Runs a recurrent layer over time, in one direction. Each state is `f(x + h w)`, where `x` is the step's projected
+    /// input and `h` the state before.
+    ///
+    /// Shapes: `x: [s, n, h]`, `weights: [h, h]`, `hidden: [n, h]`, `lengths: [n]`, to the states of all steps, `[s, n, h]`,
+    /// and the last one, `[n, h]`. A step beyond the length of its sequence keeps the state and yields 0. The projected input
+    /// has every bias. Types: floats, all alike; the lengths are integers.
+    ///
+    /// Source: ONNX `RNN`, opset 22.
+    Rnn 22 = rnn(x: Tensor, weights: Tensor, hidden: Tensor, lengths: Optional) with options: RnnOptions<'a> {
+        /// Whether the last step comes first.
+        backwards: Bool = false,
+        /// The function, as [`Activation::decode`](super::Activation::decode) reads it; empty for `tanh`.
+        functions: Ints = &[],
+        /// Two parameters of each listed function.
+        parameters: Floats = &[],
+        /// The bound of the sums that functions are applied to.
+        clip: OptFloat = None,
+    } -> Tensors;
+
+    /// Runs gated recurrent units over time, in one direction. The gates are update, reset and candidate, in this order.
+    ///
+    /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with three gates: `x: [s, n, 3 h]`, `weights: [h, 3 h]`.
+    /// `bias: [h]` is the recurrence bias of the candidate if `linear`; `x` has every other.
+    ///
+    /// Source: ONNX `GRU`, opset 22.
+    Gru 22 = gru(x: Tensor, weights: Tensor, hidden: Tensor, bias: Optional, lengths: Optional) with options: GruOptions<'a> {
+        /// Whether the reset gate scales the product with the state. Otherwise it scales the state.
+        linear: Bool = false,
+        /// As [`RnnOptions::backwards`].
+        backwards: Bool = false,
+        /// As [`RnnOptions::functions`]: those of the gates and of the candidate; empty for the sigmoid and `tanh`.
+        functions: Ints = &[],
+        /// As [`RnnOptions::parameters`].
+        parameters: Floats = &[],
+        /// As [`RnnOptions::clip`].
+        clip: OptFloat = None,
+    } -> Tensors;
+
+    /// Runs long short-term memory over time, in one direction. The gates are input, output, forget and candidate, in this
+    /// order.
+    ///
+    /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`,
+    /// `cell: [n, h]`. The last cell state is the third result.
+    ///
+    /// Source: ONNX `LSTM`, opset 22.
+    Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, lengths: Optional) with options: LstmOptions<'a> {
+        /// Whether the forget gate is what the input gate leaves.
+        coupled: Bool = false,
+        /// As [`RnnOptions::backwards`].
+        backwards: Bool = false,
+        /// As [`RnnOptions::functions`]: those of the gates, of the candidate and of the new cell state; empty for the
+        /// sigmoid, `tanh` and `tanh`.
+        functions: Ints = &[],
+        /// As [`RnnOptions::parameters`].
+        parameters: Floats = &[],
+        /// As [`RnnOptions::clip`].
+        clip: OptFloat = None,
+    } -> Tensors;
 
     /// Computes the maximum of each window. Padding is never the maximum.
     ///

@@ -44,7 +44,9 @@ pub(super) fn slides(
         let step = Step { kernel: kernel.into(), stride, dilation, before: w.before, after: w.after };
         let overflow = || bb_ir::Error::Overflow { op, shape: present.as_slice().into() };
         let out = step.count(extent, Padding::Given, ceil).ok_or_else(overflow)?;
-        let after = if ceil && stride > 1 { w.after + stride - 1 } else { w.after };
+        // The last window begins before the padding at the end does, so that it ends at most a window later.
+        let beyond = (kernel - 1).saturating_mul(dilation).max(w.after);
+        let after = if ceil { w.after.saturating_add(stride - 1).min(beyond) } else { w.after };
         Ok(Slide { kernel, stride, dilation, before: w.before, after, out })
     };
     all.iter().zip(x.get(2..).unwrap_or_default()).map(slide).collect()

@@ -2,7 +2,7 @@
 
 use super::call::{Call, OpResult};
 use super::infer;
-use super::recurrent::MOST_STEPS;
+use crate::ext::recurrent::MOST_STEPS;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::{ConvOptions, Ops, math};

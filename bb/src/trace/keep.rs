@@ -118,6 +118,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::Pad => ("Pad", pad),
             NnOp::GatherElements => ("GatherElements", same),
             NnOp::GatherNd => ("GatherND", with_long_indices),
+            // ONNX's operators project their inputs too.
+            NnOp::Rnn | NnOp::Gru | NnOp::Lstm => return None,
         },
         Family::Llm => match LlmOp::from_index(index)? {
             LlmOp::RmsNormalization => ("RMSNormalization", stashing),

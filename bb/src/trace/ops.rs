@@ -80,6 +80,10 @@ impl Ops for Tracer {
         Ok(self.record_host(body, inputs, params, results)?)
     }
 
+    fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
+        self.in_body().then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
+    }
+
     fn extents(&self, x: &TracedTensor) -> Extents {
         if self.symbolic {
             return x.extents().iter().map(Extent::settled).collect();

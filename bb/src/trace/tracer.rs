@@ -287,6 +287,22 @@ impl Tracer {
         }
     }
 
+    /// Tells whether the body of a native operation is being traced for the types of its results alone.
+    ///
+    /// If the operation may be replaced by its body, the body is needed.
+    pub(super) fn in_body(&self) -> bool {
+        self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
+    }
+
+    /// Adds a value of a type, that no step computes.
+    pub(super) fn stand_in(&self, dtype: DataType, extents: &[Extent]) -> TracedTensor {
+        let present = |extent: &Extent| usize::try_from(extent.present()).unwrap_or(0);
+        let shape: Shape = extents.iter().map(present).collect();
+        let requires = extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
+        let ty = Type::varying(dtype, shape, extents.iter().cloned().collect());
+        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, Elements::Unknown, requires)
+    }
+
     /// Records a native operation in place of its body, whose results `body` are.
     ///
     /// The body stays if the operation is kept for the host alone, and the body does without.

@@ -6,6 +6,7 @@ mod conv;
 mod create;
 mod llm;
 mod nn;
+mod recurrent;
 mod scalar;
 mod window;
 

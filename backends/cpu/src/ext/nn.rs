@@ -1,5 +1,6 @@
 //! `Nn`: activations, normalisations of rows, and sliding windows.
 
+use super::recurrent::{self, Kind, Operands};
 use super::{conv, dense_f32, floats, rows_from, window};
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -7,7 +8,9 @@ use crate::error::Result;
 use crate::kernels::normalize;
 use crate::kernels::op::Unary;
 use crate::ops::{elementwise, made};
-use bb::ext::{ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
+use bb::ext::{
+    ConvOptions, GruOptions, LayerNormalizationOptions, LstmOptions, MaxPoolOptions, RnnOptions,
+};
 use bb::ir::Axis;
 use bb::{Backend, DataType, Shape, Tensor};
 
@@ -95,6 +98,60 @@ impl bb::ext::Nn for Cpu {
         match plan.filter(|_| x.dtype() == DataType::F32) {
             Some(plan) => conv::conv(self, &plan, x, w, bias),
             None => bb::ext::nn::conv(self, x, w, bias, options),
+        }
+    }
+
+    fn rnn(
+        &self,
+        x: &Array,
+        weights: &Array,
+        hidden: &Array,
+        lengths: Option<&Array>,
+        options: RnnOptions<'_>,
+    ) -> Result<Vec<Array>> {
+        let RnnOptions { backwards, functions, clip, .. } = options;
+        let (kind, cell, bias) = (Kind::Rnn, None, None);
+        let operands = Operands { kind, x, weights, hidden, cell, bias, lengths, backwards, clip };
+        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+            Some(results) => Ok(results),
+            None => bb::ext::nn::rnn(self, x, weights, hidden, lengths, options),
+        }
+    }
+
+    fn gru(
+        &self,
+        x: &Array,
+        weights: &Array,
+        hidden: &Array,
+        bias: Option<&Array>,
+        lengths: Option<&Array>,
+        options: GruOptions<'_>,
+    ) -> Result<Vec<Array>> {
+        let GruOptions { linear, backwards, functions, clip, .. } = options;
+        let (kind, cell) = (Kind::Gru { linear }, None);
+        let operands = Operands { kind, x, weights, hidden, cell, bias, lengths, backwards, clip };
+        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+            Some(results) => Ok(results),
+            None => bb::ext::nn::gru(self, x, weights, hidden, bias, lengths, options),
+        }
+    }
+
+    fn lstm(
+        &self,
+        x: &Array,
+        weights: &Array,
+        hidden: &Array,
+        cell: &Array,
+        lengths: Option<&Array>,
+        options: LstmOptions<'_>,
+    ) -> Result<Vec<Array>> {
+        let LstmOptions { coupled, backwards, functions, clip, .. } = options;
+        let (kind, bias) = (Kind::Lstm { coupled }, None);
+        let operands =
+            Operands { kind, x, weights, hidden, cell: Some(cell), bias, lengths, backwards, clip };
+        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+            Some(results) => Ok(results),
+            None => bb::ext::nn::lstm(self, x, weights, hidden, cell, lengths, options),
         }
     }
 

@@ -29,7 +29,7 @@ pub(crate) fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
 
 /// Allocates room for `len` elements.
 #[inline]
-fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
+pub(crate) fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
     match len.checked_mul(element_size(dtype)) {
         Some(bytes) => Storage::new(pool, bytes),
         None => Err(CpuError::Memory { bytes: usize::MAX }),

@@ -4,7 +4,7 @@ use super::only;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
-use crate::onnx::recurrent::Activation;
+use crate::ext::Activation;
 use crate::onnx::rows::operators;
 use crate::onnx::{normalize, window};
 use crate::{DataType, Tensor};

@@ -65,6 +65,15 @@ fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
     }
 }
 
+/// Refuses an operand whose elements are of another type than those of the first.
+fn alike<T: crate::Tensor>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
+    let expected = call.input(0)?.dtype();
+    match call.optional(index).map(crate::Tensor::dtype).filter(|&got| got != expected) {
+        Some(got) => Err(call.wrong(NodePart::Operand(index), format!("has elements of {got}, expected {expected}"))),
+        None => Ok(()),
+    }
+}
+
 /// `x`, and what is added to it if it is given.
 fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
     bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
@@ -131,6 +140,7 @@ fn inverse_root<B: Ops + ?Sized>(
 pub(super) fn skip_layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
+    alike(call, 2)?;
     let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(4))?;
     let options = LayerNormalizationOptions { epsilon, ..Default::default() };
     let y = on.layer_normalization(&sum, call.input(2)?, call.optional(3), options)?;
@@ -150,6 +160,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
 ) -> OpResult<B> {
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
+    alike(call, 2)?;
     let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(3))?;
     let y = on.rms_normalization(&sum, call.input(2)?, -1, epsilon)?;
     no_mean(call)?;

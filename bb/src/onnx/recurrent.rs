@@ -1,20 +1,15 @@
 //! `RNN`, `GRU` and `LSTM`: a cell run over time, forwards, backwards or both.
 //!
 //! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
-//! Steps are unrolled, so that a plan has one group of instructions for each.
-
-mod activation;
-mod cell;
 
 use super::call::{Call, OpOutputs, OpResult};
+use super::quant::by_range;
 use crate::error::NodePart;
-use crate::ext::{Extent, Ops, math};
+use crate::ext::recurrent::{Activation, Cell, Kind, Parameters, Run, State, Steps, parts, unroll};
+use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
-pub(super) use activation::Activation;
-use activation::activations;
-use cell::{Cell, Kind, State, Weights, parts};
 
 operators! {
     "" {
@@ -23,9 +18,6 @@ operators! {
         RNN => Primitives(rnn), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
     }
 }
-
-/// The most steps that are unrolled.
-pub(super) const MOST_STEPS: usize = 1 << 16;
 
 /// `RNN`.
 pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
@@ -50,7 +42,7 @@ pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 /// The extents of a call.
 #[derive(Debug, Clone)]
 struct Extents {
-    steps: usize,
+    steps: Extent,
     batch: Extent,
     input: usize,
     hidden: usize,
@@ -58,14 +50,42 @@ struct Extents {
     directions: usize,
 }
 
-/// A cell, and the bias of its projected input.
-type Biased<'b, T> = (Cell<'b, T>, Option<T>);
+/// What a direction has beside the state and the inputs.
+struct Cells<T> {
+    /// The recurrence weights, `[h, gates * h]`.
+    weights: Weights<T>,
+    /// The bias of the projected input.
+    bias: Option<T>,
+    /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
+    late_bias: Option<T>,
+    /// The weights of the cell state in the input, output and forget gates, each `[h]`.
+    peepholes: Option<[T; 3]>,
+}
 
-/// What one direction yields.
-struct Run<T> {
-    /// The hidden states of all steps, `[steps * batch, hidden]`.
-    outputs: T,
-    last: State<T>,
+/// The matrix of a projection.
+#[derive(Debug)]
+enum Weights<T> {
+    /// Of the type that steps compute in, `[k, n]`.
+    Plain(T),
+    /// As `i32`, less the zero point, and what one of them stands for; the other operand is quantised by its range.
+    Quantized { matrix: T, scale: T },
+}
+
+impl<T: Tensor> Weights<T> {
+    /// Multiplies `x`, `[m, k]`, with the matrix.
+    fn project<B>(&self, on: &B, x: &T) -> Result<T, B::Error>
+    where
+        B: Ops<Tensor = T> + ?Sized,
+    {
+        let (matrix, scale) = match self {
+            Weights::Plain(matrix) => return on.matmul(x, matrix),
+            Weights::Quantized { matrix, scale } => (matrix, scale),
+        };
+        let [steps, step, zero] = by_range(on, x)?;
+        let whole = |x: &T| math::to(on, x, DataType::I32);
+        let sums = on.matmul(&on.sub(&whole(&steps)?, &whole(&zero)?)?, matrix)?;
+        on.mul(&math::to(on, &sums, x.dtype())?, &on.mul(&step, scale)?)
+    }
 }
 
 /// Runs a cell over time in each direction, halves in `f32`.
@@ -96,30 +116,39 @@ fn recurrent<B: Ops + ?Sized>(
     for (at, &backwards) in backwards.iter().enumerate() {
         let per_cell = kind.activations().len();
         let own = activations.get(at * per_cell..(at + 1) * per_cell).unwrap_or_default();
-        let (cell, bias) = operands.cell(kind, &e, at, own)?;
         let start = operands.start(kind, &e, at, batch_first)?;
-        runs.push(operands.run(&x, &e, at, &cell, bias.as_ref(), start, backwards)?);
+        runs.push(operands.run(kind, &x, &e, at, own, start, backwards)?);
     }
     let narrow = |x: &B::Tensor, perm: &[i64]| -> Result<B::Tensor, B::Error> {
         math::to(on, &if batch_first { on.transpose(x, perm)? } else { x.clone() }, dtype)
     };
-    let stacked = |states: Vec<&B::Tensor>| -> Result<B::Tensor, B::Error> {
-        let states: Vec<_> = states.into_iter().map(|s| on.unsqueeze(s, &[0])).collect::<Result<_, _>>()?;
-        narrow(&on.concat(&states.iter().collect::<Vec<_>>(), 0)?, &[1, 0, 2])
-    };
     let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
     results.push(if call.wants(0) {
-        let by_step: [Extent; 4] = [e.steps.into(), 1i64.into(), e.batch, e.hidden.into()];
-        let all = runs.iter().map(|r| on.reshape_to(&r.outputs, &by_step)).collect::<Result<Vec<_>, _>>()?;
-        Some(narrow(&on.concat(&all.iter().collect::<Vec<_>>(), 1)?, &[2, 0, 1, 3])?)
+        Some(narrow(&joined(on, runs.iter().map(|r| &r.outputs), 1)?, &[2, 0, 1, 3])?)
     } else {
         None
     });
-    results.push(Some(stacked(runs.iter().map(|r| &r.last.hidden).collect())?));
+    results.push(Some(narrow(&joined(on, runs.iter().map(|r| &r.last.hidden), 0)?, &[1, 0, 2])?));
     if let Kind::Lstm { .. } = kind {
-        results.push(Some(stacked(runs.iter().filter_map(|r| r.last.cell.as_ref()).collect())?));
+        results.push(Some(narrow(&joined(on, runs.iter().filter_map(|r| r.last.cell.as_ref()), 0)?, &[1, 0, 2])?));
     }
     Ok(results)
+}
+
+/// Joins what the directions yield along a new dimension at `axis`.
+fn joined<'t, B: Ops + ?Sized>(
+    on: &B,
+    parts: impl Iterator<Item = &'t B::Tensor>,
+    axis: i64,
+) -> Result<B::Tensor, B::Error>
+where
+    B::Tensor: 't,
+{
+    let parts = parts.map(|part| on.unsqueeze(part, &[axis])).collect::<Result<Vec<_>, _>>()?;
+    match parts.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => on.concat(&parts.iter().collect::<Vec<_>>(), axis),
+    }
 }
 
 /// Returns the operand at `index`, if it is given, of which the extents are known.
@@ -158,9 +187,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         let [steps, batch, input] = extents.as_slice() else {
             return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())));
         };
-        // The steps are unrolled, so that their number is the plan's.
-        let [steps, input] = [steps, input].map(|extent| usize::try_from(extent.number()).unwrap_or(0));
-        let batch = batch.clone();
+        let input = usize::try_from(input.number()).unwrap_or(0);
         let gates = kind.gates();
         let last = call.input(2)?.shape().last().copied().unwrap_or(0);
         let hidden = if self.quantized { last / gates } else { last };
@@ -173,12 +200,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         if named != hidden as i64 {
             return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
         }
-        if steps > MOST_STEPS {
-            return Err(
-                call.wrong(NodePart::Operand(0), format!("has {steps} steps, more than {MOST_STEPS}"))
-            );
-        }
-        Ok(Extents { steps, batch, input, hidden, gates, directions })
+        Ok(Extents { steps: steps.clone(), batch: batch.clone(), input, hidden, gates, directions })
     }
 
     fn wide(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
@@ -209,20 +231,9 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)? })
     }
 
-    /// Puts the cell of a direction together, and the bias of its projected input.
-    fn cell<'b>(
-        &self,
-        kind: Kind,
-        e: &Extents,
-        at: usize,
-        activations: &'b [activation::Activation],
-    ) -> Result<Biased<'b, B::Tensor>, B::Error> {
+    /// Reads what a direction has beside the state and the inputs.
+    fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells<B::Tensor>, B::Error> {
         let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
-        let (mut weights, mut late_weights) = (self.weights(2, at)?, None);
-        if let (Kind::Gru { linear_before_reset: false }, Weights::Plain(all)) = (kind, &weights) {
-            let [early, late] = parts(on, all, [2 * e.hidden, e.hidden])?;
-            (weights, late_weights) = (Weights::Plain(early), Some(late));
-        }
         let (mut bias, mut late_bias) = (None, None);
         if let Some(both) = shaped(on, call, 3, &[e.directions, 2 * rows].map(Extent::from))? {
             let [input, recurrent] = parts(on, &self.part(both, at, 0)?, [rows, rows])?;
@@ -241,10 +252,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
                 .transpose()?,
             _ => None,
         };
-        let clip = call.has("clip").then(|| call.float("clip")).transpose()?;
-        let clip = clip.filter(|&most| most > 0.0);
-        let hidden = e.hidden;
-        Ok((Cell { kind, hidden, weights, late_weights, late_bias, peepholes, activations, clip }, bias))
+        Ok(Cells { weights: self.weights(2, at)?, bias, late_bias, peepholes })
     }
 
     /// The state before the first step: what is given, or zeros.
@@ -272,61 +280,121 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
     fn run(
         &self,
+        kind: Kind,
         x: &B::Tensor,
         e: &Extents,
         at: usize,
-        cell: &Cell<'_, B::Tensor>,
-        bias: Option<&B::Tensor>,
+        activations: &[Activation],
         start: State<B::Tensor>,
         backwards: bool,
     ) -> Result<Run<B::Tensor>, B::Error> {
-        let (on, rows) = (self.on, e.batch.times(&e.steps.into()));
-        // Of no elements there is nothing to compute, whatever the number of steps.
-        if rows.is(0) || e.hidden == 0 {
-            let shape: [Extent; 3] = [e.steps.into(), e.batch.clone(), e.hidden.into()];
-            let outputs = on.full_to(&shape, 0.0, self.wide)?;
-            return Ok(Run { outputs, last: start });
-        }
-        let flat = on.reshape_to(x, &[rows.clone(), e.input.into()])?;
+        let (on, call) = (self.on, self.call);
+        let cells = self.cells(kind, e, at)?;
+        let flat = on.reshape_to(x, &[e.batch.times(&e.steps), e.input.into()])?;
         let mut projected = self.weights(1, at)?.project(on, &flat)?;
-        if let Some(bias) = bias {
+        if let Some(bias) = &cells.bias {
             projected = on.add(&projected, bias)?;
         }
-        let by_step = vec![e.batch.clone(); e.steps];
-        let inputs = on.split_to(&projected, 0, &by_step)?;
-        let mask = self.mask(e, &rows)?;
-        let masks = mask.as_ref().map(|mask| on.split_to(mask, 0, &by_step)).transpose()?;
-        let order: Vec<usize> = if backwards { (0..e.steps).rev().collect() } else { (0..e.steps).collect() };
-        let mut outputs = inputs.clone();
-        let mut state = start;
-        for step in order {
-            let Some(slot) = outputs.get_mut(step) else { continue };
-            let mut next = cell.step(on, slot, &state)?;
-            if let Some(within) = masks.as_ref().and_then(|m| m.get(step)) {
-                next.hidden = on.r#where(within, &next.hidden, &state.hidden)?;
-                next.cell = match (&next.cell, &state.cell) {
-                    (Some(new), Some(old)) => Some(on.r#where(within, new, old)?),
-                    _ => None,
-                };
+        let x = on.reshape_to(&projected, &[e.steps.clone(), e.batch.clone(), (e.gates * e.hidden).into()])?;
+        let lengths = shaped(on, call, 4, std::slice::from_ref(&e.batch))?;
+        let clip = call.has("clip").then(|| call.float("clip")).transpose()?.filter(|&most| most > 0.0);
+        let steps = Steps { x: &x, lengths, backwards };
+        match (&cells.weights, &cells.peepholes) {
+            (Weights::Plain(weights), None) => {
+                self.row(kind, steps, weights, cells.late_bias.as_ref(), start, activations, clip)
             }
-            slot.clone_from(&next.hidden);
-            state = next;
+            (weights, _) => self.unrolled(kind, e.hidden, steps, weights, &cells, start, activations, clip),
         }
-        let mut outputs = on.concat(&outputs.iter().collect::<Vec<_>>(), 0)?;
-        if let Some(mask) = &mask {
-            outputs = on.r#where(mask, &outputs, &on.scalar_like(&outputs, 0.0)?)?;
-        }
-        Ok(Run { outputs, last: state })
     }
 
-    /// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
-    fn mask(&self, e: &Extents, rows: &Extent) -> Result<Option<B::Tensor>, B::Error> {
-        let Some(lengths) = shaped(self.on, self.call, 4, std::slice::from_ref(&e.batch))? else {
-            return Ok(None);
+    /// Calls the operation of a cell that has one.
+    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
+    fn row(
+        &self,
+        kind: Kind,
+        Steps { x, lengths, backwards }: Steps<'_, B::Tensor>,
+        weights: &B::Tensor,
+        bias: Option<&B::Tensor>,
+        State { hidden, cell }: State<B::Tensor>,
+        activations: &[Activation],
+        clip: Option<f64>,
+    ) -> Result<Run<B::Tensor>, B::Error> {
+        let on = self.on;
+        // A cell's own functions need no list.
+        let own = kind.activations().iter().map(|name| Activation::named(name, None, None));
+        let own = own.eq(activations.iter().map(|&activation| Some(activation)));
+        let listed = if own { &[] } else { activations };
+        let (functions, parameters): (Vec<i64>, Vec<[f64; 2]>) =
+            listed.iter().map(|activation| activation.encode()).unzip();
+        let (functions, parameters) = (&functions[..], parameters.as_flattened());
+        let results = match (kind, &cell) {
+            (Kind::Rnn, _) => {
+                let options = RnnOptions { backwards, functions, parameters, clip };
+                on.rnn(x, weights, &hidden, lengths, options)?
+            }
+            (Kind::Lstm { input_forget: coupled }, Some(cell)) => {
+                let options = LstmOptions { coupled, backwards, functions, parameters, clip };
+                on.lstm(x, weights, &hidden, cell, lengths, options)?
+            }
+            (Kind::Gru { .. } | Kind::Lstm { .. }, _) => {
+                let linear = kind == Kind::Gru { linear_before_reset: true };
+                let options = GruOptions { linear, backwards, functions, parameters, clip };
+                on.gru(x, weights, &hidden, bias, lengths, options)?
+            }
         };
-        let steps: Vec<i64> = (0..e.steps as i64).collect();
-        let steps = math::to(self.on, &self.on.host(&[e.steps, 1], &steps)?, lengths.dtype())?;
-        let within = self.on.less(&steps, lengths)?;
-        Ok(Some(self.on.reshape_to(&within, &[rows.clone(), Extent::from(1i64)])?))
+        let mut results = results.into_iter();
+        let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else {
+            return crate::ext::fail::<B, _>(Error::Results { op: self.call.op_type().to_owned(), expected: 2, got: 0 });
+        };
+        Ok(Run { outputs, last: State { hidden, cell: results.next() } })
     }
+
+    /// Runs a cell that has no operation of its own step by step.
+    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
+    fn unrolled(
+        &self,
+        kind: Kind,
+        hidden: usize,
+        steps: Steps<'_, B::Tensor>,
+        weights: &Weights<B::Tensor>,
+        cells: &Cells<B::Tensor>,
+        start: State<B::Tensor>,
+        activations: &[Activation],
+        clip: Option<f64>,
+    ) -> Result<Run<B::Tensor>, B::Error> {
+        let on = self.on;
+        let cell = Cell {
+            kind,
+            hidden,
+            project: &|state| weights.project(on, state),
+            late_weights: None,
+            late_bias: cells.late_bias.clone(),
+            peepholes: cells.peepholes.clone(),
+            activations,
+            clip,
+        };
+        unroll(on, "lstm", &cell, steps, start)
+    }
+}
+
+/// Reads the functions of all directions, `defaults` for each direction if none are named.
+fn activations<T>(
+    call: &Call<'_, T>,
+    defaults: &[&str],
+    directions: usize,
+) -> Result<Vec<Activation>, Error> {
+    let mut alphas = Parameters(call.floats("activation_alpha")?.unwrap_or_default().iter());
+    let mut betas = Parameters(call.floats("activation_beta")?.unwrap_or_default().iter());
+    let mut named = |name: &str| {
+        Activation::new(name, &mut alphas, &mut betas)
+            .ok_or_else(|| call.wrong("activations", format!("has `{name}`, which names no activation")))
+    };
+    let Some(names) = call.texts("activations")? else {
+        return defaults.iter().cycle().take(defaults.len() * directions).map(|name| named(name)).collect();
+    };
+    if names.len() != defaults.len() * directions {
+        let problem = format!("has {} names, expected {}", names.len(), defaults.len() * directions);
+        return Err(call.wrong("activations", problem));
+    }
+    names.iter().map(|name| named(&String::from_utf8_lossy(name))).collect()
 }

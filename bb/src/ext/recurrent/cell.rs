@@ -1,13 +1,12 @@
 //! What one step of each kind of recurrent cell computes.
 
 use super::activation::Activation;
-use crate::ext::{Ops, math};
-use crate::onnx::quant::by_range;
-use crate::{DataType, Tensor};
+use crate::Tensor;
+use crate::ext::Ops;
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// One gate, which is the new state.
     Rnn,
     /// Update, reset and hidden gates.
@@ -24,7 +23,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The number of gates.
-    pub(super) fn gates(self) -> usize {
+    pub(crate) fn gates(self) -> usize {
         match self {
             Kind::Rnn => 1,
             Kind::Gru { .. } => 3,
@@ -33,7 +32,7 @@ impl Kind {
     }
 
     /// The names of the activations of one direction where none are given.
-    pub(super) fn activations(self) -> &'static [&'static str] {
+    pub(crate) fn activations(self) -> &'static [&'static str] {
         match self {
             Kind::Rnn => &["Tanh"],
             Kind::Gru { .. } => &["Sigmoid", "Tanh"],
@@ -44,67 +43,43 @@ impl Kind {
 
 /// What a step hands to the next, each `[n, h]`.
 #[derive(Debug, Clone)]
-pub(super) struct State<T> {
+pub(crate) struct State<T> {
     /// The hidden state.
-    pub(super) hidden: T,
+    pub(crate) hidden: T,
     /// The cell state, of an LSTM alone.
-    pub(super) cell: Option<T>,
+    pub(crate) cell: Option<T>,
 }
 
-/// The matrix of a projection.
-#[derive(Debug)]
-pub(super) enum Weights<T> {
-    /// Of the type that steps compute in, `[k, n]`.
-    Plain(T),
-    /// As `i32`, less the zero point, and what one of them stands for; the other operand is quantised by its range.
-    Quantized { matrix: T, scale: T },
-}
-
-impl<T: Tensor> Weights<T> {
-    /// Multiplies `x`, `[m, k]`, with the matrix.
-    pub(super) fn project<B>(&self, on: &B, x: &T) -> Result<T, B::Error>
-    where
-        B: Ops<Tensor = T> + ?Sized,
-    {
-        let (matrix, scale) = match self {
-            Weights::Plain(matrix) => return on.matmul(x, matrix),
-            Weights::Quantized { matrix, scale } => (matrix, scale),
-        };
-        let [steps, step, zero] = by_range(on, x)?;
-        let whole = |x: &T| math::to(on, x, DataType::I32);
-        let sums = on.matmul(&on.sub(&whole(&steps)?, &whole(&zero)?)?, matrix)?;
-        on.mul(&math::to(on, &sums, x.dtype())?, &on.mul(&step, scale)?)
-    }
-}
+/// Multiplies a state, `[n, h]`, with the recurrence weights.
+pub(crate) type Project<'a, T, E> = &'a dyn Fn(&T) -> Result<T, E>;
 
 /// A cell of one direction.
-#[derive(Debug)]
-pub(super) struct Cell<'a, T> {
-    pub(super) kind: Kind,
+pub(crate) struct Cell<'a, T, E> {
+    pub(crate) kind: Kind,
     /// The number of elements of a state.
-    pub(super) hidden: usize,
-    /// The recurrence weights, `[h, gates * h]`, but for those that come apart.
-    pub(super) weights: Weights<T>,
+    pub(crate) hidden: usize,
+    /// The product with the recurrence weights, `[h, gates * h]`, but for those that come apart.
+    pub(crate) project: Project<'a, T, E>,
     /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
-    pub(super) late_weights: Option<T>,
+    pub(crate) late_weights: Option<T>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
-    pub(super) late_bias: Option<T>,
+    pub(crate) late_bias: Option<T>,
     /// The weights of the cell state in the input, output and forget gates, each `[h]`.
-    pub(super) peepholes: Option<[T; 3]>,
-    pub(super) activations: &'a [Activation],
+    pub(crate) peepholes: Option<[T; 3]>,
+    pub(crate) activations: &'a [Activation],
     /// The bound of the gates' sums.
-    pub(super) clip: Option<f64>,
+    pub(crate) clip: Option<f64>,
 }
 
-impl<T: Tensor> Cell<'_, T> {
+impl<T: Tensor, E> Cell<'_, T, E> {
     /// Computes the next state from the step's projected input, `[n, gates * h]`.
-    pub(super) fn step<B>(&self, on: &B, input: &T, state: &State<T>) -> Result<State<T>, B::Error>
+    pub(crate) fn step<B>(&self, on: &B, input: &T, state: &State<T>) -> Result<State<T>, E>
     where
-        B: Ops<Tensor = T> + ?Sized,
+        B: Ops<Tensor = T, Error = E> + ?Sized,
     {
         match self.kind {
             Kind::Rnn => {
-                let sum = on.add(input, &self.weights.project(on, &state.hidden)?)?;
+                let sum = on.add(input, &(self.project)(&state.hidden)?)?;
                 Ok(State { hidden: self.activate(on, 0, &sum)?, cell: None })
             }
             Kind::Gru { linear_before_reset } => self.gru(on, input, state, linear_before_reset),
@@ -113,17 +88,17 @@ impl<T: Tensor> Cell<'_, T> {
     }
 
     /// Applies the activation at `index`.
-    fn plain<B>(&self, on: &B, index: usize, x: &T) -> Result<T, B::Error>
+    fn plain<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
     where
-        B: Ops<Tensor = T> + ?Sized,
+        B: Ops<Tensor = T, Error = E> + ?Sized,
     {
         self.activations.get(index).copied().unwrap_or(Activation::Tanh).apply(on, x)
     }
 
     /// Applies the activation at `index` to the sums of a gate, within the bound.
-    fn activate<B>(&self, on: &B, index: usize, x: &T) -> Result<T, B::Error>
+    fn activate<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
     where
-        B: Ops<Tensor = T> + ?Sized,
+        B: Ops<Tensor = T, Error = E> + ?Sized,
     {
         match self.clip {
             Some(most) => {
@@ -134,13 +109,13 @@ impl<T: Tensor> Cell<'_, T> {
         }
     }
 
-    fn gru<B>(&self, on: &B, input: &T, state: &State<T>, linear: bool) -> Result<State<T>, B::Error>
+    fn gru<B>(&self, on: &B, input: &T, state: &State<T>, linear: bool) -> Result<State<T>, E>
     where
-        B: Ops<Tensor = T> + ?Sized,
+        B: Ops<Tensor = T, Error = E> + ?Sized,
     {
         let (h, old) = (self.hidden, &state.hidden);
         let [early, late] = parts(on, input, [2 * h, h])?;
-        let recurrent = self.weights.project(on, old)?;
+        let recurrent = (self.project)(old)?;
         let (gates, candidate) = if let (false, Some(late_weights)) = (linear, &self.late_weights) {
             let gates = self.activate(on, 0, &on.add(&early, &recurrent)?)?;
             let [update, reset] = parts(on, &gates, [h, h])?;
@@ -161,13 +136,13 @@ impl<T: Tensor> Cell<'_, T> {
         Ok(State { hidden, cell: None })
     }
 
-    fn lstm<B>(&self, on: &B, input: &T, state: &State<T>, coupled: bool) -> Result<State<T>, B::Error>
+    fn lstm<B>(&self, on: &B, input: &T, state: &State<T>, coupled: bool) -> Result<State<T>, E>
     where
-        B: Ops<Tensor = T> + ?Sized,
+        B: Ops<Tensor = T, Error = E> + ?Sized,
     {
         let h = self.hidden;
         let old = state.cell.as_ref().unwrap_or(&state.hidden);
-        let sums = on.add(input, &self.weights.project(on, &state.hidden)?)?;
+        let sums = on.add(input, &(self.project)(&state.hidden)?)?;
         let (i, f, candidate, output) = match &self.peepholes {
             None => {
                 let [gates, candidate] = parts(on, &sums, [3 * h, h])?;
@@ -176,7 +151,7 @@ impl<T: Tensor> Cell<'_, T> {
             }
             Some([pi, _, pf]) => {
                 let [i, o, f, candidate] = parts(on, &sums, [h, h, h, h])?;
-                let seeing = |gate: &T, weights: &T| -> Result<T, B::Error> {
+                let seeing = |gate: &T, weights: &T| -> Result<T, E> {
                     self.activate(on, 0, &on.add(gate, &on.mul(weights, old)?)?)
                 };
                 (seeing(&i, pi)?, seeing(&f, pf)?, candidate, o)
@@ -197,7 +172,7 @@ impl<T: Tensor> Cell<'_, T> {
 }
 
 /// Cuts the last dimension into a fixed number of parts.
-pub(super) fn parts<B: Ops + ?Sized, const N: usize>(
+pub(crate) fn parts<B: Ops + ?Sized, const N: usize>(
     on: &B,
     x: &B::Tensor,
     sizes: [usize; N],

@@ -1,0 +1,243 @@
+//! Recurrent cells in `f32`: all steps of a direction in one call.
+
+use super::{dense_f32, floats};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::gemm::{Dims, Strided, gemm};
+use crate::kernels::Shared;
+use crate::kernels::recurrent::{Cell, Step};
+use crate::kernels::walk;
+use crate::ops::room;
+use crate::pace;
+use bb::{DataType, Shape, Tensor};
+
+/// The number of elements of states below which a second thread costs more than it saves. An element costs some exponentials.
+const GRAIN: usize = 1 << 12;
+
+/// The kind of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rnn,
+    /// Whether the reset gate scales the product with the state rather than the state.
+    Gru {
+        linear: bool,
+    },
+    /// Whether the forget gate is what the input gate leaves.
+    Lstm {
+        coupled: bool,
+    },
+}
+
+impl Kind {
+    const fn gates(self) -> usize {
+        match self {
+            Kind::Rnn => 1,
+            Kind::Gru { .. } => 3,
+            Kind::Lstm { .. } => 4,
+        }
+    }
+}
+
+/// What a direction is run over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operands<'a> {
+    pub(super) kind: Kind,
+    pub(super) x: &'a Array,
+    pub(super) weights: &'a Array,
+    pub(super) hidden: &'a Array,
+    pub(super) cell: Option<&'a Array>,
+    pub(super) bias: Option<&'a Array>,
+    pub(super) lengths: Option<&'a Array>,
+    pub(super) backwards: bool,
+    pub(super) clip: Option<f64>,
+}
+
+/// The operands as contiguous arrays, and their extents.
+struct Layer {
+    kind: Kind,
+    steps: usize,
+    batch: usize,
+    h: usize,
+    x: Array,
+    weights: Array,
+    hidden: Array,
+    cell: Option<Array>,
+    bias: Option<Array>,
+    lengths: Option<Vec<usize>>,
+    backwards: bool,
+    clip: f32,
+}
+
+/// Computes the states of all steps, and the last ones. Returns `None` for operands that the operation's body handles:
+/// other types, extents that do not fit, and no elements.
+pub(super) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
+    match Layer::new(cpu, operands)? {
+        Some(layer) => layer.run(cpu).map(Some),
+        None => Ok(None),
+    }
+}
+
+impl Layer {
+    fn new(cpu: &Cpu, o: Operands<'_>) -> Result<Option<Layer>> {
+        let (&[steps, batch, wide], &[h, columns]) = (o.x.shape(), o.weights.shape()) else { return Ok(None) };
+        let state = [batch, h];
+        let fits = wide == columns
+            && h.checked_mul(o.kind.gates()) == Some(wide)
+            && o.hidden.shape() == state
+            && o.cell.is_none_or(|cell| cell.shape() == state)
+            && o.bias.is_none_or(|bias| bias.shape() == [h])
+            && o.cell.is_some() == matches!(o.kind, Kind::Lstm { .. })
+            && (o.bias.is_none() || o.kind == Kind::Gru { linear: true })
+            && steps * batch * h > 0;
+        if !fits {
+            return Ok(None);
+        }
+        let lengths = match o.lengths {
+            None => None,
+            Some(lengths) if lengths.shape() == [batch] && lengths.dtype() == DataType::I32 => {
+                let lengths = crate::ops::dense(cpu.pool(), lengths)?;
+                // SAFETY: the array has `batch` contiguous elements of this type.
+                let lengths = unsafe { std::slice::from_raw_parts(lengths.ptr().cast::<i32>(), batch) };
+                Some(lengths.iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect())
+            }
+            Some(_) => return Ok(None),
+        };
+        let dense = |x: Option<&Array>| -> Result<Option<Option<Array>>> {
+            x.map_or(Ok(Some(None)), |x| Ok(dense_f32(cpu.pool(), x)?.map(Some)))
+        };
+        let (Some(x), Some(weights), Some(hidden), Some(cell), Some(bias)) = (
+            dense_f32(cpu.pool(), o.x)?,
+            dense_f32(cpu.pool(), o.weights)?,
+            dense_f32(cpu.pool(), o.hidden)?,
+            dense(o.cell)?,
+            dense(o.bias)?,
+        ) else {
+            return Ok(None);
+        };
+        let Operands { kind, backwards, .. } = o;
+        let clip = o.clip.map_or(f32::INFINITY, |most| most as f32);
+        Ok(Some(Layer { kind, steps, batch, h, x, weights, hidden, cell, bias, lengths, backwards, clip }))
+    }
+
+    fn run(&self, cpu: &Cpu) -> Result<Vec<Array>> {
+        let (pool, states, wide) = (cpu.pool(), self.batch * self.h, self.h * self.kind.gates());
+        let mut outputs = room(pool, DataType::F32, self.steps * states)?;
+        let mut hidden = room(pool, DataType::F32, states)?;
+        let mut cell = room(pool, DataType::F32, states)?;
+        let products = pool.take(self.batch * wide * 4)?;
+        let spare = pool.take(2 * states * 4)?;
+        let at = At {
+            outputs: outputs.room().cast(),
+            hidden: hidden.room().cast(),
+            cell: cell.room().cast(),
+            products: products.ptr().cast(),
+            scaled: spare.ptr().cast(),
+            // SAFETY: the block has room for twice the states.
+            late: unsafe { spare.ptr().cast::<f32>().add(states) },
+        };
+        pool.run(|| {
+            // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.
+            unsafe {
+                at.hidden.copy_from_nonoverlapping(floats(&self.hidden), states);
+                if let Some(cell) = &self.cell {
+                    at.cell.copy_from_nonoverlapping(floats(cell), states);
+                }
+                for step in 0..self.steps {
+                    self.step(at, if self.backwards { self.steps - 1 - step } else { step });
+                }
+            }
+        })?;
+        let state = [self.batch, self.h];
+        let of = |shape: &[usize], storage| {
+            Array::dense(DataType::F32, Shape::from_slice(shape), shape.iter().product(), storage)
+        };
+        let mut results = vec![of(&[self.steps, self.batch, self.h], outputs), of(&state, hidden)];
+        if let Kind::Lstm { .. } = self.kind {
+            results.push(of(&state, cell));
+        }
+        Ok(results)
+    }
+
+    /// Computes the states of one step.
+    ///
+    /// # Safety
+    ///
+    /// The operands are contiguous and have the layer's extents, and so has the memory in `at`, of which the states are
+    /// initialised.
+    unsafe fn step(&self, at: At, step: usize) {
+        let (h, gates) = (self.h, self.kind.gates());
+        let wide = gates * h;
+        let late = self.kind == Kind::Gru { linear: false };
+        let early = if late { 2 * h } else { wide };
+        pace::look();
+        // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
+        unsafe {
+            let weights = Strided::dense(floats(&self.weights), wide);
+            let dims = Dims { m: self.batch, k: h, n: early };
+            gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
+            let shared = Shared((at, floats(&self.x).add(step * self.batch * wide)));
+            let bias = self.bias.as_ref().map(|bias| std::slice::from_raw_parts(floats(bias), h));
+            let each = |second: bool| {
+                walk::split(self.batch, h, GRAIN, |from, to| {
+                    let (at, x) = shared.get();
+                    for row in (from..to).filter(|&row| self.lasts(row, step)) {
+                        let room = |ptr: *mut f32| std::slice::from_raw_parts_mut(ptr.add(row * h), h);
+                        let operands = Step {
+                            x: std::slice::from_raw_parts(x.add(row * wide), wide),
+                            product: std::slice::from_raw_parts(at.products.add(row * early), early),
+                            hidden: room(at.hidden),
+                            clip: self.clip,
+                        };
+                        let cell = match self.kind {
+                            Kind::Rnn => Cell::Rnn,
+                            Kind::Gru { linear: true } => Cell::Gru { bias },
+                            Kind::Gru { .. } if second => Cell::Candidate { late: room(at.late) },
+                            Kind::Gru { .. } => Cell::Reset { scaled: room(at.scaled) },
+                            Kind::Lstm { coupled } => Cell::Lstm { cell: room(at.cell), coupled },
+                        };
+                        crate::kernels::recurrent::step(cell, operands);
+                    }
+                });
+            };
+            each(false);
+            if late {
+                // Sequences that have ended have no scaled state.
+                for row in (0..self.batch).filter(|&row| !self.lasts(row, step)) {
+                    at.scaled.add(row * h).write_bytes(0, h);
+                }
+                let weights = Strided { ptr: weights.ptr.add(2 * h), ..weights };
+                let dims = Dims { m: self.batch, k: h, n: h };
+                gemm(dims, at.late, h, Strided::dense(at.scaled.cast_const(), h), weights);
+                each(true);
+            }
+            let outputs = at.outputs.add(step * self.batch * h);
+            for row in 0..self.batch {
+                let to = outputs.add(row * h);
+                if self.lasts(row, step) {
+                    to.copy_from_nonoverlapping(at.hidden.add(row * h), h);
+                } else {
+                    to.write_bytes(0, h);
+                }
+            }
+        }
+    }
+
+    /// Tells whether a sequence has this step.
+    fn lasts(&self, row: usize, step: usize) -> bool {
+        self.lengths.as_ref().is_none_or(|lengths| lengths.get(row).is_some_and(|&length| step < length))
+    }
+}
+
+/// Where the results and what is computed on the way are.
+#[derive(Debug, Clone, Copy)]
+struct At {
+    outputs: *mut f32,
+    hidden: *mut f32,
+    cell: *mut f32,
+    /// The products of the states and the weights.
+    products: *mut f32,
+    /// The states that a reset gate scaled, and their products.
+    scaled: *mut f32,
+    late: *mut f32,
+}
