@@ -1,6 +1,7 @@
 //! Limits on what an untrusted model may use.
 
 use crate::Error;
+use crate::memory::at_most;
 use std::path::PathBuf;
 
 /// How the files of a model are loaded.
@@ -87,32 +88,32 @@ macro_rules! limits {
 
 limits! {
     /// The size of the serialized model, without external data.
-    model_bytes: bytes = 16 << 30;
+    model_bytes: bytes = at_most(16 << 30);
     /// The number of nodes, including those of subgraphs and of inlined functions.
     nodes: count = 1_000_000;
     /// The depth to which subgraphs, function calls and types may nest; at most `Limits::MAX_NESTING`.
     nesting: count = 64;
     /// The number of elements of one constant tensor.
-    tensor_elements: count = 1 << 34;
+    tensor_elements: count = at_most(1 << 34);
     /// The size of one constant tensor.
-    tensor_bytes: bytes = 16 << 30;
+    tensor_bytes: bytes = at_most(16 << 30);
     /// The size of all constant tensors together, including those of inlined functions.
-    total_tensor_bytes: bytes = 64 << 30;
+    total_tensor_bytes: bytes = at_most(64 << 30);
     /// The size of all sparse constants together, in the dense form in which they are stored.
-    sparse_bytes: bytes = 1 << 30;
+    sparse_bytes: bytes = at_most(1 << 30);
     /// The length of a name.
     name_bytes: bytes = 64 << 10;
     /// The size of all names and attributes other than tensors together, including those of inlined
     /// functions.
-    total_text_bytes: bytes = 1 << 30;
+    total_text_bytes: bytes = at_most(1 << 30);
     /// The size of a value that running the model produces. A larger value is refused before anything runs.
-    value_bytes: bytes = 4 << 30;
+    value_bytes: bytes = at_most(4 << 30);
     /// The size of all values of a run that exist at the same time, inputs and outputs included. A view counts like a copy,
     /// and texts that the host computes count until the run ends.
-    run_bytes: bytes = 16 << 30;
+    run_bytes: bytes = at_most(16 << 30);
     /// The size of all constants that are computed when a plan is made, those on the way included. What would exceed it is
     /// computed in each run instead.
-    fold_bytes: bytes = 4 << 30;
+    fold_bytes: bytes = at_most(4 << 30);
     /// The number of iterations of all loops of a run together.
     iterations: count = 1 << 20;
     /// The size of the plans that a compiled graph keeps for the kinds of inputs that it has met, beyond the model's weights.

@@ -5,6 +5,11 @@
 
 use crate::Error;
 
+/// Returns `count`, or the greatest `usize` if that is less, as on processors whose addresses have 32 bits.
+pub const fn at_most(count: u64) -> usize {
+    if count > usize::MAX as u64 { usize::MAX } else { count as usize }
+}
+
 /// Makes an empty vector with room for `n` elements.
 ///
 /// # Errors

@@ -55,7 +55,15 @@ fn scalar(op: ScalarOp, call: &Call<'_>) -> Cost {
         | ScalarOp::Asinh
         | ScalarOp::Acosh
         | ScalarOp::Atanh => call.elementwise(1),
+        // Each line of the program is a function of one number or of two.
+        ScalarOp::Fused => call.elementwise(fused_lines(call)),
     }
+}
+
+/// The number of lines of a program.
+fn fused_lines(call: &Call<'_>) -> u128 {
+    let program = call.ints(0).unwrap_or_default();
+    crate::ext::fused::lines(program, call.inputs()).map_or(0, |lines| lines.len() as u128)
 }
 
 fn nn(op: NnOp, call: &Call<'_>) -> Cost {

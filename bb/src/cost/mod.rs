@@ -137,6 +137,11 @@ impl Call<'_> {
         self.cost(self.output().map(|y| each.saturating_mul(elements(y))), Moves::All)
     }
 
+    /// Returns the number of operands.
+    fn inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
     /// Returns the shape of an operand; `None` if it is omitted.
     fn input(&self, position: usize) -> Option<&[usize]> {
         self.inputs.get(position).copied().flatten().map(|(_, shape)| shape)

@@ -161,7 +161,7 @@ pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Re
 /// [`bb_ir::Error::TooLarge`].
 fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
     /// Processors address at most 2^57 bytes, and the systems that `bb` runs on give a process at most 2^47.
-    const MOST: usize = 1 << 47;
+    const MOST: usize = bb_ir::memory::at_most(1 << 47);
     let least = |count| if dtype == DataType::String { Some(count) } else { dtype.bytes_for(count) };
     let bytes = bb_ir::element_count(shape).and_then(least);
     match bytes.is_some_and(|bytes| bytes <= MOST) {

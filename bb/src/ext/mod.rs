@@ -27,6 +27,7 @@ mod extent;
 mod family;
 pub(crate) mod fold;
 pub(crate) mod fourier;
+pub mod fused;
 mod gate;
 pub(crate) mod host;
 mod named;

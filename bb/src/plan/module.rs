@@ -231,6 +231,9 @@ pub struct CompileOptions {
     /// Whether to check each trace after each pass that rewrites it; so it is in builds with debug assertions. What a check
     /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
     pub check_passes: bool,
+    /// Whether chains of element-wise functions become one operation where the backend has
+    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively. The results are the same.
+    pub fuse: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -299,6 +302,7 @@ impl CompileOptions {
             refuse_host,
             refuse_lowered,
             check_passes,
+            fuse,
             identity,
             caller,
             families: _,
@@ -312,6 +316,7 @@ impl CompileOptions {
             && *refuse_host == other.refuse_host
             && *refuse_lowered == other.refuse_lowered
             && *check_passes == other.check_passes
+            && *fuse == other.fuse
             && *caller == other.caller
     }
 
@@ -342,6 +347,7 @@ impl Default for CompileOptions {
             refuse_host: false,
             refuse_lowered: false,
             check_passes: cfg!(debug_assertions),
+            fuse: true,
             identity: None,
             caller: None,
             families: None,

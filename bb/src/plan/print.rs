@@ -2,7 +2,7 @@
 
 use super::Module;
 use super::lir::{Operand, Plan};
-use super::passes::{PassCount, PassOptions, UNREWRITTEN, rewrite, rewrite_to};
+use super::passes::{PassCount, PassOptions, UNREWRITTEN, fuses, rewrite, rewrite_to};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use super::segment_end::End;
@@ -14,6 +14,11 @@ use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::Family;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// The passes for a backend with kernels that has these natives.
+fn interpreted(natives: &[(Family, OpSet)]) -> PassOptions {
+    PassOptions { fuse: fuses(natives), ..PassOptions::INTERPRETED }
+}
 
 impl Module {
     /// Prints the graph as authored, functions inlined.
@@ -53,7 +58,7 @@ impl Module {
         pass: &str,
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite_to(&mut traced.recorded, PassOptions::INTERPRETED, pass)?;
+        let counts = rewrite_to(&mut traced.recorded, interpreted(natives), pass)?;
         let mut text = traced.recorded.to_string();
         end(&mut text, &ended);
         print_counts(&mut text, &counts);
@@ -73,7 +78,7 @@ impl Module {
         natives: &[(Family, OpSet)],
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite(&mut traced.recorded, PassOptions::INTERPRETED)?;
+        let counts = rewrite(&mut traced.recorded, interpreted(natives))?;
         let plan = Plan::new(&traced.recorded, false)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),

@@ -11,7 +11,7 @@ use super::guard::{Guards, InputGuard};
 use super::interpreter::Prepared;
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
-use super::passes::{PassOptions, rewrite};
+use super::passes::{self, PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::run_state::{RunLimits, RunState};
@@ -271,6 +271,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.shared())?);
+    let fuses = passes::fuses(&natives.native());
     refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
@@ -290,7 +291,12 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         inputs,
         outputs,
         resolved,
-        passes: PassOptions { engine, check: options.check_passes, fold_bytes: options.fold_bytes },
+        passes: PassOptions {
+            engine,
+            check: options.check_passes,
+            fold_bytes: options.fold_bytes,
+            fuse: options.fuse && fuses,
+        },
     })
 }
 

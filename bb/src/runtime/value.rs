@@ -86,7 +86,7 @@ impl Value {
 
     /// Calls an operation on the backend that owns the first of a list of values.
     #[inline]
-    pub(super) fn call_first(
+    pub(crate) fn call_first(
         values: &[&Value],
         op: &'static OpSpec,
         inputs: &[Option<&Value>],

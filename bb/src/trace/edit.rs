@@ -39,6 +39,11 @@ impl Uses {
         self.readers.get(value).map(SmallVec::as_slice)
     }
 
+    /// Tells whether the trace returns a value.
+    pub(crate) fn is_returned(&self, value: TraceValue) -> Result<bool, Error> {
+        self.returned.get(value).copied()
+    }
+
     /// Returns the one step that reads a value, if there is exactly one and the trace does not return the value: a step that
     /// may swallow the maker of the value.
     pub(crate) fn only_reader(&self, value: TraceValue) -> Result<Option<StepId>, Error> {

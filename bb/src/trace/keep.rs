@@ -159,6 +159,7 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             ScalarOp::Asinh => ("Asinh", same),
             ScalarOp::Acosh => ("Acosh", same),
             ScalarOp::Atanh => ("Atanh", same),
+            ScalarOp::Fused => return None,
             ScalarOp::Trunc | ScalarOp::Expm1 | ScalarOp::Log1p => return None,
         },
         Family::Create => match CreateOp::from_index(index)? {

@@ -4,6 +4,7 @@
 
 mod conv;
 mod create;
+mod fused;
 mod llm;
 mod nn;
 mod recurrent;

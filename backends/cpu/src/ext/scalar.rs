@@ -116,6 +116,13 @@ impl bb::ext::Scalar for Cpu {
     fn reciprocal(&self, x: &Array) -> Result<Array> {
         self.map_f32(x, f32::recip).unwrap_or_else(|| bb::ext::scalar::reciprocal(self, x))
     }
+
+    fn fused(&self, xs: &[&Array], program: &[i64]) -> Result<Array> {
+        match super::fused::fused(self.pool(), xs, program)? {
+            Some(result) => Ok(result),
+            None => bb::ext::scalar::fused(self, xs, program),
+        }
+    }
 }
 
 impl Cpu {

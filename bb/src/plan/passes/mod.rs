@@ -6,8 +6,10 @@
 
 use crate::Error;
 use crate::error::Internal;
+use crate::ext::{OpSet, ScalarOp};
 use crate::plan::program::Engine;
 use crate::trace::Trace;
+use bb_ir::op::Family;
 
 /// Declares the modules of the passes, and lists them in the order in which they run.
 macro_rules! passes {
@@ -19,7 +21,7 @@ macro_rules! passes {
     };
 }
 
-passes![drop_identities, merge_reshapes, dead_steps, fold_constants];
+passes![drop_identities, merge_reshapes, dead_steps, fold_constants, fuse_elementwise];
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]
@@ -58,12 +60,19 @@ pub(super) struct PassOptions {
     pub(super) check: bool,
     /// The most bytes of constants that are computed when a plan is made.
     pub(super) fold_bytes: usize,
+    /// Whether the backend computes programs of element-wise functions natively, and may be given them.
+    pub(super) fuse: bool,
+}
+
+/// Tells whether a backend with these natives computes programs of element-wise functions.
+pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
+    natives.iter().any(|(family, set)| *family == Family::Scalar && set.contains(ScalarOp::Fused as u16))
 }
 
 impl PassOptions {
     /// The options for a trace that is looked at and not run: the passes for a backend with kernels, each checked.
     pub(super) const INTERPRETED: PassOptions =
-        PassOptions { engine: Engine::Interpreter, check: true, fold_bytes: usize::MAX };
+        PassOptions { engine: Engine::Interpreter, check: true, fold_bytes: usize::MAX, fuse: false };
 }
 
 /// Runs the passes on a trace, and returns what each did.

@@ -1,0 +1,145 @@
+//! Programs of element-wise functions against the functions one by one, in `f64` on the host.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::ext::Scalar;
+use bb::ext::fused::{Function, lines};
+use bb::{Backend, DataType, Tensor, TensorData};
+use bb_cpu::{Array, Cpu};
+
+fn array(cpu: &Cpu, shape: &[usize], seed: usize) -> Array {
+    let n = shape.iter().product();
+    let numbers: Vec<f32> =
+        (0..n).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 + 0.01).collect();
+    cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap()
+}
+
+fn value(function: Function, a: f64, b: f64) -> f64 {
+    match function {
+        Function::Add => a + b,
+        Function::Sub => a - b,
+        Function::Mul => a * b,
+        Function::Div => a / b,
+        Function::Maximum => a.max(b),
+        Function::Minimum => a.min(b),
+        Function::Neg => -a,
+        Function::Abs => a.abs(),
+        Function::Sqrt => a.sqrt(),
+        Function::Exp => a.exp(),
+        Function::Log => a.ln(),
+        Function::Tanh => a.tanh(),
+        Function::Sigmoid => 1.0 / (1.0 + (-a).exp()),
+        Function::Erf => libm::erf(a),
+        Function::Relu => a.max(0.0),
+        other => panic!("{other:?} has no definition here"),
+    }
+}
+
+/// Computes a program of tensors of these extents, element by element.
+fn expected(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) -> Vec<f64> {
+    let hosts: Vec<TensorData> = xs.iter().map(|x| cpu.to_host(x).unwrap()).collect();
+    let lines = lines(program, xs.len()).unwrap();
+    let count: usize = shape.iter().product();
+    let index = |at: usize| -> Vec<usize> {
+        let mut left = at;
+        let mut index: Vec<usize> = shape.iter().rev().map(|&e| (left % e, left /= e).0).collect();
+        index.reverse();
+        index
+    };
+    let element = |x: &TensorData, index: &[usize]| {
+        let own = &index[index.len() - x.shape().len()..];
+        let at = x.shape().iter().zip(own).fold(0, |at, (&e, &i)| at * e + if e == 1 { 0 } else { i });
+        f64::from(x.as_slice::<f32>().unwrap()[at])
+    };
+    (0..count)
+        .map(|at| {
+            let mut known: Vec<f64> = hosts.iter().map(|x| element(x, &index(at))).collect();
+            for line in &lines {
+                let [a, b] = line.operands;
+                known.push(value(line.function, known[a], known[b]));
+            }
+            *known.last().unwrap()
+        })
+        .collect()
+}
+
+fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
+    let got = cpu.fused(xs, program).unwrap();
+    assert_eq!(got.shape(), shape);
+    let got = cpu.to_host(&got).unwrap();
+    let want = expected(cpu, xs, program, shape);
+    for (i, (&g, &w)) in got.as_slice::<f32>().unwrap().iter().zip(&want).enumerate() {
+        let near = (f64::from(g) - w).abs() <= 2e-6 * w.abs().max(1.0);
+        assert!(near, "{program:?} of {shape:?}: element {i} is {g}, expected {w}");
+    }
+}
+
+/// `x * min(max(x + a, b), c) / c`: a hard swish.
+const HARD_SWISH: [i64; 15] = [0, 0, 1, 4, 4, 2, 5, 5, 3, 2, 0, 6, 3, 7, 3];
+
+#[test]
+fn layouts() {
+    let cpu = Cpu::new();
+    let one = |seed| array(&cpu, &[], seed);
+    for shape in [&[1usize][..], &[7], &[8], &[511], &[513], &[3, 200], &[2, 3, 40], &[2, 3, 5, 4], &[0, 8], &[]] {
+        let x = array(&cpu, shape, 1);
+        check(&cpu, &[&x, &one(2), &one(3), &one(4)], &HARD_SWISH, shape);
+    }
+    // Along rows, columns and channels.
+    let x = array(&cpu, &[2, 3, 40, 9], 1);
+    for others in [&[9usize][..], &[40, 1], &[3, 1, 1], &[2, 1, 1, 9], &[1, 1, 1, 1]] {
+        let y = array(&cpu, others, 2);
+        check(&cpu, &[&x, &y, &one(3), &one(4)], &HARD_SWISH, &[2, 3, 40, 9]);
+    }
+    // Transposed, sliced, and each operand smaller than the result.
+    let t = cpu.transpose(&array(&cpu, &[30, 20], 5), &[1, 0]).unwrap();
+    check(&cpu, &[&t, &array(&cpu, &[20, 30], 6), &one(3), &one(4)], &HARD_SWISH, &[20, 30]);
+    let s = cpu.slice(&array(&cpu, &[64], 5), &[1], &[64], &[0], &[2]).unwrap();
+    check(&cpu, &[&s, &one(2), &one(3), &one(4)], &HARD_SWISH, &[32]);
+    check(&cpu, &[&array(&cpu, &[20, 1], 1), &array(&cpu, &[1, 30], 2)], &[0, 0, 1, 9, 2], &[20, 30]);
+}
+
+#[test]
+fn every_function() {
+    let cpu = Cpu::new();
+    let (a, b) = (array(&cpu, &[5, 117], 1), array(&cpu, &[5, 117], 9));
+    for code in 0..15 {
+        let arity = if code < 6 { 2 } else { 1 };
+        // Behind another line and before one, so that it reads and writes registers.
+        let mut program = vec![7, 0, code, 2];
+        program.extend((arity == 2).then_some(1));
+        program.extend([7, 3]);
+        check(&cpu, &[&a, &b], &program, &[5, 117]);
+    }
+    assert!(matches!(lines(&[15, 0], 1), Err(bb::Error::Operator { .. })));
+}
+
+#[test]
+fn long_programs_reuse_registers() {
+    let cpu = Cpu::new();
+    let x = array(&cpu, &[1000], 1);
+    // A chain, whose results are read once, and a tree, whose results are read at the end.
+    let chain: Vec<i64> = (0..40).flat_map(|i| [6, i]).collect();
+    check(&cpu, &[&x], &chain, &[1000]);
+    let mut tree: Vec<i64> = (0..20).flat_map(|_| [12, 0]).collect();
+    for i in 0..19 {
+        tree.extend([0, if i == 0 { 1 } else { 20 + i }, i + 2]);
+    }
+    check(&cpu, &[&x], &tree, &[1000]);
+}
+
+#[test]
+fn what_is_no_program_is_refused() {
+    let cpu = Cpu::new();
+    let x = array(&cpu, &[4], 1);
+    for program in [&[][..], &[99, 0], &[0, 0], &[6, 1], &[6, -1], &[6]] {
+        assert!(cpu.fused(&[&x], program).is_err(), "{program:?}");
+    }
+    assert!(cpu.fused(&[], &[6, 0]).is_err());
+    let wide = cpu.cast(&x, DataType::F64, true, bb::RoundMode::Up).unwrap();
+    assert_eq!(cpu.fused(&[&wide], &[6, 0]).unwrap().dtype(), DataType::F64);
+    assert!(cpu.fused(&[&x, &wide], &[0, 0, 1]).is_err());
+    assert!(cpu.fused(&[&x, &array(&cpu, &[3], 1)], &[0, 0, 1]).is_err());
+    // The result has the extents of what is read for it.
+    assert_eq!(cpu.fused(&[&x, &array(&cpu, &[9, 4], 1)], &[6, 0]).unwrap().shape(), [4]);
+}

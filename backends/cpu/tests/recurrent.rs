@@ -1,0 +1,215 @@
+//! Recurrent cells against their definition, computed in `f64` one element after another.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::ext::{GruOptions, LstmOptions, Nn, RnnOptions};
+use bb::{Backend, Tensor, TensorData};
+use bb_cpu::{Array, Cpu};
+
+/// Numbers of both signs, which differ by `seed`.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
+}
+
+fn array(cpu: &Cpu, shape: &[usize], numbers: &[f32]) -> Array {
+    cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// The operands of a layer with `gates` gates.
+struct Layer {
+    extents: [usize; 3],
+    gates: usize,
+    x: Vec<f32>,
+    weights: Vec<f32>,
+    hidden: Vec<f32>,
+    cell: Vec<f32>,
+    bias: Vec<f32>,
+    lengths: Option<Vec<i32>>,
+    backwards: bool,
+    clip: Option<f64>,
+}
+
+impl Layer {
+    fn new([s, n, h]: [usize; 3], gates: usize, lengths: bool, backwards: bool, clip: Option<f64>) -> Layer {
+        Layer {
+            extents: [s, n, h],
+            gates,
+            x: numbers(s * n * gates * h, 1).iter().map(|v| 2.0 * v).collect(),
+            weights: numbers(h * gates * h, 2).iter().map(|v| v / (h as f32).sqrt()).collect(),
+            hidden: numbers(n * h, 3),
+            cell: numbers(n * h, 4),
+            bias: numbers(h, 5),
+            lengths: lengths.then(|| (0..n).map(|i| (i % (s + 1)) as i32).collect()),
+            backwards,
+            clip,
+        }
+    }
+
+    /// The states by the definition: those of all steps, the last ones, the last cell states. `next` computes element `j` of
+    /// the next states of a sequence from its sums, its states, and a product of a vector with a column of the weights.
+    fn expected(
+        &self,
+        next: impl Fn(&[f64], &[f64], &[f64], &dyn Fn(&[f64], usize) -> f64, usize) -> [f64; 2],
+    ) -> [Vec<f64>; 3] {
+        let [s, n, h] = self.extents;
+        let wide = |x: &[f32]| x.iter().map(|&v| f64::from(v)).collect::<Vec<f64>>();
+        let (mut hidden, mut cell) = (wide(&self.hidden), wide(&self.cell));
+        let mut outputs = vec![0.0; s * n * h];
+        let product = |state: &[f64], column: usize| -> f64 {
+            (0..h).map(|k| state[k] * f64::from(self.weights[k * self.gates * h + column])).sum()
+        };
+        for step in 0..s {
+            let step = if self.backwards { s - 1 - step } else { step };
+            for row in 0..n {
+                if self.lengths.as_ref().is_some_and(|lengths| step >= lengths[row] as usize) {
+                    continue;
+                }
+                let at = (step * n + row) * self.gates * h;
+                let x = wide(&self.x[at..at + self.gates * h]);
+                let (old, old_cell) = (hidden[row * h..][..h].to_vec(), cell[row * h..][..h].to_vec());
+                for j in 0..h {
+                    let [new, new_cell] = next(&x, &old, &old_cell, &product, j);
+                    hidden[row * h + j] = new;
+                    cell[row * h + j] = new_cell;
+                    outputs[(step * n + row) * h + j] = new;
+                }
+            }
+        }
+        [outputs, hidden, cell]
+    }
+
+    fn bounded(&self, x: f64) -> f64 {
+        self.clip.map_or(x, |most| x.clamp(-most, most))
+    }
+
+    fn check(&self, cpu: &Cpu, got: &[Array], want: &[Vec<f64>], what: &str) {
+        for (got, want) in got.iter().zip(want) {
+            let got = cpu.to_host(got).unwrap();
+            let got = got.as_slice::<f32>().unwrap();
+            assert_eq!(got.len(), want.len(), "{what}");
+            for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
+                assert!((f64::from(g) - w).abs() < 2e-5, "{what} {:?}: element {i} is {g}, expected {w}", self.extents);
+            }
+        }
+    }
+
+    /// The arrays of `x`, weights, hidden and cell states, bias and lengths.
+    fn arrays(&self, cpu: &Cpu) -> ([Array; 5], Option<Array>) {
+        let [s, n, h] = self.extents;
+        let wide = self.gates * h;
+        let arrays = [
+            array(cpu, &[s, n, wide], &self.x),
+            array(cpu, &[h, wide], &self.weights),
+            array(cpu, &[n, h], &self.hidden),
+            array(cpu, &[n, h], &self.cell),
+            array(cpu, &[h], &self.bias),
+        ];
+        let lengths = self.lengths.as_ref().map(|l| cpu.constant(&TensorData::new(&[n], l).unwrap()).unwrap());
+        (arrays, lengths)
+    }
+}
+
+/// Calls `f` for extents below, at and above those of blocks and vectors, with and without lengths and bounds, both ways.
+fn each(gates: usize, f: impl Fn(&Cpu, &Layer)) {
+    let cpu = Cpu::new();
+    for extents in [[1, 1, 1], [3, 1, 32], [5, 2, 7], [4, 3, 33], [2, 20, 64], [6, 1, 100]] {
+        for (lengths, backwards, clip) in
+            [(false, false, None), (true, false, Some(0.7)), (true, true, None), (false, true, Some(0.3))]
+        {
+            f(&cpu, &Layer::new(extents, gates, lengths, backwards, clip));
+        }
+    }
+}
+
+#[test]
+fn plain_cells() {
+    each(1, |cpu, layer| {
+        let want = layer.expected(|x, old, _, product, j| [layer.bounded(x[j] + product(old, j)).tanh(), 0.0]);
+        let ([x, weights, hidden, ..], lengths) = layer.arrays(cpu);
+        let options = RnnOptions { backwards: layer.backwards, clip: layer.clip, ..Default::default() };
+        let got = cpu.rnn(&x, &weights, &hidden, lengths.as_ref(), options).unwrap();
+        assert_eq!(got.len(), 2);
+        layer.check(cpu, &got, &want, "rnn");
+    });
+}
+
+#[test]
+fn gated_units() {
+    each(3, |cpu, layer| {
+        let h = layer.extents[2];
+        for (linear, biased) in [(false, false), (true, false), (true, true)] {
+            let want = layer.expected(|x, old, _, product, j| {
+                let gate = |g: usize| sigmoid(layer.bounded(x[g * h + j] + product(old, g * h + j)));
+                let reset = |k: usize| sigmoid(layer.bounded(x[h + k] + product(old, h + k)));
+                let late = if linear {
+                    let bias = if biased { f64::from(layer.bias[j]) } else { 0.0 };
+                    gate(1) * (product(old, 2 * h + j) + bias)
+                } else {
+                    let scaled: Vec<f64> = (0..h).map(|k| reset(k) * old[k]).collect();
+                    product(&scaled, 2 * h + j)
+                };
+                let new = layer.bounded(x[2 * h + j] + late).tanh();
+                [(1.0 - gate(0)) * new + gate(0) * old[j], 0.0]
+            });
+            let ([x, weights, hidden, _, bias], lengths) = layer.arrays(cpu);
+            let (backwards, clip) = (layer.backwards, layer.clip);
+            let options = GruOptions { linear, backwards, clip, ..Default::default() };
+            let bias = biased.then_some(&bias);
+            let got = cpu.gru(&x, &weights, &hidden, bias, lengths.as_ref(), options).unwrap();
+            layer.check(cpu, &got, &want, "gru");
+        }
+    });
+}
+
+#[test]
+fn long_short_term_memory() {
+    each(4, |cpu, layer| {
+        let h = layer.extents[2];
+        for coupled in [false, true] {
+            let want = layer.expected(|x, old, cell, product, j| {
+                let sum = |g: usize| layer.bounded(x[g * h + j] + product(old, g * h + j));
+                let input = sigmoid(sum(0));
+                let forget = if coupled { 1.0 - input } else { sigmoid(sum(2)) };
+                let new = forget * cell[j] + input * sum(3).tanh();
+                [sigmoid(sum(1)) * new.tanh(), new]
+            });
+            let ([x, weights, hidden, cell, _], lengths) = layer.arrays(cpu);
+            let (backwards, clip) = (layer.backwards, layer.clip);
+            let options = LstmOptions { coupled, backwards, clip, ..Default::default() };
+            let got = cpu.lstm(&x, &weights, &hidden, &cell, lengths.as_ref(), options).unwrap();
+            assert_eq!(got.len(), 3);
+            layer.check(cpu, &got, &want, "lstm");
+        }
+    });
+}
+
+#[test]
+fn other_functions_and_types_go_to_the_body() {
+    let cpu = Cpu::new();
+    let layer = Layer::new([3, 2, 5], 1, false, false, None);
+    let ([x, weights, hidden, ..], _) = layer.arrays(&cpu);
+    // 4 is the number of `max(x, 0)`.
+    let options = RnnOptions { functions: &[4], parameters: &[0.0, 0.0], ..Default::default() };
+    let want = layer.expected(|x, old, _, product, j| [(x[j] + product(old, j)).max(0.0), 0.0]);
+    layer.check(&cpu, &cpu.rnn(&x, &weights, &hidden, None, options).unwrap(), &want, "relu");
+    let double = |x: &Array| cpu.cast(x, bb::DataType::F64, true, bb::RoundMode::Up).unwrap();
+    let got = cpu.rnn(&double(&x), &double(&weights), &double(&hidden), None, RnnOptions::default()).unwrap();
+    assert_eq!(got[0].dtype(), bb::DataType::F64);
+    let wrong = RnnOptions { functions: &[99], parameters: &[0.0, 0.0], ..Default::default() };
+    assert!(cpu.rnn(&x, &weights, &hidden, None, wrong).is_err());
+    // Operands that do not fit, and the type of one alone.
+    assert!(cpu.rnn(&x, &hidden, &hidden, None, RnnOptions::default()).is_err());
+    assert!(cpu.rnn(&x, &weights, &double(&hidden), None, RnnOptions::default()).is_err());
+    // No steps, no sequences.
+    for shape in [[0, 2, 5], [3, 0, 5]] {
+        let x = array(&cpu, &shape, &[]);
+        let hidden = array(&cpu, &[shape[1], 5], &numbers(shape[1] * 5, 3));
+        let got = cpu.rnn(&x, &weights, &hidden, None, RnnOptions::default()).unwrap();
+        assert_eq!((got[0].shape(), got[1].shape()), (&shape[..], hidden.shape()));
+        assert_eq!(cpu.to_host(&got[1]).unwrap(), cpu.to_host(&hidden).unwrap());
+    }
+}

@@ -1,0 +1,141 @@
+//! Programs of element-wise functions, which one operation computes element by element.
+
+use super::{Ops, fail};
+use crate::Error;
+use bb_ir::op::OpSpec;
+
+/// One line of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// What is computed.
+    pub function: Function,
+    /// The operands: a number below that of the tensors is a tensor, any other the result of an earlier line, counted from
+    /// there. A function of one operand has it twice.
+    pub operands: [usize; 2],
+}
+
+/// Declares the functions of programs, with their operations.
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $arity:literal, $spec:expr;)*) => {
+        /// A function of one or two elements.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Function { $($(#[$doc])* $name,)* }
+
+        impl Function {
+            const ALL: &'static [Function] = &[$(Function::$name),*];
+
+            /// Returns the number of the function in a program.
+            pub(crate) const fn code(self) -> i64 {
+                match self { $(Function::$name => $code,)* }
+            }
+
+            /// Returns the number of operands.
+            pub const fn arity(self) -> usize {
+                match self { $(Function::$name => $arity,)* }
+            }
+
+            /// Returns the operation that computes the function alone.
+            pub const fn spec(self) -> &'static OpSpec {
+                match self { $(Function::$name => $spec,)* }
+            }
+        }
+    };
+}
+
+use super::{NnOp, ScalarOp};
+use crate::Primitive;
+
+functions! {
+    /// `a + b`.
+    Add = 0, 2, Primitive::Add.spec();
+    /// `a - b`.
+    Sub = 1, 2, Primitive::Sub.spec();
+    /// `a * b`.
+    Mul = 2, 2, Primitive::Mul.spec();
+    /// `a / b`.
+    Div = 3, 2, Primitive::Div.spec();
+    /// The greater element, or NaN if one is NaN.
+    Maximum = 4, 2, ScalarOp::Maximum.spec();
+    /// The lesser element, or NaN if one is NaN.
+    Minimum = 5, 2, ScalarOp::Minimum.spec();
+    /// `-x`.
+    Neg = 6, 1, Primitive::Neg.spec();
+    /// The absolute value.
+    Abs = 7, 1, Primitive::Abs.spec();
+    /// The square root.
+    Sqrt = 8, 1, Primitive::Sqrt.spec();
+    /// The exponential.
+    Exp = 9, 1, Primitive::Exp.spec();
+    /// The natural logarithm.
+    Log = 10, 1, Primitive::Log.spec();
+    /// The hyperbolic tangent.
+    Tanh = 11, 1, ScalarOp::Tanh.spec();
+    /// `1 / (1 + exp(-x))`.
+    Sigmoid = 12, 1, ScalarOp::Sigmoid.spec();
+    /// The error function.
+    Erf = 13, 1, ScalarOp::Erf.spec();
+    /// `max(x, 0)`; NaN stays NaN.
+    Relu = 14, 1, NnOp::Relu.spec();
+}
+
+impl Function {
+    /// Returns the function that an operation computes, if a program may have it.
+    pub(crate) fn of(spec: &OpSpec) -> Option<Function> {
+        Function::ALL.iter().copied().find(|function| std::ptr::eq(function.spec(), spec))
+    }
+}
+
+/// Reads a program of a number of tensors: for each line the function's number and one or two operands.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if a function or an operand does not exist, or the program has no line.
+pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
+    let wrong = |problem: String| Error::Operator { op: "fused".to_owned(), part: "program".into(), problem };
+    let mut lines: Vec<Line> = Vec::with_capacity(program.len() / 2);
+    let mut rest = program.iter();
+    while let Some(&code) = rest.next() {
+        let function = Function::ALL.iter().copied().find(|function| function.code() == code);
+        let function = function.ok_or_else(|| wrong(format!("has the function {code}, which does not exist")))?;
+        let known = tensors + lines.len();
+        let mut operand = || {
+            let &number = rest.next().ok_or_else(|| wrong("ends before the operands of a line".to_owned()))?;
+            let exists = usize::try_from(number).ok().filter(|&number| number < known);
+            exists.ok_or_else(|| wrong(format!("has the operand {number}, expected 0 to {}", known.saturating_sub(1))))
+        };
+        let first = operand()?;
+        let second = if function.arity() == 2 { operand()? } else { first };
+        lines.push(Line { function, operands: [first, second] });
+    }
+    if lines.is_empty() { Err(wrong("has no line".to_owned())) } else { Ok(lines) }
+}
+
+/// Writes a program that [`lines`] reads.
+pub(crate) fn program(lines: &[Line]) -> Vec<i64> {
+    let of = |line: &Line| {
+        let operands = line.operands.iter().take(line.function.arity()).map(|&operand| operand as i64);
+        std::iter::once(line.function.code()).chain(operands).collect::<Vec<_>>()
+    };
+    lines.iter().flat_map(of).collect()
+}
+
+/// The body of [`Scalar::fused`](super::Scalar::fused): the operations of the lines, one after another.
+pub fn fused<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], program: &[i64]) -> Result<B::Tensor, B::Error> {
+    let lines = lines(program, xs.len())?;
+    let mut results: Vec<B::Tensor> = Vec::with_capacity(lines.len());
+    for line in &lines {
+        let operand = |at: usize| match xs.get(at) {
+            Some(x) => Some(*x),
+            None => results.get(at - xs.len()),
+        };
+        let operands = line.operands.map(operand);
+        let operands = operands.get(..line.function.arity()).unwrap_or_default();
+        let result = super::call(on, line.function.spec(), operands, &[])?;
+        results.push(crate::call::only(line.function.spec().method, result)?);
+    }
+    match results.pop() {
+        Some(last) => Ok(last),
+        None => fail::<B, _>(Error::Results { op: "fused".to_owned(), expected: 1, got: 0 }),
+    }
+}
