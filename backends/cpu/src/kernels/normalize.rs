@@ -15,8 +15,6 @@ const GRAIN: usize = 1 << 15;
 const BLOCK: usize = 1024;
 /// The number of independent partial sums.
 const LANES: usize = 64;
-/// The same number for short rows, and the number of elements that are computed at once.
-const SHORT: usize = 16;
 
 /// A function from one row to another of the same length.
 trait RowFunction: Copy + Sync {
@@ -63,67 +61,40 @@ unsafe fn each_row([rows, cols]: [usize; 2], out: *mut f32, x: *const f32, funct
 
 /// Combines two arrays, element by element.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "both have `N` elements")]
-fn lanewise<const N: usize>(lanes: [f32; N], x: &[f32; N], f: impl Fn(f32, f32) -> f32) -> [f32; N] {
+#[expect(clippy::indexing_slicing, reason = "both have `LANES` elements")]
+fn lanewise(lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
     std::array::from_fn(|i| f(lanes[i], x[i]))
 }
 
 /// Returns the sum of `f(x)` over all elements.
 #[inline(always)]
-fn sum(x: &[f32], f: impl Fn(f32) -> f32 + Copy) -> f64 {
-    // In a short row, many partial sums would have few summands.
-    if x.len() < BLOCK / 4 {
-        return partial::<SHORT>(x, f);
-    }
+fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
     let mut total = 0.0;
     let mut pace = Pace::new();
     for block in x.chunks(BLOCK) {
         pace.step(block.len());
-        total += partial::<LANES>(block, f);
+        let (whole, rest) = block.as_chunks::<LANES>();
+        let mut lanes = [0.0; LANES];
+        for x in whole {
+            lanes = lanewise(lanes, x, |sum, x| sum + f(x));
+        }
+        for (lane, &x) in lanes.iter_mut().zip(rest) {
+            *lane += f(x);
+        }
+        total += lanes.into_iter().map(f64::from).sum::<f64>();
     }
     total
-}
-
-/// Returns the sum over a few elements, as the sum of `N` partial sums. Each has at most 16 summands.
-#[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "`width` is at most half of `N`")]
-fn partial<const N: usize>(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
-    let (whole, rest) = x.as_chunks::<N>();
-    let mut lanes = [0.0; N];
-    for x in whole {
-        lanes = lanewise(lanes, x, |sum, x| sum + f(x));
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane += f(x);
-    }
-    let mut sums = lanes.map(f64::from);
-    let mut width = N;
-    while width > 1 {
-        width /= 2;
-        for i in 0..width {
-            sums[i] += sums[i + width];
-        }
-    }
-    sums[0]
 }
 
 /// Returns the greatest element, or NaN if any is NaN; minus infinity of no elements.
 #[inline(always)]
 fn greatest(x: &[f32]) -> f32 {
-    let (whole, rest) = x.as_chunks::<SHORT>();
-    let mut lanes = padded(rest);
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
     for x in whole {
         lanes = lanewise(lanes, x, Number::max);
     }
-    lanes.into_iter().fold(f32::NEG_INFINITY, Number::max)
-}
-
-/// Returns a few elements, followed by minus infinities.
-#[inline(always)]
-fn padded(x: &[f32]) -> [f32; SHORT] {
-    let mut block = [f32::NEG_INFINITY; SHORT];
-    block.iter_mut().zip(x).for_each(|(to, &from)| *to = from);
-    block
+    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, Number::max)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -136,11 +107,9 @@ impl RowFunction for Softmax {
         let mut pace = Pace::new();
         for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
             pace.step(x.len());
-            // The end of a row is computed as a whole block, not one by one.
-            let ((out, out_end), (x, x_end)) = (out.as_chunks_mut::<SHORT>(), x.as_chunks::<SHORT>());
-            let exps = |x: &[f32; SHORT]| x.map(|x| exp::<FMA>(x - most));
-            out.iter_mut().zip(x).for_each(|(out, x)| *out = exps(x));
-            out_end.iter_mut().zip(exps(&padded(x_end))).for_each(|(out, e)| *out = e);
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = exp::<FMA>(x - most);
+            }
         }
         let total = sum(out, |e| e) as f32;
         for out in out {
