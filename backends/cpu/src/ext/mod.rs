@@ -7,6 +7,7 @@ mod create;
 mod llm;
 mod nn;
 mod scalar;
+mod sliding;
 mod window;
 
 use crate::array::Array;

@@ -102,122 +102,61 @@ impl Plane {
     }
 }
 
-/// How a window reduces its elements.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Slide {
-    /// To their maximum.
-    Max,
-    /// To their sum, weighted by the filter, plus a number.
-    Weigh { filter: *const f32, plus: f32 },
-}
-
-/// A window that slides over one plane.
-struct Sliding<'a> {
+/// A window that slides over one plane and keeps the greatest element.
+struct Greatest<'a> {
     plane: &'a Plane,
-    slide: Slide,
     x: *const f32,
     out: *mut f32,
 }
 
-/// Adds the products of a weight that is not finite and the zeros of the padding, in which the windows outside of `inside` are.
-#[cold]
-fn beside(line: &mut [f32], inside: std::ops::Range<usize>, weight: f32) {
-    for (_, result) in line.iter_mut().enumerate().filter(|(at, _)| !inside.contains(at)) {
-        *result += weight * 0.0;
-    }
-}
-
-impl VectorLoop for Sliding<'_> {
+impl VectorLoop for Greatest<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Sliding { plane: Plane { rows, cols, .. }, slide, x, out } = self;
+        let Greatest { plane: Plane { rows, cols, .. }, x, out } = self;
         let mut pace = Pace::new();
         for oy in 0..rows.out {
             pace.step(cols.out * rows.kernel * cols.kernel);
             // SAFETY: `out` has room for `rows.out` rows of `cols.out`.
             let line = unsafe {
                 let line = out.add(oy * cols.out);
-                let start = match slide {
-                    Slide::Max => f32::NEG_INFINITY,
-                    Slide::Weigh { plus, .. } => plus,
-                };
                 for ox in 0..cols.out {
-                    line.add(ox).write(start);
+                    line.add(ox).write(f32::NEG_INFINITY);
                 }
                 std::slice::from_raw_parts_mut(line, cols.out)
             };
-            for ky in 0..rows.kernel {
-                let iy = rows.position(ky, oy);
+            for iy in (0..rows.kernel).filter_map(|ky| rows.position(ky, oy)) {
                 for kx in 0..cols.kernel {
-                    let (from, to) = if iy.is_some() { cols.inside(kx) } else { (0, 0) };
-                    let weight = match slide {
-                        Slide::Max => None,
-                        // SAFETY: the filter has a weight for each element of a window.
-                        Slide::Weigh { filter, .. } => Some(unsafe { *filter.add(ky * cols.kernel + kx) }),
-                    };
-                    if let Some(weight) = weight.filter(|weight| !weight.is_finite()) {
-                        beside(line, from..to, weight);
-                    }
+                    let (from, to) = cols.inside(kx);
                     // A window may have no element in the row, and then no position either.
-                    let (Some(iy), Some(results @ [_, ..])) = (iy, line.get_mut(from..to)) else { continue };
+                    let Some(results @ [_, ..]) = line.get_mut(from..to) else { continue };
                     let start = iy * cols.extent
                         + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
                     // SAFETY: the positions of these windows are inside row `iy` of the operand.
-                    unsafe { accumulate(results, x.wrapping_add(start), cols.stride, weight) };
+                    unsafe { raise(results, x.wrapping_add(start), cols.stride) };
                 }
             }
         }
     }
 }
 
-/// Adds `weight` times the elements, which are `stride` apart, to the results. Without a weight, it takes the maxima
-/// instead.
+/// Raises each result to its element; elements are `stride` apart.
 ///
 /// # Safety
 ///
 /// `x` has an element for each result.
 #[inline(always)]
-unsafe fn accumulate(results: &mut [f32], x: *const f32, stride: usize, weight: Option<f32>) {
+unsafe fn raise(results: &mut [f32], x: *const f32, stride: usize) {
     for (i, result) in results.iter_mut().enumerate() {
         // SAFETY: the caller's promise.
         let v = unsafe { if stride == 1 { *x.add(i) } else { *x.add(i * stride) } };
-        *result = match weight {
-            Some(weight) => *result + weight * v,
-            None => Number::max(v, *result),
-        };
+        *result = Number::max(v, *result);
     }
 }
 
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
-
-/// Slides a window over each plane. `of(i)` tells how plane `i` is reduced.
-///
-/// # Safety
-///
-/// `x` has `planes` contiguous planes; `out` has room for their results; filters have a weight for each element of a
-/// window.
-pub(super) unsafe fn slide(
-    plane: &Plane,
-    planes: usize,
-    x: *const f32,
-    out: *mut f32,
-    of: impl Fn(usize) -> Slide + Sync,
-) {
-    let (size, results) = plane.sizes();
-    let work = results * plane.rows.kernel * plane.cols.kernel;
-    let shared = Shared((x, out));
-    walk::split(planes, work, GRAIN, |from, to| {
-        let (x, out) = shared.get();
-        for i in from..to {
-            // SAFETY: plane `i` is in the operand, and `out` has room for its results.
-            let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
-            dispatch(Sliding { plane, slide: of(i), x, out });
-        }
-    });
-}
 
 /// Computes the maximum of each window.
 pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
@@ -227,9 +166,18 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
     let &[n, c, ..] = x.shape() else {
         return Err(crate::ops::unsupported("max_pool", x.dtype()));
     };
-    // SAFETY: the operand has `n * c` planes, and `out` has room for their results.
-    made(cpu.pool(), DataType::F32, plane.shape(n, c), |out| unsafe {
-        slide(plane, n * c, floats(&x), out.cast(), |_| Slide::Max);
+    let (size, results) = plane.sizes();
+    let work = results * plane.rows.kernel * plane.cols.kernel;
+    made(cpu.pool(), DataType::F32, plane.shape(n, c), |out| {
+        let shared = Shared((floats(&x), out.cast::<f32>()));
+        walk::split(n * c, work, GRAIN, |from, to| {
+            let (x, out) = shared.get();
+            for i in from..to {
+                // SAFETY: plane `i` is in the operand, and `out` has room for its results.
+                let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
+                dispatch(Greatest { plane, x, out });
+            }
+        });
     })
 }
 

@@ -9,7 +9,7 @@ mod dot;
 mod pack;
 mod stream;
 mod tile;
-mod vector;
+pub(crate) mod vector;
 
 use bb::DataType;
 use half::{bf16, f16};
