@@ -1,9 +1,9 @@
-//! Convolution of `f32` in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
+//! Convolution of floats in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
 //! window by window if each channel has its own filters (depthwise).
 
 use super::sliding::Sliding;
 use super::window::Plane;
-use super::{dense_f32, floats};
+use super::{floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -53,11 +53,9 @@ impl Plan {
 pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());
-    let (x, w) = (dense_f32(pool, x)?.ok_or_else(refused)?, dense_f32(pool, w)?.ok_or_else(refused)?);
-    let bias = match bias {
-        Some(bias) => Some(dense_f32(pool, bias)?.ok_or_else(refused)?),
-        None => None,
-    };
+    let dtype = x.dtype();
+    let (x, w) = (single(pool, x)?.ok_or_else(refused)?, single(pool, w)?.ok_or_else(refused)?);
+    let bias = bias.map(|bias| single(pool, bias)?.ok_or_else(refused)).transpose()?;
     let Plan { plane, n, groups, filters, .. } = plan;
     let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
@@ -74,7 +72,7 @@ pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&A
         };
     })?;
     done?;
-    Ok(out)
+    rounded(pool, out, dtype)
 }
 
 /// The number of multiplications below which a second thread costs more than it saves.

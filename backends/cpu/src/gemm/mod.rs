@@ -6,6 +6,7 @@
 mod blocked;
 mod direct;
 mod dot;
+pub(crate) mod floats;
 mod pack;
 mod stream;
 mod tile;

@@ -14,7 +14,8 @@ use crate::pace::Pace;
 use crate::pool::Pool;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use tile::{Args, ROWS, RUN, Run, Tiles, WIDE};
+pub(super) use tile::Fill;
+use tile::{Args, ROWS, RUN, Run, WIDE};
 
 /// The greatest number of products that are added one after another.
 const SEQUENTIAL: usize = 512;
@@ -126,38 +127,39 @@ impl<'a> Sliding<'a> {
         })
     }
 
-    /// Copies the rows that are in the windows of `height` rows of results, from row `top` on, to the buffer. What is always
-    /// padding is not written.
+    /// Copies the rows that are in the windows of `height` rows of results, from row `top` on, to the buffer. Columns of
+    /// padding are not written.
     ///
     /// # Safety
     ///
     /// `x` has the planes of a group, and `to` is a zeroed buffer, perhaps with rows of other planes.
     unsafe fn pad(&self, x: *const f32, to: *mut f32, top: usize, height: usize) {
         let Plane { rows, cols, .. } = &self.plan.plane;
-        let [Tiles { fill, .. }, _] = tile::tiles();
         let used = ((height - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1).min(self.rows);
-        let step = cols.stride;
-        for remainder in 0..step {
-            // The columns of the buffer that have columns of the operand.
-            let first = cols.before.saturating_sub(remainder).div_ceil(step);
-            let end = (cols.extent + cols.before).saturating_sub(remainder).div_ceil(step).min(self.pitch);
-            let n = end.saturating_sub(first);
-            if n == 0 {
-                continue;
+        // The rows of the buffer that have rows of the operand.
+        let above = top * rows.stride;
+        let first = rows.before.saturating_sub(above).min(used);
+        let end = (rows.extent + rows.before).saturating_sub(above).clamp(first, used);
+        for c in 0..self.plan.depth {
+            // SAFETY: the plane has its rows in the buffer.
+            let to = unsafe { to.add(c * self.rows * self.row) };
+            if self.band < rows.out {
+                // Other rows of the planes were here.
+                for padding in [0..first, end..used] {
+                    // SAFETY: these rows are in the buffer.
+                    unsafe { to.add(padding.start * self.row).write_bytes(0, padding.len() * self.row) };
+                }
             }
-            let column = first * step + remainder - cols.before;
-            for c in 0..self.plan.depth {
-                for row in 0..used {
-                    // SAFETY: the row is in the buffer, and the columns from `column` on are in the operand.
-                    unsafe {
-                        let to = to.add((c * self.rows + row) * self.row + remainder * self.pitch + first);
-                        match (top * rows.stride + row).checked_sub(rows.before) {
-                            Some(y) if y < rows.extent => {
-                                fill(to, x.add((c * rows.extent + y) * cols.extent + column), step, n);
-                            }
-                            _ => to.write_bytes(0, n),
-                        }
-                    }
+            for (to, column, n) in phases(cols, self.pitch).filter(|_| first < end).map(|(at, column, n)| {
+                // SAFETY: the row is in the buffer.
+                (unsafe { to.add(first * self.row + at) }, column, n)
+            }) {
+                let at = (c * rows.extent + first + above - rows.before) * cols.extent + column;
+                // SAFETY: the rows are in the buffer, and their columns from `column` on are in the operand.
+                unsafe {
+                    let from = x.add(at);
+                    let rows = end - first;
+                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }.run();
                 }
             }
         }
@@ -211,6 +213,18 @@ impl<'a> Sliding<'a> {
             }
         }
     }
+}
+
+/// Returns, for the columns of each remainder: the position of the first one in a row of a buffer with `pitch` columns of
+/// each, which column it is, and their number.
+pub(super) fn phases(cols: &Line, pitch: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+    let &Line { extent, stride, before, .. } = cols;
+    (0..stride).filter_map(move |remainder| {
+        let first = before.saturating_sub(remainder).div_ceil(stride);
+        let end = (extent + before).saturating_sub(remainder).div_ceil(stride).min(pitch);
+        let n = end.checked_sub(first).filter(|&n| n > 0)?;
+        Some((remainder * pitch + first, first * stride + remainder - before, n))
+    })
 }
 
 /// Lists the rows of weights. Those whose rows of the operand are as far apart as the rows of two results are listed as one.

@@ -1,5 +1,6 @@
 //! The inner kernel of windows that slide: some rows and vectors of results, kept in registers over all weights.
 
+use crate::gemm::floats::Floats;
 use crate::gemm::vector::{Portable, Vector};
 use crate::kernels::level::{Level, level};
 
@@ -48,8 +49,32 @@ pub(super) struct Args<'a> {
 /// Computes a tile of a fixed number of rows and vectors.
 pub(super) type Tile = unsafe fn(&Args<'_>);
 
-/// Copies elements, of which every second, third, … is taken.
-pub(super) type Fill = unsafe fn(to: *mut f32, from: *const f32, step: usize, n: usize);
+/// Rows of elements to copy; distances are in elements.
+#[derive(Debug)]
+pub(in crate::ext) struct Fill {
+    pub(in crate::ext) to: *mut f32,
+    pub(in crate::ext) to_row: usize,
+    pub(in crate::ext) from: *const f32,
+    pub(in crate::ext) from_row: usize,
+    pub(in crate::ext) rows: usize,
+    /// Every which element of a row is copied, and how many are.
+    pub(in crate::ext) step: usize,
+    pub(in crate::ext) n: usize,
+}
+
+impl Fill {
+    /// Copies the rows.
+    ///
+    /// # Safety
+    ///
+    /// The operand has `rows` rows, with an element at each multiple of `step` below `n * step`. The result has room for them.
+    pub(in crate::ext) unsafe fn run(&self) {
+        let [whole, tail] = tiles();
+        let tiles = if self.n < whole.lanes { tail } else { whole };
+        // SAFETY: this function has the same contract.
+        unsafe { (tiles.fill)(self) }
+    }
+}
 
 /// The kernels of one vector type.
 #[derive(Debug)]
@@ -60,7 +85,7 @@ pub(super) struct Tiles {
     pub(super) narrow: [Tile; ROWS],
     /// Tiles of [`WIDE`] vectors.
     pub(super) wide: [Tile; 2],
-    pub(super) fill: Fill,
+    fill: unsafe fn(&Fill),
 }
 
 /// The number of vectors of wide tiles.
@@ -71,8 +96,8 @@ pub(super) fn tiles() -> [&'static Tiles; 2] {
     match level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 => {
-            use crate::gemm::vector::{F32x8, F32x16};
-            const { [&avx512::<F32x16>(), &avx512::<F32x8>()] }
+            use crate::gemm::vector::{F32x8Masked, F32x16};
+            [const { &avx512::<F32x16>() }, const { &avx512::<F32x8Masked>() }]
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => [const { &avx2::<crate::gemm::vector::F32x8>() }; 2],
@@ -150,24 +175,27 @@ unsafe fn weigh<V: Vector<Item = f32>, const R: usize, const N: usize, const T: 
 
 /// # Safety
 ///
-/// `to` has room for `n` elements; `from` has an element at each multiple of `step` below `n * step`.
+/// As for [`Fill::run`].
 #[inline(always)]
-unsafe fn fill<V: Vector<Item = f32>>(to: *mut f32, from: *const f32, step: usize, n: usize) {
-    // SAFETY: this function's contract; elements beyond it are masked.
-    unsafe {
-        match step {
-            1 => {
-                let whole = n - n % V::LANES;
-                for i in (0..whole).step_by(V::LANES) {
-                    V::load(from.add(i)).store(to.add(i));
+unsafe fn fill<V: Floats>(args: &Fill) {
+    let &Fill { to, to_row, from, from_row, rows, step, n } = args;
+    for row in 0..rows {
+        let (to, from) = (to.wrapping_add(row * to_row), from.wrapping_add(row * from_row));
+        // SAFETY: this function's contract; elements beyond it are masked. The last vectors of a row overlap.
+        unsafe {
+            if step == 1 && n < V::LANES {
+                V::load_some(from, V::mask(n)).store_some(to, V::mask(n));
+            } else if step <= 2 && n >= V::LANES {
+                let mut i = 0;
+                while i < n {
+                    let at = i.min(n - V::LANES);
+                    let x = if step == 1 { V::load(from.add(at)) } else { V::alternate(from.add(2 * at)) };
+                    x.store(to.add(at));
+                    i += V::LANES;
                 }
-                if whole < n {
-                    let mask = V::mask(n - whole);
-                    V::load_some(from.add(whole), mask).store_some(to.add(whole), mask);
-                }
+            } else {
+                (0..n).for_each(|i| to.add(i).write(*from.add(step * i)));
             }
-            2 => (0..n).for_each(|i| to.add(i).write(*from.add(2 * i))),
-            _ => (0..n).for_each(|i| to.add(i).write(*from.add(step * i))),
         }
     }
 }
@@ -181,12 +209,12 @@ macro_rules! levels {
         }
 
         $(#[$feature])?
-        unsafe fn $fill<V: Vector<Item = f32>>(to: *mut f32, from: *const f32, step: usize, n: usize) {
+        unsafe fn $fill<V: Floats>(args: &Fill) {
             // SAFETY: this function has the same contract.
-            unsafe { fill::<V>(to, from, step, n) }
+            unsafe { fill::<V>(args) }
         }
 
-        const fn $table<V: Vector<Item = f32>>() -> Tiles {
+        const fn $table<V: Floats>() -> Tiles {
             Tiles {
                 lanes: V::LANES,
                 narrow: [
