@@ -2,12 +2,13 @@
 //! window by window if each channel has its own filters (depthwise).
 
 use super::sliding::Sliding;
+use super::unrolled::Unrolled;
 use super::window::Plane;
 use super::{floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::gemm::{Dims, Strided, gemm};
+use crate::gemm::{Dims, Strided, gemm_plus};
 use crate::kernels::{Shared, walk};
 use crate::ops::{made, unsupported};
 use crate::pool::Pool;
@@ -47,6 +48,12 @@ impl Plan {
             && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m]);
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })
     }
+
+    /// Tells whether the windows are the elements of the operand.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let Plane { rows, cols, .. } = &self.plane;
+        [rows, cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent)
+    }
 }
 
 /// Computes the convolution.
@@ -61,13 +68,15 @@ pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&A
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
     let shape = plane.shape(*n, m);
     let sliding = Sliding::new(plan);
+    let unrolled = if sliding.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());
     let out = made(pool, DataType::F32, shape, |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
         done = unsafe {
-            match &sliding {
-                Some(sliding) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
-                None => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
+            match (&sliding, &unrolled) {
+                (Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                (_, Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                _ => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
             }
         };
     })?;
@@ -111,8 +120,7 @@ unsafe fn products(
     let Plan { plane, n, groups, depth, filters } = plan;
     let (size, results) = plane.sizes();
     let k = depth * plane.rows.kernel * plane.cols.kernel;
-    let direct =
-        [&plane.rows, &plane.cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent);
+    let direct = plan.is_pointwise();
     let height = if direct {
         plane.rows.out
     } else {
@@ -139,15 +147,8 @@ unsafe fn products(
             };
             let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
             let to = out.add(pair * filters * results + top * plane.cols.out);
-            gemm(Dims { m: *filters, k, n: width }, to, results, a, b);
-            if !plus.is_null() {
-                for f in 0..*filters {
-                    let plus = *plus.add(group * filters + f);
-                    for value in std::slice::from_raw_parts_mut(to.add(f * results), width) {
-                        *value += plus;
-                    }
-                }
-            }
+            let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
+            gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus);
         }
     };
     let (units, weight) = (n * groups * runs, filters * k * height * plane.cols.out);

@@ -10,6 +10,7 @@ mod pooling;
 mod scalar;
 mod sliding;
 mod transposed;
+mod unrolled;
 mod window;
 
 use crate::array::Array;

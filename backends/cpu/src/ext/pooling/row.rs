@@ -1,49 +1,44 @@
-//! The inner kernel of pooling: one row of results, reduced along columns first and then along rows.
+//! The inner kernel of pooling: planes of which each row of results is reduced along columns first and then along rows.
 
+use super::super::sliding::{Fill, fill, phases};
+use super::super::window::Plane;
+use super::Layout;
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::Portable;
 use crate::kernels::level::{Level, level};
+use crate::pace::Pace;
 
-/// How elements of a window are reduced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reduction {
-    /// To the greatest one.
-    Greatest,
-    /// To their sum.
-    Sum,
-}
-
-/// A row of vectors, each of which reduces some vectors of the operand; distances are in elements.
+/// Planes that are pooled one after another. If not `SUM`, windows are reduced to their greatest element.
 #[derive(Debug)]
-pub(super) struct Args<'a> {
-    pub(super) reduction: Reduction,
+pub(super) struct Planes<'a, const SUM: bool> {
+    pub(super) plane: &'a Plane,
+    pub(super) layout: &'a Layout,
+    /// A padded row, a row as it is, and what results are divided by.
+    pub(super) buffer: *mut f32,
     pub(super) x: *const f32,
-    /// Where the operands of a vector are, in addition to its place in the row; at least one.
-    pub(super) from: &'a [usize],
     pub(super) out: *mut f32,
-    /// The number of elements of the row.
-    pub(super) n: usize,
-    /// What the results are divided by, or null.
-    pub(super) by: *const f32,
+    pub(super) count: usize,
 }
 
-impl Args<'_> {
-    /// Writes the row.
+impl<const SUM: bool> Planes<'_, SUM> {
+    /// Writes the results.
     ///
     /// # Safety
     ///
-    /// `x` has `n` elements from each of the places on, and `out` has room for as many; `by` has as many, too, or is null.
+    /// `x` has the planes, `out` has room for their results, and the buffer has the layout's length.
     pub(super) unsafe fn run(&self) {
         // SAFETY: this function has the same contract; `level` returns only what the processor has.
         unsafe {
-            match (level(), self.n) {
+            match level() {
                 #[cfg(target_arch = "x86_64")]
-                (Level::Avx512, ..=8) => avx512::<crate::gemm::vector::F32x8Masked>(self),
+                Level::Avx512 if self.plane.cols.out <= 8 && self.plane.cols.extent <= 16 => {
+                    avx512::<crate::gemm::vector::F32x8Masked, SUM>(self);
+                }
                 #[cfg(target_arch = "x86_64")]
-                (Level::Avx512, _) => avx512::<crate::gemm::vector::F32x16>(self),
+                Level::Avx512 => avx512::<crate::gemm::vector::F32x16, SUM>(self),
                 #[cfg(target_arch = "x86_64")]
-                (Level::Avx2, _) => avx2::<crate::gemm::vector::F32x8>(self),
-                _ => row::<Portable<f32>>(self),
+                Level::Avx2 => avx2::<crate::gemm::vector::F32x8, SUM>(self),
+                _ => planes::<Portable<f32>, SUM>(self),
             }
         }
     }
@@ -51,59 +46,105 @@ impl Args<'_> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-unsafe fn avx512<V: Floats>(args: &Args<'_>) {
+unsafe fn avx512<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
     // SAFETY: this function has the same contract.
-    unsafe { row::<V>(args) }
+    unsafe { planes::<V, SUM>(args) }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn avx2<V: Floats>(args: &Args<'_>) {
+unsafe fn avx2<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
     // SAFETY: this function has the same contract.
-    unsafe { row::<V>(args) }
+    unsafe { planes::<V, SUM>(args) }
 }
 
 /// # Safety
 ///
-/// As for [`Args::run`], with the instruction set of the vectors.
+/// As for [`Planes::run`], with the instruction set of the vectors.
 #[inline(always)]
-unsafe fn row<V: Floats>(args: &Args<'_>) {
-    let n = args.n;
-    let mut i = 0;
-    // SAFETY: each vector is in the row, and the last one is masked.
+unsafe fn planes<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
+    let &Planes { plane: Plane { rows, cols, .. }, layout, buffer, x, out, count } = args;
+    let padding = if SUM { 0.0 } else { f32::NEG_INFINITY };
+    let step = cols.stride;
+    let mut pace = Pace::new();
+    // SAFETY: the buffer has these parts, rows and columns are in the planes, and results in `out`.
     unsafe {
-        while i + V::LANES <= n {
-            let mut sum = V::load(args.x.add(i + args.from.first().copied().unwrap_or(0)));
-            for &at in args.from.iter().skip(1) {
-                sum = reduced(args.reduction, V::load(args.x.add(i + at)), sum);
+        (0..layout.pitch * step).for_each(|i| buffer.add(i).write(padding));
+        let apart = buffer.add(layout.pitch * step);
+        let by = if SUM { apart.add(cols.extent) } else { std::ptr::null_mut() };
+        let row = if step == 1 { buffer.add(cols.before) } else { apart };
+        let mut divisor = usize::MAX;
+        for at in 0..count * rows.out {
+            pace.step(cols.extent * rows.kernel + cols.out * cols.kernel);
+            let (i, oy) = (at / rows.out, at % rows.out);
+            // The first row of the window, and the number of its rows in the plane.
+            let (first, last) = layout.inside(rows, oy);
+            if first == last {
+                (0..cols.extent).for_each(|i| row.add(i).write(padding));
+            } else {
+                let y = oy * rows.stride + first * rows.dilation - rows.before;
+                let x = x.add((i * rows.extent + y) * cols.extent);
+                let distance = rows.dilation * cols.extent;
+                reduce::<V, SUM>(x, last - first, |k| k * distance, row, cols.extent, std::ptr::null());
             }
-            if !args.by.is_null() {
-                sum = sum.div(V::load(args.by.add(i)));
+            if step > 1 {
+                for (to, from, n) in phases(cols, layout.pitch) {
+                    let (to, from) = (buffer.add(to), row.add(from));
+                    fill::<V>(&Fill { to, to_row: 0, from, from_row: 0, rows: 1, step, n });
+                }
             }
-            sum.store(args.out.add(i));
-            i += V::LANES;
-        }
-        if i < n {
-            let mask = V::mask(n - i);
-            let mut sum = V::load_some(args.x.add(i + args.from.first().copied().unwrap_or(0)), mask);
-            for &at in args.from.iter().skip(1) {
-                sum = reduced(args.reduction, V::load_some(args.x.add(i + at), mask), sum);
+            if SUM && layout.rows.get(oy).is_some_and(|&n| n != divisor) {
+                divisor = layout.rows.get(oy).copied().unwrap_or(0);
+                let counts = layout.counts.iter().enumerate();
+                counts.for_each(|(i, &n)| by.add(i).write((n * divisor) as f32));
             }
-            if !args.by.is_null() {
-                sum = sum.div(V::load_some(args.by.add(i), mask));
-            }
-            sum.store_some(args.out.add(i), mask);
+            let place = |k: usize| layout.cols.get(k).copied().unwrap_or(0);
+            reduce::<V, SUM>(buffer, cols.kernel, place, out.add(at * cols.out), cols.out, by);
         }
     }
 }
 
+/// Reduces `count` rows of `n` elements, which are at the places, to one, and divides it by the elements of `by`, unless that is
+/// null.
+///
+/// # Safety
+///
+/// `x` has the rows, at least one; `out` has room for one, and `by` has one or is null.
 #[inline(always)]
-unsafe fn reduced<V: Floats>(reduction: Reduction, x: V, sum: V) -> V {
-    // SAFETY: the callers have the instruction set.
+unsafe fn reduce<V: Floats, const SUM: bool>(
+    x: *const f32,
+    count: usize,
+    place: impl Fn(usize) -> usize,
+    out: *mut f32,
+    n: usize,
+    by: *const f32,
+) {
+    let mut i = 0;
+    // SAFETY: each vector is in the rows, and the last one is masked.
     unsafe {
-        match reduction {
-            Reduction::Greatest => x.max(sum),
-            Reduction::Sum => x.add(sum),
+        while i + V::LANES <= n {
+            let mut sum = V::load(x.add(i + place(0)));
+            for k in 1..count {
+                let x = V::load(x.add(i + place(k)));
+                sum = if SUM { sum.add(x) } else { x.max(sum) };
+            }
+            if !by.is_null() {
+                sum = sum.div(V::load(by.add(i)));
+            }
+            sum.store(out.add(i));
+            i += V::LANES;
+        }
+        if i < n {
+            let mask = V::mask(n - i);
+            let mut sum = V::load_some(x.add(i + place(0)), mask);
+            for k in 1..count {
+                let x = V::load_some(x.add(i + place(k)), mask);
+                sum = if SUM { sum.add(x) } else { x.max(sum) };
+            }
+            if !by.is_null() {
+                sum = sum.div(V::load_some(by.add(i), mask));
+            }
+            sum.store_some(out.add(i), mask);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! if windows are more than a column apart, columns of the same remainder follow each other. So results that follow each
 //! other have contiguous elements for each weight, and the inner kernel needs neither conditions nor partial loads.
 
+mod pad;
 mod tile;
 
 use super::conv::Plan;
@@ -14,7 +15,8 @@ use crate::pace::Pace;
 use crate::pool::Pool;
 use smallvec::SmallVec;
 use std::sync::Arc;
-pub(super) use tile::Fill;
+pub(super) use pad::{Padded, phases};
+pub(super) use tile::{Fill, fill};
 use tile::{Args, ROWS, RUN, Run, WIDE};
 
 /// The greatest number of products that are added one after another.
@@ -26,15 +28,12 @@ const BUFFER: usize = 4096;
 /// The greatest number of elements of a buffer, for windows that have many rows or much padding.
 const LARGEST: usize = 1 << 18;
 
-/// How planes are laid out in the buffer.
+/// A convolution that slides.
 #[derive(Debug)]
 pub(super) struct Sliding<'a> {
     plan: &'a Plan,
-    /// The elements of the columns of one remainder, and those of a row.
-    pitch: usize,
-    row: usize,
-    /// The rows of a plane in the buffer, and the rows of results of which these are the windows.
-    rows: usize,
+    padded: Padded<'a>,
+    /// The rows of results of which the windows are in the buffer.
     band: usize,
     runs: SmallVec<[Run; 8]>,
     cols: SmallVec<[usize; 16]>,
@@ -53,32 +52,22 @@ fn covered(columns: usize) -> usize {
 impl<'a> Sliding<'a> {
     /// Lays planes out; returns `None` for convolutions that matrix products compute.
     pub(super) fn new(plan: &'a Plan) -> Option<Sliding<'a>> {
-        let Plan { plane: Plane { rows, cols, .. }, depth, .. } = plan;
+        let Plan { plane, depth, filters, .. } = plan;
+        let Plane { rows, cols, .. } = plane;
         let terms = depth.checked_mul(rows.kernel.checked_mul(cols.kernel)?)?;
-        if *depth != 1 || terms > SEQUENTIAL {
+        if terms > SEQUENTIAL || *depth != 1 && *filters > if *depth <= 4 { 32 } else { 8 } {
             return None;
         }
-        let pitch = covered(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
-        let row = pitch.checked_mul(cols.stride)?;
         let window = (rows.kernel - 1) * rows.dilation + 1;
-        let most = (BUFFER / depth.checked_mul(row)?).saturating_sub(window) / rows.stride + 1;
+        let line = Padded::new(plane, *depth, 1, covered(cols.out))?.row;
+        let most = (BUFFER / depth.checked_mul(line)?).saturating_sub(window) / rows.stride + 1;
         // Bands have nearly equal heights, and whole tiles if they can.
         let bands = rows.out.div_ceil(most.max(ROWS.min(rows.out)).max(1));
         let band = rows.out.div_ceil(bands.max(1)).next_multiple_of(if bands > 1 { ROWS } else { 1 });
-        let height = band.saturating_sub(1).checked_mul(rows.stride)? + window;
-        let fits = height.checked_mul(row)?.checked_mul(*depth)? <= LARGEST;
-        fits.then(|| Sliding {
-            plan,
-            pitch,
-            row,
-            rows: height,
-            band,
-            runs: runs(rows, cols.kernel, row),
-            cols: (0..cols.kernel)
-                .map(|kx| kx * cols.dilation)
-                .map(|at| at % cols.stride * pitch + at / cols.stride)
-                .collect(),
-        })
+        let padded = Padded::new(plane, *depth, band, covered(cols.out))?;
+        let fits = padded.len()? <= LARGEST;
+        let (runs, cols) = (runs(rows, cols.kernel, padded.row), padded.columns());
+        fits.then_some(Sliding { plan, padded, band, runs, cols })
     }
 
     /// Writes all results.
@@ -98,7 +87,7 @@ impl<'a> Sliding<'a> {
         let (size, results) = plane.sizes();
         let taps = plane.rows.kernel * plane.cols.kernel;
         let bands = plane.rows.out.div_ceil(self.band.max(1));
-        let length = depth * self.rows * self.row;
+        let length = depth * self.padded.rows * self.padded.row;
         let weight = filters * depth * taps * self.band * plane.cols.out;
         let shared = Shared((x, w, plus, out));
         super::conv::with_buffers(pool, length, n * groups * bands, weight, |buffer, from, to| {
@@ -113,7 +102,7 @@ impl<'a> Sliding<'a> {
                 // SAFETY: the planes, filters and results of this sample and group are in the operands, and no other call
                 // writes these rows.
                 unsafe {
-                    self.pad(x.add(pair * depth * size), buffer, top, height);
+                    self.padded.pad(x.add(pair * depth * size), buffer, top, height);
                     for f in 0..*filters {
                         pace.step(depth * taps * height * plane.cols.out);
                         let filter = group * filters + f;
@@ -127,44 +116,6 @@ impl<'a> Sliding<'a> {
         })
     }
 
-    /// Copies the rows that are in the windows of `height` rows of results, from row `top` on, to the buffer. Columns of
-    /// padding are not written.
-    ///
-    /// # Safety
-    ///
-    /// `x` has the planes of a group, and `to` is a zeroed buffer, perhaps with rows of other planes.
-    unsafe fn pad(&self, x: *const f32, to: *mut f32, top: usize, height: usize) {
-        let Plane { rows, cols, .. } = &self.plan.plane;
-        let used = ((height - 1) * rows.stride + (rows.kernel - 1) * rows.dilation + 1).min(self.rows);
-        // The rows of the buffer that have rows of the operand.
-        let above = top * rows.stride;
-        let first = rows.before.saturating_sub(above).min(used);
-        let end = (rows.extent + rows.before).saturating_sub(above).clamp(first, used);
-        for c in 0..self.plan.depth {
-            // SAFETY: the plane has its rows in the buffer.
-            let to = unsafe { to.add(c * self.rows * self.row) };
-            if self.band < rows.out {
-                // Other rows of the planes were here.
-                for padding in [0..first, end..used] {
-                    // SAFETY: these rows are in the buffer.
-                    unsafe { to.add(padding.start * self.row).write_bytes(0, padding.len() * self.row) };
-                }
-            }
-            for (to, column, n) in phases(cols, self.pitch).filter(|_| first < end).map(|(at, column, n)| {
-                // SAFETY: the row is in the buffer.
-                (unsafe { to.add(first * self.row + at) }, column, n)
-            }) {
-                let at = (c * rows.extent + first + above - rows.before) * cols.extent + column;
-                // SAFETY: the rows are in the buffer, and their columns from `column` on are in the operand.
-                unsafe {
-                    let from = x.add(at);
-                    let rows = end - first;
-                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }.run();
-                }
-            }
-        }
-    }
-
     /// Computes `height` rows of results of one filter.
     ///
     /// # Safety
@@ -175,9 +126,9 @@ impl<'a> Sliding<'a> {
         let [whole, tail] = tile::tiles();
         let mut args = Args {
             x,
-            x_row: rows.stride * self.row,
+            x_row: rows.stride * self.padded.row,
             depth: *depth,
-            x_plane: self.rows * self.row,
+            x_plane: self.padded.rows * self.padded.row,
             runs: &self.runs,
             cols: &self.cols,
             w,
@@ -213,18 +164,6 @@ impl<'a> Sliding<'a> {
             }
         }
     }
-}
-
-/// Returns, for the columns of each remainder: the position of the first one in a row of a buffer with `pitch` columns of
-/// each, which column it is, and their number.
-pub(super) fn phases(cols: &Line, pitch: usize) -> impl Iterator<Item = (usize, usize, usize)> {
-    let &Line { extent, stride, before, .. } = cols;
-    (0..stride).filter_map(move |remainder| {
-        let first = before.saturating_sub(remainder).div_ceil(stride);
-        let end = (extent + before).saturating_sub(remainder).div_ceil(stride).min(pitch);
-        let n = end.checked_sub(first).filter(|&n| n > 0)?;
-        Some((remainder * pitch + first, first * stride + remainder - before, n))
-    })
 }
 
 /// Lists the rows of weights. Those whose rows of the operand are as far apart as the rows of two results are listed as one.

@@ -177,7 +177,7 @@ unsafe fn weigh<V: Vector<Item = f32>, const R: usize, const N: usize, const T: 
 ///
 /// As for [`Fill::run`].
 #[inline(always)]
-unsafe fn fill<V: Floats>(args: &Fill) {
+pub(in crate::ext) unsafe fn fill<V: Floats>(args: &Fill) {
     let &Fill { to, to_row, from, from_row, rows, step, n } = args;
     for row in 0..rows {
         let (to, from) = (to.wrapping_add(row * to_row), from.wrapping_add(row * from_row));
