@@ -12,6 +12,8 @@ mod sliding;
 mod transposed;
 mod unrolled;
 mod window;
+#[cfg(test)]
+mod windows_tests;
 
 use crate::array::Array;
 use crate::error::Result;

@@ -145,7 +145,7 @@ pub(crate) unsafe fn packed<T: Compute>(
     for i in 0..blocks {
         pace::look();
         let (top, bottom) = (m * i / blocks, m * (i + 1) / blocks);
-        let start = if start.is_null() { start } else { start.wrapping_add(top) };
+        let start = if accumulate || start.is_null() { std::ptr::null() } else { start.wrapping_add(top) };
         let block = Block { kernels, rows: bottom - top, depth: k, columns: n, accumulate, start };
         let right = Right { ptr: panels, row: width.cast_signed(), width, panel: width * k };
         // SAFETY: this function has the same contract, for these rows.

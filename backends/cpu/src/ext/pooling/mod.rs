@@ -6,6 +6,7 @@
 
 mod row;
 
+use super::sliding::phases;
 use super::window::{Line, Plane};
 use super::{floats, rounded, single};
 use crate::array::Array;
@@ -53,9 +54,21 @@ struct Layout {
     /// The columns of one remainder.
     pitch: usize,
     cols: Vec<usize>,
-    /// The number of elements of each window of a row, and of each row, that count.
+    /// See [`phases`].
+    phases: Vec<(usize, usize, usize)>,
+    /// The number of elements of each window of a row that count.
     counts: Vec<usize>,
-    rows: Vec<usize>,
+    rows: Vec<Rows>,
+}
+
+/// The rows of a window.
+#[derive(Debug)]
+struct Rows {
+    /// The first one in the plane, and the number of those that are in the plane.
+    first: usize,
+    n: usize,
+    /// The number of those that count.
+    count: usize,
 }
 
 impl Layout {
@@ -68,18 +81,21 @@ impl Layout {
                 .map(|k| k * cols.dilation)
                 .map(|at| at % cols.stride * pitch + at / cols.stride)
                 .collect(),
-            counts: (0..cols.out).map(|o| pooling.count(cols, o)).collect(),
-            rows: (0..rows.out).map(|o| pooling.count(rows, o)).collect(),
+            counts: match pooling {
+                Pooling::Greatest => Vec::new(),
+                Pooling::Mean { .. } => (0..cols.out).map(|o| pooling.count(cols, o)).collect(),
+            },
+            phases: if cols.stride == 1 { Vec::new() } else { phases(cols, pitch).collect() },
+            rows: (0..rows.out)
+                .map(|o| {
+                    let inside = |k: &usize| rows.position(*k, o).is_some();
+                    let first = (0..rows.kernel).find(inside).unwrap_or(0);
+                    let n = (0..rows.kernel).filter(inside).count();
+                    let first = rows.position(first, o).unwrap_or(0);
+                    Rows { first, n, count: pooling.count(rows, o) }
+                })
+                .collect(),
         }
-    }
-
-    /// Returns the range of the rows of window `o` that are in the plane.
-    #[inline(always)]
-    fn inside(&self, rows: &Line, o: usize) -> (usize, usize) {
-        let at = o * rows.stride;
-        let first = rows.before.saturating_sub(at).div_ceil(rows.dilation).min(rows.kernel);
-        let end = (rows.extent + rows.before).saturating_sub(at).div_ceil(rows.dilation);
-        (first, end.clamp(first, rows.kernel))
     }
 }
 

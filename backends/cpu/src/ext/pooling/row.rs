@@ -1,8 +1,8 @@
 //! The inner kernel of pooling: planes of which each row of results is reduced along columns first and then along rows.
 
-use super::super::sliding::{Fill, fill, phases};
+use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
-use super::Layout;
+use super::{Layout, Rows};
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::Portable;
 use crate::kernels::level::{Level, level};
@@ -74,32 +74,28 @@ unsafe fn planes<V: Floats, const SUM: bool>(args: &Planes<'_, SUM>) {
         let by = if SUM { apart.add(cols.extent) } else { std::ptr::null_mut() };
         let row = if step == 1 { buffer.add(cols.before) } else { apart };
         let mut divisor = usize::MAX;
-        for at in 0..count * rows.out {
-            pace.step(cols.extent * rows.kernel + cols.out * cols.kernel);
-            let (i, oy) = (at / rows.out, at % rows.out);
-            // The first row of the window, and the number of its rows in the plane.
-            let (first, last) = layout.inside(rows, oy);
-            if first == last {
-                (0..cols.extent).for_each(|i| row.add(i).write(padding));
-            } else {
-                let y = oy * rows.stride + first * rows.dilation - rows.before;
-                let x = x.add((i * rows.extent + y) * cols.extent);
-                let distance = rows.dilation * cols.extent;
-                reduce::<V, SUM>(x, last - first, |k| k * distance, row, cols.extent, std::ptr::null());
-            }
-            if step > 1 {
-                for (to, from, n) in phases(cols, layout.pitch) {
+        for i in 0..count {
+            let (x, out) = (x.add(i * rows.extent * cols.extent), out.add(i * rows.out * cols.out));
+            for (oy, &Rows { first, n, count }) in layout.rows.iter().enumerate() {
+                pace.step(cols.extent * rows.kernel + cols.out * cols.kernel);
+                if n == 0 {
+                    (0..cols.extent).for_each(|i| row.add(i).write(padding));
+                } else {
+                    let (x, distance) = (x.add(first * cols.extent), rows.dilation * cols.extent);
+                    reduce::<V, SUM>(x, n, |k| k * distance, row, cols.extent, std::ptr::null());
+                }
+                for &(to, from, n) in &layout.phases {
                     let (to, from) = (buffer.add(to), row.add(from));
                     fill::<V>(&Fill { to, to_row: 0, from, from_row: 0, rows: 1, step, n });
                 }
+                if SUM && count != divisor {
+                    divisor = count;
+                    let counts = layout.counts.iter().enumerate();
+                    counts.for_each(|(i, &n)| by.add(i).write((n * count) as f32));
+                }
+                let place = |k: usize| layout.cols.get(k).copied().unwrap_or(0);
+                reduce::<V, SUM>(buffer, cols.kernel, place, out.add(oy * cols.out), cols.out, by);
             }
-            if SUM && layout.rows.get(oy).is_some_and(|&n| n != divisor) {
-                divisor = layout.rows.get(oy).copied().unwrap_or(0);
-                let counts = layout.counts.iter().enumerate();
-                counts.for_each(|(i, &n)| by.add(i).write((n * divisor) as f32));
-            }
-            let place = |k: usize| layout.cols.get(k).copied().unwrap_or(0);
-            reduce::<V, SUM>(buffer, cols.kernel, place, out.add(at * cols.out), cols.out, by);
         }
     }
 }

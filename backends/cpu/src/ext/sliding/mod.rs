@@ -55,7 +55,10 @@ impl<'a> Sliding<'a> {
         let Plan { plane, depth, filters, .. } = plan;
         let Plane { rows, cols, .. } = plane;
         let terms = depth.checked_mul(rows.kernel.checked_mul(cols.kernel)?)?;
-        if terms > SEQUENTIAL || *depth != 1 && *filters > if *depth <= 4 { 32 } else { 8 } {
+        // Rows that windows share are loaded once for several results. Without them, products of many filters are faster.
+        let most = if *depth <= 4 && rows.stride == 1 && rows.out > 1 { 32 } else { 8 };
+        let deep = *depth > 1 || rows.out == 1;
+        if terms > SEQUENTIAL || deep && *filters > most {
             return None;
         }
         let window = (rows.kernel - 1) * rows.dilation + 1;
@@ -96,8 +99,9 @@ impl<'a> Sliding<'a> {
             unsafe { buffer.write_bytes(0, length) };
             let mut pace = Pace::new();
             for i in from..to {
-                let (pair, band) = (i / bands, i % bands);
-                let (group, top) = (pair % groups, band * self.band);
+                // Divisions take as long as small planes.
+                let (pair, band) = if bands == 1 { (i, 0) } else { (i / bands, i % bands) };
+                let (group, top) = (if *n == 1 { pair } else { pair % groups }, band * self.band);
                 let height = self.band.min(plane.rows.out - top);
                 // SAFETY: the planes, filters and results of this sample and group are in the operands, and no other call
                 // writes these rows.
@@ -141,16 +145,22 @@ impl<'a> Sliding<'a> {
         // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
         let blocks = height.div_ceil(ROWS);
         for block in 0..blocks {
-            let (top, end) = (height * block / blocks, height * (block + 1) / blocks);
+            // Divisions take as long as small tiles.
+            let (top, end) = match blocks {
+                1 => (0, height),
+                _ => (height * block / blocks, height * (block + 1) / blocks),
+            };
             let mut left = 0;
             while left < cols.out {
                 let remaining = cols.out - left;
                 let tiles = if remaining <= tail.lanes { tail } else { whole };
                 let many = remaining >= WIDE * tiles.lanes && end - top <= tiles.wide.len();
-                let (list, vectors) =
-                    if many { (&tiles.wide[..], WIDE) } else { (&tiles.narrow[..], 1) };
-                let width = (vectors * tiles.lanes).min(remaining);
-                args.last = width - (vectors - 1) * tiles.lanes;
+                let (list, width) = if many {
+                    (&tiles.wide[..], WIDE * tiles.lanes)
+                } else {
+                    (&tiles.narrow[..], tiles.lanes.min(remaining))
+                };
+                args.last = width.min(tiles.lanes);
                 if let Some(tile) = list.get(end - top - 1) {
                     // SAFETY: the rows and columns are in `out`, and their windows in the buffer, whose rows cover whole
                     // vectors.

@@ -15,6 +15,8 @@ pub(in crate::ext) struct Padded<'a> {
     pub(in crate::ext) pitch: usize,
     pub(in crate::ext) row: usize,
     pub(in crate::ext) rows: usize,
+    /// See [`phases`].
+    phases: SmallVec<[(usize, usize, usize); 2]>,
 }
 
 impl<'a> Padded<'a> {
@@ -23,7 +25,9 @@ impl<'a> Padded<'a> {
         let Plane { rows, cols, .. } = plane;
         let pitch = covered + (cols.kernel - 1) * cols.dilation / cols.stride;
         let height = band.saturating_sub(1).checked_mul(rows.stride)? + (rows.kernel - 1) * rows.dilation + 1;
-        Some(Padded { plane, depth, pitch, row: pitch.checked_mul(cols.stride)?, rows: height })
+        let row = pitch.checked_mul(cols.stride)?;
+        let phases = phases(cols, pitch).collect();
+        Some(Padded { plane, depth, pitch, row, rows: height, phases })
     }
 
     /// Returns the number of elements of all planes, if it can be counted.
@@ -61,14 +65,11 @@ impl<'a> Padded<'a> {
                     unsafe { to.add(padding.start * self.row).write_bytes(0, padding.len() * self.row) };
                 }
             }
-            for (to, column, n) in phases(cols, self.pitch).filter(|_| first < end).map(|(at, column, n)| {
-                // SAFETY: the row is in the buffer.
-                (unsafe { to.add(first * self.row + at) }, column, n)
-            }) {
+            for &(to_column, column, n) in self.phases.iter().filter(|_| first < end) {
                 let at = (c * rows.extent + first + above - rows.before) * cols.extent + column;
                 // SAFETY: the rows are in the buffer, and their columns from `column` on are in the operand.
                 unsafe {
-                    let from = x.add(at);
+                    let (to, from) = (to.add(first * self.row + to_column), x.add(at));
                     let rows = end - first;
                     Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }.run();
                 }
