@@ -1,33 +1,31 @@
-//! Convolution of `f32` in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
+//! Convolution of floats in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
 //! window by window if each channel has its own filters (depthwise).
 
-use super::window::{Plane, Slide, slide};
-use super::{dense_f32, floats};
+use super::sliding::Sliding;
+use super::unrolled::Unrolled;
+use super::window::Plane;
+use super::{floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::gemm::{Dims, Strided, gemm};
+use crate::gemm::{Dims, Strided, gemm_plus};
 use crate::kernels::{Shared, walk};
 use crate::ops::{made, unsupported};
 use crate::pool::Pool;
 use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The extents of a convolution.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
-    plane: Plane,
-    n: usize,
-    groups: usize,
+    pub(super) plane: Plane,
+    pub(super) n: usize,
+    pub(super) groups: usize,
     /// The numbers of channels and filters of one group.
-    depth: usize,
-    filters: usize,
+    pub(super) depth: usize,
+    pub(super) filters: usize,
 }
-
-/// The greatest number of elements of a window that are added one after another. Larger windows are unrolled, and
-/// matrix products add them.
-const SEQUENTIAL: usize = 512;
 
 /// The number of bytes of windows that are unrolled at once. They stay in the second-level cache.
 const UNROLLED: usize = 1 << 19;
@@ -50,42 +48,60 @@ impl Plan {
             && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m]);
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })
     }
+
+    /// Tells whether the windows are the elements of the operand.
+    pub(super) fn is_pointwise(&self) -> bool {
+        let Plane { rows, cols, .. } = &self.plane;
+        [rows, cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent)
+    }
 }
 
 /// Computes the convolution.
 pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());
-    let (x, w) = (dense_f32(pool, x)?.ok_or_else(refused)?, dense_f32(pool, w)?.ok_or_else(refused)?);
-    let bias = match bias {
-        Some(bias) => Some(dense_f32(pool, bias)?.ok_or_else(refused)?),
-        None => None,
-    };
-    let Plan { plane, n, groups, depth, filters } = plan;
+    let dtype = x.dtype();
+    let (x, w) = (single(pool, x)?.ok_or_else(refused)?, single(pool, w)?.ok_or_else(refused)?);
+    let bias = bias.map(|bias| single(pool, bias)?.ok_or_else(refused)).transpose()?;
+    let Plan { plane, n, groups, filters, .. } = plan;
     let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
     let shape = plane.shape(*n, m);
-    let taps = plane.rows.kernel * plane.cols.kernel;
-    if *depth == 1 && *filters == 1 && taps <= SEQUENTIAL {
-        let weights = floats(&w);
-        let shared = Shared((weights, plus));
-        // SAFETY: each channel has a plane, a filter and a bias, and `out` has room for all results.
-        return made(pool, DataType::F32, shape, |out| unsafe {
-            slide(plane, n * m, floats(&x), out.cast(), |i| {
-                let (weights, plus) = shared.get();
-                let channel = i % m;
-                let plus = if plus.is_null() { 0.0 } else { *plus.add(channel) };
-                Slide::Weigh { filter: weights.add(channel * taps), plus }
-            });
-        });
-    }
+    let sliding = Sliding::new(plan);
+    let unrolled = if sliding.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());
     let out = made(pool, DataType::F32, shape, |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
-        done = unsafe { products(pool, plan, floats(&x), floats(&w), plus, out.cast()) };
+        done = unsafe {
+            match (&sliding, &unrolled) {
+                (Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                (_, Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                _ => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
+            }
+        };
     })?;
     done?;
-    Ok(out)
+    rounded(pool, out, dtype)
+}
+
+/// The number of multiplications below which a second thread costs more than it saves.
+const GRAIN: usize = 1 << 18;
+
+/// Calls `f` for ranges of units of work, each with a buffer of `length` elements. `weight` is the number of multiplications
+/// of a unit.
+pub(super) fn with_buffers(
+    pool: &Arc<Pool>,
+    length: usize,
+    units: usize,
+    weight: usize,
+    f: impl Fn(*mut f32, usize, usize) + Sync,
+) -> Result<()> {
+    let failed = Mutex::new(None);
+    walk::split(units, weight, GRAIN, |from, to| match pool.take(length * size_of::<f32>()) {
+        Ok(buffer) => f(buffer.ptr().cast(), from, to),
+        Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
 /// Writes all results. There is one matrix product for each run of output rows of each group of each sample.
@@ -104,8 +120,7 @@ unsafe fn products(
     let Plan { plane, n, groups, depth, filters } = plan;
     let (size, results) = plane.sizes();
     let k = depth * plane.rows.kernel * plane.cols.kernel;
-    let direct =
-        [&plane.rows, &plane.cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent);
+    let direct = plan.is_pointwise();
     let height = if direct {
         plane.rows.out
     } else {
@@ -113,51 +128,39 @@ unsafe fn products(
     };
     let runs = plane.rows.out.div_ceil(height.max(1));
     let shared = Shared((x, w, plus, out));
-    let failed = std::sync::Mutex::new(None);
-    let grain = if direct { usize::MAX } else { 1 << 18 };
-    walk::split(n * groups * runs, filters * k * height * plane.cols.out, grain, |from, to| {
+    let product = |i: usize, columns: *mut f32| {
         let (x, w, plus, out) = shared.get();
-        let columns = if direct { None } else { Some(pool.take(k * height * plane.cols.out * 4)) };
-        let columns = match columns.transpose() {
-            Ok(columns) => columns,
-            Err(error) => {
-                *failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(error);
-                return;
-            }
-        };
-        for i in from..to {
-            let (pair, run) = (i / runs, i % runs);
-            let group = pair % groups;
-            let top = run * height;
-            let rows = height.min(plane.rows.out - top);
-            let width = rows * plane.cols.out;
-            // SAFETY: sample and group are in the operands; the columns have room for the windows of these rows; no
-            // other thread writes the results of this run.
-            unsafe {
-                let x = x.add(pair * depth * size);
-                let b = match &columns {
-                    None => Strided { ptr: x, row: size.cast_signed(), col: 1 },
-                    Some(block) => {
-                        let columns = block.ptr().cast::<f32>();
-                        unroll(plane, *depth, top, rows, x, columns);
-                        Strided { ptr: columns.cast_const(), row: width.cast_signed(), col: 1 }
-                    }
-                };
-                let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
-                let to = out.add(pair * filters * results + top * plane.cols.out);
-                gemm(Dims { m: *filters, k, n: width }, to, results, a, b);
-                if !plus.is_null() {
-                    for f in 0..*filters {
-                        let plus = *plus.add(group * filters + f);
-                        for value in std::slice::from_raw_parts_mut(to.add(f * results), width) {
-                            *value += plus;
-                        }
-                    }
-                }
-            }
+        let (pair, run) = (i / runs, i % runs);
+        let group = pair % groups;
+        let top = run * height;
+        let rows = height.min(plane.rows.out - top);
+        let width = rows * plane.cols.out;
+        // SAFETY: sample and group are in the operands; the columns have room for the windows of these rows; no
+        // other thread writes the results of this run.
+        unsafe {
+            let x = x.add(pair * depth * size);
+            let b = if direct {
+                Strided { ptr: x, row: size.cast_signed(), col: 1 }
+            } else {
+                unroll(plane, *depth, top, rows, x, columns);
+                Strided { ptr: columns.cast_const(), row: width.cast_signed(), col: 1 }
+            };
+            let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
+            let to = out.add(pair * filters * results + top * plane.cols.out);
+            let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
+            gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus);
         }
-    });
-    failed.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).map_or(Ok(()), Err)
+    };
+    let (units, weight) = (n * groups * runs, filters * k * height * plane.cols.out);
+    if direct {
+        walk::split(units, weight, usize::MAX, |from, to| {
+            (from..to).for_each(|i| product(i, std::ptr::null_mut()));
+        });
+        return Ok(());
+    }
+    with_buffers(pool, k * height * plane.cols.out, units, weight, |columns, from, to| {
+        (from..to).for_each(|i| product(i, columns));
+    })
 }
 
 /// Unrolls the windows of `rows` output rows, from row `top` on. Each channel and position within the window gives one

@@ -1,6 +1,6 @@
 //! `Llm`: normalisation of rows.
 
-use super::{dense_f32, floats, rows_from};
+use super::{floats, rounded, rows_from, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -16,13 +16,14 @@ impl bb::ext::Llm for Cpu {
         let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
             return body();
         };
-        let (Some(dense), Some(factor)) = (dense_f32(self.pool(), x)?, self.trailing(scale, x, at)?) else {
+        let (Some(dense), Some(factor)) = (single(self.pool(), x)?, self.trailing(scale, x, at)?) else {
             return body();
         };
         let extents = rows_from(dense.shape(), at);
         // SAFETY: the operand and `out` have these contiguous rows, and `scale` has one row.
-        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             normalize::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon);
-        })
+        })?;
+        rounded(self.pool(), out, x.dtype())
     }
 }

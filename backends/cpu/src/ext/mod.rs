@@ -7,15 +7,21 @@ mod create;
 mod fused;
 mod llm;
 mod nn;
+mod pooling;
 mod recurrent;
 mod scalar;
+mod sliding;
+mod transposed;
+mod unrolled;
 mod window;
+#[cfg(test)]
+mod windows_tests;
 
 use crate::array::Array;
 use crate::error::Result;
-use crate::ops::dense;
+use crate::ops::{convert, dense};
 use crate::pool::Pool;
-use bb::{DataType, Tensor};
+use bb::{DataType, RoundMode, Tensor};
 use std::sync::Arc;
 
 impl bb::ext::Ops for crate::backend::Cpu {}
@@ -29,6 +35,20 @@ impl bb::ext::Index for crate::backend::Cpu {}
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     if x.dtype() == DataType::F32 { dense(pool, x).map(Some) } else { Ok(None) }
+}
+
+/// Returns a contiguous array of `f32` with the elements of one or of an array of 16-bit floats; `None` for other element
+/// types.
+fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
+    match x.dtype() {
+        DataType::F16 | DataType::BF16 => rounded(pool, x.clone(), DataType::F32).map(Some),
+        _ => dense_f32(pool, x),
+    }
+}
+
+/// Returns an array with its elements rounded to `dtype`.
+fn rounded(pool: &Arc<Pool>, x: Array, dtype: DataType) -> Result<Array> {
+    if x.dtype() == dtype { Ok(x) } else { convert::cast(pool, &x, dtype, true, RoundMode::default()) }
 }
 
 /// Returns a pointer to the elements of an array of `f32`.

@@ -1,7 +1,9 @@
 //! `Nn`: activations, normalisations of rows, and sliding windows.
 
+use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
-use super::{conv, dense_f32, floats, rows_from, window};
+use super::window::Plane;
+use super::{conv, floats, rounded, rows_from, single, transposed, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -9,18 +11,24 @@ use crate::kernels::normalize;
 use crate::kernels::op::Unary;
 use crate::ops::{elementwise, made};
 use bb::ext::{
-    ConvOptions, GruOptions, LayerNormalizationOptions, LstmOptions, MaxPoolOptions, RnnOptions,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions, LstmOptions,
+    MaxPoolOptions, RnnOptions,
 };
 use bb::ir::Axis;
 use bb::{Backend, DataType, Shape, Tensor};
 
 impl Cpu {
-    /// Returns the operand as a contiguous array of `f32` if it has this type and its shape is that of the dimensions
-    /// of `like` from `axis` on.
+    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, which kernels compute with, and the
+    /// shape of its dimensions from `axis` on.
     pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
         let tail = like.shape().get(axis..).unwrap_or_default();
-        if x.shape() == tail { dense_f32(self.pool(), x) } else { Ok(None) }
+        if x.shape() == tail && x.dtype() == like.dtype() { single(self.pool(), x) } else { Ok(None) }
     }
+}
+
+/// Tells whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
+fn computed(x: &Array) -> bool {
+    matches!(x.dtype(), DataType::F32 | DataType::F16 | DataType::BF16)
 }
 
 #[bb::native]
@@ -53,14 +61,15 @@ impl bb::ext::Nn for Cpu {
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
         let at = Axis::new(axis, x.shape().len()).map(Axis::get);
         let last = at.is_ok_and(|at| at + 1 == x.shape().len());
-        let Some(dense) = dense_f32(self.pool(), x)?.filter(|_| last) else {
+        let Some(dense) = (if last { single(self.pool(), x)? } else { None }) else {
             return bb::ext::nn::softmax(self, x, axis);
         };
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
         // SAFETY: the operand and `out` have these contiguous rows.
-        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             normalize::softmax(extents, out.cast(), floats(&dense));
-        })
+        })?;
+        rounded(self.pool(), out, x.dtype())
     }
 
     fn layer_normalization(
@@ -75,7 +84,7 @@ impl bb::ext::Nn for Cpu {
         let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
             return body();
         };
-        let (Some(dense), Some(factor)) = (dense_f32(self.pool(), x)?, self.trailing(scale, x, at)?) else {
+        let (Some(dense), Some(factor)) = (single(self.pool(), x)?, self.trailing(scale, x, at)?) else {
             return body();
         };
         let shift = match bias {
@@ -88,14 +97,15 @@ impl bb::ext::Nn for Cpu {
         let shift_ptr = shift.as_ref().map_or(std::ptr::null(), floats);
         let extents = rows_from(dense.shape(), at);
         // SAFETY: the operand and `out` have these contiguous rows; scale and bias have one row each.
-        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             normalize::layer_norm(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon);
-        })
+        })?;
+        rounded(self.pool(), out, x.dtype())
     }
 
     fn conv(&self, x: &Array, w: &Array, bias: Option<&Array>, options: ConvOptions<'_>) -> Result<Array> {
         let plan = conv::Plan::new(x, w, bias, options);
-        match plan.filter(|_| x.dtype() == DataType::F32) {
+        match plan.filter(|_| computed(x)) {
             Some(plan) => conv::conv(self, &plan, x, w, bias),
             None => bb::ext::nn::conv(self, x, w, bias, options),
         }
@@ -157,10 +167,33 @@ impl bb::ext::Nn for Cpu {
 
     fn max_pool(&self, x: &Array, kernel: &[i64], options: MaxPoolOptions<'_>) -> Result<Array> {
         let MaxPoolOptions { strides, pads, dilations, ceil } = options;
-        let plane = window::Plane::of(x.shape(), kernel, [strides, pads, dilations]);
-        match plane.filter(|_| x.dtype() == DataType::F32 && !ceil) {
-            Some(plane) => window::pool(self, &plane, x),
+        let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
+        match plane.filter(|plane| computed(x) && pooling::serves(plane)) {
+            Some(plane) => pooling::pool(self, &plane, x, Pooling::Greatest),
             None => bb::ext::nn::max_pool(self, x, kernel, options),
+        }
+    }
+
+    fn average_pool(&self, x: &Array, kernel: &[i64], options: AveragePoolOptions<'_>) -> Result<Array> {
+        let AveragePoolOptions { strides, pads, dilations, ceil, count_pad } = options;
+        let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
+        match plane.filter(|plane| computed(x) && pooling::serves(plane)) {
+            Some(plane) => pooling::pool(self, &plane, x, Pooling::Mean { padding: count_pad }),
+            None => bb::ext::nn::average_pool(self, x, kernel, options),
+        }
+    }
+
+    fn conv_transpose(
+        &self,
+        x: &Array,
+        w: &Array,
+        bias: Option<&Array>,
+        options: ConvTransposeOptions<'_>,
+    ) -> Result<Array> {
+        let plan = transposed::Plan::new(x, w, bias, options);
+        match plan.filter(|_| computed(x)) {
+            Some(plan) => transposed::conv_transpose(self, &plan, x, w, bias),
+            None => bb::ext::nn::conv_transpose(self, x, w, bias, options),
         }
     }
 
@@ -176,11 +209,12 @@ impl bb::ext::Nn for Cpu {
         use bb::ext::{Create, Scalar};
         let vectors = [scale, bias, mean, variance];
         let channels = x.shape().get(1).copied();
-        let simple = x.dtype() == DataType::F32
-            && vectors.iter().all(|v| v.dtype() == DataType::F32 && Some(v.len()) == channels);
+        let simple = computed(x) && vectors.iter().all(|v| computed(v) && Some(v.len()) == channels);
         if !simple {
             return bb::ext::nn::batch_normalization(self, x, scale, bias, mean, variance, epsilon);
         }
+        let wide = |v: &Array| rounded(self.pool(), v.clone(), DataType::F32);
+        let (scale, bias, mean, variance) = (&wide(scale)?, &wide(bias)?, &wide(mean)?, &wide(variance)?);
         let root = self.sqrt(&self.add(variance, &self.scalar_like(variance, epsilon)?)?)?;
         let factor = self.mul(scale, &self.reciprocal(&root)?)?;
         let shift = self.sub(bias, &self.mul(mean, &factor)?)?;

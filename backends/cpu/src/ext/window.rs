@@ -1,11 +1,9 @@
-//! Windows that slide over planes: max pooling and depthwise convolution.
+//! Windows that slide over planes, and factors of channels.
 
-use super::{dense_f32, floats};
+use super::{floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::dispatch::{VectorLoop, dispatch};
-use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, walk};
 use crate::ops::made;
 use crate::pace::{Pace, STRETCH};
@@ -21,14 +19,16 @@ pub(super) struct Line {
     pub(super) stride: usize,
     pub(super) dilation: usize,
     pub(super) before: usize,
+    /// The padding at the end, which windows need not reach.
+    pub(super) after: usize,
     pub(super) out: usize,
 }
 
 impl Line {
     /// The line of an operand that has no such dimension.
-    const SINGLE: Line = Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, out: 1 };
+    pub(super) const SINGLE: Line = Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0, out: 1 };
 
-    fn new(extent: usize, step: Step<i64>) -> Option<Line> {
+    fn new(extent: usize, step: Step<i64>, ceil: bool) -> Option<Line> {
         let Step { kernel, stride, dilation, before, after } = step;
         let positive = |v: i64| usize::try_from(v).ok().filter(|v| (1..1 << 31).contains(v));
         let padding = |v: i64| usize::try_from(v).ok().filter(|&v| v < 1 << 31);
@@ -38,7 +38,13 @@ impl Line {
             return None;
         }
         let room = (extent + before + after).checked_sub((kernel - 1).checked_mul(dilation)? + 1)?;
-        Some(Line { extent, kernel, stride, dilation, before, out: room / stride + 1 })
+        let out = if ceil {
+            // The last window begins in the operand or in the padding before it.
+            (room.div_ceil(stride) + 1).min((extent + before).div_ceil(stride))
+        } else {
+            room / stride + 1
+        };
+        Some(Line { extent, kernel, stride, dilation, before, after, out })
     }
 
     /// Returns the range of the windows whose element `k` lies in the operand.
@@ -75,16 +81,26 @@ impl Plane {
     pub(super) fn of(
         shape: &[usize],
         kernel: &[i64],
+        steps: [&[i64]; 3],
+    ) -> Option<Plane> {
+        Plane::pooling(shape, kernel, steps, false)
+    }
+
+    /// Resolves windows as [`of`](Self::of). If `ceil`, a window may end beyond the padding.
+    pub(super) fn pooling(
+        shape: &[usize],
+        kernel: &[i64],
         [strides, pads, dilations]: [&[i64]; 3],
+        ceil: bool,
     ) -> Option<Plane> {
         let mut steps = Step::of(kernel, strides, pads, dilations)?;
         match (shape, kernel) {
             (&[_, _, w], [_]) => {
-                let cols = Line::new(w, steps.next()?)?;
+                let cols = Line::new(w, steps.next()?, ceil)?;
                 Some(Plane { rows: Line::SINGLE, cols, out: SmallVec::from_slice(&[cols.out]) })
             }
             (&[_, _, h, w], [_, _]) => {
-                let (rows, cols) = (Line::new(h, steps.next()?)?, Line::new(w, steps.next()?)?);
+                let (rows, cols) = (Line::new(h, steps.next()?, ceil)?, Line::new(w, steps.next()?, ceil)?);
                 Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
             }
             _ => None,
@@ -102,150 +118,22 @@ impl Plane {
     }
 }
 
-/// How a window reduces its elements.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Slide {
-    /// To their maximum.
-    Max,
-    /// To their sum, weighted by the filter, plus a number.
-    Weigh { filter: *const f32, plus: f32 },
-}
-
-/// A window that slides over one plane.
-struct Sliding<'a> {
-    plane: &'a Plane,
-    slide: Slide,
-    x: *const f32,
-    out: *mut f32,
-}
-
-/// Adds the products of a weight that is not finite and the zeros of the padding, in which the windows outside of `inside` are.
-#[cold]
-fn beside(line: &mut [f32], inside: std::ops::Range<usize>, weight: f32) {
-    for (_, result) in line.iter_mut().enumerate().filter(|(at, _)| !inside.contains(at)) {
-        *result += weight * 0.0;
-    }
-}
-
-impl VectorLoop for Sliding<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Sliding { plane: Plane { rows, cols, .. }, slide, x, out } = self;
-        let mut pace = Pace::new();
-        for oy in 0..rows.out {
-            pace.step(cols.out * rows.kernel * cols.kernel);
-            // SAFETY: `out` has room for `rows.out` rows of `cols.out`.
-            let line = unsafe {
-                let line = out.add(oy * cols.out);
-                let start = match slide {
-                    Slide::Max => f32::NEG_INFINITY,
-                    Slide::Weigh { plus, .. } => plus,
-                };
-                for ox in 0..cols.out {
-                    line.add(ox).write(start);
-                }
-                std::slice::from_raw_parts_mut(line, cols.out)
-            };
-            for ky in 0..rows.kernel {
-                let iy = rows.position(ky, oy);
-                for kx in 0..cols.kernel {
-                    let (from, to) = if iy.is_some() { cols.inside(kx) } else { (0, 0) };
-                    let weight = match slide {
-                        Slide::Max => None,
-                        // SAFETY: the filter has a weight for each element of a window.
-                        Slide::Weigh { filter, .. } => Some(unsafe { *filter.add(ky * cols.kernel + kx) }),
-                    };
-                    if let Some(weight) = weight.filter(|weight| !weight.is_finite()) {
-                        beside(line, from..to, weight);
-                    }
-                    // A window may have no element in the row, and then no position either.
-                    let (Some(iy), Some(results @ [_, ..])) = (iy, line.get_mut(from..to)) else { continue };
-                    let start = iy * cols.extent
-                        + (from * cols.stride + kx * cols.dilation).wrapping_sub(cols.before);
-                    // SAFETY: the positions of these windows are inside row `iy` of the operand.
-                    unsafe { accumulate(results, x.wrapping_add(start), cols.stride, weight) };
-                }
-            }
-        }
-    }
-}
-
-/// Adds `weight` times the elements, which are `stride` apart, to the results. Without a weight, it takes the maxima
-/// instead.
-///
-/// # Safety
-///
-/// `x` has an element for each result.
-#[inline(always)]
-unsafe fn accumulate(results: &mut [f32], x: *const f32, stride: usize, weight: Option<f32>) {
-    for (i, result) in results.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
-        let v = unsafe { if stride == 1 { *x.add(i) } else { *x.add(i * stride) } };
-        *result = match weight {
-            Some(weight) => *result + weight * v,
-            None => Number::max(v, *result),
-        };
-    }
-}
-
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 16;
-
-/// Slides a window over each plane. `of(i)` tells how plane `i` is reduced.
-///
-/// # Safety
-///
-/// `x` has `planes` contiguous planes; `out` has room for their results; filters have a weight for each element of a
-/// window.
-pub(super) unsafe fn slide(
-    plane: &Plane,
-    planes: usize,
-    x: *const f32,
-    out: *mut f32,
-    of: impl Fn(usize) -> Slide + Sync,
-) {
-    let (size, results) = plane.sizes();
-    let work = results * plane.rows.kernel * plane.cols.kernel;
-    let shared = Shared((x, out));
-    walk::split(planes, work, GRAIN, |from, to| {
-        let (x, out) = shared.get();
-        for i in from..to {
-            // SAFETY: plane `i` is in the operand, and `out` has room for its results.
-            let (x, out) = unsafe { (x.add(i * size), out.add(i * results)) };
-            dispatch(Sliding { plane, slide: of(i), x, out });
-        }
-    });
-}
-
-/// Computes the maximum of each window.
-pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array) -> Result<Array> {
-    let Some(x) = dense_f32(cpu.pool(), x)? else {
-        return Err(crate::ops::unsupported("max_pool", x.dtype()));
-    };
-    let &[n, c, ..] = x.shape() else {
-        return Err(crate::ops::unsupported("max_pool", x.dtype()));
-    };
-    // SAFETY: the operand has `n * c` planes, and `out` has room for their results.
-    made(cpu.pool(), DataType::F32, plane.shape(n, c), |out| unsafe {
-        slide(plane, n * c, floats(&x), out.cast(), |_| Slide::Max);
-    })
-}
 
 /// Multiplies each channel by a factor and adds a shift, in one pass.
 pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Result<Array> {
     let pool = cpu.pool();
-    let (Some(x), Some(factor), Some(shift)) =
-        (dense_f32(pool, x)?, dense_f32(pool, factor)?, dense_f32(pool, shift)?)
+    let dtype = x.dtype();
+    let (Some(x), Some(factor), Some(shift)) = (single(pool, x)?, single(pool, factor)?, single(pool, shift)?)
     else {
-        return Err(crate::ops::unsupported("batch_normalization", x.dtype()));
+        return Err(crate::ops::unsupported("batch_normalization", dtype));
     };
     let (n, c, size) = match x.shape() {
         [n, c, rest @ ..] => (*n, *c, rest.iter().product::<usize>()),
         _ => return Err(crate::ops::unsupported("batch_normalization", x.dtype())),
     };
-    made(pool, DataType::F32, Shape::from_slice(x.shape()), |out| {
+    let out = made(pool, DataType::F32, Shape::from_slice(x.shape()), |out| {
         let shared = Shared((floats(&x), floats(&factor), floats(&shift), out.cast::<f32>()));
         walk::split(n * c, size, GRAIN, |from, to| {
             let (x, factor, shift, out) = shared.get();
@@ -264,5 +152,6 @@ pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Res
                 }
             }
         });
-    })
+    })?;
+    rounded(pool, out, dtype)
 }

@@ -9,6 +9,7 @@ use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Number, Strided};
 use crate::kernels::Shared;
+use crate::kernels::level::level;
 use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
@@ -24,11 +25,11 @@ const UNPACKED: usize = 256 * 512;
 /// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
 
-/// Computes the product in the type of the sums.
+/// Computes the product in the type of the sums. Unless it is null, `start` has a number for each row that is added to it.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm).
+/// Same as for [`gemm`](super::gemm); `start` has `m` elements or is null.
 pub(crate) unsafe fn blocked<T: Number>(
     kernels: &Kernels<T::Sum>,
     Dims { m, k, n }: Dims,
@@ -36,9 +37,11 @@ pub(crate) unsafe fn blocked<T: Number>(
     c_row: usize,
     a: Strided<T>,
     b: Strided<T>,
+    start: *const T::Sum,
 ) where
     T::Sum: Compute,
 {
+    let start = Shared(start);
     let width = kernels.large * kernels.lanes;
     // If `T` is as wide as the type of its sums, both are the same type.
     let same = size_of::<T>() == size_of::<T::Sum>();
@@ -85,6 +88,11 @@ pub(crate) unsafe fn blocked<T: Number>(
                         depth,
                         columns: columns.min(last * width) - first,
                         accumulate: from > 0,
+                        start: if from > 0 || start.get().is_null() {
+                            std::ptr::null()
+                        } else {
+                            start.get().wrapping_add(top)
+                        },
                     };
                     // SAFETY: the block's rows and columns are in `a`, `b` and `c`, and no other block writes them.
                     unsafe {
@@ -108,6 +116,43 @@ pub(crate) unsafe fn blocked<T: Number>(
     }
 }
 
+/// Returns the number of columns of the panels that [`packed`] reads.
+pub(crate) fn panel_width<T: Compute>() -> usize {
+    let kernels = T::kernels(level());
+    kernels.large * kernels.lanes
+}
+
+/// Computes the product with a right operand that is in panels of [`panel_width`] columns, each of them `k` contiguous rows.
+/// What a last panel has beyond the operand is not read.
+///
+/// If `accumulate`, the product is added to `c`. Otherwise, unless it is null, `start` has a number for each row that is added.
+///
+/// # Safety
+///
+/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; `start` has `m` elements or is null.
+pub(crate) unsafe fn packed<T: Compute>(
+    Dims { m, k, n }: Dims,
+    c: *mut T,
+    c_row: usize,
+    a: Strided<T>,
+    panels: *const T,
+    start: *const T,
+    accumulate: bool,
+) {
+    let kernels = T::kernels(level());
+    let width = panel_width::<T>();
+    let blocks = m.div_ceil(ROWS);
+    for i in 0..blocks {
+        pace::look();
+        let (top, bottom) = (m * i / blocks, m * (i + 1) / blocks);
+        let start = if accumulate || start.is_null() { std::ptr::null() } else { start.wrapping_add(top) };
+        let block = Block { kernels, rows: bottom - top, depth: k, columns: n, accumulate, start };
+        let right = Right { ptr: panels, row: width.cast_signed(), width, panel: width * k };
+        // SAFETY: this function has the same contract, for these rows.
+        unsafe { block.compute(a.at_row(top), right, c.add(top * c_row), c_row) };
+    }
+}
+
 /// The right operand in the layout that tiles read; distances are in elements.
 #[derive(Clone, Copy)]
 struct Right<T> {
@@ -127,6 +172,8 @@ struct Block<'a, T: 'static> {
     depth: usize,
     columns: usize,
     accumulate: bool,
+    /// What the sums of each row start with, or null.
+    start: *const T,
 }
 
 impl<T: Compute> Block<'_, T> {
@@ -210,6 +257,10 @@ impl<T: Compute> Block<'_, T> {
                             c: c.add((from + top) * c_row + first),
                             c_row,
                             accumulate: self.accumulate,
+                            start: match self.start.is_null() {
+                                true => self.start,
+                                false => self.start.wrapping_add(from + top),
+                            },
                         });
                     }
                 }

@@ -6,14 +6,16 @@
 mod blocked;
 mod direct;
 mod dot;
+pub(crate) mod floats;
 mod pack;
 mod stream;
 mod tile;
-mod vector;
+pub(crate) mod vector;
 
 use bb::DataType;
 use half::{bf16, f16};
 
+pub(crate) use self::blocked::{packed, panel_width};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, Kernels};
 use crate::kernels::level::level;
@@ -94,6 +96,38 @@ pub struct Dims {
 pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: Strided<f32>) {
     // SAFETY: this function has the same contract.
     unsafe { multiply(dims, c, c_row, a, b) }
+}
+
+/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is
+/// null.
+///
+/// # Safety
+///
+/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null.
+pub(crate) unsafe fn gemm_plus(
+    dims: Dims,
+    c: *mut f32,
+    c_row: usize,
+    a: Strided<f32>,
+    b: Strided<f32>,
+    plus: *const f32,
+) {
+    let Dims { m, k, n } = dims;
+    let kernels = f32::kernels(level());
+    let large = m.saturating_mul(k).saturating_mul(n) > MEDIUM && k > 4 && k <= DEEP_BLOCKED;
+    // SAFETY: this function has the same contract.
+    unsafe {
+        if large && m > kernels.wide.len() && n > 2 && !plus.is_null() {
+            return blocked::blocked::<f32>(kernels, dims, c, c_row, a, b, plus);
+        }
+        gemm(dims, c, c_row, a, b);
+        for i in 0..if plus.is_null() { 0 } else { m } {
+            let plus = *plus.add(i);
+            for c in std::slice::from_raw_parts_mut(c.add(i * c_row), n) {
+                *c += plus;
+            }
+        }
+    }
 }
 
 /// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
@@ -209,7 +243,7 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
         if m.saturating_mul(k).saturating_mul(n) <= most || k <= 4 {
             return small(kernels, dims, c, c_row, a, b);
         }
-        blocked::blocked::<T>(kernels, dims, c, c_row, a, b);
+        blocked::blocked::<T>(kernels, dims, c, c_row, a, b, std::ptr::null());
     }
 }
 
@@ -312,7 +346,7 @@ where
         // SAFETY: this function's contract; `sums` has room for the product, which initialises it.
         unsafe {
             halved::<T>(dims, sums, n, a, b, |dims, c, c_row, a, b| {
-                blocked::blocked::<T>(T::Sum::kernels(level()), dims, c, c_row, a, b);
+                blocked::blocked::<T>(T::Sum::kernels(level()), dims, c, c_row, a, b, std::ptr::null());
             });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);

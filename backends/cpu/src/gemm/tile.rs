@@ -24,6 +24,8 @@ pub(crate) struct Args<T> {
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
+    /// What the sums of each row start with, or null.
+    pub(crate) start: *const T,
 }
 
 /// Computes a tile of a fixed number of rows and vectors.
@@ -52,10 +54,11 @@ pub(crate) struct Kernels<T: 'static> {
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. Unless it is
+/// null, `start` has an element for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-    let &Args { k, mut a, a_row, a_col, mut b, b_row, last, c, c_row, accumulate } = args;
+    let &Args { k, mut a, a_row, a_col, mut b, b_row, last, c, c_row, accumulate, start } = args;
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
@@ -70,6 +73,11 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
             }
         }
         let mut sums = [[V::zero(); VECTORS]; ROWS];
+        if !start.is_null() {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                *sums = [V::splat(start.add(i)); VECTORS];
+            }
+        }
         for _ in 0..k {
             let mut right = [V::zero(); VECTORS];
             for (v, right) in right.iter_mut().enumerate() {

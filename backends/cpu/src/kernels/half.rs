@@ -1,6 +1,7 @@
 //! Conversions between 16-bit floats and `f32`, in which kernels compute with them.
 
 use super::elementwise::{Run, map, slices};
+use super::level::{Level, level};
 use super::number::Number;
 use bb::DataType;
 use half::{bf16, f16};
@@ -18,7 +19,7 @@ impl Half {
     /// Returns the conversions of a type, if it is one of 16-bit floats.
     pub(crate) fn of(dtype: DataType) -> Option<&'static Half> {
         match dtype {
-            DataType::F16 => Some(&Half { widen: widen::<f16>, narrow: narrow::<f16> }),
+            DataType::F16 => Some(&Half { widen: widen_f16, narrow: narrow_f16 }),
             DataType::BF16 => Some(&Half { widen: widen::<bf16>, narrow: narrow::<bf16> }),
             _ => None,
         }
@@ -41,4 +42,107 @@ unsafe fn narrow<T: Number>(out: *mut u8, x: [*const u8; 1], n: usize) {
     // SAFETY: this function has the same contract.
     let (out, [x]) = unsafe { slices(out, x, n) };
     map(out, x, T::narrow);
+}
+
+/// # Safety
+///
+/// As for [`Run`], of `f16` and `f32`.
+unsafe fn widen_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
+    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    unsafe {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::widen_512(out.cast(), x.cast(), n),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 if n >= 8 => x86::widen_256(out.cast(), x.cast(), n),
+            _ => widen::<f16>(out, [x], n),
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`Run`], of `f32` and `f16`.
+unsafe fn narrow_f16(out: *mut u8, [x]: [*const u8; 1], n: usize) {
+    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    unsafe {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::narrow_512(out.cast(), x.cast(), n),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 if n >= 8 => x86::narrow_256(out.cast(), x.cast(), n),
+            _ => narrow::<f16>(out, [x], n),
+        }
+    }
+}
+
+/// Conversions of `f16` with vectors. The compiler does not vectorise those of single numbers.
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    ///
+    /// Both have room for `n` elements.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn widen_512(out: *mut f32, x: *const u16, n: usize) {
+        // SAFETY: this function has the same contract; the last vector is masked.
+        unsafe {
+            for i in (0..n).step_by(16) {
+                let mask = mask(n - i);
+                let halves = _mm256_maskz_loadu_epi16(mask, x.add(i).cast());
+                _mm512_mask_storeu_ps(out.add(i), mask, _mm512_cvtph_ps(halves));
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Both have room for `n` elements.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) unsafe fn narrow_512(out: *mut u16, x: *const f32, n: usize) {
+        // SAFETY: this function has the same contract; the last vector is masked.
+        unsafe {
+            for i in (0..n).step_by(16) {
+                let mask = mask(n - i);
+                let floats = _mm512_maskz_loadu_ps(mask, x.add(i));
+                let halves = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(floats);
+                _mm256_mask_storeu_epi16(out.add(i).cast(), mask, halves);
+            }
+        }
+    }
+
+    /// Returns the mask of the first `n` lanes, or of all.
+    fn mask(n: usize) -> __mmask16 {
+        u16::MAX >> (16 - n.min(16))
+    }
+
+    /// # Safety
+    ///
+    /// Both have room for `n` elements, which are at least 8.
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn widen_256(out: *mut f32, x: *const u16, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: this function has the same contract. The last vectors overlap.
+            unsafe {
+                let at = i.min(n - 8);
+                _mm256_storeu_ps(out.add(at), _mm256_cvtph_ps(_mm_loadu_si128(x.add(at).cast())));
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Both have room for `n` elements, which are at least 8.
+    #[target_feature(enable = "avx,f16c")]
+    pub(super) unsafe fn narrow_256(out: *mut u16, x: *const f32, n: usize) {
+        for i in (0..n).step_by(8) {
+            // SAFETY: this function has the same contract. The last vectors overlap.
+            unsafe {
+                let at = i.min(n - 8);
+                let halves = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(x.add(at)));
+                _mm_storeu_si128(out.add(at).cast(), halves);
+            }
+        }
+    }
 }

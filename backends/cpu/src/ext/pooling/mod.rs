@@ -1,0 +1,137 @@
+//! Pooling: maxima and means of windows.
+//!
+//! Each row of results is reduced twice. The rows of its windows become one row, with padding at its ends; then the columns of
+//! each window are reduced. If windows are more than a column apart, columns of the same remainder are moved together in
+//! between, so that both reductions read contiguous elements.
+
+mod row;
+
+use super::sliding::phases;
+use super::window::{Line, Plane};
+use super::{floats, rounded, single};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::kernels::Shared;
+use crate::ops::{made, unsupported};
+use bb::{DataType, Tensor};
+use row::Planes;
+
+/// The greatest number of elements along a dimension of a window. More are reduced by the bodies, in an order that keeps long
+/// sums exact.
+const LONGEST: usize = 512;
+
+/// The greatest number of elements of a row with its padding.
+const WIDEST: usize = 1 << 24;
+
+/// What windows are reduced to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pooling {
+    /// The greatest element.
+    Greatest,
+    /// The mean.
+    Mean {
+        /// Whether the padding counts, as zeros.
+        padding: bool,
+    },
+}
+
+impl Pooling {
+    /// Returns the number of elements of window `o` that count.
+    fn count(self, line: &Line, o: usize) -> usize {
+        let padded = line.before + line.extent + line.after;
+        let counts = |k: usize| match self {
+            Pooling::Mean { padding: true } => o * line.stride + k * line.dilation < padded,
+            _ => line.position(k, o).is_some(),
+        };
+        (0..line.kernel).filter(|&k| counts(k)).count()
+    }
+}
+
+/// The extents of the buffer of a row, and where windows have their elements in it.
+#[derive(Debug)]
+struct Layout {
+    /// The columns of one remainder.
+    pitch: usize,
+    cols: Vec<usize>,
+    /// See [`phases`].
+    phases: Vec<(usize, usize, usize)>,
+    /// The number of elements of each window of a row that count.
+    counts: Vec<usize>,
+    rows: Vec<Rows>,
+}
+
+/// The rows of a window.
+#[derive(Debug)]
+struct Rows {
+    /// The first one in the plane, and the number of those that are in the plane.
+    first: usize,
+    n: usize,
+    /// The number of those that count.
+    count: usize,
+}
+
+impl Layout {
+    fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Layout {
+        let reach = cols.before + cols.extent.max((cols.kernel - 1) * cols.dilation + 1);
+        let pitch = reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
+        Layout {
+            pitch,
+            cols: (0..cols.kernel)
+                .map(|k| k * cols.dilation)
+                .map(|at| at % cols.stride * pitch + at / cols.stride)
+                .collect(),
+            counts: match pooling {
+                Pooling::Greatest => Vec::new(),
+                Pooling::Mean { .. } => (0..cols.out).map(|o| pooling.count(cols, o)).collect(),
+            },
+            phases: if cols.stride == 1 { Vec::new() } else { phases(cols, pitch).collect() },
+            rows: (0..rows.out)
+                .map(|o| {
+                    let inside = |k: &usize| rows.position(*k, o).is_some();
+                    let first = (0..rows.kernel).find(inside).unwrap_or(0);
+                    let n = (0..rows.kernel).filter(inside).count();
+                    let first = rows.position(first, o).unwrap_or(0);
+                    Rows { first, n, count: pooling.count(rows, o) }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Tells whether the kernels pool these windows.
+pub(super) fn serves(Plane { rows, cols, .. }: &Plane) -> bool {
+    let widest = cols.before.max(cols.extent).max(cols.out.saturating_mul(cols.stride)).max(cols.dilation);
+    rows.kernel <= LONGEST && cols.kernel <= LONGEST && widest.saturating_mul(cols.stride) <= WIDEST
+}
+
+/// Reduces each window.
+pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Result<Array> {
+    let pool = cpu.pool();
+    let (Some(from), &[n, c, ..]) = (single(pool, x)?, x.shape()) else {
+        return Err(unsupported("pooling", x.dtype()));
+    };
+    let Plane { rows, cols, .. } = plane;
+    let (size, results) = plane.sizes();
+    let layout = Layout::new(plane, pooling);
+    let length = layout.pitch * cols.stride + cols.extent + cols.out;
+    let work = results * (rows.kernel + cols.kernel);
+    let mut done = Ok(());
+    let out = made(pool, DataType::F32, plane.shape(n, c), |out| {
+        let shared = Shared((floats(&from), out.cast::<f32>()));
+        let layout = &layout;
+        done = super::conv::with_buffers(pool, length, n * c, work, |buffer, start, end| {
+            let (x, out) = shared.get();
+            // SAFETY: these planes are in the operand, `out` has room for their results, and the buffer has this length.
+            unsafe {
+                let (x, out, count) = (x.add(start * size), out.add(start * results), end - start);
+                match pooling {
+                    Pooling::Greatest => Planes::<false> { plane, layout, buffer, x, out, count }.run(),
+                    Pooling::Mean { .. } => Planes::<true> { plane, layout, buffer, x, out, count }.run(),
+                }
+            }
+        });
+    })?;
+    done?;
+    rounded(pool, out, x.dtype())
+}

@@ -1,0 +1,246 @@
+//! The inner kernel of windows that slide: some rows and vectors of results, kept in registers over all weights.
+
+use crate::gemm::floats::Floats;
+use crate::gemm::vector::{Portable, Vector};
+use crate::kernels::level::{Level, level};
+
+/// The greatest number of rows of a tile.
+pub(super) const ROWS: usize = 8;
+
+/// The greatest number of rows of weights that are applied to a row of the operand while it is in a register.
+pub(super) const RUN: usize = 5;
+
+/// Rows of weights whose rows of the operand are as far from each other as those of two rows of results.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Run {
+    /// The number of rows of weights, from 1 to [`RUN`].
+    pub(super) count: usize,
+    /// The distance in elements from the first element of the window to the one of the first weight.
+    pub(super) x: usize,
+    /// The positions of the first weight, and the distance to the next row of weights of this run.
+    pub(super) w: usize,
+    pub(super) w_step: usize,
+}
+
+/// The operands of one tile; distances are in elements.
+#[derive(Debug)]
+pub(super) struct Args<'a> {
+    /// The first element of the first window, in padded planes.
+    pub(super) x: *const f32,
+    /// From the windows of a row of results to those of the next row.
+    pub(super) x_row: usize,
+    /// The number of channels.
+    pub(super) depth: usize,
+    /// From a channel to the next one.
+    pub(super) x_plane: usize,
+    pub(super) runs: &'a [Run],
+    /// From the first element of a window to the one of each column of weights.
+    pub(super) cols: &'a [usize],
+    pub(super) w: *const f32,
+    pub(super) w_plane: usize,
+    /// What the sums start with.
+    pub(super) start: *const f32,
+    pub(super) out: *mut f32,
+    pub(super) out_row: usize,
+    /// The number of columns of the last vector.
+    pub(super) last: usize,
+}
+
+/// Computes a tile of a fixed number of rows and vectors.
+pub(super) type Tile = unsafe fn(&Args<'_>);
+
+/// Rows of elements to copy; distances are in elements.
+#[derive(Debug)]
+pub(in crate::ext) struct Fill {
+    pub(in crate::ext) to: *mut f32,
+    pub(in crate::ext) to_row: usize,
+    pub(in crate::ext) from: *const f32,
+    pub(in crate::ext) from_row: usize,
+    pub(in crate::ext) rows: usize,
+    /// Every which element of a row is copied, and how many are.
+    pub(in crate::ext) step: usize,
+    pub(in crate::ext) n: usize,
+}
+
+impl Fill {
+    /// Copies the rows.
+    ///
+    /// # Safety
+    ///
+    /// The operand has `rows` rows, with an element at each multiple of `step` below `n * step`. The result has room for them.
+    pub(in crate::ext) unsafe fn run(&self) {
+        let [whole, tail] = tiles();
+        let tiles = if self.n < whole.lanes { tail } else { whole };
+        // SAFETY: this function has the same contract.
+        unsafe { (tiles.fill)(self) }
+    }
+}
+
+/// The kernels of one vector type.
+#[derive(Debug)]
+pub(super) struct Tiles {
+    /// The number of elements of a vector.
+    pub(super) lanes: usize,
+    /// Tiles one vector wide. Index `i` has the tile of `i + 1` rows.
+    pub(super) narrow: [Tile; ROWS],
+    /// Tiles of [`WIDE`] vectors.
+    pub(super) wide: [Tile; 2],
+    fill: unsafe fn(&Fill),
+}
+
+/// The number of vectors of wide tiles.
+pub(super) const WIDE: usize = 4;
+
+/// Returns the kernels for whole vectors, and those for the last columns if at most 8 remain.
+pub(super) fn tiles() -> [&'static Tiles; 2] {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 => {
+            use crate::gemm::vector::{F32x8Masked, F32x16};
+            [const { &avx512::<F32x16>() }, const { &avx512::<F32x8Masked>() }]
+        }
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 => [const { &avx2::<crate::gemm::vector::F32x8>() }; 2],
+        _ => [const { &portable::<Portable<f32>>() }; 2],
+    }
+}
+
+/// # Safety
+///
+/// The windows of `R` rows of `N` vectors are in the padded planes, with whole vectors. The rows of results have room for
+/// `N - 1` vectors and `last` elements.
+#[inline(always)]
+unsafe fn tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Args<'_>) {
+    // SAFETY: the contract covers each access.
+    unsafe {
+        let mut sums = [[V::splat(args.start); N]; R];
+        for c in 0..args.depth {
+            let (x, w) = (args.x.add(c * args.x_plane), args.w.add(c * args.w_plane));
+            for run in args.runs {
+                let (x, w) = (x.add(run.x), w.add(run.w));
+                match run.count {
+                    1 => weigh::<V, R, N, 1>(&mut sums, args, x, w, run.w_step),
+                    2 => weigh::<V, R, N, 2>(&mut sums, args, x, w, run.w_step),
+                    3 => weigh::<V, R, N, 3>(&mut sums, args, x, w, run.w_step),
+                    4 => weigh::<V, R, N, 4>(&mut sums, args, x, w, run.w_step),
+                    _ => weigh::<V, R, N, RUN>(&mut sums, args, x, w, run.w_step),
+                }
+            }
+        }
+        let mask = V::mask(args.last);
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (v, sum) in sums.into_iter().enumerate() {
+                let to = args.out.add(i * args.out_row + v * V::LANES);
+                if v + 1 < N { sum.store(to) } else { sum.store_some(to, mask) }
+            }
+        }
+    }
+}
+
+/// Adds the products of `T` rows of weights. Each row of the operand is loaded once for all of them.
+///
+/// # Safety
+///
+/// As for [`tile`], for the rows of weights from `w` on and the windows from `x` on.
+#[inline(always)]
+unsafe fn weigh<V: Vector<Item = f32>, const R: usize, const N: usize, const T: usize>(
+    sums: &mut [[V; N]; R],
+    args: &Args<'_>,
+    x: *const f32,
+    w: *const f32,
+    w_step: usize,
+) {
+    for (column, &at) in args.cols.iter().enumerate() {
+        // SAFETY: this function's contract.
+        unsafe {
+            let mut weights = [V::zero(); T];
+            for (t, weight) in weights.iter_mut().enumerate() {
+                *weight = V::splat(w.add(t * w_step + column));
+            }
+            let x = x.add(at);
+            for row in 0..R + T - 1 {
+                for v in 0..N {
+                    let value = V::load(x.add(row * args.x_row + v * V::LANES));
+                    for (t, &weight) in weights.iter().enumerate() {
+                        let sums = row.checked_sub(t).and_then(|i| sums.get_mut(i));
+                        if let Some(sum) = sums.and_then(|sums| sums.get_mut(v)) {
+                            *sum = sum.mul_add(weight, value);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`Fill::run`].
+#[inline(always)]
+pub(in crate::ext) unsafe fn fill<V: Floats>(args: &Fill) {
+    let &Fill { to, to_row, from, from_row, rows, step, n } = args;
+    for row in 0..rows {
+        let (to, from) = (to.wrapping_add(row * to_row), from.wrapping_add(row * from_row));
+        // SAFETY: this function's contract; elements beyond it are masked. The last vectors of a row overlap.
+        unsafe {
+            if step == 1 && n < V::LANES {
+                V::load_some(from, V::mask(n)).store_some(to, V::mask(n));
+            } else if step <= 2 && n >= V::LANES {
+                let mut i = 0;
+                while i < n {
+                    let at = i.min(n - V::LANES);
+                    let x = if step == 1 { V::load(from.add(at)) } else { V::alternate(from.add(2 * at)) };
+                    x.store(to.add(at));
+                    i += V::LANES;
+                }
+            } else {
+                (0..n).for_each(|i| to.add(i).write(*from.add(step * i)));
+            }
+        }
+    }
+}
+
+macro_rules! levels {
+    ($($table:ident, $tile:ident, $fill:ident $(, #[$feature:meta])?;)*) => {$(
+        $(#[$feature])?
+        unsafe fn $tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Args<'_>) {
+            // SAFETY: this function has the same contract.
+            unsafe { tile::<V, R, N>(args) }
+        }
+
+        $(#[$feature])?
+        unsafe fn $fill<V: Floats>(args: &Fill) {
+            // SAFETY: this function has the same contract.
+            unsafe { fill::<V>(args) }
+        }
+
+        const fn $table<V: Floats>() -> Tiles {
+            Tiles {
+                lanes: V::LANES,
+                narrow: [
+                    $tile::<V, 1, 1>,
+                    $tile::<V, 2, 1>,
+                    $tile::<V, 3, 1>,
+                    $tile::<V, 4, 1>,
+                    $tile::<V, 5, 1>,
+                    $tile::<V, 6, 1>,
+                    $tile::<V, 7, 1>,
+                    $tile::<V, 8, 1>,
+                ],
+                wide: [$tile::<V, 1, WIDE>, $tile::<V, 2, WIDE>],
+                fill: $fill::<V>,
+            }
+        }
+    )*};
+}
+
+levels! {
+    portable, tile_portable, fill_portable;
+}
+
+#[cfg(target_arch = "x86_64")]
+levels! {
+    avx2, tile_avx2, fill_avx2, #[target_feature(enable = "avx2,fma")];
+    avx512, tile_avx512, fill_avx512,
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")];
+}

@@ -1,0 +1,99 @@
+//! Vectors of `f32`, with the operations that sliding windows need besides those of products.
+
+use super::vector::{Portable, Vector};
+use crate::kernels::number::Number;
+
+/// A vector register of `f32`.
+///
+/// # Safety
+///
+/// As for [`Vector`].
+pub(crate) trait Floats: Vector<Item = f32> {
+    /// Returns the larger numbers, or NaN where either is NaN.
+    unsafe fn max(self, other: Self) -> Self;
+    /// Returns `self / other`.
+    unsafe fn div(self, other: Self) -> Self;
+    /// Reads every other one of `2 * LANES - 1` elements.
+    unsafe fn alternate(from: *const f32) -> Self;
+}
+
+impl Floats for Portable<f32> {
+    #[inline(always)]
+    unsafe fn max(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(x, y)| *x = Number::max(*x, y));
+        self
+    }
+    #[inline(always)]
+    unsafe fn div(mut self, other: Self) -> Self {
+        self.0.iter_mut().zip(other.0).for_each(|(x, y)| *x /= y);
+        self
+    }
+    #[inline(always)]
+    unsafe fn alternate(from: *const f32) -> Self {
+        // SAFETY: this function has the same contract.
+        Self(std::array::from_fn(|i| unsafe { *from.add(2 * i) }))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::super::vector::{F32x8, F32x8Masked, F32x16};
+    use super::Floats;
+    use std::arch::x86_64::*;
+
+    macro_rules! floats {
+        ($($name:ident: |$x:ident, $y:ident| $max:expr, $div:ident, |$p:ident| $alternate:expr;)*) => {$(
+            impl Floats for $name {
+                #[inline(always)]
+                unsafe fn max(self, other: Self) -> Self {
+                    let ($x, $y) = (self.0, other.0);
+                    // SAFETY: the trait's callers promise the instruction set.
+                    Self(unsafe { $max })
+                }
+                #[inline(always)]
+                unsafe fn div(self, other: Self) -> Self {
+                    // SAFETY: the trait's callers promise the instruction set.
+                    Self(unsafe { $div(self.0, other.0) })
+                }
+                #[inline(always)]
+                unsafe fn alternate($p: *const f32) -> Self {
+                    // SAFETY: the trait's callers promise the instruction set and the elements.
+                    Self(unsafe { $alternate })
+                }
+            }
+        )*};
+    }
+
+    /// # Safety
+    ///
+    /// The processor has AVX2, and `p` points to 15 elements.
+    #[inline(always)]
+    unsafe fn eight(p: *const f32) -> __m256 {
+        // SAFETY: this function has the same contract: the vectors end at element 14. Each half is shuffled first, then
+        // the quarters are put in order.
+        unsafe {
+            let pairs = _mm256_shuffle_ps::<0b11_01_10_00>(_mm256_loadu_ps(p), _mm256_loadu_ps(p.add(7)));
+            _mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_castps_pd(pairs)))
+        }
+    }
+
+    // The instruction for maxima returns its second operand if either is NaN.
+    floats! {
+        F32x16:
+            |x, y| _mm512_mask_mov_ps(_mm512_max_ps(x, y), _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
+            _mm512_div_ps,
+            |p| _mm512_permutex2var_ps(
+                _mm512_loadu_ps(p),
+                _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31),
+                _mm512_loadu_ps(p.add(15)),
+            );
+        F32x8:
+            |x, y| _mm256_blendv_ps(_mm256_max_ps(x, y), x, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)),
+            _mm256_div_ps,
+            |p| eight(p);
+        F32x8Masked:
+            |x, y| _mm256_mask_mov_ps(_mm256_max_ps(x, y), _mm256_cmp_ps_mask::<_CMP_UNORD_Q>(x, x), x),
+            _mm256_div_ps,
+            |p| eight(p);
+    }
+}
