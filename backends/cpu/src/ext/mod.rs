@@ -5,6 +5,7 @@
 mod conv;
 mod create;
 mod llm;
+mod ml;
 mod nn;
 mod scalar;
 mod window;

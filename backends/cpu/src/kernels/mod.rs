@@ -10,6 +10,7 @@
 pub(crate) mod cast;
 pub(crate) mod dispatch;
 pub(crate) mod elementwise;
+pub(crate) mod forest;
 mod gelu;
 mod half;
 pub(crate) mod level;
