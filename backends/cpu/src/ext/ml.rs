@@ -1,9 +1,11 @@
-//! `Ml`: forests of decision trees.
+//! `Ml`: forests of decision trees, and distances.
 
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
+use crate::kernels::distance;
 use crate::kernels::forest::{self, Aggregate, Forest, MOST_TARGETS, Real, Tests};
+use crate::kernels::number::Float;
 use crate::ops::{dense, made};
 use bb::ext::TreeEnsembleOptions;
 use bb::{DataType, Shape, Tensor};
@@ -100,11 +102,13 @@ impl Operands {
                 tests: Tests { modes, missing, members },
             }
         };
+        let packed = forest.packed([rows, columns])?;
         let mut arrived = false;
         let shape = Shape::from_slice(&[rows, targets]);
         let out = made(on.pool(), self.x.dtype(), shape, |out| {
             // SAFETY: `x` has these rows and columns, and the result has these rows and targets.
-            arrived = unsafe { forest::run(&forest, [rows, columns], out.cast(), self.x.ptr().cast()) };
+            let x = self.x.ptr().cast();
+            arrived = unsafe { forest::run(&forest, packed.as_ref(), [rows, columns], out.cast(), x) };
         })?;
         Ok(arrived.then_some(out))
     }
@@ -147,4 +151,38 @@ impl bb::ext::Ml for Cpu {
         }
         bb::ext::ml::tree_ensemble(self, x, nodes, thresholds, roots, weights, members, depth, options)
     }
+
+    fn squared_distances(&self, a: &Array, b: &Array) -> Result<Array> {
+        let extents = match (a.shape(), b.shape()) {
+            (&[n, columns], &[m, same]) if columns == same && columns > 0 => [n, m, columns],
+            _ => return bb::ext::ml::squared_distances(self, a, b),
+        };
+        // SAFETY: the operands have these extents and elements of this type.
+        unsafe {
+            match (a.dtype(), b.dtype()) {
+                (DataType::F32, DataType::F32) => distances::<f32>(self, a, b, extents),
+                (DataType::F64, DataType::F64) => distances::<f64>(self, a, b, extents),
+                _ => bb::ext::ml::squared_distances(self, a, b),
+            }
+        }
+    }
+}
+
+/// Computes squared distances.
+///
+/// # Safety
+///
+/// `a: [n, columns]` and `b: [m, columns]` have elements of type `T`; `columns` is not zero.
+unsafe fn distances<T: Float>(on: &Cpu, a: &Array, b: &Array, extents: [usize; 3]) -> Result<Array> {
+    let [n, m, columns] = extents;
+    let (a, b) = (dense(on.pool(), a)?, dense(on.pool(), b)?);
+    // SAFETY: the caller promises the type.
+    let (a_elements, b_elements) = unsafe { (elements::<T>(&a), elements::<T>(&b)) };
+    let room = m.div_ceil(distance::WIDTH) * distance::WIDTH * columns;
+    let mut packed = bb::ir::memory::filled("squared_distances", T::default(), room)?;
+    // SAFETY: the operands have these extents, and `out` has room for all distances.
+    made(on.pool(), a.dtype(), Shape::from_slice(&[n, m]), |out| unsafe {
+        distance::pack(&mut packed, b_elements, columns);
+        distance::run(extents, out.cast::<T>(), a_elements, &packed);
+    })
 }

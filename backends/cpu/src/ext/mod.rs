@@ -4,6 +4,7 @@
 
 mod conv;
 mod create;
+mod index;
 mod llm;
 mod ml;
 mod nn;
@@ -22,8 +23,6 @@ impl bb::ext::Ops for crate::backend::Cpu {}
 impl bb::ext::Bits for crate::backend::Cpu {}
 #[bb::native]
 impl bb::ext::Image for crate::backend::Cpu {}
-#[bb::native]
-impl bb::ext::Index for crate::backend::Cpu {}
 
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
