@@ -40,9 +40,9 @@ impl<'a, B: Ops + ?Sized> Tables<'a, B> {
             }
         };
         let ((inner, first), (leaves, more)) = (count(nodes, 0)?, count(weights, 0)?);
-        let end = first
-            .checked_add(more)
-            .ok_or_else(|| wrong("nodes", format!("are {inner} and {leaves} leaves, more than 32 bits count")))?;
+        let end = first.checked_add(more).ok_or_else(|| {
+            wrong("nodes", format!("are {inner} and {leaves} leaves, more than 32 bits count"))
+        })?;
         let nothing = on.zeros(&[leaves], DataType::I32)?;
         let own = on.host(&[leaves], &(first..end).collect::<Vec<i32>>())?;
         let column = |at: i64, of_leaves: &B::Tensor| {
@@ -145,9 +145,13 @@ pub fn tree_ensemble<B: Ops + ?Sized>(
     depth: i64,
     TreeEnsembleOptions { modes, missing, aggregate }: TreeEnsembleOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
-    for (name, operand, rank) in
-        [("x", x, 2), ("nodes", nodes, 2), ("thresholds", thresholds, 1), ("roots", roots, 1), ("weights", weights, 2)]
-    {
+    for (name, operand, rank) in [
+        ("x", x, 2),
+        ("nodes", nodes, 2),
+        ("thresholds", thresholds, 1),
+        ("roots", roots, 1),
+        ("weights", weights, 2),
+    ] {
         types::ranked::<B>(OP, (name, operand), rank)?;
     }
     for operand in [Some(x), Some(thresholds), Some(weights), members].into_iter().flatten() {

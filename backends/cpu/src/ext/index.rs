@@ -24,7 +24,8 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
     let x = dense(on.pool(), x)?;
     let mut shape = Shape::from_slice(x.shape());
     let (outer, rest) = x.shape().split_at(at);
-    let [outer, inner] = [outer, rest.get(1..).unwrap_or_default()].map(|part| part.iter().product::<usize>());
+    let [outer, inner] =
+        [outer, rest.get(1..).unwrap_or_default()].map(|part| part.iter().product::<usize>());
     let Some(extent) = shape.get_mut(at) else { return Ok(None) };
     let len = std::mem::replace(extent, 1);
     let run = match x.dtype() {
@@ -36,8 +37,10 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
         _ => run::<f32>,
     };
     // SAFETY: the operand has these extents and elements of this type, and `out` has a position for each row or column.
-    made(on.pool(), DataType::I64, shape, |out| unsafe { run(which, [outer, len, inner], x.ptr(), out.cast()) })
-        .map(Some)
+    made(on.pool(), DataType::I64, shape, |out| unsafe {
+        run(which, [outer, len, inner], x.ptr(), out.cast())
+    })
+    .map(Some)
 }
 
 /// Writes the positions along the middle one of three dimensions.

@@ -143,3 +143,65 @@ pub(crate) unsafe fn columns<T: Number>(
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::level::{at, levels};
+    use crate::threads::as_if;
+
+    /// Finds the position by looking at all pairs.
+    fn defined(which: Extremum, x: &[f32]) -> usize {
+        let beats = |a: f32, b: f32| (a.is_nan() && !b.is_nan()) || if which.least { a < b } else { a > b };
+        let best = |&i: &usize| x.iter().all(|&other| !beats(other, x[i]));
+        let mut all = (0..x.len()).filter(best);
+        if which.last { all.next_back() } else { all.next() }.unwrap()
+    }
+
+    #[test]
+    fn positions_are_those_of_the_extrema() {
+        for [outer, len, inner] in
+            [[1, 1, 1], [5, 3, 1], [3, 32, 1], [3, 33, 1], [2, 1000, 1], [2, 3, 5], [2, 7, 65], [1, 300, 2]]
+        {
+            for rare in [3, 10_000] {
+                let number = |i: usize| match i * 7919 % 2003 {
+                    n if n % rare == rare - 1 => f32::NAN,
+                    n => (n % 41) as f32 - 20.0,
+                };
+                let x: Vec<f32> = (0..outer * len * inner).map(number).collect();
+                for (least, last) in [(false, false), (false, true), (true, false), (true, true)] {
+                    let which = Extremum { least, last };
+                    for (level, threads) in levels().into_iter().flat_map(|level| [(level, 1), (level, 3)]) {
+                        let mut out = vec![-1; outer * inner];
+                        // SAFETY: the operand and the result have these extents.
+                        at(level, || {
+                            as_if(threads, || unsafe {
+                                if inner == 1 {
+                                    rows(which, [outer, len], x.as_ptr(), out.as_mut_ptr());
+                                } else {
+                                    columns(which, [outer, len, inner], x.as_ptr(), out.as_mut_ptr());
+                                }
+                            })
+                        });
+                        for (i, &got) in out.iter().enumerate() {
+                            let (o, c) = (i / inner, i % inner);
+                            let line: Vec<f32> = (0..len).map(|l| x[(o * len + l) * inner + c]).collect();
+                            assert_eq!(got, defined(which, &line) as i64, "{which:?} {outer} {len} {inner}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_equal_integers_the_first_or_the_last_counts() {
+        let x = [3i64, 7, 7, -1, -1, 7];
+        for (least, last, want) in [(false, false, 1), (false, true, 5), (true, false, 3), (true, true, 4)] {
+            let mut out = [-1];
+            // SAFETY: there is one row, and room for one position.
+            unsafe { rows(Extremum { least, last }, [1, 6], x.as_ptr(), out.as_mut_ptr()) };
+            assert_eq!(out, [want]);
+        }
+    }
+}

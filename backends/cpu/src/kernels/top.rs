@@ -119,3 +119,48 @@ pub(crate) unsafe fn run<T: Number>(
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::level::{at, levels};
+    use crate::threads::as_if;
+    use std::cmp::Ordering;
+
+    #[test]
+    fn the_first_elements_are_those_of_a_stable_sort() {
+        for [rows, len, k] in [[1, 1, 1], [3, 7, 7], [3, 40, 1], [2, 500, 5], [2, 129, 64], [1, 64, 64]] {
+            let number = |i: usize| match i * 7919 % 101 {
+                n if n % 10 == 9 => f32::NAN,
+                n => (n % 13) as f32,
+            };
+            let x: Vec<f32> = (0..rows * len).map(number).collect();
+            for (level, largest) in levels().into_iter().flat_map(|level| [(level, false), (level, true)]) {
+                let (mut values, mut positions) = (vec![0f32; rows * k], vec![0i64; rows * k]);
+                // SAFETY: the operand and the results have these extents.
+                at(level, || {
+                    as_if(2, || unsafe {
+                        run(largest, [rows, len, k], x.as_ptr(), values.as_mut_ptr(), positions.as_mut_ptr());
+                    })
+                });
+                for (row, x) in x.chunks(len).enumerate() {
+                    let mut order: Vec<usize> = (0..len).collect();
+                    order.sort_by(|&a, &b| {
+                        let by_size =
+                            x[a].partial_cmp(&x[b]).unwrap_or_else(|| x[a].is_nan().cmp(&x[b].is_nan()));
+                        let by_size = if largest { by_size.reverse() } else { by_size };
+                        if by_size == Ordering::Equal { a.cmp(&b) } else { by_size }
+                    });
+                    for (i, &want) in order.iter().enumerate().take(k) {
+                        assert_eq!(
+                            positions[row * k + i],
+                            want as i64,
+                            "{level:?} {rows} {len} {k} {largest}"
+                        );
+                        assert_eq!(values[row * k + i].to_bits(), x[want].to_bits());
+                    }
+                }
+            }
+        }
+    }
+}

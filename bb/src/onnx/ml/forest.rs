@@ -260,8 +260,9 @@ impl Forest {
     pub(super) fn tables<T>(&self, call: &Call<'_, T>) -> Result<Tables, Error> {
         let count = self.nodes.len() - self.leaves;
         let narrow = |number: usize| {
-            i32::try_from(number)
-                .map_err(|_| call.wrong("nodes_featureids", format!("leads to {number}, more than 31 bits hold")))
+            i32::try_from(number).map_err(|_| {
+                call.wrong("nodes_featureids", format!("leads to {number}, more than 31 bits hold"))
+            })
         };
         let mut next = 0;
         let number = |node: &Node| match node.leaf {

@@ -269,7 +269,11 @@ impl<T: Real> Forest<'_, T> {
         let trees = self.roots.len() as f64;
         for (out, &sum) in out.iter_mut().zip(sums) {
             let narrow = T::narrow(sum);
-            *out = if self.aggregate == Aggregate::Average { T::narrow(narrow.wide() / trees) } else { narrow };
+            *out =
+                if self.aggregate == Aggregate::Average { T::narrow(narrow.wide() / trees) } else { narrow };
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,13 +95,11 @@ fn both_next(yes: u32, no: u32) -> u64 {
 
 impl<K: Key> Packed<K> {
     /// Packs a forest; `None` if it has a test of another kind, or a number that no table has.
-    pub(super) fn new<T: Real<Key = K>>(
-        forest: &Forest<'_, T>,
-        columns: usize,
-    ) -> Result<Option<Packed<K>>> {
+    pub(super) fn new<T: Real<Key = K>>(forest: &Forest<'_, T>, columns: usize) -> Result<Option<Packed<K>>> {
         let (inner, leaves) = (forest.nodes.len(), forest.weights.len() / forest.targets);
         let size = size_of::<Node<K>>();
-        let fits = |count: usize, size: usize| count.checked_mul(size).is_some_and(|n| u32::try_from(n).is_ok());
+        let fits =
+            |count: usize, size: usize| count.checked_mul(size).is_some_and(|n| u32::try_from(n).is_ok());
         let stride = LANES * size_of::<K>();
         let Some(bits) = ModeBits::of(&forest.tests) else { return Ok(None) };
         if !fits(inner + leaves, size) || !fits(columns, 2 * stride) {
