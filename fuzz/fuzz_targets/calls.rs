@@ -95,7 +95,7 @@ fn may_overflow(call: &Call, dtype: DataType, greatest: f64) -> bool {
     let limit = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };
     let terms = call.data().map(TensorData::len).max().unwrap_or(0).max(1);
     let adds = match call.op.family {
-        Family::Nn | Family::Llm | Family::Image => true,
+        Family::Nn | Family::Llm | Family::Image | Family::Ml => true,
         Family::Primitive => call.op.method == "matmul" || call.op.method.starts_with("reduce"),
         _ => false,
     };

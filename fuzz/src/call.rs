@@ -2,7 +2,7 @@
 
 use crate::draw::Draw;
 use bb::conformance::Random;
-use bb::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, NnOp, ScalarOp};
+use bb::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
 use bb::ir::op::{Arity, Family, OpSpec, Param, ParamKind, ParamSpec};
 use bb::{BackendHandle, DataType, Error, Primitive, RoundMode, TensorData, Value};
 use std::borrow::Cow;
@@ -31,6 +31,7 @@ static EXTENSIONS: LazyLock<Vec<&'static OpSpec>> = LazyLock::new(|| {
     all.extend(ImageOp::ALL.iter().map(|op| op.spec()));
     all.extend(IndexOp::ALL.iter().map(|op| op.spec()));
     all.extend(LlmOp::ALL.iter().map(|op| op.spec()));
+    all.extend(MlOp::ALL.iter().map(|op| op.spec()));
     all.extend(NnOp::ALL.iter().map(|op| op.spec()));
     all.extend(ScalarOp::ALL.iter().map(|op| op.spec()));
     all
@@ -57,6 +58,8 @@ const SHAPES: &[(&str, &str)] = &[
     ("roi_align", "n c h w, r 4, r"),
     ("max_roi_pool", "n c h w, r 5"),
     ("dft", "* s 2"),
+    ("tree_ensemble", "r c, n 4, n, t, l k, s w"),
+    ("squared_distances", "n c, m c"),
 ];
 
 /// The words that parameters know.
@@ -122,6 +125,10 @@ impl Call {
                 continue;
             }
             let data = match *name {
+                "nodes" | "roots" => {
+                    let data = draw.tensor(DataType::I32, &shape, false);
+                    if draw.below(4) == 0 { data } else { modulo(&data, 4) }
+                }
                 "indices" | "images" => {
                     let dtype = if draw.below(2) == 0 { DataType::I64 } else { DataType::I32 };
                     let wild = wild && draw.below(4) == 0;

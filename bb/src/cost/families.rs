@@ -1,7 +1,7 @@
 //! The costs of the operations of the extension families.
 
 use super::{Call, Cost, Moves, elements};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, NnOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
 use bb_ir::op::{Family, Param};
 
 pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
@@ -13,6 +13,7 @@ pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
         Family::Index => IndexOp::from_index(index).map(|op| index_op(op, call)),
         Family::Bits => BitsOp::from_index(index).map(|op| bits(op, call)),
         Family::Image => ImageOp::from_index(index).map(|op| image(op, call)),
+        Family::Ml => MlOp::from_index(index).map(|op| ml(op, call)),
         _ => None,
     };
     cost.unwrap_or(Cost::UNKNOWN)
@@ -225,7 +226,13 @@ fn index_op(op: IndexOp, call: &Call<'_>) -> Cost {
         IndexOp::TopK => call.cost(None, Moves::All),
         IndexOp::ScatterElements => call.cost(scattered(call, 1), Moves::All),
         IndexOp::ScatterNd => call.cost(scattered(call, 0), Moves::All),
+        IndexOp::ArgMax | IndexOp::ArgMin => call.cost(arg_extremum(call), Moves::All),
     }
+}
+
+/// One comparison for each element but the first along the axis.
+fn arg_extremum(call: &Call<'_>) -> Option<u128> {
+    Some(elements(call.input(0)?).saturating_sub(elements(call.output()?)))
 }
 
 /// One for each update, unless updates only replace elements.
@@ -256,6 +263,20 @@ fn image(op: ImageOp, call: &Call<'_>) -> Cost {
         | ImageOp::MaxUnpool
         | ImageOp::Dft => call.cost(None, Moves::All),
     }
+}
+
+fn ml(op: MlOp, call: &Call<'_>) -> Cost {
+    match op {
+        // How many nodes a walk meets depends on the elements.
+        MlOp::TreeEnsemble => call.cost(None, Moves::All),
+        MlOp::SquaredDistances => call.cost(squared_distances(call), Moves::All),
+    }
+}
+
+/// For each pair of rows of `l` elements: `l` differences, `l` squares, and `l - 1` for their sum.
+fn squared_distances(call: &Call<'_>) -> Option<u128> {
+    let columns = *call.input(0)?.last()? as u128;
+    Some(elements(call.output()?).saturating_mul(columns.saturating_mul(3).saturating_sub(1)))
 }
 
 /// Counts the rows of `length` elements.

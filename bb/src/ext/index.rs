@@ -1,11 +1,11 @@
-//! `Index`: sorting, and writing to indexed positions. The bodies run on the host.
+//! `Index`: sorting, writing to indexed positions, and the positions of extrema. The bodies run on the host, but for the last.
 
-use super::{HostKernel, Ops, scatter, sort};
+use super::{HostKernel, Ops, math, scatter, sort};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
 crate::ext::family::family! { [
-    /// Sorting, and writing to indexed positions.
+    /// Sorting, writing to indexed positions, and the positions of extrema.
     Index, IndexOp, index]
 
     /// Returns the `k` greatest (or least) elements along `axis`, and their positions.
@@ -51,6 +51,22 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `ScatterND`, opset 18.
     ScatterNd 18 = scatter_nd(data: Tensor, indices: Tensor, updates: Tensor; reduction: Text) -> Tensor;
+
+    /// Returns the position of the greatest element along `axis`.
+    ///
+    /// Shapes: that of `x`, with 1 along `axis`; the positions are `i64`. Types: all numbers. NaN counts as greater than
+    /// all numbers. Of equal elements the first counts, or the last if `select_last_index`.
+    ///
+    /// Source: ONNX `ArgMax`, opset 13.
+    ArgMax 13 = arg_max(x: Tensor; axis: Int, select_last_index: Bool) -> Tensor;
+
+    /// Returns the position of the least element along `axis`.
+    ///
+    /// Shapes: that of `x`, with 1 along `axis`; the positions are `i64`. Types: all numbers. NaN counts as less than all
+    /// numbers. Of equal elements the first counts, or the last if `select_last_index`.
+    ///
+    /// Source: ONNX `ArgMin`, opset 13.
+    ArgMin 13 = arg_min(x: Tensor; axis: Int, select_last_index: Bool) -> Tensor;
 }
 
 static TOP_K: HostKernel = HostKernel { name: "top_k", random: false, run: sort::top_k };
@@ -116,4 +132,64 @@ fn scattered<B: Ops + ?Sized>(
     let outputs = on.on_host(body, &operands.map(Some), params, &result)?;
     let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
     Ok(outputs.into_iter().next().ok_or_else(missing)?)
+}
+
+/// Which position an extremum has.
+#[derive(Debug, Clone, Copy)]
+struct Extremum {
+    /// Whether the least is asked for, and not the greatest.
+    least: bool,
+    /// Whether the last of equal elements counts, and not the first.
+    last: bool,
+}
+
+/// The body of [`Index::arg_max`].
+pub fn arg_max<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    select_last_index: bool,
+) -> Result<B::Tensor, B::Error> {
+    arg_extremum(on, x, axis, Extremum { least: false, last: select_last_index })
+}
+
+/// The body of [`Index::arg_min`].
+pub fn arg_min<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    select_last_index: bool,
+) -> Result<B::Tensor, B::Error> {
+    arg_extremum(on, x, axis, Extremum { least: true, last: select_last_index })
+}
+
+/// The position of an extremum along `axis`.
+fn arg_extremum<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    which: Extremum,
+) -> Result<B::Tensor, B::Error> {
+    let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    // Reductions take no 8- and 16-bit integers but those of `reduce_max`.
+    let x = match x.dtype() {
+        DataType::I16 | DataType::U16 => &math::to(on, x, DataType::I32)?,
+        _ => x,
+    };
+    let best = if which.least { on.reduce_min(x, &[axis], true)? } else { on.reduce_max(x, &[axis], true)? };
+    let mut found = on.equal(x, &best)?;
+    if x.dtype().is_float() {
+        found = on.or(&found, &on.is_nan(x)?)?;
+    }
+    let extent = on.extent(x, at);
+    let behind: Vec<i64> = (1..(x.rank() - at) as i64).collect();
+    let mut steps = on.iota(&0i64.into(), &1i64.into(), &extent)?;
+    if !behind.is_empty() {
+        steps = on.unsqueeze(&steps, &behind)?;
+    }
+    if which.last {
+        on.reduce_max(&on.r#where(&found, &steps, &on.host(&[], &[-1i64])?)?, &[axis], true)
+    } else {
+        on.reduce_min(&on.r#where(&found, &steps, &on.ints_of(&[], &[extent])?)?, &[axis], true)
+    }
 }

@@ -26,6 +26,7 @@ mod extended;
 mod extent;
 mod family;
 pub(crate) mod fold;
+mod forest;
 pub(crate) mod fourier;
 pub mod fused;
 mod gate;
@@ -38,6 +39,7 @@ pub mod image;
 pub mod index;
 pub mod llm;
 pub(crate) mod math;
+pub mod ml;
 pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
@@ -66,6 +68,7 @@ pub use host::{HostKernel, HostRun};
 pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions};
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
 pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
+pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions, LstmOptions,
     MaxPoolOptions, Nn, NnOp, RnnOptions,
@@ -83,7 +86,7 @@ use smallvec::SmallVec;
 ///
 /// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
 /// implement it, with an empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -320,6 +323,7 @@ families! {
     Index index IndexOp;
     Bits bits BitsOp;
     Image image ImageOp;
+    Ml ml MlOp;
 }
 
 /// Returns an error of `bb` as the backend's error type.
@@ -339,6 +343,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Index => IndexOp::from_name(name).map(|op| op as u16),
             Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
             Family::Image => ImageOp::from_name(name).map(|op| op as u16),
+            Family::Ml => MlOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -3,6 +3,7 @@
 //! A body checks its operands where primitives would compute something of others.
 
 use super::{Ops, fail};
+use crate::error::NodePart;
 use crate::{DataType, Tensor};
 use DataType::{
     BF16, Bool, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64,
@@ -58,4 +59,24 @@ pub(crate) fn take<B: Ops + ?Sized>(
     } else {
         fail::<B, _>(bb_ir::Error::ElementType { op, expected, got })
     }
+}
+
+/// Refuses an operand of another rank than `expected`.
+///
+/// # Errors
+///
+/// [`Error::Operator`](crate::Error::Operator).
+pub(crate) fn ranked<B: Ops + ?Sized>(
+    op: &'static str,
+    (name, x): (&'static str, &B::Tensor),
+    expected: usize,
+) -> Result<(), B::Error> {
+    if x.rank() == expected {
+        return Ok(());
+    }
+    fail::<B, _>(crate::Error::Operator {
+        op: op.to_owned(),
+        part: NodePart::Other(name.into()),
+        problem: format!("has rank {}, expected {expected}", x.rank()),
+    })
 }

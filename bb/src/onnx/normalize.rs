@@ -323,7 +323,7 @@ pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 }
 
 fn first_maximum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
-    let at = super::reduce::arg_extremum(on, x, axis, super::reduce::Extremum { least: false, last: false })?;
+    let at = on.arg_max(x, axis, false)?;
     let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
     let extent = x.shape().get(axis).copied().unwrap_or(0);
     let mut shape = vec![1; x.rank()];

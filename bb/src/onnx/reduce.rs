@@ -143,54 +143,10 @@ fn part<B: Ops + ?Sized>(
     on.slice(x, &[from], &[to], &[axis], &[])
 }
 
-/// Which position an extremum has.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Extremum {
-    /// Of the minimum rather than the maximum.
-    pub(super) least: bool,
-    /// The last of several rather than the first.
-    pub(super) last: bool,
-}
-
-/// The position of the extremum along `axis`, which stays as 1.
-pub(super) fn arg_extremum<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    axis: i64,
-    which: Extremum,
-) -> Result<B::Tensor, B::Error> {
-    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    let extent = x.shape().get(at).copied().unwrap_or(0);
-    let mut shape = vec![1; x.rank()];
-    if let Some(slot) = shape.get_mut(at) {
-        *slot = extent;
-    }
-    // Reductions take no 8- and 16-bit integers but those of `reduce_max`.
-    let x = match x.dtype() {
-        DataType::I16 | DataType::U16 => &math::to(on, x, DataType::I32)?,
-        _ => x,
-    };
-    let best = if which.least { on.reduce_min(x, &[axis], true)? } else { on.reduce_max(x, &[axis], true)? };
-    let mut found = on.equal(x, &best)?;
-    if x.dtype().is_float() {
-        found = on.or(&found, &on.is_nan(x)?)?;
-    }
-    let steps = on.host(&shape, &(0..extent as i64).collect::<Vec<_>>())?;
-    if which.last {
-        on.reduce_max(&on.r#where(&found, &steps, &on.host(&[], &[-1i64])?)?, &[axis], true)
-    } else {
-        on.reduce_min(&on.r#where(&found, &steps, &on.host(&[], &[extent as i64])?)?, &[axis], true)
-    }
-}
-
 fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
     let axis = call.int_or("axis", 0)?;
-    let at = arg_extremum(
-        on,
-        call.input(0)?,
-        axis,
-        Extremum { least, last: call.flag("select_last_index", false)? },
-    )?;
+    let (x, last) = (call.input(0)?, call.flag("select_last_index", false)?);
+    let at = if least { on.arg_min(x, axis, last)? } else { on.arg_max(x, axis, last)? };
     Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
 }
 

@@ -4,7 +4,7 @@
 //! not mean the same for these operands and parameters, and the operation is then lowered.
 
 use super::form::{Call, Form, Operand};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, NnOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::{DataType, TensorData};
@@ -176,6 +176,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             IndexOp::TopK => ("TopK", top_k),
             IndexOp::ScatterElements => ("ScatterElements", scatter),
             IndexOp::ScatterNd => ("ScatterND", scatter_nd),
+            IndexOp::ArgMax => ("ArgMax", same),
+            IndexOp::ArgMin => ("ArgMin", same),
         },
         Family::Bits => match BitsOp::from_index(index)? {
             BitsOp::BitwiseAnd => ("BitwiseAnd", same),
@@ -192,6 +194,10 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             ImageOp::Dft => ("DFT", dft),
             // ONNX's operator derives the shape from windows that the operation does not know.
             ImageOp::MaxUnpool => return None,
+        },
+        // Operators of other domains are not exported.
+        Family::Ml => match MlOp::from_index(index)? {
+            MlOp::TreeEnsemble | MlOp::SquaredDistances => return None,
         },
         _ => return None,
     })

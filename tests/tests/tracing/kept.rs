@@ -92,6 +92,8 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Acos"(f(&[7])) = |on, x| on.acos(&x[0]);
         "Acosh"(moved(&[7], 2.0)) = |on, x| on.acosh(&x[0]);
         "And"(p(), q()) = |on, x| on.and(&x[0], &x[1]);
+        "ArgMax"(f(&[3, 5])) = |on, x| on.arg_max(&x[0], 1, true);
+        "ArgMin"(f(&[3, 5])) = |on, x| on.arg_min(&x[0], 0, false);
         "Asin"(f(&[7])) = |on, x| on.asin(&x[0]);
         "Asinh"(f(&[7])) = |on, x| on.asinh(&x[0]);
         "Atan"(f(&[7])) = |on, x| on.atan(&x[0]);

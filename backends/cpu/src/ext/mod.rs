@@ -5,7 +5,9 @@
 mod conv;
 mod create;
 mod fused;
+mod index;
 mod llm;
+mod ml;
 mod nn;
 mod pooling;
 mod recurrent;
@@ -29,8 +31,6 @@ impl bb::ext::Ops for crate::backend::Cpu {}
 impl bb::ext::Bits for crate::backend::Cpu {}
 #[bb::native]
 impl bb::ext::Image for crate::backend::Cpu {}
-#[bb::native]
-impl bb::ext::Index for crate::backend::Cpu {}
 
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {

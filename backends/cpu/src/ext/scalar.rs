@@ -3,9 +3,7 @@
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::elementwise::{GRAIN, map};
 use crate::kernels::op::{Binary, Unary};
-use crate::kernels::{Shared, walk};
 use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
@@ -128,21 +126,6 @@ impl bb::ext::Scalar for Cpu {
 impl Cpu {
     /// Computes a function of each `f32`; returns `None` for other types.
     pub(super) fn map_f32(&self, x: &Array, f: impl Fn(f32) -> f32 + Copy + Sync) -> Option<Result<Array>> {
-        (x.dtype() == DataType::F32).then(|| {
-            let x = crate::ops::dense(self.pool(), x)?;
-            let from = super::floats(&x);
-            crate::ops::made(self.pool(), DataType::F32, bb::Shape::from_slice(x.shape()), |out| {
-                let shared = Shared((out.cast::<f32>(), from));
-                walk::split(x.len(), 1, GRAIN, |start, end| {
-                    let (out, from) = shared.get();
-                    // SAFETY: both arrays have `len` contiguous elements, and no other call writes these.
-                    let (out, x) = unsafe {
-                        let x = std::slice::from_raw_parts(from.add(start), end - start);
-                        (std::slice::from_raw_parts_mut(out.add(start), end - start), x)
-                    };
-                    map(out, x, f);
-                });
-            })
-        })
+        (x.dtype() == DataType::F32).then(|| elementwise::map_f32(self.pool(), x, f))
     }
 }

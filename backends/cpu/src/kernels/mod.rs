@@ -9,7 +9,10 @@
 
 pub(crate) mod cast;
 pub(crate) mod dispatch;
+pub(crate) mod distance;
 pub(crate) mod elementwise;
+pub(crate) mod extremum;
+pub(crate) mod forest;
 mod gelu;
 mod half;
 pub(crate) mod level;
@@ -21,6 +24,7 @@ pub(crate) mod op;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
 mod singly;
+pub(crate) mod top;
 pub(crate) mod transpose;
 pub(crate) mod walk;
 

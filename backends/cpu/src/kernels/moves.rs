@@ -167,3 +167,57 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
         }
     }
 }
+
+/// Copies the element at each position of each row to `out`, one after another. Neighbouring rows are `row` elements
+/// apart, neighbouring positions `step` elements.
+///
+/// # Safety
+///
+/// There is an element of `size` bytes at each position of each row, and `out` has room for all of them.
+pub(crate) unsafe fn pick_columns(
+    at: &[usize],
+    [rows, size]: [usize; 2],
+    base: *const u8,
+    [row, step]: [isize; 2],
+    out: *mut u8,
+) {
+    /// # Safety
+    ///
+    /// Same as for [`pick_columns`], with elements of type `T`.
+    unsafe fn each<T: Copy>(
+        at: &[usize],
+        rows: usize,
+        base: *const u8,
+        [row, step]: [isize; 2],
+        out: *mut u8,
+    ) {
+        let (base, out, columns) = (base.cast::<T>(), out.cast::<T>(), at.len());
+        let mut pace = Pace::new();
+        // One column after another, because the loop over many rows is the longer one.
+        for (column, &at) in at.iter().enumerate() {
+            let base = base.wrapping_offset(at.cast_signed() * step);
+            let out = out.wrapping_add(column);
+            for first in (0..rows).step_by(STRETCH) {
+                let count = STRETCH.min(rows - first);
+                pace.step(count);
+                for i in first..first + count {
+                    // SAFETY: the caller promises an element of each row, and no access here needs an alignment.
+                    unsafe {
+                        let x = base.offset(i.cast_signed() * row).read_unaligned();
+                        out.add(i * columns).write_unaligned(x);
+                    }
+                }
+            }
+        }
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match size {
+            1 => each::<u8>(at, rows, base, [row, step], out),
+            2 => each::<u16>(at, rows, base, [row, step], out),
+            4 => each::<u32>(at, rows, base, [row, step], out),
+            8 => each::<u64>(at, rows, base, [row, step], out),
+            _ => each::<u128>(at, rows, base, [row, step], out),
+        }
+    }
+}

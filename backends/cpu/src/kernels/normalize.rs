@@ -118,14 +118,64 @@ impl RowFunction for Softmax {
     }
 }
 
+/// The length up to which rows are short. Vectors compute the exponentials of several short rows together.
+const SHORT: usize = 32;
+/// The number of elements of short rows that are computed together; a few of them fill the first cache.
+const TOGETHER: usize = 1024;
+
+/// Short rows, one after another.
+struct ShortSoftmax<'a> {
+    out: &'a mut [f32],
+    x: &'a [f32],
+    cols: usize,
+}
+
+impl VectorLoop for ShortSoftmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let ShortSoftmax { out, x, cols } = self;
+        for (out, x) in out.chunks_exact_mut(cols).zip(x.chunks_exact(cols)) {
+            let most = x.iter().copied().fold(f32::NEG_INFINITY, Number::max);
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = x - most);
+        }
+        for out in &mut *out {
+            *out = exp::<FMA>(*out);
+        }
+        for out in out.chunks_exact_mut(cols) {
+            let total = out.iter().copied().map(f64::from).sum::<f64>() as f32;
+            out.iter_mut().for_each(|out| *out /= total);
+        }
+    }
+}
+
 /// Writes `exp(x - max) / sum(exp(x - max))` for each row of a contiguous matrix.
 ///
 /// # Safety
 ///
 /// `out` and `x` hold `rows * cols` elements and are disjoint.
-pub(crate) unsafe fn softmax(extents: [usize; 2], out: *mut f32, x: *const f32) {
-    // SAFETY: this function has the same contract.
-    unsafe { each_row(extents, out, x, Softmax) }
+pub(crate) unsafe fn softmax([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
+    if cols == 0 || cols > SHORT {
+        // SAFETY: this function has the same contract.
+        return unsafe { each_row([rows, cols], out, x, Softmax) };
+    }
+    let shared = Shared((out, x));
+    walk::split(rows, cols, GRAIN, |from, to| {
+        let (out, x) = shared.get();
+        let step = TOGETHER / cols;
+        for first in (from..to).step_by(step) {
+            let (start, len) = (first * cols, step.min(to - first) * cols);
+            // SAFETY: the rows are in both matrices, and no other call writes them.
+            let (out, x) = unsafe {
+                (
+                    std::slice::from_raw_parts_mut(out.add(start), len),
+                    std::slice::from_raw_parts(x.add(start), len),
+                )
+            };
+            dispatch(ShortSoftmax { out, x, cols });
+        }
+    });
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -212,4 +262,45 @@ pub(crate) unsafe fn rms_norm(
     let function = RmsNorm { scale: Shared(scale), epsilon };
     // SAFETY: this function has the same contract.
     unsafe { each_row(extents, out, x, function) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::level::{at, levels};
+
+    /// Rows that are computed together have the sums of their own.
+    #[test]
+    fn softmax_of_rows_of_any_length() {
+        for [rows, cols] in [[1, 1], [7, 3], [5, 31], [400, 3], [33, 32], [3, 33], [2, 1030]] {
+            let x: Vec<f32> =
+                (0..rows * cols).map(|i| ((i * 7919 + 13) % 2003) as f32 / 100.0 - 10.0).collect();
+            for level in levels() {
+                let mut out = vec![f32::NAN; rows * cols];
+                // SAFETY: both have these extents.
+                at(level, || unsafe { softmax([rows, cols], out.as_mut_ptr(), x.as_ptr()) });
+                for (out, x) in out.chunks(cols).zip(x.chunks(cols)) {
+                    let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let powers: Vec<f64> = x.iter().map(|&x| f64::from(x - most).exp()).collect();
+                    let total: f64 = powers.iter().sum();
+                    for (&got, power) in out.iter().zip(powers) {
+                        let want = power / total;
+                        assert!(
+                            (f64::from(got) - want).abs() <= 4e-7 * want,
+                            "{level:?} {cols}: {got} {want}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_of_a_short_row_with_nan_is_nan() {
+        let mut out = [0f32; 6];
+        // SAFETY: both have two rows of three elements.
+        unsafe { softmax([2, 3], out.as_mut_ptr(), [1.0, f32::NAN, 2.0, 1.0, 1.0, 1.0].as_ptr()) };
+        assert!(out.iter().take(3).all(|x| x.is_nan()));
+        assert!(out.iter().skip(3).all(|x| (x - 1.0 / 3.0).abs() < 1e-7));
+    }
 }

@@ -97,6 +97,13 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
     );
     let out = made(pool, data.dtype(), joined.shape, |mut out| {
         let mut pace = Pace::new();
+        if let [Dim { extent: rows, strides: [row] }] = outer[..]
+            && run == 1
+            && rows > at.len()
+        {
+            // SAFETY: positions are below the extent, and the result has room for an element for each row and position.
+            return unsafe { moves::pick_columns(&at, [rows, size], data.ptr(), [row, step], out) };
+        }
         for_each_index(&outer, |[o]| {
             // SAFETY: `o` is an index of the dimensions before the axis.
             let base = unsafe { data.ptr().offset(o * size.cast_signed()) };

@@ -20,6 +20,19 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let op = Primitive::Pow;
     let (base, exponent) = (a.dtype(), b.dtype());
     if base == exponent && base.is_float() {
+        match small_power(b) {
+            // Squares of `f32` are exact in `f64`, so that only the result is rounded, and cubes nearly so.
+            Some(2.0) if base == DataType::F32 => {
+                return elementwise::map_f32(pool, a, |x| (f64::from(x) * f64::from(x)) as f32);
+            }
+            Some(3.0) if base == DataType::F32 => {
+                return elementwise::map_f32(pool, a, |x| {
+                    let x = f64::from(x);
+                    (x * x * x) as f32
+                });
+            }
+            _ => {}
+        }
         return elementwise::binary(pool, Binary::Pow, a, b);
     }
     for (i, dtype) in [base, exponent].into_iter().enumerate() {
@@ -43,6 +56,12 @@ pub(crate) fn pow(pool: &Arc<Pool>, a: &Array, b: &Array) -> Result<Array> {
     let [a, b] = [a, b].map(|x| convert::cast(pool, x, DataType::F64, true, RoundMode::Up));
     let power = elementwise::binary(pool, Binary::Pow, &a?, &b?)?;
     convert::cast(pool, &power, base, true, RoundMode::Up)
+}
+
+/// Returns the exponent if it is one `f32` without dimensions.
+fn small_power(b: &Array) -> Option<f32> {
+    // SAFETY: the array has one element of this type.
+    (b.shape().is_empty() && b.dtype() == DataType::F32).then(|| unsafe { *b.ptr().cast::<f32>() })
 }
 
 /// Returns an error for 0 to a negative power; `a` is of type `i32` or `i64`, and `b` of type `i64`.

@@ -56,6 +56,14 @@ pub(in crate::onnx) fn c_dist<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
             let centred = |x: &B::Tensor| on.sub(x, &on.reduce_mean(x, &[1], true)?);
             angular(on, &centred(a)?, &centred(b)?)?
         }
+        "sqeuclidean" | "euclidean" | "minkowski" => {
+            let squared = math::widened(on, a, DataType::F32, |a| {
+                let distances = on.squared_distances(a, &math::to(on, b, a.dtype())?)?;
+                // The order of `minkowski` is 2 where it is not given, which it cannot be.
+                if metric == "sqeuclidean" { Ok(distances) } else { on.sqrt(&distances) }
+            });
+            squared?
+        }
         _ => {
             let (a, b) = (on.unsqueeze(a, &[1])?, on.unsqueeze(b, &[0])?);
             by_features(on, metric, &a, &b)?
@@ -92,7 +100,6 @@ fn by_features<B: Ops + ?Sized>(
         }
         let difference = on.sub(a, b)?;
         match metric {
-            "sqeuclidean" => sum(&on.mul(&difference, &difference)?),
             "cityblock" | "manhattan" => sum(&on.abs(&difference)?),
             "chebyshev" => on.maximum(&on.reduce_max(&on.abs(&difference)?, &[2], false)?, &zero),
             "canberra" => {
@@ -101,9 +108,8 @@ fn by_features<B: Ops + ?Sized>(
                 // Of two zeros there is no difference.
                 sum(&on.r#where(&on.equal(&sizes, &zero)?, &zero, &parts)?)
             }
-            "braycurtis" => on.div(&sum(&on.abs(&difference)?)?, &sum(&on.abs(&on.add(a, b)?)?)?),
-            // The order of `minkowski` is 2 where it is not given, which it cannot be.
-            _ => on.sqrt(&sum(&on.mul(&difference, &difference)?)?),
+            // `braycurtis`.
+            _ => on.div(&sum(&on.abs(&difference)?)?, &sum(&on.abs(&on.add(a, b)?)?)?),
         }
     })
 }

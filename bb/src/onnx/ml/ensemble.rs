@@ -1,9 +1,9 @@
-//! Ensembles of trees: every row walks down all trees at once, one level at a time.
+//! Ensembles of trees.
 
-use super::forest::{Forest, Mode, Node, Places, doubles, list};
+use super::forest::{Forest, Mode, Places, Tables, doubles, list};
 use super::linear::rows;
 use super::scores::{Labels, Transform, pair};
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, TreeEnsembleOptions, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -56,6 +56,16 @@ impl Aggregate {
         })
     }
 
+    /// Returns the word of [`Ml::tree_ensemble`](crate::ext::Ml::tree_ensemble).
+    fn word(self) -> &'static str {
+        match self {
+            Aggregate::Average => "average",
+            Aggregate::Sum => "sum",
+            Aggregate::Min => "min",
+            Aggregate::Max => "max",
+        }
+    }
+
     /// What no weight changes: the least or greatest finite number, 0 for sums.
     fn start(self, dtype: DataType) -> f64 {
         let most = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };
@@ -78,125 +88,34 @@ impl Aggregate {
 /// What leaves give to targets: leaf, target, weight.
 type Votes = Vec<(usize, usize, f64)>;
 
-/// Tables of a forest's nodes, to gather from.
-struct Tables<'a, B: Ops + ?Sized> {
-    on: &'a B,
-    forest: &'a Forest,
-    x: B::Tensor,
+/// Makes numbers in the type of the features.
+fn numbers<B: Ops + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    list: &[f64],
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let data = TensorData::new(shape, list).map_err(Error::from)?;
+    on.constant(&cast(&data, dtype, Rounding::default()).map_err(Error::from)?)
 }
 
-impl<B: Ops + ?Sized> Tables<'_, B> {
-    /// Makes a table of one number of each node.
-    fn table(&self, f: impl Fn(&Node) -> i64) -> Result<B::Tensor, B::Error> {
-        let list: Vec<i64> = self.forest.nodes.iter().map(f).collect();
-        self.on.host(&[list.len()], &list)
+/// Makes the sets that nodes test, filled up with NaN, which equals nothing.
+fn members<B: Ops + ?Sized>(on: &B, forest: &Forest, dtype: DataType) -> Result<B::Tensor, B::Error> {
+    let testing = forest.nodes.iter().filter(|node| node.mode == Mode::Member);
+    let sets: Vec<&[f64]> = testing.map(|node| node.members.as_slice()).collect();
+    let width = sets.iter().map(|set| set.len()).max().unwrap_or(0);
+    let size = bb_ir::element_count(&[sets.len(), width]).filter(|&n| n <= MOST_WEIGHTS);
+    if size.is_none() {
+        let shape = [sets.len(), width].as_slice().into();
+        let (dtype, limit) = (DataType::F64, MOST_WEIGHTS * size_of::<f64>());
+        let error = bb_ir::Error::TooLarge { dtype, shape, limit, name: None };
+        return crate::ext::fail::<B, _>(error);
     }
-
-    /// Makes a table of one truth value of each node.
-    fn truths(&self, f: impl Fn(&Node) -> bool) -> Result<B::Tensor, B::Error> {
-        let list: Vec<bool> = self.forest.nodes.iter().map(f).collect();
-        self.on.constant(&TensorData::bools(&[list.len()], &list).map_err(Error::from)?)
-    }
-
-    /// Makes numbers in the type of the features.
-    fn numbers(&self, shape: &[usize], list: &[f64]) -> Result<B::Tensor, B::Error> {
-        let data = TensorData::new(shape, list).map_err(Error::from)?;
-        self.on.constant(&cast(&data, self.x.dtype(), Rounding::default()).map_err(Error::from)?)
-    }
-
-    /// Finds the leaf of each tree that each row reaches, by its number: `[n, trees]`.
-    fn leaves(&self) -> Result<B::Tensor, B::Error> {
-        let (on, forest) = (self.on, self.forest);
-        let roots: Vec<i64> = forest.roots.iter().map(|&root| root as i64).collect();
-        let n = self.x.shape().first().copied().unwrap_or(0);
-        let mut at = on.expand(&on.host(&[1, roots.len()], &roots)?, &[n, roots.len()])?;
-        let features = self.table(|node| node.feature as i64)?;
-        let thresholds: Vec<f64> = forest.nodes.iter().map(|node| node.threshold).collect();
-        let thresholds = self.numbers(&[thresholds.len()], &thresholds)?;
-        let children =
-            [self.table(|node| node.children[0] as i64)?, self.table(|node| node.children[1] as i64)?];
-        let inner = || forest.nodes.iter().filter(|node| node.leaf.is_none());
-        let modes: Vec<Mode> =
-            Mode::ALL.into_iter().filter(|m| inner().any(|node| node.mode == *m)).collect();
-        let mode_table = if modes.len() > 1 { Some(self.table(|node| node.mode as i64)?) } else { None };
-        // Comparisons with NaN are false, but for the unequal.
-        let missing = if inner().any(|node| node.missing) || modes.contains(&Mode::NotEqual) {
-            Some(self.truths(|node| node.missing)?)
-        } else {
-            None
-        };
-        let members = if modes.contains(&Mode::Member) { Some(self.members()?) } else { None };
-        for _ in 0..forest.depth {
-            let value = on.gather_elements(&self.x, &on.gather(&features, &at, 0)?, 1)?;
-            let threshold = on.gather(&thresholds, &at, 0)?;
-            let mut holds: Option<B::Tensor> = None;
-            for &mode in &modes {
-                let this = match (mode, &members) {
-                    (Mode::LessOrEqual, _) => on.less_or_equal(&value, &threshold)?,
-                    (Mode::Less, _) => on.less(&value, &threshold)?,
-                    (Mode::GreaterOrEqual, _) => on.greater_or_equal(&value, &threshold)?,
-                    (Mode::Greater, _) => on.greater(&value, &threshold)?,
-                    (Mode::NotEqual, _) => on.not(&on.equal(&value, &threshold)?)?,
-                    (Mode::Member, Some((sets, of_node))) => {
-                        let set = on.gather(sets, &on.gather(of_node, &at, 0)?, 0)?;
-                        let found = on.equal(&on.unsqueeze(&value, &[2])?, &set)?;
-                        on.reduce_max(&found, &[2], false)?
-                    }
-                    (Mode::Equal | Mode::Member, _) => on.equal(&value, &threshold)?,
-                };
-                holds = Some(match (holds, &mode_table) {
-                    (Some(other), Some(table)) => {
-                        let here = on.equal(&on.gather(table, &at, 0)?, &on.host(&[], &[mode as i64])?)?;
-                        on.r#where(&here, &this, &other)?
-                    }
-                    _ => this,
-                });
-            }
-            let Some(mut holds) = holds else { break };
-            if let Some(missing) = &missing {
-                holds = on.r#where(&on.is_nan(&value)?, &on.gather(missing, &at, 0)?, &holds)?;
-            }
-            let [yes, no] = &children;
-            at = on.r#where(&holds, &on.gather(yes, &at, 0)?, &on.gather(no, &at, 0)?)?;
-        }
-        let numbers = self.table(|node| node.leaf.map_or(0, |leaf| leaf as i64))?;
-        on.gather(&numbers, &at, 0)
-    }
-
-    /// Makes the sets that nodes test, filled up with NaN, which equals nothing; and which set is each node's.
-    fn members(&self) -> Result<(B::Tensor, B::Tensor), B::Error> {
-        let sets: Vec<&[f64]> = self
-            .forest
-            .nodes
-            .iter()
-            .filter(|node| node.mode == Mode::Member)
-            .map(|node| node.members.as_slice())
-            .collect();
-        let width = sets.iter().map(|set| set.len()).max().unwrap_or(0);
-        let size = bb_ir::element_count(&[sets.len(), width]).filter(|&n| n <= MOST_WEIGHTS);
-        if size.is_none() {
-            let shape = [sets.len(), width].as_slice().into();
-            let (dtype, limit) = (DataType::F64, MOST_WEIGHTS * size_of::<f64>());
-            let error = bb_ir::Error::TooLarge { dtype, shape, limit, name: None };
-            return crate::ext::fail::<B, _>(error);
-        }
-        let padded: Vec<f64> = sets
-            .iter()
-            .flat_map(|set| set.iter().copied().chain(std::iter::repeat_n(f64::NAN, width - set.len())))
-            .collect();
-        let mut next = 0;
-        let of_node: Vec<i64> = self
-            .forest
-            .nodes
-            .iter()
-            .map(|node| {
-                let this = next;
-                next += i64::from(node.mode == Mode::Member);
-                if node.mode == Mode::Member { this } else { 0 }
-            })
-            .collect();
-        Ok((self.numbers(&[sets.len(), width], &padded)?, self.on.host(&[of_node.len()], &of_node)?))
-    }
+    let padded: Vec<f64> = sets
+        .iter()
+        .flat_map(|set| set.iter().copied().chain(std::iter::repeat_n(f64::NAN, width - set.len())))
+        .collect();
+    numbers(on, &[sets.len(), width], &padded, dtype)
 }
 
 /// Reads the features, and refuses nodes that read others.
@@ -208,7 +127,7 @@ fn features<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     let x = rows(on, call)?;
     let x = if double { math::to(on, &x, DataType::F64)? } else { x };
-    let count = x.shape().last().copied().unwrap_or(0);
+    let count = usize::try_from(on.extent(&x, 1).number()).unwrap_or(0);
     match forest.nodes.iter().find(|node| node.leaf.is_none() && node.feature >= count) {
         Some(node) => {
             let problem = format!("has {}, expected less than {count}", node.feature);
@@ -246,18 +165,34 @@ fn aggregated<B: Ops + ?Sized>(
     }
     let start = how.start(x.dtype());
     let weights: Vec<f64> = weights.into_iter().map(|w| w.unwrap_or(start)).collect();
-    let tables = Tables { on, forest, x: x.clone() };
-    let table = tables.numbers(&[forest.leaves, targets], &weights)?;
-    let given = on.gather(&table, &tables.leaves()?, 0)?;
-    match how {
-        Aggregate::Sum => on.reduce_sum(&given, &[1], false),
-        Aggregate::Average => {
-            let sum = on.reduce_sum(&given, &[1], false)?;
-            on.div(&sum, &on.scalar_like(&sum, forest.roots.len() as f64)?)
-        }
-        Aggregate::Min => on.reduce_min(&given, &[1], false),
-        Aggregate::Max => on.reduce_max(&given, &[1], false),
-    }
+    let weights = numbers(on, &[forest.leaves, targets], &weights, x.dtype())?;
+    walked(on, call, forest, (x, &weights), how)
+}
+
+/// Walks the rows of `x` down the trees, and aggregates the weights of the leaves.
+fn walked<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    forest: &Forest,
+    (x, weights): (&B::Tensor, &B::Tensor),
+    how: Aggregate,
+) -> Result<B::Tensor, B::Error> {
+    let Tables { nodes, thresholds, roots } = forest.tables(call)?;
+    let inner = thresholds.len();
+    let nodes = on.host(&[inner, 4], &nodes)?;
+    let thresholds = numbers(on, &[inner], &thresholds, x.dtype())?;
+    let roots = on.host(&[roots.len()], &roots)?;
+    let occurs = |mode: &Mode| forest.inner().any(|node| node.mode == *mode);
+    let modes: Vec<Mode> = Mode::ALL.into_iter().filter(occurs).collect();
+    let sets = if modes.contains(&Mode::Member) { Some(members(on, forest, x.dtype())?) } else { None };
+    let options = TreeEnsembleOptions {
+        modes: &modes.iter().map(|&mode| mode as i64).collect::<Vec<_>>(),
+        // Comparisons with NaN are false, but for the unequal.
+        missing: forest.inner().any(|node| node.missing) || modes.contains(&Mode::NotEqual),
+        aggregate: how.word(),
+    };
+    let depth = forest.depth as i64;
+    on.tree_ensemble(x, &nodes, &thresholds, &roots, weights, sets.as_ref(), depth, options)
 }
 
 /// Reads what leaves that are named by tree and node give, and whether weights are doubles.

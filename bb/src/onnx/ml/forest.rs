@@ -60,6 +60,15 @@ pub(super) struct Forest {
     pub(super) depth: usize,
 }
 
+/// A forest as [`Ml::tree_ensemble`](crate::ext::Ml::tree_ensemble) takes it: inner nodes first, then leaves.
+#[derive(Debug)]
+pub(super) struct Tables {
+    /// Four integers for each inner node: column, test, and the nodes for true and false.
+    pub(super) nodes: Vec<i32>,
+    pub(super) thresholds: Vec<f64>,
+    pub(super) roots: Vec<i32>,
+}
+
 /// The places of nodes by tree and node.
 pub(super) type Places = HashMap<(i64, i64), usize>;
 
@@ -240,6 +249,47 @@ impl Forest {
         let mut forest = Forest { nodes, roots, leaves, depth: 0 };
         forest.depth = forest.measure(call)?;
         Ok(forest)
+    }
+
+    /// Lists the nodes that are no leaves.
+    pub(super) fn inner(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.leaf.is_none())
+    }
+
+    /// Numbers inner nodes first, then leaves.
+    pub(super) fn tables<T>(&self, call: &Call<'_, T>) -> Result<Tables, Error> {
+        let count = self.nodes.len() - self.leaves;
+        let narrow = |number: usize| {
+            i32::try_from(number).map_err(|_| {
+                call.wrong("nodes_featureids", format!("leads to {number}, more than 31 bits hold"))
+            })
+        };
+        let mut next = 0;
+        let number = |node: &Node| match node.leaf {
+            Some(leaf) => count + leaf,
+            None => {
+                next += 1;
+                next - 1
+            }
+        };
+        let numbers: Vec<usize> = self.nodes.iter().map(number).collect();
+        let numbered = |place: usize| narrow(numbers.get(place).copied().unwrap_or(usize::MAX));
+        let mut nodes = Vec::with_capacity(4 * count);
+        let mut sets = 0;
+        for node in self.inner() {
+            let set = if node.mode == Mode::Member {
+                sets += 1;
+                sets - 1
+            } else {
+                0
+            };
+            let test = node.mode as usize + 8 * usize::from(node.missing) + 16 * set;
+            let [yes, no] = node.children;
+            nodes.extend([narrow(node.feature)?, narrow(test)?, numbered(yes)?, numbered(no)?]);
+        }
+        let thresholds = self.inner().map(|node| node.threshold).collect();
+        let roots = self.roots.iter().map(|&root| numbered(root)).collect::<Result<_, _>>()?;
+        Ok(Tables { nodes, thresholds, roots })
     }
 
     /// Measures the most steps from a root to a leaf.

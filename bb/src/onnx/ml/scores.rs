@@ -3,7 +3,6 @@
 use super::texts;
 use crate::ext::{Ops, math};
 use crate::onnx::call::Call;
-use crate::onnx::reduce::{Extremum, arg_extremum};
 use crate::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 
@@ -141,7 +140,7 @@ impl Labels {
 
     /// The label of the first class of the greatest score.
     pub(super) fn best<B: Ops + ?Sized>(&self, on: &B, scores: &B::Tensor) -> Result<B::Tensor, B::Error> {
-        let best = arg_extremum(on, scores, -1, Extremum { least: false, last: false })?;
+        let best = on.arg_max(scores, -1, false)?;
         self.gather(on, &on.squeeze(&best, &[-1])?)
     }
 

@@ -6,7 +6,6 @@ use crate::error::NodePart;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
-use crate::onnx::reduce::{Extremum, arg_extremum};
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
@@ -67,9 +66,7 @@ impl Comparison {
         vectors: &B::Tensor,
     ) -> Result<B::Tensor, B::Error> {
         if let Kernel::Rbf = self.kernel {
-            // Differences are exact where the expanded square would cancel.
-            let apart = on.sub(&on.unsqueeze(x, &[1])?, vectors)?;
-            let distance = on.reduce_sum(&on.mul(&apart, &apart)?, &[-1], false)?;
+            let distance = on.squared_distances(x, vectors)?;
             return on.exp(&on.mul(&distance, &on.scalar_like(x, -self.gamma)?)?);
         }
         let product = on.matmul(x, &on.transpose(vectors, &[1, 0])?)?;
@@ -164,8 +161,7 @@ pub(in crate::onnx) fn svm_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     let vectors = matrix(on, call, "support_vectors", total, x.dtype())?;
     let kernels = Comparison::of(call)?.apply(on, &x, &vectors)?;
     let margins = margins(on, call, &kernels, &sizes)?;
-    let winner =
-        arg_extremum(on, &votes(on, &margins, sizes.len())?, -1, Extremum { least: false, last: false })?;
+    let winner = on.arg_max(&votes(on, &margins, sizes.len())?, -1, false)?;
     let label = labels.gather(on, &on.squeeze(&winner, &[-1])?)?;
     let refs: Vec<&B::Tensor> = margins.iter().collect();
     let scores = if !call.floats("prob_a")?.unwrap_or_default().is_empty() {

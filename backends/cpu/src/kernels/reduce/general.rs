@@ -26,6 +26,12 @@ const RUN: usize = 4096;
 /// The number of columns that are reduced side by side if neighbours in memory belong to different results.
 const COLUMNS: usize = 64;
 
+/// The length up to which rows are short.
+const SHORT: usize = 32;
+
+/// The number of short rows that are reduced side by side.
+const TOGETHER: usize = 8;
+
 /// The number of states that are joined sequentially before [`Pairs`] joins them with others.
 const JOINED: usize = 64;
 
@@ -115,6 +121,40 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
         }
     }
 
+    /// Reduces up to [`TOGETHER`] short rows side by side, each in the order of its elements.
+    ///
+    /// # Safety
+    ///
+    /// `x` has elements at these rows and columns.
+    #[inline(always)]
+    unsafe fn short<T: Copy>(
+        &self,
+        [rows, len]: [usize; 2],
+        x: *const T,
+        [row, step]: [isize; 2],
+    ) -> [S; TOGETHER]
+    where
+        F: Fn(S, T) -> S,
+    {
+        let mut states = [self.start; TOGETHER];
+        if rows == TOGETHER {
+            for i in 0..len.cast_signed() {
+                for (j, state) in (0..).zip(&mut states) {
+                    // SAFETY: the caller promises the element.
+                    *state = (self.take)(*state, unsafe { *x.offset(j * row + i * step) });
+                }
+            }
+            return states;
+        }
+        for (j, state) in (0..).zip(&mut states).take(rows) {
+            for i in 0..len.cast_signed() {
+                // SAFETY: the caller promises the element.
+                *state = (self.take)(*state, unsafe { *x.offset(j * row + i * step) });
+            }
+        }
+        states
+    }
+
     /// Reduces like a [`General`]; `finish` turns a state into a result.
     ///
     /// # Safety
@@ -140,6 +180,22 @@ impl<S: Copy, F, G: Fn(S, S) -> S> Steps<S, F, G> {
             }
         };
         let mut pace = Pace::new();
+        if let ([outer @ .., Dim { extent: rows, strides: [row] }], &[Dim { extent: len, strides: [step] }]) =
+            (kept, reduced)
+            && len <= SHORT
+            && *row != 1
+        {
+            return for_each_index(outer, |[k]| {
+                for first in (0..*rows).step_by(TOGETHER) {
+                    let count = TOGETHER.min(rows - first);
+                    pace.step(count * len);
+                    let at = k + first.cast_signed() * row;
+                    // SAFETY: the rows are indices of the kept dimensions.
+                    let states = unsafe { self.short([count, len], x.offset(at), [*row, step]) };
+                    states.into_iter().take(count).for_each(&mut put);
+                }
+            });
+        }
         if let [outer @ .., Dim { extent, strides: [1] }] = kept
             && reduced.last().is_some_and(|d| d.strides != [1])
         {

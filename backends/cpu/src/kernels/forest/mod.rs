@@ -1,0 +1,279 @@
+//! Forests of decision trees.
+//!
+//! One walk down a tree waits for memory and for comparisons at each node. So several walks go on at the same time: those
+//! of several rows down one tree, or, where there are few rows, those of one row down several trees. Nodes stay in the
+//! cache, because a block of rows walks down one tree before the next. Weights are added in `f64`, in the order of the
+//! trees, so that the sums of a row depend on nothing else.
+//!
+//! Tables come from strangers. Either all nodes are checked before a walk, and [`packed`] so that walks are fast; or, if
+//! there are few walks, each checks the nodes that it meets ([`direct`]). If a number is met that no table has, the kernel
+//! ends, and the caller lets the body of the operation decide.
+
+mod direct;
+mod packed;
+
+use self::packed::{Key, Packed};
+use super::{Shared, walk};
+use crate::error::Result;
+use crate::pace::Pace;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// How many walks go on at the same time.
+const LANES: usize = 8;
+/// The number of sums that a block of rows has.
+const SUMS: usize = 2048;
+/// The most rows of a block.
+const ROWS: usize = 256;
+/// The number of steps of walks below which a second thread costs more than it saves.
+const GRAIN: usize = 1 << 13;
+
+/// The most targets that the kernel serves.
+pub(crate) const MOST_TARGETS: usize = SUMS;
+
+/// The element type of features and weights.
+pub(crate) trait Real: Copy + PartialOrd + Sync {
+    /// An integer of the same size.
+    type Key: Key;
+
+    fn wide(self) -> f64;
+    fn narrow(wide: f64) -> Self;
+    fn is_nan(self) -> bool;
+    /// Returns an integer in the order of floats, the same for both zeros, and `nan` for NaN.
+    fn key(self, nan: Self::Key) -> Self::Key;
+    fn bits(self) -> Self::Key;
+    fn of_bits(bits: Self::Key) -> Self;
+}
+
+macro_rules! reals {
+    ($($t:ident, $key:ident, $bits:literal;)*) => {$(
+        impl Real for $t {
+            type Key = $key;
+
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                self.into()
+            }
+
+            #[inline(always)]
+            fn narrow(wide: f64) -> $t {
+                wide as $t
+            }
+
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                $t::is_nan(self)
+            }
+
+            #[inline(always)]
+            fn key(self, nan: $key) -> $key {
+                // The sum makes a negative zero positive. Of negative numbers, the greater has the lesser bits.
+                let bits = (self + 0.0).to_bits().cast_signed();
+                let key = bits ^ ((bits >> ($bits - 1)).cast_unsigned() >> 1).cast_signed();
+                if $t::is_nan(self) { nan } else { key }
+            }
+
+            #[inline(always)]
+            fn bits(self) -> $key {
+                self.to_bits().cast_signed()
+            }
+
+            #[inline(always)]
+            fn of_bits(bits: $key) -> $t {
+                $t::from_bits(bits.cast_unsigned())
+            }
+        }
+    )*};
+}
+
+reals! {
+    f32, i32, 32;
+    f64, i64, 64;
+}
+
+/// How the weights of a row become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Aggregate {
+    Sum,
+    Average,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    #[inline(always)]
+    fn start(self) -> f64 {
+        match self {
+            Aggregate::Sum | Aggregate::Average => 0.0,
+            Aggregate::Min => f64::INFINITY,
+            Aggregate::Max => f64::NEG_INFINITY,
+        }
+    }
+
+    /// Adds the weights of a leaf. NaN stays.
+    #[inline(always)]
+    fn add<T: Real>(self, sums: &mut [f64], weights: &[T]) {
+        let each = sums.iter_mut().zip(weights);
+        match self {
+            Aggregate::Sum | Aggregate::Average => each.for_each(|(sum, w)| *sum += w.wide()),
+            Aggregate::Min => each.for_each(|(least, w)| {
+                let w = w.wide();
+                *least = if w < *least || w.is_nan() { w } else { *least };
+            }),
+            Aggregate::Max => each.for_each(|(most, w)| {
+                let w = w.wide();
+                *most = if w > *most || w.is_nan() { w } else { *most };
+            }),
+        }
+    }
+}
+
+/// The tests of nodes, as the operation's parameters and its set members say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Tests<'a, T> {
+    pub(crate) modes: &'a [i64],
+    pub(crate) missing: bool,
+    /// The sets: their elements, how many there are, and the elements of each.
+    pub(crate) members: Option<(&'a [T], usize, usize)>,
+}
+
+/// A forest in the layout of the operation, all slices having the extents that it names.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forest<'a, T> {
+    /// Column, test, and the nodes for true and false.
+    pub(crate) nodes: &'a [[i32; 4]],
+    pub(crate) thresholds: &'a [T],
+    pub(crate) roots: &'a [i32],
+    pub(crate) weights: &'a [T],
+    /// The number of weights of a leaf; not zero.
+    pub(crate) targets: usize,
+    pub(crate) depth: usize,
+    pub(crate) aggregate: Aggregate,
+    pub(crate) tests: Tests<'a, T>,
+}
+
+/// When a test holds, for each mode of a node.
+#[derive(Debug, Clone, Copy)]
+struct ModeBits([u8; 8]);
+
+impl ModeBits {
+    // Bits for an element that is less, equal or greater, and for one of which nothing can be said.
+    const LESS: u8 = 0b0001;
+    const LESS_OR_EQUAL: u8 = 0b0011;
+    const GREATER: u8 = 0b0100;
+    const GREATER_OR_EQUAL: u8 = 0b0110;
+    const EQUAL: u8 = 0b0010;
+    const NOT_EQUAL: u8 = 0b1101;
+    /// Whether it is one of a set.
+    const MEMBER: u8 = 0xff;
+
+    /// Returns what the modes mean; `None` if one does not exist, or if there are no sets for it.
+    fn of<T>(tests: &Tests<'_, T>) -> Option<ModeBits> {
+        let bits = |mode: i64| {
+            Some(match mode {
+                0 => ModeBits::LESS_OR_EQUAL,
+                1 => ModeBits::LESS,
+                2 => ModeBits::GREATER_OR_EQUAL,
+                3 => ModeBits::GREATER,
+                4 => ModeBits::EQUAL,
+                5 => ModeBits::NOT_EQUAL,
+                6 if tests.members.is_some_and(|(_, sets, _)| sets > 0) => ModeBits::MEMBER,
+                _ => return None,
+            })
+        };
+        // A node whose mode is not named has the first.
+        let (&first, others) = tests.modes.split_first()?;
+        let mut modes = [bits(first)?; 8];
+        for &mode in others {
+            let bits = bits(mode)?;
+            *modes.get_mut(usize::try_from(mode).ok()?)? = bits;
+        }
+        Some(ModeBits(modes))
+    }
+
+    /// Returns the bits of a test; `None` if it is negative.
+    #[inline(always)]
+    fn get(&self, test: i32) -> Option<u8> {
+        let test = usize::try_from(test).ok()?;
+        self.0.get(test & 7).copied()
+    }
+}
+
+/// Walks all rows down all trees; returns whether every walk came to a leaf. Otherwise `out` is not filled.
+///
+/// # Safety
+///
+/// `x` holds `rows * columns` elements, neither number being zero, and `out` has room for `rows * targets`.
+pub(crate) unsafe fn run<T: Real>(
+    forest: &Forest<'_, T>,
+    packed: Option<&Packed<T::Key>>,
+    [rows, columns]: [usize; 2],
+    out: *mut T,
+    x: *const T,
+) -> bool {
+    let targets = forest.targets;
+    let lost = AtomicBool::new(false);
+    let shared = Shared((out, x));
+    let block = (SUMS / targets).clamp(1, ROWS);
+    let steps = forest.roots.len().saturating_mul(forest.usual_depth() + 1 + targets / 8);
+    walk::split(rows, steps, GRAIN, |from, to| {
+        let (out, x) = shared.get();
+        let mut sums = [0.0; SUMS];
+        let mut pace = Pace::new();
+        for from in (from..to).step_by(block) {
+            let count = block.min(to - from);
+            // SAFETY: the rows are in both arrays, and no other call writes these.
+            let (out, x) = unsafe {
+                (
+                    std::slice::from_raw_parts_mut(out.add(from * targets), count * targets),
+                    std::slice::from_raw_parts(x.add(from * columns), count * columns),
+                )
+            };
+            let Some(sums) = sums.get_mut(..count * targets) else { return };
+            sums.fill(forest.aggregate.start());
+            let done = match packed {
+                Some(packed) => packed.block(forest, x, columns, sums, &mut pace),
+                None => forest.block(x, columns, sums, &mut pace),
+            };
+            if done.is_none() {
+                lost.store(true, Ordering::Relaxed);
+                return;
+            }
+            forest.finish(out, sums);
+        }
+    });
+    !lost.into_inner()
+}
+
+impl<T: Real> Forest<'_, T> {
+    /// Packs the nodes, if so many rows pay for that and the nodes are valid.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`](crate::CpuError::Memory).
+    pub(crate) fn packed(&self, [rows, columns]: [usize; 2]) -> Result<Option<Packed<T::Key>>> {
+        let steps = rows.saturating_mul(self.roots.len()).saturating_mul(self.usual_depth());
+        if steps < self.nodes.len() + self.weights.len() / self.targets {
+            return Ok(None);
+        }
+        Packed::new(self, columns)
+    }
+
+    /// Estimates how many steps a walk takes.
+    fn usual_depth(&self) -> usize {
+        let nodes = self.nodes.len() / self.roots.len().max(1);
+        self.depth.min(2 + nodes.checked_ilog2().map_or(0, |depth| depth as usize))
+    }
+
+    /// Writes the sums in the type of the weights.
+    fn finish(&self, out: &mut [T], sums: &[f64]) {
+        let trees = self.roots.len() as f64;
+        for (out, &sum) in out.iter_mut().zip(sums) {
+            let narrow = T::narrow(sum);
+            *out =
+                if self.aggregate == Aggregate::Average { T::narrow(narrow.wide() / trees) } else { narrow };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
