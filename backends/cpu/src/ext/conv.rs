@@ -44,6 +44,7 @@ impl Plan {
         let plane = Plane::of(x.shape(), &kernel, [strides, pads, dilations])?;
         let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
         let fits = groups.checked_mul(depth) == Some(c)
+            && plane.is_countable(n, m)
             && w.dtype() == x.dtype()
             && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m]);
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })

@@ -3,7 +3,7 @@
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
 use super::window::Plane;
-use super::{conv, floats, rounded, rows_from, single, transposed, window};
+use super::{conv, dense_f32, floats, rounded, rows_from, single, transposed, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -61,15 +61,14 @@ impl bb::ext::Nn for Cpu {
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
         let at = Axis::new(axis, x.shape().len()).map(Axis::get);
         let last = at.is_ok_and(|at| at + 1 == x.shape().len());
-        let Some(dense) = (if last { single(self.pool(), x)? } else { None }) else {
+        let Some(dense) = dense_f32(self.pool(), x)?.filter(|_| last) else {
             return bb::ext::nn::softmax(self, x, axis);
         };
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
         // SAFETY: the operand and `out` have these contiguous rows.
-        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
             normalize::softmax(extents, out.cast(), floats(&dense));
-        })?;
-        rounded(self.pool(), out, x.dtype())
+        })
     }
 
     fn layer_normalization(
@@ -168,7 +167,7 @@ impl bb::ext::Nn for Cpu {
     fn max_pool(&self, x: &Array, kernel: &[i64], options: MaxPoolOptions<'_>) -> Result<Array> {
         let MaxPoolOptions { strides, pads, dilations, ceil } = options;
         let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
-        match plane.filter(|plane| computed(x) && pooling::serves(plane)) {
+        match plane.filter(|plane| computed(x) && pooling::serves(plane, x.shape())) {
             Some(plane) => pooling::pool(self, &plane, x, Pooling::Greatest),
             None => bb::ext::nn::max_pool(self, x, kernel, options),
         }
@@ -177,7 +176,7 @@ impl bb::ext::Nn for Cpu {
     fn average_pool(&self, x: &Array, kernel: &[i64], options: AveragePoolOptions<'_>) -> Result<Array> {
         let AveragePoolOptions { strides, pads, dilations, ceil, count_pad } = options;
         let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
-        match plane.filter(|plane| computed(x) && pooling::serves(plane)) {
+        match plane.filter(|plane| computed(x) && pooling::serves(plane, x.shape())) {
             Some(plane) => pooling::pool(self, &plane, x, Pooling::Mean { padding: count_pad }),
             None => bb::ext::nn::average_pool(self, x, kernel, options),
         }

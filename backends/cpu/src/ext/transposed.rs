@@ -59,7 +59,8 @@ impl Plan {
         options: ConvTransposeOptions<'_>,
     ) -> Option<Plan> {
         let ConvTransposeOptions { strides, pads, dilations, output_padding, group } = options;
-        let (&[n, c, ref spatial @ ..], &[channels, filters, ref kernel @ ..]) = (x.shape(), w.shape()) else {
+        let (&[n, c, ref spatial @ ..], &[channels, filters, ref kernel @ ..]) = (x.shape(), w.shape())
+        else {
             return None;
         };
         let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
@@ -79,15 +80,17 @@ impl Plan {
         };
         let groups = usize::try_from(group).ok().filter(|&g| g > 0 && c.is_multiple_of(g))?;
         let taps = plane.rows.kernel.checked_mul(plane.cols.kernel)?;
+        let m = groups.checked_mul(filters)?;
         let fits = c == channels
+            && plane.is_countable(n, m)
             && taps <= SEQUENTIAL
             && w.dtype() == x.dtype()
-            && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [groups * filters])
+            && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m])
             && plane.cols.extent.max(plane.cols.before).max(plane.cols.dilation * taps) < 1 << 24;
         let Line { kernel, stride, dilation, .. } = plane.rows;
         // Windows that reach into the next band are multiplied twice, so bands are not much lower than windows.
         let reach = ((kernel - 1) * dilation).div_ceil(stride);
-        let rows = PRODUCT / (filters * taps * plane.cols.out).max(1);
+        let rows = PRODUCT / filters.saturating_mul(taps).saturating_mul(plane.cols.out).max(1);
         let band = rows.max(2 * reach).max(1).saturating_mul(stride);
         fits.then_some(Plan { plane, n, groups, depth: c / groups, filters, band })
     }
@@ -149,7 +152,8 @@ pub(super) fn conv_transpose(
                         row: size.cast_signed(),
                         col: 1,
                     };
-                    let a = Strided { ptr: w.add(group * depth * columns), row: 1, col: columns.cast_signed() };
+                    let a =
+                        Strided { ptr: w.add(group * depth * columns), row: 1, col: columns.cast_signed() };
                     gemm(Dims { m: columns, k: *depth, n: width }, buffer, width, a, b);
                     dispatch(Fold {
                         plan,

@@ -26,7 +26,8 @@ pub(super) struct Line {
 
 impl Line {
     /// The line of an operand that has no such dimension.
-    pub(super) const SINGLE: Line = Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0, out: 1 };
+    pub(super) const SINGLE: Line =
+        Line { extent: 1, kernel: 1, stride: 1, dilation: 1, before: 0, after: 0, out: 1 };
 
     fn new(extent: usize, step: Step<i64>, ceil: bool) -> Option<Line> {
         let Step { kernel, stride, dilation, before, after } = step;
@@ -78,11 +79,7 @@ pub(super) struct Plane {
 impl Plane {
     /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`. Returns `None` for other shapes and for invalid arguments,
     /// which the operation's body handles.
-    pub(super) fn of(
-        shape: &[usize],
-        kernel: &[i64],
-        steps: [&[i64]; 3],
-    ) -> Option<Plane> {
+    pub(super) fn of(shape: &[usize], kernel: &[i64], steps: [&[i64]; 3]) -> Option<Plane> {
         Plane::pooling(shape, kernel, steps, false)
     }
 
@@ -112,6 +109,11 @@ impl Plane {
         (self.rows.extent * self.cols.extent, self.rows.out * self.cols.out)
     }
 
+    /// Tells whether the elements of a result with `n * c` planes can be counted.
+    pub(super) fn is_countable(&self, n: usize, c: usize) -> bool {
+        [n, c].iter().chain(&self.out).try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_some()
+    }
+
     /// Returns the shape of a result with `n * c` planes.
     pub(super) fn shape(&self, n: usize, c: usize) -> Shape {
         [n, c].into_iter().chain(self.out.iter().copied()).collect()
@@ -125,7 +127,8 @@ const GRAIN: usize = 1 << 16;
 pub(super) fn scaled(cpu: &Cpu, x: &Array, factor: &Array, shift: &Array) -> Result<Array> {
     let pool = cpu.pool();
     let dtype = x.dtype();
-    let (Some(x), Some(factor), Some(shift)) = (single(pool, x)?, single(pool, factor)?, single(pool, shift)?)
+    let (Some(x), Some(factor), Some(shift)) =
+        (single(pool, x)?, single(pool, factor)?, single(pool, shift)?)
     else {
         return Err(crate::ops::unsupported("batch_normalization", dtype));
     };

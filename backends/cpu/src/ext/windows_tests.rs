@@ -257,7 +257,8 @@ fn pools_equal_their_definition() {
                             means[i].2 += f64::from(u8::from(padded));
                             if let Some(at) = inside(extents, [y, x]) {
                                 let v = f64::from(values[plane * size + at]);
-                                most[i] = if v.is_nan() || most[i].is_nan() { f64::NAN } else { most[i].max(v) };
+                                most[i] =
+                                    if v.is_nan() || most[i].is_nan() { f64::NAN } else { most[i].max(v) };
                                 means[i].0 += v;
                                 means[i].1 += 1.0;
                             }
@@ -284,7 +285,10 @@ fn pools_equal_their_definition() {
     }
 }
 
-const TRANSPOSED: [([usize; 4], [usize; 2], Windows, [i64; 2]); 9] = [
+/// A case of a transposed convolution, with what is added to the result's extents.
+type Transposed = ([usize; 4], [usize; 2], Windows, [i64; 2]);
+
+const TRANSPOSED: [Transposed; 9] = [
     ([1, 1, 6, 5], [9, 10], windows([2, 2], [2, 2], [0, 0, 0, 0], [1, 1]), [0, 0]),
     ([2, 1, 7, 3], [8, 7], windows([4, 4], [2, 2], [1, 1, 1, 1], [1, 1]), [0, 0]),
     ([1, 2, 3, 2], [5, 6], windows([3, 3], [2, 2], [1, 1, 1, 1], [1, 1]), [1, 1]),

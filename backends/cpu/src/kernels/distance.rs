@@ -135,6 +135,8 @@ pub(crate) unsafe fn run<T: Float>([n, m, columns]: [usize; 3], out: *mut T, a: 
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
     use crate::kernels::level::{at, levels};
     use crate::threads::as_if;

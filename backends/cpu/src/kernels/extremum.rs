@@ -146,6 +146,8 @@ pub(crate) unsafe fn columns<T: Number>(
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+
     use super::*;
     use crate::kernels::level::{at, levels};
     use crate::threads::as_if;

@@ -122,6 +122,8 @@ pub(crate) unsafe fn run<T: Number>(
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::indexing_slicing, reason = "tests")]
+
     use super::*;
     use crate::kernels::level::{at, levels};
     use crate::threads::as_if;

@@ -154,24 +154,66 @@ static LOOK_UP: HostKernel = HostKernel {
         let [x] = crate::ext::host::operands("look_up", inputs)?;
         let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
         const OP: &str = "look_up";
-        let (known, asked) = (comparable(keys)?, comparable(x)?);
-        let mut places: HashMap<&[u8], usize> = HashMap::new();
-        let room = places.try_reserve(keys.len());
-        room.map_err(|_| bb_ir::Error::Memory { op: OP, bytes: keys.len() * size_of::<(&[u8], usize)>() })?;
-        places.extend(parts(&known, OP)?.into_iter().zip(0..));
-        let asked = parts(&asked, OP)?;
-        let found = asked.iter().map(|key| places.get(key).copied().unwrap_or(keys.len()));
+        let found = if x.dtype() == DataType::I64 {
+            let places = IntPlaces::new(keys.as_slice::<i64>()?)?;
+            memory::collected(OP, x.as_slice::<i64>()?.iter().map(|&key| places.of(key)))?
+        } else {
+            let (known, asked) = (comparable(keys)?, comparable(x)?);
+            let mut places: HashMap<&[u8], usize> = HashMap::new();
+            let room = places.try_reserve(keys.len());
+            room.map_err(|_| bb_ir::Error::Memory {
+                op: OP,
+                bytes: keys.len() * size_of::<(&[u8], usize)>(),
+            })?;
+            places.extend(parts(&known, OP)?.into_iter().zip(0..));
+            let asked = parts(&asked, OP)?;
+            memory::collected(OP, asked.iter().map(|key| places.get(key).copied().unwrap_or(keys.len())))?
+        };
         if values.dtype() == DataType::String {
             let texts: Vec<&str> = memory::collected(OP, values.iter_str())?;
-            let texts: Vec<&str> = memory::collected(OP, found.filter_map(|i| texts.get(i).copied()))?;
-            return Ok(vec![TensorData::strings(x.shape(), &texts)?]);
+            let found = found.iter().filter_map(|&i| texts.get(i).copied());
+            return Ok(vec![TensorData::strings(x.shape(), &memory::collected::<&str>(OP, found)?)?]);
         }
         let size = values.dtype().bits() / 8;
-        let mut bytes: Vec<u8> = memory::room(OP, asked.len().saturating_mul(size))?;
-        bytes.extend(found.filter_map(|i| values.bytes().get(i * size..(i + 1) * size)).flatten());
+        let mut bytes: Vec<u8> = memory::room(OP, found.len().saturating_mul(size))?;
+        for i in found {
+            bytes.extend_from_slice(values.bytes().get(i * size..(i + 1) * size).unwrap_or_default());
+        }
         Ok(vec![TensorData::adopt(values.dtype(), x.shape(), bytes.into())?])
     },
 };
+
+/// Integers in order, with their positions in a list; of equal ones the last.
+struct IntPlaces {
+    sorted: Vec<(i64, usize)>,
+    /// The length of the list.
+    len: usize,
+}
+
+impl IntPlaces {
+    /// The number of keys up to which looking at all is faster than halving.
+    const FEW: usize = 8;
+
+    fn new(keys: &[i64]) -> Result<IntPlaces, Error> {
+        let mut sorted: Vec<(i64, usize)> =
+            memory::collected("look_up", keys.iter().copied().zip(0..keys.len()))?;
+        // Of equal keys the later goes first, and is the one that is kept.
+        sorted.sort_unstable_by_key(|&(key, place)| (key, std::cmp::Reverse(place)));
+        sorted.dedup_by_key(|(key, _)| *key);
+        Ok(IntPlaces { sorted, len: keys.len() })
+    }
+
+    /// Returns the position of a key, or the length of the list.
+    fn of(&self, key: i64) -> usize {
+        let found = if self.sorted.len() <= IntPlaces::FEW {
+            self.sorted.iter().find(|(known, _)| *known == key)
+        } else {
+            let at = self.sorted.binary_search_by_key(&key, |(known, _)| *known).ok();
+            at.and_then(|at| self.sorted.get(at))
+        };
+        found.map_or(self.len, |(_, place)| *place)
+    }
+}
 
 /// The elements in a form whose bytes are equal where elements are: zeros have one sign, NaN one form.
 fn comparable(x: &TensorData) -> Result<TensorData, Error> {
@@ -191,4 +233,22 @@ fn parts<'a>(x: &'a TensorData, op: &'static str) -> Result<Vec<&'a [u8]>, Error
         DataType::String => memory::collected(op, x.iter_str().map(str::as_bytes))?,
         dtype => memory::collected(op, x.bytes().chunks((dtype.bits() / 8).max(1)))?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More keys than are looked at one by one, and some twice: the later counts.
+    #[test]
+    fn integers_are_found_at_their_last_position() {
+        for count in [0i64, 1, 5, 40] {
+            let keys: Vec<i64> = (0..count).map(|i| i * i % 17 * 1_000_003 - 5).collect();
+            let places = IntPlaces::new(&keys).expect("memory");
+            for key in keys.iter().copied().chain([0, i64::MIN, i64::MAX]) {
+                let want = keys.iter().rposition(|known| *known == key).unwrap_or(keys.len());
+                assert_eq!(places.of(key), want, "{count} {key}");
+            }
+        }
+    }
 }

@@ -74,7 +74,8 @@ struct Rows {
 impl Layout {
     fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Layout {
         let reach = cols.before + cols.extent.max((cols.kernel - 1) * cols.dilation + 1);
-        let pitch = reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
+        let pitch =
+            reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
         Layout {
             pitch,
             cols: (0..cols.kernel)
@@ -99,10 +100,13 @@ impl Layout {
     }
 }
 
-/// Tells whether the kernels pool these windows.
-pub(super) fn serves(Plane { rows, cols, .. }: &Plane) -> bool {
-    let widest = cols.before.max(cols.extent).max(cols.out.saturating_mul(cols.stride)).max(cols.dilation);
-    rows.kernel <= LONGEST && cols.kernel <= LONGEST && widest.saturating_mul(cols.stride) <= WIDEST
+/// Tells whether the kernels pool these windows of an operand of this shape.
+pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
+    let (Plane { rows, cols, .. }, &[n, c, ..]) = (plane, shape) else { return false };
+    let span = cols.kernel.saturating_mul(cols.dilation);
+    let widest = cols.before.max(cols.extent).max(cols.out.saturating_mul(cols.stride)).max(span);
+    let short = rows.kernel <= LONGEST && cols.kernel <= LONGEST;
+    short && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
 /// Reduces each window.

@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::kernels::Shared;
 use crate::pace::Pace;
 use crate::pool::Pool;
+pub(super) use pad::{Padded, phases};
 use smallvec::SmallVec;
 use std::sync::Arc;
-pub(super) use pad::{Padded, phases};
-pub(super) use tile::{Fill, fill};
 use tile::{Args, ROWS, RUN, Run, WIDE};
+pub(super) use tile::{Fill, fill};
 
 /// The greatest number of products that are added one after another.
 const SEQUENTIAL: usize = 512;
@@ -58,7 +58,7 @@ impl<'a> Sliding<'a> {
         // Rows that windows share are loaded once for several results. Without them, products of many filters are faster.
         let most = if *depth <= 4 && rows.stride == 1 && rows.out > 1 { 32 } else { 8 };
         let deep = *depth > 1 || rows.out == 1;
-        if terms > SEQUENTIAL || deep && *filters > most {
+        if !(1..=SEQUENTIAL).contains(&terms) || deep && *filters > most {
             return None;
         }
         let window = (rows.kernel - 1) * rows.dilation + 1;

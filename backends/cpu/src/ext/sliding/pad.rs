@@ -4,6 +4,9 @@ use super::tile::Fill;
 use crate::ext::window::{Line, Plane};
 use smallvec::SmallVec;
 
+/// The greatest distance between windows of which columns are put in another order.
+const FARTHEST: usize = 64;
+
 /// How planes are laid out in a buffer. If windows are more than a column apart, columns of the same remainder follow each
 /// other.
 #[derive(Debug)]
@@ -20,9 +23,18 @@ pub(in crate::ext) struct Padded<'a> {
 }
 
 impl<'a> Padded<'a> {
-    /// Lays out the windows of `band` rows of results, with vectors that read up to `covered` columns.
-    pub(in crate::ext) fn new(plane: &'a Plane, depth: usize, band: usize, covered: usize) -> Option<Padded<'a>> {
+    /// Lays out the windows of `band` rows of results, with vectors that read up to `covered` columns. Returns `None` for
+    /// windows that are far from each other.
+    pub(in crate::ext) fn new(
+        plane: &'a Plane,
+        depth: usize,
+        band: usize,
+        covered: usize,
+    ) -> Option<Padded<'a>> {
         let Plane { rows, cols, .. } = plane;
+        if cols.stride > FARTHEST {
+            return None;
+        }
         let pitch = covered + (cols.kernel - 1) * cols.dilation / cols.stride;
         let height = band.saturating_sub(1).checked_mul(rows.stride)? + (rows.kernel - 1) * rows.dilation + 1;
         let row = pitch.checked_mul(cols.stride)?;
@@ -38,7 +50,8 @@ impl<'a> Padded<'a> {
     /// Returns where windows have the elements of each column of weights.
     pub(in crate::ext) fn columns(&self) -> SmallVec<[usize; 16]> {
         let cols = &self.plane.cols;
-        let column = |k: usize| k * cols.dilation % cols.stride * self.pitch + k * cols.dilation / cols.stride;
+        let column =
+            |k: usize| k * cols.dilation % cols.stride * self.pitch + k * cols.dilation / cols.stride;
         (0..cols.kernel).map(column).collect()
     }
 
@@ -71,7 +84,8 @@ impl<'a> Padded<'a> {
                 unsafe {
                     let (to, from) = (to.add(first * self.row + to_column), x.add(at));
                     let rows = end - first;
-                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }.run();
+                    Fill { to, to_row: self.row, from, from_row: cols.extent, rows, step: cols.stride, n }
+                        .run();
                 }
             }
         }

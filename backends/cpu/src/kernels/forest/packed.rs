@@ -139,19 +139,14 @@ impl<K: Key> Packed<K> {
     /// Writes the keys of up to `LANES` rows to a tile, each column of all rows next to each other.
     fn fill<T: Real<Key = K>>(&self, tile: &mut [K], x: &[T], columns: usize) {
         let (greatest, least) = tile.split_at_mut(columns * LANES);
-        for (lane, row) in x.chunks_exact(columns).enumerate() {
-            for (keys, x) in greatest.chunks_exact_mut(LANES).zip(row) {
-                if let Some(slot) = keys.get_mut(lane) {
-                    *slot = x.key(K::GREATEST);
-                }
-            }
-            if self.both {
-                for (keys, x) in least.chunks_exact_mut(LANES).zip(row) {
-                    if let Some(slot) = keys.get_mut(lane) {
-                        *slot = x.key(K::LEAST);
-                    }
-                }
-            }
+        // Rows that are missing at the end are like the first.
+        let mut rows = [x.get(..columns).unwrap_or_default(); LANES];
+        for (slot, row) in rows.iter_mut().zip(x.chunks_exact(columns)) {
+            *slot = row;
+        }
+        keys(greatest, &rows, K::GREATEST);
+        if self.both {
+            keys(least, &rows, K::LEAST);
         }
     }
 
@@ -265,6 +260,17 @@ impl<K: Key> Packed<K> {
             }
         }
         Some(())
+    }
+}
+
+/// Writes the keys of each column of all rows next to each other.
+fn keys<T: Real>(tile: &mut [T::Key], rows: &[&[T]; LANES], nan: T::Key) {
+    let [a, b, c, d, e, f, g, h] = rows;
+    let columns = a.iter().zip(*b).zip(*c).zip(*d).zip(*e).zip(*f).zip(*g).zip(*h);
+    for (keys, (((((((a, b), c), d), e), f), g), h)) in
+        tile.as_chunks_mut::<LANES>().0.iter_mut().zip(columns)
+    {
+        *keys = [a, b, c, d, e, f, g, h].map(|x| x.key(nan));
     }
 }
 

@@ -1,3 +1,5 @@
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
+
 use super::*;
 use crate::threads;
 
