@@ -22,6 +22,8 @@ pub enum Family {
     Index,
     /// Operations on the bits of integers.
     Bits,
+    /// Operations on quantised tensors.
+    Quant,
 }
 
 impl Family {
@@ -41,6 +43,7 @@ impl Family {
             Family::Create => "Create",
             Family::Index => "Index",
             Family::Bits => "Bits",
+            Family::Quant => "Quant",
         }
     }
 }

@@ -205,6 +205,7 @@ fn every_row_has_an_answer() {
         Family::Create,
         Family::Index,
         Family::Bits,
+        Family::Quant,
     ];
     for spec in families.into_iter().flat_map(|family| {
         let rows: Vec<&'static OpSpec> = rows(family);

@@ -19,6 +19,7 @@
 //! ```
 
 mod angle;
+pub(crate) mod cell;
 mod conv_transpose;
 mod deform;
 mod erased;
@@ -40,6 +41,7 @@ pub(crate) mod math;
 pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
+pub mod quant;
 mod random;
 mod region;
 pub(crate) mod sample;
@@ -68,6 +70,7 @@ pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, LayerNormalizationOptions, MaxPoolOptions, Nn,
     NnOp,
 };
+pub use quant::{ConvIntegerOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions};
 pub use random::Mersenne;
 pub use scalar::{Scalar, ScalarOp};
 
@@ -80,7 +83,7 @@ use smallvec::SmallVec;
 ///
 /// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
 /// implement it, with an empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Quant {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -311,6 +314,7 @@ families! {
     Index index IndexOp;
     Bits bits BitsOp;
     Image image ImageOp;
+    Quant quant QuantOp;
 }
 
 /// Returns an error of `bb` as the backend's error type.
@@ -330,6 +334,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Index => IndexOp::from_name(name).map(|op| op as u16),
             Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
             Family::Image => ImageOp::from_name(name).map(|op| op as u16),
+            Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -12,11 +12,12 @@ macro_rules! __family {
     ($item:ident Index $($with:tt)*) => { $crate::__family_item! { $item index IndexOp $($with)* } };
     ($item:ident Llm $($with:tt)*) => { $crate::__family_item! { $item llm LlmOp $($with)* } };
     ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
+    ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Nn` and `Scalar`"
+            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Nn`, `Quant` and `Scalar`"
         )}
     };
 }
@@ -47,7 +48,7 @@ macro_rules! __families_named {
     ($backend:ty) => {
         $crate::__families_named! { @ $backend;
             Bits bits BitsOp, Create create CreateOp, Image image ImageOp, Index index IndexOp, Llm llm LlmOp,
-            Nn nn NnOp, Scalar scalar ScalarOp
+            Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp
         }
     };
     (@ $backend:ty; $($family:ident $module:ident $operations:ident),*) => {

@@ -3,6 +3,7 @@
 use crate::ext::{Ops, gate, math, types};
 use crate::{DataType, Tensor};
 
+pub use super::cell::{gru, lstm};
 pub use super::conv_transpose::conv_transpose;
 pub use super::movement::{gather_elements, gather_nd, pad};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
@@ -167,6 +168,26 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `GatherND`, opset 13.
     GatherNd 13 = gather_nd(data: Tensor, indices: Tensor; batch_dims: Int = 0) -> Tensor;
+
+    /// Runs a long short-term memory over time, from the projected inputs of all steps.
+    ///
+    /// Shapes: `x: [s, n, 4h]`, `w: [h, 4h]`, whose parts are the input, output, forget and cell gates; `hidden` and `cell`
+    /// are `[n, h]`. The results are the hidden states of all steps, `[s, n, h]`, and the last hidden and cell states.
+    /// If there is a `w_scale`, the weights are integers with the zero point `w_zero`, and the hidden state is multiplied
+    /// with them by [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul).
+    ///
+    /// Source: ONNX `LSTM`, opset 22.
+    Lstm 22 = lstm(x: Tensor, w: Tensor, hidden: Tensor, cell: Tensor, w_scale: Optional, w_zero: Optional; backwards: Bool) -> Tensors;
+
+    /// Runs a gated recurrent unit over time, from the projected inputs of all steps. The reset gate scales the
+    /// product of the hidden state with the weights.
+    ///
+    /// Shapes: `x: [s, n, 3h]`, `w: [h, 3h]`, whose parts are the update, reset and hidden gates; `hidden: [n, h]`, and
+    /// `bias: [h]`, which is added to the product of the hidden gate. The results are the hidden states of all steps,
+    /// `[s, n, h]`, and the last one.
+    ///
+    /// Source: ONNX `GRU`, opset 22.
+    Gru 22 = gru(x: Tensor, w: Tensor, hidden: Tensor, bias: Optional; backwards: Bool) -> Tensors;
 }
 
 /// The body of [`Nn::relu`].

@@ -118,6 +118,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::Pad => ("Pad", pad),
             NnOp::GatherElements => ("GatherElements", same),
             NnOp::GatherNd => ("GatherND", with_long_indices),
+            // The projection of the inputs is a part of ONNX's operators.
+            NnOp::Lstm | NnOp::Gru => return None,
         },
         Family::Llm => match LlmOp::from_index(index)? {
             LlmOp::RmsNormalization => ("RMSNormalization", stashing),
@@ -190,6 +192,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             // ONNX's operator derives the shape from windows that the operation does not know.
             ImageOp::MaxUnpool => return None,
         },
+        // The scales and zero points of ONNX's operators have other shapes.
+        Family::Quant => return None,
         _ => return None,
     })
 }

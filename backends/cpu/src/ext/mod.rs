@@ -6,6 +6,8 @@ mod conv;
 mod create;
 mod llm;
 mod nn;
+mod quant;
+mod recurrent;
 mod scalar;
 mod window;
 

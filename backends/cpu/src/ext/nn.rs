@@ -1,5 +1,6 @@
 //! `Nn`: activations, normalisations of rows, and sliding windows.
 
+use super::recurrent::Sequence;
 use super::{conv, dense_f32, floats, rows_from, window};
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -95,6 +96,39 @@ impl bb::ext::Nn for Cpu {
         match plan.filter(|_| x.dtype() == DataType::F32) {
             Some(plan) => conv::conv(self, &plan, x, w, bias),
             None => bb::ext::nn::conv(self, x, w, bias, options),
+        }
+    }
+
+    fn lstm(
+        &self,
+        x: &Array,
+        w: &Array,
+        hidden: &Array,
+        cell: &Array,
+        w_scale: Option<&Array>,
+        w_zero: Option<&Array>,
+        backwards: bool,
+    ) -> Result<Vec<Array>> {
+        let (cell_state, bias) = (Some(cell), None);
+        let all = Sequence { x, w, hidden, cell: cell_state, scale: w_scale, zero: w_zero, bias, backwards };
+        match all.run(self, 4)? {
+            Some(results) => Ok(results),
+            None => bb::ext::nn::lstm(self, x, w, hidden, cell, w_scale, w_zero, backwards),
+        }
+    }
+
+    fn gru(
+        &self,
+        x: &Array,
+        w: &Array,
+        hidden: &Array,
+        bias: Option<&Array>,
+        backwards: bool,
+    ) -> Result<Vec<Array>> {
+        let all = Sequence { x, w, hidden, cell: None, scale: None, zero: None, bias, backwards };
+        match all.run(self, 3)? {
+            Some(results) => Ok(results),
+            None => bb::ext::nn::gru(self, x, w, hidden, bias, backwards),
         }
     }
 

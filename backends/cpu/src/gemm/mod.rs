@@ -6,7 +6,8 @@
 mod blocked;
 mod direct;
 mod dot;
-mod pack;
+pub(crate) mod integer;
+pub(crate) mod pack;
 mod stream;
 mod tile;
 mod vector;

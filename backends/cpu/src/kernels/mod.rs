@@ -10,6 +10,7 @@
 pub(crate) mod cast;
 pub(crate) mod dispatch;
 pub(crate) mod elementwise;
+pub(crate) mod gates;
 mod gelu;
 mod half;
 pub(crate) mod level;
@@ -18,6 +19,7 @@ pub(crate) mod moves;
 pub(crate) mod normalize;
 pub(crate) mod number;
 pub(crate) mod op;
+pub(crate) mod quantize;
 pub(crate) mod reduce;
 mod singly;
 pub(crate) mod transpose;

@@ -178,7 +178,7 @@ pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(
     only(call, &["epsilon"])?;
     // The scale and the zero point of the operand.
     let numbers = |index: usize, x: &B::Tensor| {
-        quantized::scaled(on, x, call.input(index + 6)?, call.optional(index + 11))
+        crate::ext::quant::numbers(on, x, call.input(index + 6)?, call.optional(index + 11))
     };
     let rows = |index: usize, ids: &B::Tensor| numbers(index, &on.gather(call.input(index)?, ids, 0)?);
     let (gamma, beta) = (numbers(5, call.input(5)?)?, numbers(6, call.input(6)?)?);

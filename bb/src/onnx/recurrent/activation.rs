@@ -1,24 +1,8 @@
 //! The functions that recurrent cells apply, by the names and parameters that their attributes list.
 
 use crate::Error;
-use crate::ext::Ops;
+pub(in crate::onnx) use crate::ext::cell::Activation;
 use crate::onnx::Call;
-
-/// A function of single elements.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::onnx) enum Activation {
-    Affine { alpha: f64, beta: f64 },
-    Elu { alpha: f64 },
-    HardSigmoid { alpha: f64, beta: f64 },
-    LeakyRelu { alpha: f64 },
-    Relu,
-    ScaledTanh { alpha: f64, beta: f64 },
-    Sigmoid,
-    Softplus,
-    Softsign,
-    Tanh,
-    ThresholdedRelu { alpha: f64 },
-}
 
 impl Activation {
     /// Makes the function called `name`, in any case of letters; parameters come from the lists, or are the defaults.
@@ -43,32 +27,6 @@ impl Activation {
     pub(in crate::onnx) fn named(name: &str, alpha: Option<f32>, beta: Option<f32>) -> Option<Activation> {
         let (alpha, beta) = (alpha.as_slice().iter(), beta.as_slice().iter());
         Activation::new(name, &mut Parameters(alpha), &mut Parameters(beta))
-    }
-
-    /// Applies the function.
-    pub(in crate::onnx) fn apply<B: Ops + ?Sized>(
-        self,
-        on: &B,
-        x: &B::Tensor,
-    ) -> Result<B::Tensor, B::Error> {
-        let constant = |value| on.scalar_like(x, value);
-        match self {
-            Activation::Affine { alpha, beta } => on.add(&on.mul(x, &constant(alpha)?)?, &constant(beta)?),
-            Activation::Elu { alpha } => on.elu(x, alpha),
-            Activation::HardSigmoid { alpha, beta } => on.hard_sigmoid(x, alpha, beta),
-            Activation::LeakyRelu { alpha } => on.leaky_relu(x, alpha),
-            Activation::Relu => on.relu(x),
-            Activation::ScaledTanh { alpha, beta } => {
-                on.mul(&on.tanh(&on.mul(x, &constant(beta)?)?)?, &constant(alpha)?)
-            }
-            Activation::Sigmoid => on.sigmoid(x),
-            Activation::Softplus => on.softplus(x),
-            Activation::Softsign => on.div(x, &on.add(&on.abs(x)?, &constant(1.0)?)?),
-            Activation::Tanh => on.tanh(x),
-            Activation::ThresholdedRelu { alpha } => {
-                on.r#where(&on.greater_or_equal(x, &constant(alpha)?)?, x, &constant(0.0)?)
-            }
-        }
     }
 }
 

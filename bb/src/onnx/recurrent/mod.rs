@@ -4,17 +4,16 @@
 //! Steps are unrolled, so that a plan has one group of instructions for each.
 
 mod activation;
-mod cell;
 
 use super::call::{Call, OpOutputs, OpResult};
 use crate::error::NodePart;
+use crate::ext::cell::{Cell, Kind, State, Weights, parts, sequence};
 use crate::ext::{Extent, Ops, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 pub(super) use activation::Activation;
 use activation::activations;
-use cell::{Cell, Kind, State, Weights, parts};
 
 operators! {
     "" {
@@ -198,15 +197,14 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
 
     /// The weights that operand `index` has for the direction `at`.
     fn weights(&self, index: usize, at: usize) -> Result<Weights<B::Tensor>, B::Error> {
-        let (on, call) = (self.on, self.call);
+        let call = self.call;
         if !self.quantized {
-            return Ok(Weights::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
+            return Ok(Weights::Plain(self.on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
         }
         // Scales and zero points come by pairs after the eight operands of an LSTM.
         let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
-        let whole = |x: &B::Tensor| math::to(on, &self.raw(x, at, 0)?, DataType::I32);
-        let matrix = on.sub(&whole(call.input(index)?)?, &whole(zero)?)?;
-        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)? })
+        let (matrix, zero) = (self.raw(call.input(index)?, at, 0)?, self.raw(zero, at, 0)?);
+        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)?, zero: Some(zero) })
     }
 
     /// Puts the cell of a direction together, and the bias of its projected input.
@@ -292,31 +290,57 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         if let Some(bias) = bias {
             projected = on.add(&projected, bias)?;
         }
+        let mask = self.mask(e, &rows)?;
+        if mask.is_none()
+            && let Some(run) = self.run_native(&projected, e, cell, &start, backwards)?
+        {
+            return Ok(run);
+        }
         let by_step = vec![e.batch.clone(); e.steps];
         let inputs = on.split_to(&projected, 0, &by_step)?;
-        let mask = self.mask(e, &rows)?;
         let masks = mask.as_ref().map(|mask| on.split_to(mask, 0, &by_step)).transpose()?;
-        let order: Vec<usize> = if backwards { (0..e.steps).rev().collect() } else { (0..e.steps).collect() };
-        let mut outputs = inputs.clone();
-        let mut state = start;
-        for step in order {
-            let Some(slot) = outputs.get_mut(step) else { continue };
-            let mut next = cell.step(on, slot, &state)?;
-            if let Some(within) = masks.as_ref().and_then(|m| m.get(step)) {
-                next.hidden = on.r#where(within, &next.hidden, &state.hidden)?;
-                next.cell = match (&next.cell, &state.cell) {
-                    (Some(new), Some(old)) => Some(on.r#where(within, new, old)?),
-                    _ => None,
-                };
-            }
-            slot.clone_from(&next.hidden);
-            state = next;
-        }
+        let (outputs, state) = sequence(on, cell, inputs, masks.as_deref(), start, backwards)?;
         let mut outputs = on.concat(&outputs.iter().collect::<Vec<_>>(), 0)?;
         if let Some(mask) = &mask {
             outputs = on.r#where(mask, &outputs, &on.scalar_like(&outputs, 0.0)?)?;
         }
         Ok(Run { outputs, last: state })
+    }
+
+    /// Runs a cell that is an operation of its own: with the usual activations and nothing else.
+    fn run_native(
+        &self,
+        projected: &B::Tensor,
+        e: &Extents,
+        cell: &Cell<'_, B::Tensor>,
+        start: &State<B::Tensor>,
+        backwards: bool,
+    ) -> Result<Option<Run<B::Tensor>>, B::Error> {
+        let on = self.on;
+        let by_step = [e.steps.into(), e.batch.clone(), (e.gates * e.hidden).into()];
+        let x = || on.reshape_to(projected, &by_step);
+        let usual: &[Activation] = match cell.kind {
+            Kind::Lstm { .. } => &[Activation::Sigmoid, Activation::Tanh, Activation::Tanh],
+            _ => &[Activation::Sigmoid, Activation::Tanh],
+        };
+        if cell.peepholes.is_some() || cell.clip.is_some() || cell.activations != usual {
+            return Ok(None);
+        }
+        let results = match (cell.kind, &cell.weights, &start.cell) {
+            (Kind::Lstm { input_forget: false }, Weights::Plain(w), Some(old)) => {
+                on.lstm(&x()?, w, &start.hidden, old, None, None, backwards)?
+            }
+            (Kind::Lstm { input_forget: false }, Weights::Quantized { matrix, scale, zero }, Some(old)) => {
+                on.lstm(&x()?, matrix, &start.hidden, old, Some(scale), zero.as_ref(), backwards)?
+            }
+            (Kind::Gru { linear_before_reset: true }, Weights::Plain(w), _) => {
+                on.gru(&x()?, w, &start.hidden, cell.late_bias.as_ref(), backwards)?
+            }
+            _ => return Ok(None),
+        };
+        let mut results = results.into_iter();
+        let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else { return Ok(None) };
+        Ok(Some(Run { outputs, last: State { hidden, cell: results.next() } }))
     }
 
     /// Which steps are within the length of their sequence, `[rows, 1]`; `None` if all are.
