@@ -27,7 +27,7 @@ const KEPT: usize = 1 << 30;
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
 #[bb(name = "cpu", open = Cpu::open, options(threads))]
-#[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml))]
+#[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant))]
 pub struct Cpu {
     pool: Arc<Pool>,
 }

@@ -21,6 +21,9 @@
 //! | `where` | `ops::elementwise::select` | `kernels::elementwise::select` | `kernels::walk` | copies by element size |
 //! | `reduce_*` | `ops::reduce` | `kernels::reduce::kernel` | `reduce::Kernel::run` | `reduce::{general, rows, columns}` |
 //! | `matmul` | `ops::matmul` | `gemm::products` | `gemm::{batched, gemm}` | `gemm::tile`, `dot`, `stream` |
+//! | `matmul_integer conv_integer qlinear_conv …` | `ext::quant` | `gemm::integer::product` | `gemm::integer` | `gemm::integer::quads` |
+//! | `quantize_linear requantize lookup …` | `ext::quant::elements` | `kernels::quantize` | `kernels::quantize` | `kernels::quantize` |
+//! | `lstm gru` | `ext::recurrent` | | `ext::recurrent` | `kernels::gates` |
 //! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |
 //! | `cast` | `ops::convert` | `bb::ir::convert` | | |
 //! | `reshape transpose slice split squeeze unsqueeze` | `ops::views` | no kernel: the result is a view | | |

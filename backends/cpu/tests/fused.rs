@@ -81,7 +81,9 @@ const HARD_SWISH: [i64; 15] = [0, 0, 1, 4, 4, 2, 5, 5, 3, 2, 0, 6, 3, 7, 3];
 fn layouts() {
     let cpu = Cpu::new();
     let one = |seed| array(&cpu, &[], seed);
-    for shape in [&[1usize][..], &[7], &[8], &[511], &[513], &[3, 200], &[2, 3, 40], &[2, 3, 5, 4], &[0, 8], &[]] {
+    for shape in
+        [&[1usize][..], &[7], &[8], &[511], &[513], &[3, 200], &[2, 3, 40], &[2, 3, 5, 4], &[0, 8], &[]]
+    {
         let x = array(&cpu, shape, 1);
         check(&cpu, &[&x, &one(2), &one(3), &one(4)], &HARD_SWISH, shape);
     }

@@ -92,7 +92,11 @@ impl Layer {
             let got = got.as_slice::<f32>().unwrap();
             assert_eq!(got.len(), want.len(), "{what}");
             for (i, (&g, &w)) in got.iter().zip(want).enumerate() {
-                assert!((f64::from(g) - w).abs() < 2e-5, "{what} {:?}: element {i} is {g}, expected {w}", self.extents);
+                assert!(
+                    (f64::from(g) - w).abs() < 2e-5,
+                    "{what} {:?}: element {i} is {g}, expected {w}",
+                    self.extents
+                );
             }
         }
     }
@@ -108,7 +112,8 @@ impl Layer {
             array(cpu, &[n, h], &self.cell),
             array(cpu, &[h], &self.bias),
         ];
-        let lengths = self.lengths.as_ref().map(|l| cpu.constant(&TensorData::new(&[n], l).unwrap()).unwrap());
+        let lengths =
+            self.lengths.as_ref().map(|l| cpu.constant(&TensorData::new(&[n], l).unwrap()).unwrap());
         (arrays, lengths)
     }
 }
@@ -128,7 +133,8 @@ fn each(gates: usize, f: impl Fn(&Cpu, &Layer)) {
 #[test]
 fn plain_cells() {
     each(1, |cpu, layer| {
-        let want = layer.expected(|x, old, _, product, j| [layer.bounded(x[j] + product(old, j)).tanh(), 0.0]);
+        let want =
+            layer.expected(|x, old, _, product, j| [layer.bounded(x[j] + product(old, j)).tanh(), 0.0]);
         let ([x, weights, hidden, ..], lengths) = layer.arrays(cpu);
         let options = RnnOptions { backwards: layer.backwards, clip: layer.clip, ..Default::default() };
         let got = cpu.rnn(&x, &weights, &hidden, lengths.as_ref(), options).unwrap();
@@ -180,7 +186,7 @@ fn long_short_term_memory() {
             let ([x, weights, hidden, cell, _], lengths) = layer.arrays(cpu);
             let (backwards, clip) = (layer.backwards, layer.clip);
             let options = LstmOptions { coupled, backwards, clip, ..Default::default() };
-            let got = cpu.lstm(&x, &weights, &hidden, &cell, lengths.as_ref(), options).unwrap();
+            let got = cpu.lstm(&x, &weights, &hidden, &cell, None, None, lengths.as_ref(), options).unwrap();
             assert_eq!(got.len(), 3);
             layer.check(cpu, &got, &want, "lstm");
         }

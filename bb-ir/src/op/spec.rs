@@ -24,6 +24,8 @@ pub enum Family {
     Bits,
     /// Classical models.
     Ml,
+    /// Operations on quantised tensors.
+    Quant,
 }
 
 impl Family {
@@ -44,6 +46,7 @@ impl Family {
             Family::Index => "Index",
             Family::Bits => "Bits",
             Family::Ml => "Ml",
+            Family::Quant => "Quant",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The costs of the operations of the extension families.
 
 use super::{Call, Cost, Moves, elements};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp};
 use bb_ir::op::{Family, Param};
 
 pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
@@ -14,6 +14,7 @@ pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
         Family::Bits => BitsOp::from_index(index).map(|op| bits(op, call)),
         Family::Image => ImageOp::from_index(index).map(|op| image(op, call)),
         Family::Ml => MlOp::from_index(index).map(|op| ml(op, call)),
+        Family::Quant => QuantOp::from_index(index).map(|op| quant(op, call)),
         _ => None,
     };
     cost.unwrap_or(Cost::UNKNOWN)
@@ -277,6 +278,60 @@ fn ml(op: MlOp, call: &Call<'_>) -> Cost {
 fn squared_distances(call: &Call<'_>) -> Option<u128> {
     let columns = *call.input(0)?.last()? as u128;
     Some(elements(call.output()?).saturating_mul(columns.saturating_mul(3).saturating_sub(1)))
+}
+
+fn quant(op: QuantOp, call: &Call<'_>) -> Cost {
+    let given = |position: usize| u128::from(call.input(position).is_some());
+    match op {
+        // A quotient, a rounding, two bounds, and the zero point.
+        QuantOp::QuantizeLinear => call.elementwise(4 + given(2)),
+        QuantOp::DequantizeLinear => call.elementwise(1 + given(2)),
+        QuantOp::DynamicQuantizeLinear => {
+            call.cost(call.input(0).map(|x| quantized(elements(x))), Moves::All)
+        }
+        QuantOp::MatMulInteger => {
+            let zeros = |x: usize| if given(x + 2) == 0 { Some(0) } else { call.input(x).map(elements) };
+            let all = || Some(product(call)?.saturating_add(zeros(0)?).saturating_add(zeros(1)?));
+            call.cost(all(), Moves::All)
+        }
+        QuantOp::DynamicMatMul => call.cost(dynamic_matmul(call), Moves::All),
+        QuantOp::ConvInteger => call.cost(conv_integer(call, given(3), given(4)), Moves::All),
+        QuantOp::QLinearConv => {
+            let requantized = call.output().map(|y| elements(y).saturating_mul(6));
+            let all = conv_integer(call, 1, 1).zip(requantized).map(|(a, b)| a.saturating_add(b));
+            call.cost(all, Moves::All)
+        }
+        // A product, a quotient, a rounding, a sum and two bounds.
+        QuantOp::Requantize => call.elementwise(6),
+        // Two differences and products, one operation on the numbers, and the requantisation.
+        QuantOp::QLinearAdd | QuantOp::QLinearMul => call.elementwise(11),
+        QuantOp::Lookup => call.movement(Moves::All),
+    }
+}
+
+/// For `n` elements, `n - 1` for each of minimum and maximum, 10 for the scale and the zero point, and 5 for each result.
+fn quantized(n: u128) -> u128 {
+    if n == 0 { 0 } else { n.saturating_mul(7).saturating_add(8) }
+}
+
+/// `2k` for each element of the product.
+fn product(call: &Call<'_>) -> Option<u128> {
+    let inner = *call.input(0)?.last()?;
+    Some(elements(call.output()?).saturating_mul(2).saturating_mul(inner as u128))
+}
+
+/// What [`quantized`] counts, the zero points, the product, its scale and the bias.
+fn dynamic_matmul(call: &Call<'_>) -> Option<u128> {
+    let (x, b, y) = (elements(call.input(0)?), elements(call.input(1)?), elements(call.output()?));
+    let zeros = if call.input(3).is_some() { x.saturating_add(b) } else { x };
+    let after = y.saturating_mul(1 + u128::from(call.input(4).is_some()));
+    Some(quantized(x).saturating_add(zeros).saturating_add(product(call)?).saturating_add(after))
+}
+
+/// The convolution, and for each zero point one for each element.
+fn conv_integer(call: &Call<'_>, x_zero: u128, w_zero: u128) -> Option<u128> {
+    let (x, w) = (elements(call.input(0)?), elements(call.input(1)?));
+    Some(conv(call)?.saturating_add(x.saturating_mul(x_zero)).saturating_add(w.saturating_mul(w_zero)))
 }
 
 /// Counts the rows of `length` elements.

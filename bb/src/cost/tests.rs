@@ -206,6 +206,7 @@ fn every_row_has_an_answer() {
         Family::Index,
         Family::Bits,
         Family::Ml,
+        Family::Quant,
     ];
     for spec in families.into_iter().flat_map(|family| {
         let rows: Vec<&'static OpSpec> = rows(family);

@@ -104,6 +104,7 @@ macro_rules! family_trait {
         pub trait $trait: crate::Backend + crate::ext::Native<$enum> {
             $(
                 $(#[$doc])*
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
@@ -177,6 +178,7 @@ macro_rules! family_extended {
         #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> $trait for crate::ext::Extended<'_, B> {
             $(
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     let outputs = self.call(
@@ -206,6 +208,7 @@ macro_rules! family_erased {
         #[diagnostic::do_not_recommend]
         impl $trait for crate::ext::ErasedBackend<'_> {
             $(
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     let native = self.0.native(
@@ -239,6 +242,7 @@ macro_rules! family_tracer {
         #[diagnostic::do_not_recommend]
         impl $trait for crate::trace::Tracer {
             $(
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();

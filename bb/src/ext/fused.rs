@@ -97,12 +97,16 @@ pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
     let mut rest = program.iter();
     while let Some(&code) = rest.next() {
         let function = Function::ALL.iter().copied().find(|function| function.code() == code);
-        let function = function.ok_or_else(|| wrong(format!("has the function {code}, which does not exist")))?;
+        let function =
+            function.ok_or_else(|| wrong(format!("has the function {code}, which does not exist")))?;
         let known = tensors + lines.len();
         let mut operand = || {
-            let &number = rest.next().ok_or_else(|| wrong("ends before the operands of a line".to_owned()))?;
+            let &number =
+                rest.next().ok_or_else(|| wrong("ends before the operands of a line".to_owned()))?;
             let exists = usize::try_from(number).ok().filter(|&number| number < known);
-            exists.ok_or_else(|| wrong(format!("has the operand {number}, expected 0 to {}", known.saturating_sub(1))))
+            exists.ok_or_else(|| {
+                wrong(format!("has the operand {number}, expected 0 to {}", known.saturating_sub(1)))
+            })
         };
         let first = operand()?;
         let second = if function.arity() == 2 { operand()? } else { first };

@@ -43,6 +43,7 @@ pub mod ml;
 pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
+pub mod quant;
 mod random;
 pub(crate) mod recurrent;
 mod region;
@@ -70,11 +71,12 @@ pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
 pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions, LstmOptions,
-    MaxPoolOptions, Nn, NnOp, RnnOptions,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
+    LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
-pub use recurrent::Activation;
+pub use quant::{ConvIntegerOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions};
 pub use random::Mersenne;
+pub use recurrent::Activation;
 pub use scalar::{Scalar, ScalarOp};
 
 use crate::{Backend, Outputs, Tensor};
@@ -86,7 +88,7 @@ use smallvec::SmallVec;
 ///
 /// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
 /// implement it, with an empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -324,6 +326,7 @@ families! {
     Bits bits BitsOp;
     Image image ImageOp;
     Ml ml MlOp;
+    Quant quant QuantOp;
 }
 
 /// Returns an error of `bb` as the backend's error type.
@@ -344,6 +347,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
             Family::Image => ImageOp::from_name(name).map(|op| op as u16),
             Family::Ml => MlOp::from_name(name).map(|op| op as u16),
+            Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -13,11 +13,12 @@ macro_rules! __family {
     ($item:ident Llm $($with:tt)*) => { $crate::__family_item! { $item llm LlmOp $($with)* } };
     ($item:ident Ml $($with:tt)*) => { $crate::__family_item! { $item ml MlOp $($with)* } };
     ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
+    ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn` and `Scalar`"
+            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn`, `Quant` and `Scalar`"
         )}
     };
 }
@@ -48,7 +49,7 @@ macro_rules! __families_named {
     ($backend:ty) => {
         $crate::__families_named! { @ $backend;
             Bits bits BitsOp, Create create CreateOp, Image image ImageOp, Index index IndexOp, Llm llm LlmOp,
-            Ml ml MlOp, Nn nn NnOp, Scalar scalar ScalarOp
+            Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp
         }
     };
     (@ $backend:ty; $($family:ident $module:ident $operations:ident),*) => {

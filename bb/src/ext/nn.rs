@@ -5,8 +5,8 @@ use crate::{DataType, Tensor};
 
 pub use super::conv_transpose::conv_transpose;
 pub use super::movement::{gather_elements, gather_nd, pad};
-pub use super::recurrent::{gru, lstm, rnn};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
+pub use super::recurrent::{gru, lstm, rnn};
 pub use super::window::{average_pool, conv, max_pool};
 
 crate::ext::family::family! { [
@@ -158,10 +158,11 @@ crate::ext::family::family! { [
     /// order.
     ///
     /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`,
-    /// `cell: [n, h]`. The last cell state is the third result.
+    /// `cell: [n, h]`. The last cell state is the third result. If there is a `scale`, the weights are integers with the zero
+    /// point `zero`, and the state is multiplied with them by [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul).
     ///
     /// Source: ONNX `LSTM`, opset 22.
-    Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, lengths: Optional) with options: LstmOptions<'a> {
+    Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, scale: Optional, zero: Optional, lengths: Optional) with options: LstmOptions<'a> {
         /// Whether the forget gate is what the input gate leaves.
         coupled: Bool = false,
         /// As [`RnnOptions::backwards`].

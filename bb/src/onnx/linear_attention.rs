@@ -2,9 +2,9 @@
 
 use super::call::{Call, OpResult};
 use super::infer;
-use crate::ext::recurrent::MOST_STEPS;
 use super::rows::operators;
 use crate::error::NodePart;
+use crate::ext::recurrent::MOST_STEPS;
 use crate::ext::{ConvOptions, Ops, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;

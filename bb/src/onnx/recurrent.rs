@@ -3,7 +3,6 @@
 //! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
 
 use super::call::{Call, OpOutputs, OpResult};
-use super::quant::by_range;
 use crate::error::NodePart;
 use crate::ext::recurrent::{Activation, Cell, Kind, Parameters, Run, State, Steps, parts, unroll};
 use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
@@ -67,8 +66,8 @@ struct Cells<T> {
 enum Weights<T> {
     /// Of the type that steps compute in, `[k, n]`.
     Plain(T),
-    /// As `i32`, less the zero point, and what one of them stands for; the other operand is quantised by its range.
-    Quantized { matrix: T, scale: T },
+    /// Integers, what one of them stands for, and their zero point. The other operand is quantised by its range.
+    Quantized { matrix: T, scale: T, zero: T },
 }
 
 impl<T: Tensor> Weights<T> {
@@ -77,14 +76,12 @@ impl<T: Tensor> Weights<T> {
     where
         B: Ops<Tensor = T> + ?Sized,
     {
-        let (matrix, scale) = match self {
-            Weights::Plain(matrix) => return on.matmul(x, matrix),
-            Weights::Quantized { matrix, scale } => (matrix, scale),
-        };
-        let [steps, step, zero] = by_range(on, x)?;
-        let whole = |x: &T| math::to(on, x, DataType::I32);
-        let sums = on.matmul(&on.sub(&whole(&steps)?, &whole(&zero)?)?, matrix)?;
-        on.mul(&math::to(on, &sums, x.dtype())?, &on.mul(&step, scale)?)
+        match self {
+            Weights::Plain(matrix) => on.matmul(x, matrix),
+            Weights::Quantized { matrix, scale, zero } => {
+                on.dynamic_matmul(x, matrix, scale, Some(zero), None)
+            }
+        }
     }
 }
 
@@ -130,7 +127,10 @@ fn recurrent<B: Ops + ?Sized>(
     });
     results.push(Some(narrow(&joined(on, runs.iter().map(|r| &r.last.hidden), 0)?, &[1, 0, 2])?));
     if let Kind::Lstm { .. } = kind {
-        results.push(Some(narrow(&joined(on, runs.iter().filter_map(|r| r.last.cell.as_ref()), 0)?, &[1, 0, 2])?));
+        results.push(Some(narrow(
+            &joined(on, runs.iter().filter_map(|r| r.last.cell.as_ref()), 0)?,
+            &[1, 0, 2],
+        )?));
     }
     Ok(results)
 }
@@ -226,9 +226,8 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         }
         // Scales and zero points come by pairs after the eight operands of an LSTM.
         let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
-        let whole = |x: &B::Tensor| math::to(on, &self.raw(x, at, 0)?, DataType::I32);
-        let matrix = on.sub(&whole(call.input(index)?)?, &whole(zero)?)?;
-        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)? })
+        let (matrix, zero) = (self.raw(call.input(index)?, at, 0)?, self.raw(zero, at, 0)?);
+        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
     }
 
     /// Reads what a direction has beside the state and the inputs.
@@ -295,15 +294,15 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         if let Some(bias) = &cells.bias {
             projected = on.add(&projected, bias)?;
         }
-        let x = on.reshape_to(&projected, &[e.steps.clone(), e.batch.clone(), (e.gates * e.hidden).into()])?;
+        let x =
+            on.reshape_to(&projected, &[e.steps.clone(), e.batch.clone(), (e.gates * e.hidden).into()])?;
         let lengths = shaped(on, call, 4, std::slice::from_ref(&e.batch))?;
         let clip = call.has("clip").then(|| call.float("clip")).transpose()?.filter(|&most| most > 0.0);
         let steps = Steps { x: &x, lengths, backwards };
-        match (&cells.weights, &cells.peepholes) {
-            (Weights::Plain(weights), None) => {
-                self.row(kind, steps, weights, cells.late_bias.as_ref(), start, activations, clip)
-            }
-            (weights, _) => self.unrolled(kind, e.hidden, steps, weights, &cells, start, activations, clip),
+        if cells.peepholes.is_none() {
+            self.row(kind, steps, &cells, start, activations, clip)
+        } else {
+            self.unrolled(kind, e.hidden, steps, &cells, start, activations, clip)
         }
     }
 
@@ -313,13 +312,17 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         &self,
         kind: Kind,
         Steps { x, lengths, backwards }: Steps<'_, B::Tensor>,
-        weights: &B::Tensor,
-        bias: Option<&B::Tensor>,
+        cells: &Cells<B::Tensor>,
         State { hidden, cell }: State<B::Tensor>,
         activations: &[Activation],
         clip: Option<f64>,
     ) -> Result<Run<B::Tensor>, B::Error> {
         let on = self.on;
+        let (weights, scale, zero) = match &cells.weights {
+            Weights::Plain(weights) => (weights, None, None),
+            Weights::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
+        };
+        let bias = cells.late_bias.as_ref();
         // A cell's own functions need no list.
         let own = kind.activations().iter().map(|name| Activation::named(name, None, None));
         let own = own.eq(activations.iter().map(|&activation| Some(activation)));
@@ -334,7 +337,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             }
             (Kind::Lstm { input_forget: coupled }, Some(cell)) => {
                 let options = LstmOptions { coupled, backwards, functions, parameters, clip };
-                on.lstm(x, weights, &hidden, cell, lengths, options)?
+                on.lstm(x, weights, &hidden, cell, scale, zero, lengths, options)?
             }
             (Kind::Gru { .. } | Kind::Lstm { .. }, _) => {
                 let linear = kind == Kind::Gru { linear_before_reset: true };
@@ -344,7 +347,11 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         };
         let mut results = results.into_iter();
         let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else {
-            return crate::ext::fail::<B, _>(Error::Results { op: self.call.op_type().to_owned(), expected: 2, got: 0 });
+            return crate::ext::fail::<B, _>(Error::Results {
+                op: self.call.op_type().to_owned(),
+                expected: 2,
+                got: 0,
+            });
         };
         Ok(Run { outputs, last: State { hidden, cell: results.next() } })
     }
@@ -356,7 +363,6 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         kind: Kind,
         hidden: usize,
         steps: Steps<'_, B::Tensor>,
-        weights: &Weights<B::Tensor>,
         cells: &Cells<B::Tensor>,
         start: State<B::Tensor>,
         activations: &[Activation],
@@ -366,7 +372,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         let cell = Cell {
             kind,
             hidden,
-            project: &|state| weights.project(on, state),
+            project: &|state| cells.weights.project(on, state),
             late_weights: None,
             late_bias: cells.late_bias.clone(),
             peepholes: cells.peepholes.clone(),

@@ -5,8 +5,11 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::window::{REACH, Windows, max_pool_positions, windows};
-use crate::ext::{AveragePoolOptions, ConvOptions, ConvTransposeOptions, Extent, MaxPoolOptions, Ops, math};
-use crate::{DataType, Error, Tensor};
+use crate::ext::{
+    AveragePoolOptions, ConvIntegerOptions, ConvOptions, ConvTransposeOptions, Extent, MaxPoolOptions, Ops,
+    math,
+};
+use crate::{Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use smallvec::smallvec;
 
@@ -206,33 +209,30 @@ pub(super) fn plain_conv<B: Ops + ?Sized>(
     w: &B::Tensor,
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
-    let group = groups(on, call, x, w, false)?;
-    let s = sliding(call, &on.extents(x), filter_kernel(call, w)?)?;
-    let options = ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group };
-    on.conv(x, w, bias, options)
+    with_conv_options(on, call, x, w, |options| on.conv(x, w, bias, options))
 }
 
-/// Operand `index` as `i32`, less its zero point at `zero`, which may be one for each filter.
-fn centred<B: Ops + ?Sized>(
+/// Calls a convolution with what the call's attributes say of these operands.
+pub(super) fn with_conv_options<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-    index: usize,
-    zero: usize,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    f: impl FnOnce(ConvOptions<'_>) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
-    let x = math::to(on, call.input(index)?, DataType::I32)?;
-    let Some(zero) = call.optional(zero) else { return Ok(x) };
-    let zero = math::to(on, zero, DataType::I32)?;
-    if zero.rank() == 1 && x.rank() > 1 && zero.shape() != [1] {
-        let trailing: Vec<i64> = (1..x.rank() as i64).collect();
-        return on.sub(&x, &on.unsqueeze(&zero, &trailing)?);
-    }
-    on.sub(&x, &if zero.rank() == 0 { zero } else { on.reshape(&zero, &[])? })
+    let group = groups(on, call, x, w, false)?;
+    let s = sliding(call, &on.extents(x), filter_kernel(call, w)?)?;
+    f(ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group })
 }
 
 /// `ConvInteger`.
 pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let (x, w) = (centred(on, call, 0, 2)?, centred(on, call, 1, 3)?);
-    Ok(one(plain_conv(on, call, &x, &w, None)?))
+    let (x, w) = (call.input(0)?, call.input(1)?);
+    let y = with_conv_options(on, call, x, w, |ConvOptions { strides, pads, dilations, group }| {
+        let options = ConvIntegerOptions { strides, pads, dilations, group };
+        on.conv_integer(x, w, None, call.optional(2), call.optional(3), options)
+    })?;
+    Ok(one(y))
 }
 
 /// `ConvTranspose`.

@@ -24,6 +24,7 @@ macro_rules! methods_of {
             $(
                 $(#[$doc])*
                 #[inline]
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
                 pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::runtime::erased_output!($output), crate::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
@@ -62,6 +63,7 @@ macro_rules! method_of_values {
        $(with $options:ident : $struct:ident { $($option:ident : $okind:ident),+ })?) => {
         $(#[$doc])*
         #[inline]
+        #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
         pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
@@ -80,6 +82,7 @@ macro_rules! method_of_values {
         ///
         /// The backend that owns the first value runs the operation.
         #[inline]
+        #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
         pub fn $method($first: crate::runtime::erased_input!(Tensors) $($(, $param: bb_ir::param_type!($pkind))+)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
@@ -99,6 +102,7 @@ macro_rules! method_of_values {
         ///
         /// The backend that owns this value makes the result; the value itself is not read.
         #[inline]
+        #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
         pub fn $method(&self $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();

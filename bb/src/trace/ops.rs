@@ -81,7 +81,8 @@ impl Ops for Tracer {
     }
 
     fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {
-        self.in_body().then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
+        self.in_body()
+            .then(|| results.iter().map(|(dtype, extents)| self.stand_in(*dtype, extents)).collect())
     }
 
     fn extents(&self, x: &TracedTensor) -> Extents {

@@ -149,7 +149,8 @@ fn offsets(outer: &[Dim<TENSORS>], row: usize) -> [isize; TENSORS] {
 impl Program {
     /// Gives each line a loop, and each result a register until its last reader; `None` if there are too few registers.
     fn new(lines: &[Line], tensors: usize) -> Option<Program> {
-        let last_reader = |result: usize| lines.iter().rposition(|line| line.operands.contains(&(tensors + result)));
+        let last_reader =
+            |result: usize| lines.iter().rposition(|line| line.operands.contains(&(tensors + result)));
         let mut register_of: SmallVec<[Option<usize>; 24]> = SmallVec::new();
         let mut free: SmallVec<[usize; REGISTERS]> = (0..REGISTERS).rev().collect();
         let mut steps = SmallVec::new();
@@ -183,11 +184,15 @@ impl Program {
     /// # Safety
     ///
     /// The tensors have the elements of the block, and `out` has room for its results.
-    #[expect(clippy::indexing_slicing, reason = "registers and tensors are below their numbers, which `new` saw to")]
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "registers and tensors are below their numbers, which `new` saw to"
+    )]
     unsafe fn run(&self, room: &mut Room, operands: &Operands, out: *mut f32) {
         // SAFETY: this function's contract; each register has room for a block.
         unsafe {
-            let tensors: [*const u8; TENSORS] = std::array::from_fn(|i| operands.contiguous(i, &mut room.tensors[i]));
+            let tensors: [*const u8; TENSORS] =
+                std::array::from_fn(|i| operands.contiguous(i, &mut room.tensors[i]));
             let registers = room.registers.as_mut_ptr();
             for step in &self.steps {
                 let from = |place: Place| match place {

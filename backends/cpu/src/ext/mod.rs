@@ -10,6 +10,7 @@ mod llm;
 mod ml;
 mod nn;
 mod pooling;
+mod quant;
 mod recurrent;
 mod scalar;
 mod sliding;

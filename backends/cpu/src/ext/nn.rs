@@ -11,8 +11,8 @@ use crate::kernels::normalize;
 use crate::kernels::op::Unary;
 use crate::ops::{elementwise, made};
 use bb::ext::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions, LstmOptions,
-    MaxPoolOptions, RnnOptions,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
+    LstmOptions, MaxPoolOptions, RnnOptions,
 };
 use bb::ir::Axis;
 use bb::{Backend, DataType, Shape, Tensor};
@@ -120,7 +120,19 @@ impl bb::ext::Nn for Cpu {
     ) -> Result<Vec<Array>> {
         let RnnOptions { backwards, functions, clip, .. } = options;
         let (kind, cell, bias) = (Kind::Rnn, None, None);
-        let operands = Operands { kind, x, weights, hidden, cell, bias, lengths, backwards, clip };
+        let operands = Operands {
+            kind,
+            x,
+            weights,
+            scale: None,
+            zero: None,
+            hidden,
+            cell,
+            bias,
+            lengths,
+            backwards,
+            clip,
+        };
         match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
             Some(results) => Ok(results),
             None => bb::ext::nn::rnn(self, x, weights, hidden, lengths, options),
@@ -138,7 +150,19 @@ impl bb::ext::Nn for Cpu {
     ) -> Result<Vec<Array>> {
         let GruOptions { linear, backwards, functions, clip, .. } = options;
         let (kind, cell) = (Kind::Gru { linear }, None);
-        let operands = Operands { kind, x, weights, hidden, cell, bias, lengths, backwards, clip };
+        let operands = Operands {
+            kind,
+            x,
+            weights,
+            scale: None,
+            zero: None,
+            hidden,
+            cell,
+            bias,
+            lengths,
+            backwards,
+            clip,
+        };
         match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
             Some(results) => Ok(results),
             None => bb::ext::nn::gru(self, x, weights, hidden, bias, lengths, options),
@@ -151,16 +175,29 @@ impl bb::ext::Nn for Cpu {
         weights: &Array,
         hidden: &Array,
         cell: &Array,
+        scale: Option<&Array>,
+        zero: Option<&Array>,
         lengths: Option<&Array>,
         options: LstmOptions<'_>,
     ) -> Result<Vec<Array>> {
         let LstmOptions { coupled, backwards, functions, clip, .. } = options;
         let (kind, bias) = (Kind::Lstm { coupled }, None);
-        let operands =
-            Operands { kind, x, weights, hidden, cell: Some(cell), bias, lengths, backwards, clip };
+        let operands = Operands {
+            kind,
+            x,
+            weights,
+            scale,
+            zero,
+            hidden,
+            cell: Some(cell),
+            bias,
+            lengths,
+            backwards,
+            clip,
+        };
         match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
             Some(results) => Ok(results),
-            None => bb::ext::nn::lstm(self, x, weights, hidden, cell, lengths, options),
+            None => bb::ext::nn::lstm(self, x, weights, hidden, cell, scale, zero, lengths, options),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Recurrent cells in `f32`: all steps of a direction in one call.
 
+use super::quant::{Room, Weights};
 use super::{dense_f32, floats};
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::error::Result;
+use crate::error::{CpuError, Result};
 use crate::gemm::{Dims, Strided, gemm};
 use crate::kernels::Shared;
 use crate::kernels::recurrent::{Cell, Step};
@@ -45,12 +46,21 @@ pub(super) struct Operands<'a> {
     pub(super) kind: Kind,
     pub(super) x: &'a Array,
     pub(super) weights: &'a Array,
+    /// The scale and the zero point of weights that are integers.
+    pub(super) scale: Option<&'a Array>,
+    pub(super) zero: Option<&'a Array>,
     pub(super) hidden: &'a Array,
     pub(super) cell: Option<&'a Array>,
     pub(super) bias: Option<&'a Array>,
     pub(super) lengths: Option<&'a Array>,
     pub(super) backwards: bool,
     pub(super) clip: Option<f64>,
+}
+
+/// The weights, ready for products.
+enum Matrix {
+    Floats(Array),
+    Bytes(Box<Weights>),
 }
 
 /// The operands as contiguous arrays, and their extents.
@@ -60,7 +70,7 @@ struct Layer {
     batch: usize,
     h: usize,
     x: Array,
-    weights: Array,
+    weights: Matrix,
     hidden: Array,
     cell: Option<Array>,
     bias: Option<Array>,
@@ -73,14 +83,16 @@ struct Layer {
 /// other types, extents that do not fit, and no elements.
 pub(super) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
     match Layer::new(cpu, operands)? {
-        Some(layer) => layer.run(cpu).map(Some),
+        Some(layer) => layer.run(cpu),
         None => Ok(None),
     }
 }
 
 impl Layer {
     fn new(cpu: &Cpu, o: Operands<'_>) -> Result<Option<Layer>> {
-        let (&[steps, batch, wide], &[h, columns]) = (o.x.shape(), o.weights.shape()) else { return Ok(None) };
+        let (&[steps, batch, wide], &[h, columns]) = (o.x.shape(), o.weights.shape()) else {
+            return Ok(None);
+        };
         let state = [batch, h];
         let fits = wide == columns
             && h.checked_mul(o.kind.gates()) == Some(wide)
@@ -106,9 +118,16 @@ impl Layer {
         let dense = |x: Option<&Array>| -> Result<Option<Option<Array>>> {
             x.map_or(Ok(Some(None)), |x| Ok(dense_f32(cpu.pool(), x)?.map(Some)))
         };
+        let weights = match o.scale {
+            None => dense_f32(cpu.pool(), o.weights)?.map(Matrix::Floats),
+            Some(scale) => {
+                let packed = cpu.pool().run(|| Weights::new(cpu, o.weights, scale, o.zero))??;
+                packed.map(|packed| Matrix::Bytes(Box::new(packed)))
+            }
+        };
         let (Some(x), Some(weights), Some(hidden), Some(cell), Some(bias)) = (
             dense_f32(cpu.pool(), o.x)?,
-            dense_f32(cpu.pool(), o.weights)?,
+            weights,
             dense_f32(cpu.pool(), o.hidden)?,
             dense(o.cell)?,
             dense(o.bias)?,
@@ -120,7 +139,7 @@ impl Layer {
         Ok(Some(Layer { kind, steps, batch, h, x, weights, hidden, cell, bias, lengths, backwards, clip }))
     }
 
-    fn run(&self, cpu: &Cpu) -> Result<Vec<Array>> {
+    fn run(&self, cpu: &Cpu) -> Result<Option<Vec<Array>>> {
         let (pool, states, wide) = (cpu.pool(), self.batch * self.h, self.h * self.kind.gates());
         let mut outputs = room(pool, DataType::F32, self.steps * states)?;
         let mut hidden = room(pool, DataType::F32, states)?;
@@ -136,7 +155,11 @@ impl Layer {
             // SAFETY: the block has room for twice the states.
             late: unsafe { spare.ptr().cast::<f32>().add(states) },
         };
-        pool.run(|| {
+        let done = pool.run(|| {
+            let mut room = match &self.weights {
+                Matrix::Floats(_) => None,
+                Matrix::Bytes(weights) => Some(weights.room(self.batch)),
+            };
             // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.
             unsafe {
                 at.hidden.copy_from_nonoverlapping(floats(&self.hidden), states);
@@ -144,10 +167,17 @@ impl Layer {
                     at.cell.copy_from_nonoverlapping(floats(cell), states);
                 }
                 for step in 0..self.steps {
-                    self.step(at, if self.backwards { self.steps - 1 - step } else { step });
+                    let step = if self.backwards { self.steps - 1 - step } else { step };
+                    if !self.step(cpu, at, step, &mut room)? {
+                        return Ok(false);
+                    }
                 }
             }
-        })?;
+            Ok::<bool, CpuError>(true)
+        })??;
+        if !done {
+            return Ok(None);
+        }
         let state = [self.batch, self.h];
         let of = |shape: &[usize], storage| {
             Array::dense(DataType::F32, Shape::from_slice(shape), shape.iter().product(), storage)
@@ -156,16 +186,16 @@ impl Layer {
         if let Kind::Lstm { .. } = self.kind {
             results.push(of(&state, cell));
         }
-        Ok(results)
+        Ok(Some(results))
     }
 
-    /// Computes the states of one step.
+    /// Computes the states of one step. The result is false if a state cannot be quantised, because it is not finite.
     ///
     /// # Safety
     ///
     /// The operands are contiguous and have the layer's extents, and so has the memory in `at`, of which the states are
     /// initialised.
-    unsafe fn step(&self, at: At, step: usize) {
+    unsafe fn step(&self, cpu: &Cpu, at: At, step: usize, room: &mut Option<Room>) -> Result<bool> {
         let (h, gates) = (self.h, self.kind.gates());
         let wide = gates * h;
         let late = self.kind == Kind::Gru { linear: false };
@@ -173,9 +203,22 @@ impl Layer {
         pace::look();
         // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
         unsafe {
-            let weights = Strided::dense(floats(&self.weights), wide);
-            let dims = Dims { m: self.batch, k: h, n: early };
-            gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
+            let weights = match (&self.weights, room) {
+                (Matrix::Floats(weights), _) => Strided::dense(floats(weights), wide),
+                (Matrix::Bytes(weights), Some(room)) => {
+                    let state = std::slice::from_raw_parts(at.hidden.cast_const(), self.batch * h);
+                    let products = std::slice::from_raw_parts_mut(at.products, self.batch * wide);
+                    if !weights.multiply(cpu, state, products, room)? {
+                        return Ok(false);
+                    }
+                    Strided::dense(std::ptr::null(), wide)
+                }
+                (Matrix::Bytes(_), None) => return Ok(false),
+            };
+            if let Matrix::Floats(_) = &self.weights {
+                let dims = Dims { m: self.batch, k: h, n: early };
+                gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
+            }
             let shared = Shared((at, floats(&self.x).add(step * self.batch * wide)));
             let bias = self.bias.as_ref().map(|bias| std::slice::from_raw_parts(floats(bias), h));
             let each = |second: bool| {
@@ -221,6 +264,7 @@ impl Layer {
                 }
             }
         }
+        Ok(true)
     }
 
     /// Tells whether a sequence has this step.

@@ -80,6 +80,9 @@ pub(crate) unsafe fn copy(dims: &[Dim<2>], size: usize, dst: *mut u8, src: *cons
     });
 }
 
+/// The number of repetitions of an element from which a loop over them is worth its setup.
+const FEW_REPEATS: usize = 8;
+
 /// Copies like [`copy`], on this thread.
 ///
 /// # Safety
@@ -93,6 +96,13 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
         && let Some(middle) = dims.get_mut(at..last)
     {
         middle.rotate_left(1);
+    }
+    // Elements that repeat a few times are copied by rows of different elements.
+    if let [.., rows, repeats] = dims
+        && repeats.strides[1] == 0
+        && repeats.extent < FEW_REPEATS.min(rows.extent)
+    {
+        std::mem::swap(rows, repeats);
     }
     let width = size.cast_signed();
     let at = |[d, s]: [isize; 2]| (dst.wrapping_offset(d * width), src.wrapping_offset(s * width));

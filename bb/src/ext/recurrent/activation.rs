@@ -74,7 +74,11 @@ const NUMBERED: [fn(f64, f64) -> Activation; 11] = [
 
 impl Activation {
     /// Makes the function called `name`, in any case of letters; parameters come from the lists, or are the defaults.
-    pub(crate) fn new(name: &str, alphas: &mut Parameters<'_>, betas: &mut Parameters<'_>) -> Option<Activation> {
+    pub(crate) fn new(
+        name: &str,
+        alphas: &mut Parameters<'_>,
+        betas: &mut Parameters<'_>,
+    ) -> Option<Activation> {
         Some(match name.to_ascii_lowercase().as_str() {
             "affine" => Activation::Affine { alpha: alphas.or(1.0), beta: betas.or(0.0) },
             "elu" => Activation::Elu { alpha: alphas.or(1.0) },
@@ -120,7 +124,8 @@ impl Activation {
         functions: &[i64],
         parameters: &[f64],
     ) -> Result<Vec<Activation>, Error> {
-        let wrong = |part: &'static str, problem| Error::Operator { op: op.to_owned(), part: part.into(), problem };
+        let wrong =
+            |part: &'static str, problem| Error::Operator { op: op.to_owned(), part: part.into(), problem };
         if functions.is_empty() {
             return Ok(defaults.iter().filter_map(|name| Activation::named(name, None, None)).collect());
         }
@@ -153,11 +158,7 @@ impl Activation {
     }
 
     /// Applies the function.
-    pub(crate) fn apply<B: Ops + ?Sized>(
-        self,
-        on: &B,
-        x: &B::Tensor,
-    ) -> Result<B::Tensor, B::Error> {
+    pub(crate) fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
         let constant = |value| on.scalar_like(x, value);
         match self {
             Activation::Affine { alpha, beta } => on.add(&on.mul(x, &constant(alpha)?)?, &constant(beta)?),

@@ -113,6 +113,8 @@ struct Operands<'a, B: Ops + ?Sized> {
     op: &'static str,
     steps: Steps<'a, B::Tensor>,
     weights: &'a B::Tensor,
+    /// The scale and the zero point of weights that are integers.
+    quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
     start: State<B::Tensor>,
     batch: Extent,
     hidden: usize,
@@ -126,10 +128,12 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         gates: usize,
         steps: Steps<'a, B::Tensor>,
         weights: &'a B::Tensor,
+        quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
         start: State<B::Tensor>,
     ) -> Result<Operands<'a, B>, B::Error> {
         let dtype = steps.x.dtype();
-        for x in [steps.x, weights, &start.hidden].into_iter().chain(&start.cell) {
+        let floats = quantized.is_none().then_some(weights);
+        for x in [steps.x, &start.hidden].into_iter().chain(&start.cell).chain(floats) {
             types::take::<B>(op, x, types::FLOATS)?;
             if x.dtype() != dtype {
                 let error = bb_ir::Error::DataType { expected: dtype, got: x.dtype() };
@@ -157,7 +161,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             None
         };
         match problem {
-            None => Ok(Operands { on, op, steps, weights, start, batch, hidden }),
+            None => Ok(Operands { on, op, steps, weights, quantized, start, batch, hidden }),
             Some((part, expected)) => {
                 let list = |x: &B::Tensor| on.extents(x).iter().map(Extent::present).collect::<Vec<_>>();
                 let problem = format!(
@@ -197,7 +201,10 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         let cell = Cell {
             kind,
             hidden,
-            project: &|state| on.matmul(state, &early),
+            project: &|state| match self.quantized {
+                None => on.matmul(state, &early),
+                Some((scale, zero)) => on.dynamic_matmul(state, &early, scale, zero, None),
+            },
             late_weights,
             late_bias: bias.cloned(),
             peepholes: None,
@@ -219,7 +226,7 @@ pub fn rnn<B: Ops + ?Sized>(
     RnnOptions { backwards, functions, parameters, clip }: RnnOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, start)?;
+    let operands = Operands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start)?;
     operands.run(Kind::Rnn, None, (functions, parameters), clip)
 }
 
@@ -234,13 +241,23 @@ pub fn gru<B: Ops + ?Sized>(
     GruOptions { linear, backwards, functions, parameters, clip }: GruOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, start)?;
+    let operands = Operands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start)?;
     if let Some(bias) = bias {
         if !linear {
-            return crate::ext::fail::<B, _>(wrong("gru", "bias", "is given, but `linear` is not".to_owned()));
+            return crate::ext::fail::<B, _>(wrong(
+                "gru",
+                "bias",
+                "is given, but `linear` is not".to_owned(),
+            ));
         }
         if bias.shape() != [operands.hidden] || bias.dtype() != x.dtype() {
-            let problem = format!("is {} {:?}, expected {} [{}]", bias.dtype(), bias.shape(), x.dtype(), operands.hidden);
+            let problem = format!(
+                "is {} {:?}, expected {} [{}]",
+                bias.dtype(),
+                bias.shape(),
+                x.dtype(),
+                operands.hidden
+            );
             return crate::ext::fail::<B, _>(wrong("gru", "bias", problem));
         }
     }
@@ -248,16 +265,23 @@ pub fn gru<B: Ops + ?Sized>(
 }
 
 /// The body of [`Nn::lstm`](crate::ext::Nn::lstm).
+#[expect(clippy::too_many_arguments, reason = "the operands of the row")]
 pub fn lstm<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     weights: &B::Tensor,
     hidden: &B::Tensor,
     cell: &B::Tensor,
+    scale: Option<&B::Tensor>,
+    zero: Option<&B::Tensor>,
     lengths: Option<&B::Tensor>,
     LstmOptions { coupled, backwards, functions, parameters, clip }: LstmOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: Some(cell.clone()) };
-    let operands = Operands::new(on, "lstm", 4, Steps { x, lengths, backwards }, weights, start)?;
+    if scale.is_none() && zero.is_some() {
+        return crate::ext::fail::<B, _>(wrong("lstm", "zero", "is given, but `scale` is not".to_owned()));
+    }
+    let quantized = scale.map(|scale| (scale, zero));
+    let operands = Operands::new(on, "lstm", 4, Steps { x, lengths, backwards }, weights, quantized, start)?;
     operands.run(Kind::Lstm { input_forget: coupled }, None, (functions, parameters), clip)
 }

@@ -1,6 +1,6 @@
 //! Attention with merged or separate projections, its masks and caches, and rotary embeddings.
 
-use super::quantized::{centred, scaled_product};
+use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, plus};
 use crate::error::NodePart;
 use crate::ext::{AttentionOptions, Ops, RotateOptions, math};
@@ -184,10 +184,10 @@ pub(in crate::onnx) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
 /// `QAttention`: the projections are a product of quantised matrices.
 pub(in crate::onnx) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
-    let x = centred(on, call.input(0)?, call.optional(6))?;
-    let w = centred(on, call.input(1)?, call.optional(7))?;
+    let zeros = [call.optional(6), call.optional(7)];
+    let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
     let scale = on.mul(call.input(3)?, call.input(4)?)?;
-    let merged = scaled_product(on, &x, &w, &scale, Some(call.input(2)?))?;
+    let merged = scaled(on, &product, &scale, Some(call.input(2)?))?;
     let h = remember(on, cut(on, call, &merged)?, call.optional(8))?;
     let y = attend(on, call, &h, call.optional(5), None)?;
     let present = call.wants(1).then(|| present(on, &h)).transpose()?;

@@ -1,10 +1,10 @@
 //! Products and convolutions, and the function of their results that an optimiser put into them.
 
 use super::only;
+use crate::ext::Activation;
 use crate::ext::{Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
-use crate::ext::Activation;
 use crate::onnx::rows::operators;
 use crate::onnx::{normalize, window};
 use crate::{DataType, Tensor};

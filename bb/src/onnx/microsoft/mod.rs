@@ -69,7 +69,9 @@ fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
 fn alike<T: crate::Tensor>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
     let expected = call.input(0)?.dtype();
     match call.optional(index).map(crate::Tensor::dtype).filter(|&got| got != expected) {
-        Some(got) => Err(call.wrong(NodePart::Operand(index), format!("has elements of {got}, expected {expected}"))),
+        Some(got) => {
+            Err(call.wrong(NodePart::Operand(index), format!("has elements of {got}, expected {expected}")))
+        }
         None => Ok(()),
     }
 }
@@ -189,7 +191,7 @@ pub(super) fn q_embed_layer_normalization<B: Ops + ?Sized>(
     only(call, &["epsilon"])?;
     // The scale and the zero point of the operand.
     let numbers = |index: usize, x: &B::Tensor| {
-        quantized::scaled(on, x, call.input(index + 6)?, call.optional(index + 11))
+        crate::ext::quant::numbers(on, x, call.input(index + 6)?, call.optional(index + 11))
     };
     let rows = |index: usize, ids: &B::Tensor| numbers(index, &on.gather(call.input(index)?, ids, 0)?);
     let (gamma, beta) = (numbers(5, call.input(5)?)?, numbers(6, call.input(6)?)?);

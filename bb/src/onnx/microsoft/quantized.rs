@@ -2,11 +2,11 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, math, types};
+use crate::ext::{Ops, math, quant, types};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
-use crate::onnx::{quant, recurrent, window};
+use crate::onnx::{recurrent, window};
 use crate::{DataType, Tensor};
 
 operators! {
@@ -34,22 +34,25 @@ operators! {
 
 /// The numbers that operand `index` stands for, by the scale and zero point after it.
 fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
-    scaled(on, call.input(index)?, call.input(index + 1)?, call.optional(index + 2))
+    quant::numbers(on, call.input(index)?, call.input(index + 1)?, call.optional(index + 2))
 }
 
-/// The numbers that `x` stands for, by one scale and zero point.
-pub(super) fn scaled<B: Ops + ?Sized>(
+/// The zero point at `index`, of the type `dtype`.
+fn zero_point<B: Ops + ?Sized>(
     on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+    dtype: DataType,
 ) -> Result<B::Tensor, B::Error> {
-    let wide = math::to(on, &centred(on, x, zero)?, DataType::F32)?;
-    on.mul(&wide, &on.reshape(scale, &[])?)
+    match call.optional(index) {
+        Some(zero) if zero.dtype() != dtype => {
+            let problem = format!("has elements of {}, expected those of the result, {dtype}", zero.dtype());
+            Err(call.wrong(NodePart::Operand(index), problem).into())
+        }
+        Some(zero) => Ok(zero.clone()),
+        None => on.zeros(&[], dtype),
+    }
 }
-
-/// What is quantised.
-const QUANTIZED: &[DataType] = &[DataType::I8, DataType::I16, DataType::U8, DataType::U16];
 
 /// Quantises to the scale and zero point at `index`, of the type `dtype`.
 fn quantized<B: Ops + ?Sized>(
@@ -59,70 +62,103 @@ fn quantized<B: Ops + ?Sized>(
     index: usize,
     dtype: DataType,
 ) -> OpResult<B> {
-    let zero = match call.optional(index + 1) {
-        Some(zero) if zero.dtype() != dtype => {
-            let problem = format!("has elements of {}, expected those of the result, {dtype}", zero.dtype());
-            return Err(call.wrong(NodePart::Operand(index + 1), problem).into());
-        }
-        Some(zero) => on.reshape(zero, &[])?,
-        None => on.zeros(&[], dtype)?,
-    };
-    let one_of_unit = on.scalar_like(y, 1.0)?;
-    Ok(one(quant::requantized(on, y, &one_of_unit, &on.reshape(call.input(index)?, &[])?, &zero)?))
+    let zero = zero_point(on, call, index + 1, dtype)?;
+    Ok(one(quant::quantized(on, y, call.input(index)?, &zero)?))
 }
 
-/// A matrix as `i32`, less its zero point: one number, or one for each column.
-pub(super) fn centred<B: Ops + ?Sized>(
+/// Replaces the elements of operand `index` by what `f` makes of their numbers, quantised to the scale and zero point at
+/// `to`.
+///
+/// There are few different elements of eight bits, so `f` is computed for each of them once, and the results are looked
+/// up.
+fn mapped<B: Ops + ?Sized>(
     on: &B,
-    x: &B::Tensor,
-    zero: Option<&B::Tensor>,
+    call: &Call<'_, B::Tensor>,
+    [index, to]: [usize; 2],
+    dtype: DataType,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("dequantize", x, QUANTIZED)?;
-    let wide = math::to(on, x, DataType::I32)?;
-    let Some(zero) = zero else { return Ok(wide) };
-    types::take::<B>("dequantize", zero, QUANTIZED)?;
-    let zero = math::to(on, zero, DataType::I32)?;
-    let single = zero.shape().iter().all(|&extent| extent == 1);
-    on.sub(&wide, &if single { on.reshape(&zero, &[])? } else { zero })
+    let x = call.input(index)?;
+    let (scale, zero) = (call.input(index + 1)?, call.optional(index + 2));
+    let y_zero = zero_point(on, call, to + 1, dtype)?;
+    let all = match x.dtype() {
+        DataType::U8 => on.host(&[256], &(0..=u8::MAX).collect::<Vec<_>>())?,
+        DataType::I8 => on.host(&[256], &(i8::MIN..=i8::MAX).collect::<Vec<_>>())?,
+        _ => {
+            let y = f(&quant::numbers(on, x, scale, zero)?)?;
+            return quant::quantized(on, &y, call.input(to)?, &y_zero);
+        }
+    };
+    let table = quant::quantized(on, &f(&quant::numbers(on, &all, scale, zero)?)?, call.input(to)?, &y_zero)?;
+    on.lookup(x, &table)
 }
 
-/// The product of integer matrices, scaled, and a bias added.
-pub(super) fn scaled_product<B: Ops + ?Sized>(
+/// The product of integer matrices, less their zero points: one number each, or one for each column of the right one.
+pub(super) fn product<B: Ops + ?Sized>(
     on: &B,
-    a: &B::Tensor,
-    b: &B::Tensor,
+    [a, b]: [&B::Tensor; 2],
+    [a_zero, b_zero]: [Option<&B::Tensor>; 2],
+) -> Result<B::Tensor, B::Error> {
+    let single = |zero: &B::Tensor| zero.shape().iter().all(|&extent| extent == 1);
+    if a_zero.is_some_and(|zero| !single(zero)) {
+        return on.matmul(&quant::less_one(on, a, a_zero)?, &quant::less_one(on, b, b_zero)?);
+    }
+    for x in [Some(a), Some(b), a_zero, b_zero].into_iter().flatten() {
+        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+    }
+    on.matmul_integer(a, b, a_zero, b_zero)
+}
+
+/// A product of integers, scaled, and a bias added.
+pub(super) fn scaled<B: Ops + ?Sized>(
+    on: &B,
+    product: &B::Tensor,
     scale: &B::Tensor,
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
-    let product = on.mul(&math::to(on, &on.matmul(a, b)?, scale.dtype())?, scale)?;
+    let product = on.mul(&math::to(on, product, scale.dtype())?, scale)?;
     super::plus(on, &product, bias)
+}
+
+/// Calls an operation on two quantised tensors with its eight operands.
+fn of_two<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    f: impl FnOnce([&B::Tensor; 8]) -> Result<B::Tensor, B::Error>,
+) -> OpResult<B> {
+    let (a, b) = (call.input(0)?, call.input(3)?);
+    let zero = |index: usize, like: &B::Tensor| match call.optional(index) {
+        Some(zero) => Ok(zero.clone()),
+        None => on.zeros(&[], like.dtype()),
+    };
+    let (a_zero, b_zero, y_zero) = (zero(2, a)?, zero(5, b)?, zero_point(on, call, 7, a.dtype())?);
+    let (a_scale, b_scale, y_scale) = (call.input(1)?, call.input(4)?, call.input(6)?);
+    Ok(one(f([a, a_scale, &a_zero, b, b_scale, &b_zero, y_scale, &y_zero])?))
 }
 
 /// `QLinearAdd`.
 pub(in crate::onnx) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
-    let y = on.add(&numbers(on, call, 0)?, &numbers(on, call, 3)?)?;
-    quantized(on, call, &y, 6, call.input(0)?.dtype())
+    of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_add(a, sa, za, b, sb, zb, sy, zy))
 }
 
 /// `QLinearMul`.
 pub(in crate::onnx) fn qlinear_mul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
-    let y = on.mul(&numbers(on, call, 0)?, &numbers(on, call, 3)?)?;
-    quantized(on, call, &y, 6, call.input(0)?.dtype())
+    of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_mul(a, sa, za, b, sb, zb, sy, zy))
 }
 
 /// `QLinearSigmoid`.
 pub(in crate::onnx) fn sigmoid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
-    quantized(on, call, &on.sigmoid(&numbers(on, call, 0)?)?, 3, call.input(0)?.dtype())
+    Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.sigmoid(x))?))
 }
 
 /// `QLinearLeakyRelu`.
 pub(in crate::onnx) fn leaky_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["alpha"])?;
-    let y = on.leaky_relu(&numbers(on, call, 0)?, call.float_or("alpha", 0.01)?)?;
-    quantized(on, call, &y, 3, call.input(0)?.dtype())
+    let alpha = call.float_or("alpha", 0.01)?;
+    Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.leaky_relu(x, alpha))?))
 }
 
 /// `QLinearSoftmax`; before the Softmax of opset 13, over all dimensions from the axis on.
@@ -199,9 +235,10 @@ pub(in crate::onnx) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         let problem = format!("are {}, expected 2 and three for each tensor", call.len());
         return Err(call.wrong(NodePart::other("the operands"), problem).into());
     }
-    let parts = (2..call.len()).step_by(3).map(|at| numbers(on, call, at)).collect::<Result<Vec<_>, _>>()?;
-    let y = on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?;
-    quantized(on, call, &y, 0, call.input(1)?.dtype())
+    let dtype = call.input(1)?.dtype();
+    let parts = (2..call.len()).step_by(3).map(|at| mapped(on, call, [at, 0], dtype, |x| Ok(x.clone())));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?))
 }
 
 /// `DynamicQuantizeMatMul`: a product with a quantised matrix, the other quantised by its own range.
@@ -210,10 +247,11 @@ pub(in crate::onnx) fn dynamic_quantize_matmul<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
 ) -> OpResult<B> {
     only(call, &[])?;
-    let [a, scale, zero] = quant::by_range(on, call.input(0)?)?;
-    let a = centred(on, &a, Some(&zero))?;
-    let b = centred(on, call.input(1)?, call.optional(3))?;
-    Ok(one(scaled_product(on, &a, &b, &on.mul(&scale, call.input(2)?)?, call.optional(4))?))
+    for x in [Some(call.input(1)?), call.optional(3)].into_iter().flatten() {
+        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+    }
+    let (x, b, scale) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))
 }
 
 /// `DynamicQuantizeLSTM`: what the weights multiply is quantised by its own range.
@@ -242,22 +280,22 @@ pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
 ) -> OpResult<B> {
     only(call, &[])?;
-    let a = centred(on, call.input(0)?, call.optional(4))?;
-    let b = centred(on, call.input(1)?, call.optional(5))?;
+    let zeros = [call.optional(4), call.optional(5)];
+    let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
     let scale = on.mul(call.input(2)?, call.input(3)?)?;
-    Ok(one(scaled_product(on, &a, &b, &scale, call.optional(6))?))
+    Ok(one(scaled(on, &product, &scale, call.optional(6))?))
 }
 
 /// `QuantizeLinear`; without an axis, by one scale.
 pub(in crate::onnx) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
-    quant::quantize(on, call)
+    crate::onnx::quant::quantize(on, call)
 }
 
 /// `DequantizeLinear`; without an axis, by one scale.
 pub(in crate::onnx) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
-    quant::dequantize(on, call)
+    crate::onnx::quant::dequantize(on, call)
 }
 
 /// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
@@ -269,10 +307,10 @@ pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
             let problem = format!("has rank {}, expected 2", x.rank());
             return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
-        let x = if call.flag(swapped, false)? { on.transpose(x, &[1, 0])? } else { x.clone() };
-        centred(on, &x, call.optional(index + 2))
+        if call.flag(swapped, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
-    let product = on.matmul(&side(0, "transA")?, &side(3, "transB")?)?;
+    let (a, b) = (side(0, "transA")?, side(3, "transB")?);
+    let product = product(on, [&a, &b], [call.optional(2), call.optional(5)])?;
     // The bias has the scale of the product.
     let sum = super::plus(on, &product, call.optional(6))?;
     let scale = on.mul(&on.reshape(call.input(1)?, &[])?, call.input(4)?)?;
@@ -289,7 +327,7 @@ pub(in crate::onnx) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
 pub(in crate::onnx) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     let x = call.input(0)?;
-    Ok(one(channels_second(on, call, x, |x| quant::plain_qlinear_conv(on, call, x))?))
+    Ok(one(channels_second(on, call, x, |x| crate::onnx::quant::plain_qlinear_conv(on, call, x))?))
 }
 
 /// `NhwcMaxPool`: the channels last.

@@ -1,0 +1,412 @@
+//! Convolution of bytes in one or two dimensions, as products of the filters with windows that are read in place.
+//!
+//! The operand is copied once, with its padding and split by the phase of the stride, so that the elements of a window
+//! which belong to one weight are contiguous over all windows of a plane. A few windows beyond the end of each row are
+//! computed as well, and not written.
+
+use super::{Zeros, numbers, scalar, signed, zero_scalar};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ext::dense_f32;
+use crate::ext::window::{Line, Plane};
+use crate::gemm::integer::{self, Bytes, Ints, Left, PANEL, Right, Sums};
+use crate::gemm::{Dims, Strided};
+use crate::kernels::quantize::{self, Target};
+use crate::kernels::{Shared, walk};
+use crate::ops::{dense, made};
+use crate::pool::{Block, Pool};
+use bb::ext::{ConvIntegerOptions, QLinearConvOptions};
+use bb::{DataType, Tensor};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The operands of a convolution of integers.
+pub(super) struct Operands<'a> {
+    pub(super) x: &'a Array,
+    pub(super) w: &'a Array,
+    pub(super) bias: Option<&'a Array>,
+    pub(super) x_zero: Option<&'a Array>,
+    pub(super) w_zero: Option<&'a Array>,
+}
+
+/// The rows or columns of the copy in which windows are read.
+#[derive(Debug)]
+struct Axis {
+    line: Line,
+    /// The phases of the stride that windows have, in order.
+    phases: Vec<usize>,
+    /// The extent of each phase.
+    extent: usize,
+}
+
+impl Axis {
+    fn new(line: Line) -> Axis {
+        let of = |k: usize| (k * line.dilation) % line.stride;
+        let mut phases: Vec<usize> = (0..line.kernel.min(line.stride)).map(of).collect();
+        phases.sort_unstable();
+        phases.dedup();
+        let reach = (line.kernel - 1) * line.dilation / line.stride;
+        Axis { phases, extent: line.out + reach, line }
+    }
+
+    /// Returns the phase of element `k` of a window, and its distance from the start of the window.
+    fn place(&self, k: usize) -> (usize, usize) {
+        let ahead = k * self.line.dilation;
+        let phase = self.phases.binary_search(&(ahead % self.line.stride)).unwrap_or(0);
+        (phase, ahead / self.line.stride)
+    }
+
+    /// Returns the position in the operand of element `i` of a phase.
+    fn position(&self, phase: usize, i: usize) -> Option<usize> {
+        let at = self.phases.get(phase).copied().unwrap_or(0) + i * self.line.stride;
+        at.checked_sub(self.line.before).filter(|&at| at < self.line.extent)
+    }
+}
+
+/// The extents of a convolution.
+struct Plan {
+    plane: Plane,
+    n: usize,
+    groups: usize,
+    depth: usize,
+    filters: usize,
+    rows: Axis,
+    cols: Axis,
+    /// Whether the operand is read in place.
+    direct: bool,
+}
+
+/// The most elements of a copy.
+const MOST: usize = 1 << 40;
+
+impl Plan {
+    fn new(o: &Operands<'_>, options: ConvIntegerOptions<'_>) -> Option<Plan> {
+        let ConvIntegerOptions { strides, pads, dilations, group } = options;
+        let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (o.x.shape(), o.w.shape()) else { return None };
+        let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
+        let plane = Plane::of(o.x.shape(), &kernel, [strides, pads, dilations])?;
+        let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
+        let bias = o.bias.is_none_or(|b| b.dtype() == DataType::I32 && b.shape() == [m]);
+        let simple = |l: &Line| l.kernel == 1 && l.stride == 1 && l.out == l.extent && l.before == 0;
+        let direct = simple(&plane.rows) && simple(&plane.cols);
+        let (rows, cols) = (Axis::new(plane.rows), Axis::new(plane.cols));
+        let size = [c, rows.phases.len(), cols.phases.len(), rows.extent, cols.extent]
+            .into_iter()
+            .try_fold(1usize, usize::checked_mul)?;
+        let taps = plane.rows.kernel.checked_mul(plane.cols.kernel)?.checked_mul(depth)?;
+        let fits = groups.checked_mul(depth) == Some(c) && bias && size < MOST && taps < 1 << 30;
+        fits.then_some(Plan { plane, n, groups, depth, filters: m / groups, rows, cols, direct })
+    }
+
+    /// Returns the number of elements of a channel of the copy.
+    fn channel(&self) -> usize {
+        if self.direct {
+            return self.plane.sizes().0;
+        }
+        self.rows.phases.len() * self.cols.phases.len() * self.rows.extent * self.cols.extent
+    }
+
+    /// Returns the number of windows of a plane, those that are not written included.
+    fn windows(&self) -> usize {
+        if self.direct {
+            return self.plane.sizes().1;
+        }
+        (self.plane.rows.out - 1) * self.cols.extent + self.plane.cols.out
+    }
+
+    /// Returns, for each weight of a filter, the distance of its elements from the first channel of the group.
+    fn offsets(&self) -> Vec<usize> {
+        let (rows, cols) = (self.plane.rows.kernel, self.plane.cols.kernel);
+        let mut taps = Vec::with_capacity(rows * cols);
+        for ky in 0..rows {
+            for kx in 0..cols {
+                let ((py, y), (px, x)) = (self.rows.place(ky), self.cols.place(kx));
+                let phase = py * self.cols.phases.len() + px;
+                taps.push((phase * self.rows.extent + y) * self.cols.extent + x);
+            }
+        }
+        let mut all = Vec::with_capacity(self.depth * taps.len());
+        for first in (0..self.depth).map(|c| c * self.channel()) {
+            all.extend(taps.iter().map(|tap| first + tap));
+        }
+        all
+    }
+
+    /// Copies the planes of a sample, with padding.
+    ///
+    /// # Safety
+    ///
+    /// `x` has the planes of a sample, and `to` room for all channels of the copy.
+    unsafe fn copy(&self, x: *const u8, to: *mut u8, padding: u8) {
+        let (size, channel) = (self.plane.sizes().0, self.channel());
+        let width = self.cols.extent;
+        let shared = Shared((x, to));
+        walk::split(self.groups * self.depth, channel, 1 << 16, |from, until| {
+            for c in from..until {
+                let (x, mut to) = shared.get();
+                to = to.wrapping_add(c * channel);
+                for py in 0..self.rows.phases.len() {
+                    for px in 0..self.cols.phases.len() {
+                        for i in 0..self.rows.extent {
+                            let from = self
+                                .rows
+                                .position(py, i)
+                                .map(|y| x.wrapping_add(c * size + y * self.cols.line.extent));
+                            // SAFETY: this function has the same contract.
+                            unsafe { self.copy_row(from, to, px, padding) };
+                            to = to.wrapping_add(width);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// Copies a phase of a row, or writes padding.
+    ///
+    /// # Safety
+    ///
+    /// `from` is a row of the operand, if there is one, and `to` has room for a row of a phase.
+    unsafe fn copy_row(&self, from: Option<*const u8>, to: *mut u8, phase: usize, padding: u8) {
+        let width = self.cols.extent;
+        let Line { stride, extent, before, .. } = self.cols.line;
+        let start = self.cols.phases.get(phase).copied().unwrap_or(0);
+        // SAFETY: this function has the same contract; the positions between `first` and `end` are in the operand.
+        unsafe {
+            let Some(from) = from else { return to.write_bytes(padding, width) };
+            let first = before.saturating_sub(start).div_ceil(stride).min(width);
+            let end = match (extent + before).checked_sub(start) {
+                Some(room) => room.div_ceil(stride).clamp(first, width),
+                None => first,
+            };
+            to.write_bytes(padding, first);
+            let from = from.wrapping_add(start + first * stride).wrapping_sub(before);
+            let (to, n) = (to.add(first), end - first);
+            match stride {
+                1 => to.copy_from_nonoverlapping(from, n),
+                2 => every(from, 2, to, n),
+                _ => every(from, stride, to, n),
+            }
+            to.add(n).write_bytes(padding, width - end);
+        }
+    }
+}
+
+/// Copies `n` bytes that are `stride` apart.
+///
+/// # Safety
+///
+/// `from` has the bytes, and `to` room for them.
+#[inline(always)]
+unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
+    for i in 0..n {
+        // SAFETY: this function has the same contract.
+        unsafe { to.add(i).write(*from.add(i * stride)) };
+    }
+}
+
+/// Windows that follow each other in the result.
+#[derive(Debug, Clone, Copy)]
+struct Segment {
+    /// The first one's position among the columns of a tile, and in the planes of the result.
+    from: usize,
+    to: usize,
+    len: usize,
+}
+
+/// Where the sums of windows go.
+trait Finish: Sync {
+    /// Takes sums of filter `filter`. Those of the segments are written to the plane that begins at `plane` in the
+    /// result; the others are of windows beyond the ends of rows.
+    ///
+    /// # Safety
+    ///
+    /// The result has the segments, and no other call writes them. They are among the sums.
+    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]);
+}
+
+/// Hands the rows of a tile to `finish`.
+fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: &dyn Finish) {
+    let results = plan.plane.sizes().1;
+    let (width, out) = if plan.direct { (results, results) } else { (plan.cols.extent, plan.plane.cols.out) };
+    let mut segments: SmallVec<[Segment; 16]> = SmallVec::new();
+    let mut from = 0;
+    while from < sums.cols {
+        let (y, x) = ((sums.col + from) / width, (sums.col + from) % width);
+        let len = (width - x).min(sums.cols - from);
+        let written = len.min(out.saturating_sub(x));
+        if written > 0 {
+            segments.push(Segment { from, to: y * out + x, len: written });
+        }
+        from += len;
+    }
+    for (f, row) in sums.whole_rows() {
+        let filter = first + f;
+        // SAFETY: these windows are in the plane of the filter, and each is handed out once.
+        unsafe { finish.row(filter, base + filter * results, row, &segments) };
+    }
+}
+
+/// The weights of a group, and the corrections of its filters.
+struct Group {
+    left: Left,
+    added: Ints,
+    rows: Ints,
+}
+
+/// Computes a convolution. `finish` gets all sums. The result tells whether the zero points are such that kernels take them.
+fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish) -> Result<bool> {
+    let (Some(x_signed), Some(w_signed)) = (signed(o.x.dtype()), signed(o.w.dtype())) else {
+        return Ok(false);
+    };
+    // The weights are signed, and the operand unsigned.
+    let (left, right) =
+        (Bytes { signed: true, flipped: !w_signed }, Bytes { signed: false, flipped: x_signed });
+    let Some(x_zero) = o.x_zero.map_or(Some(0), zero_scalar) else { return Ok(false) };
+    let Plan { n, groups, depth, filters, .. } = *plan;
+    let k = depth * plan.plane.rows.kernel * plan.plane.cols.kernel;
+    let Some(w_zeros) = Zeros::read(pool, o.w_zero, groups * filters, left.shift())? else {
+        return Ok(false);
+    };
+    let (x, w) = (dense(pool, o.x)?, dense(pool, o.w)?);
+    let bias = o.bias.map(|bias| dense(pool, bias)).transpose()?;
+    let moved = x_zero + right.shift();
+    let prepared = (0..groups).map(|g| {
+        let first = g * filters;
+        let a = Strided { ptr: w.ptr().wrapping_add(first * k), row: k.cast_signed(), col: 1 };
+        // SAFETY: the weights of the group have these extents, and live as long as `w`.
+        let left = unsafe { Left::new(pool, [filters, k], a, left, moved != 0)? };
+        let depth = i32::try_from(k).unwrap_or(i32::MAX);
+        let added = |f: usize| {
+            let sum = left.sums().get(f).copied().unwrap_or(0);
+            let by = depth.wrapping_mul(w_zeros.at(first + f)).wrapping_sub(sum);
+            // SAFETY: the bias has a number for each filter.
+            let plus = bias.as_ref().map_or(0, |b| unsafe { *b.ptr().cast::<i32>().add(first + f) });
+            plus.wrapping_add(moved.wrapping_mul(by))
+        };
+        let added = Ints::new(pool, filters, added)?;
+        let rows =
+            if w_zeros.none() { Ints::none() } else { Ints::new(pool, filters, |f| w_zeros.at(first + f))? };
+        Ok(Group { left, added, rows })
+    });
+    let prepared = prepared.collect::<Result<Vec<_>>>()?;
+    let (offsets, channel) = (plan.offsets(), plan.channel());
+    let copy = if plan.direct { None } else { Some(pool.take(groups * depth * channel)?) };
+    let (size, results) = plan.plane.sizes();
+    let places = plan.windows();
+    for sample in 0..n {
+        let from = x.ptr().wrapping_add(sample * groups * depth * size);
+        let base = copied(plan, from, copy.as_ref(), x_zero);
+        for (g, group) in prepared.iter().enumerate() {
+            let lines = Right::Lines(base.wrapping_add(g * depth * channel), &offsets, right);
+            let zeros = integer::Zeros { added: &group.added, rows: &group.rows, cols: &[] };
+            let at = sample * groups * filters * results;
+            // SAFETY: the lines of all weights have elements for all windows.
+            unsafe {
+                integer::product(Dims { m: filters, k, n: places }, &group.left, &lines, &zeros, &|sums| {
+                    finish_tile(plan, g * filters, at, sums, finish);
+                });
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns where the windows of a sample are read: in the operand itself, or in the copy, which is written.
+fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *const u8 {
+    let Some(copy) = copy else { return from };
+    let padding = u8::try_from(x_zero & 0xff).unwrap_or(0);
+    // SAFETY: the operand has the planes of this sample, and the block room for the copy.
+    unsafe { plan.copy(from, copy.ptr(), padding) };
+    copy.ptr()
+}
+
+/// Writes sums.
+struct Plain(Shared<*mut i32>);
+
+impl Finish for Plain {
+    unsafe fn row(&self, _: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
+        for &Segment { from, to, len } in segments {
+            // SAFETY: this function has the same contract.
+            unsafe {
+                self.0.get().add(plane + to).copy_from_nonoverlapping(sums.as_ptr().add(from), len);
+            }
+        }
+    }
+}
+
+/// Writes bytes.
+struct Requantized<'a> {
+    out: Shared<*mut u8>,
+    scales: &'a [f32],
+    y_scale: f32,
+    target: Target,
+}
+
+impl Finish for Requantized<'_> {
+    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
+        let at = if self.scales.len() == 1 { 0 } else { filter };
+        let scale = self.scales.get(at).copied().unwrap_or(1.0);
+        let mut bytes = [0; PANEL];
+        let Some(bytes) = bytes.get_mut(..sums.len()) else { return };
+        // Whole vectors are quantised, also of sums that are not written.
+        quantize::requantize(bytes, sums, scale, self.y_scale, self.target);
+        for &Segment { from, to, len } in segments {
+            // SAFETY: this function has the same contract.
+            unsafe {
+                self.out.get().add(plane + to).copy_from_nonoverlapping(bytes.as_ptr().add(from), len);
+            }
+        }
+    }
+}
+
+/// Computes a convolution of bytes. `None` for other operands.
+pub(super) fn conv_integer(
+    cpu: &Cpu,
+    operands: &Operands<'_>,
+    options: ConvIntegerOptions<'_>,
+) -> Result<Option<Array>> {
+    let Some(plan) = Plan::new(operands, options) else { return Ok(None) };
+    let shape = plan.plane.shape(plan.n, plan.groups * plan.filters);
+    let mut done = Ok(false);
+    let y = made(cpu.pool(), DataType::I32, shape, |out| {
+        done = convolve(cpu.pool(), &plan, operands, &Plain(Shared(out.cast())));
+    })?;
+    Ok(done?.then_some(y))
+}
+
+/// Computes a convolution of bytes and quantises it. `None` for other operands.
+pub(super) fn qlinear_conv(
+    cpu: &Cpu,
+    operands: &Operands<'_>,
+    [scale, y_scale, y_zero]: [&Array; 3],
+    options: QLinearConvOptions<'_>,
+) -> Result<Option<Array>> {
+    let QLinearConvOptions { strides, pads, dilations, group } = options;
+    let Some(plan) = Plan::new(operands, ConvIntegerOptions { strides, pads, dilations, group }) else {
+        return Ok(None);
+    };
+    let (m, rank, to) = (plan.groups * plan.filters, operands.x.rank(), y_zero.dtype());
+    let (Some(step), Some(zero), Some(is_signed)) = (scalar(y_scale), zero_scalar(y_zero), signed(to)) else {
+        return Ok(None);
+    };
+    let per_filter = match *scale.shape() {
+        [] => true,
+        [count, ref rest @ ..] => {
+            count == m && rest.len() + 2 == rank && rest.iter().all(|&extent| extent == 1)
+        }
+    };
+    if !per_filter || y_scale.rank().max(y_zero.rank()) > rank {
+        return Ok(None);
+    }
+    let Some(scales) = dense_f32(cpu.pool(), scale)? else { return Ok(None) };
+    let shape = plan.plane.shape(plan.n, m);
+    let mut done = Ok(false);
+    let y = made(cpu.pool(), to, shape, |out| {
+        let (scales, target) = (numbers(&scales), Target::new(is_signed, zero));
+        let finish = Requantized { out: Shared(out), scales, y_scale: step, target };
+        done = convolve(cpu.pool(), &plan, operands, &finish);
+    })?;
+    Ok(done?.then_some(y))
+}

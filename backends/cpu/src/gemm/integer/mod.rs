@@ -1,0 +1,231 @@
+//! Products of matrices of bytes, whose sums are `i32` and wrap.
+//!
+//! Four bytes along the inner dimension are multiplied at once, so the right operand is packed: a panel has, for each
+//! four rows, the four bytes of each of its columns. One operand has unsigned bytes and the other signed ones. A byte of
+//! the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
+//! the product. Their part is a sum of rows and columns, which is subtracted from the product.
+
+mod left;
+mod pack;
+mod quads;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use left::{Bytes, Ints, Left};
+pub(crate) use pack::{Packed, Right};
+pub(crate) use quads::PANEL;
+use quads::{Args, Kernels, MOST, kernels};
+
+use super::Dims;
+use super::pack::{Slot, scratch};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::{Shared, walk};
+use crate::threads;
+
+/// A tile of sums.
+#[derive(Debug)]
+pub(crate) struct Sums<'a> {
+    /// The first row and column.
+    pub(crate) row: usize,
+    pub(crate) col: usize,
+    /// The number of columns.
+    pub(crate) cols: usize,
+    /// The distance between rows.
+    pub(crate) stride: usize,
+    /// Rows of sums, one after another.
+    pub(crate) all: &'a [i32],
+}
+
+impl Sums<'_> {
+    /// Returns the rows, each with its index.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
+        self.whole_rows().filter_map(|(i, row)| Some((i, row.get(..self.cols)?)))
+    }
+
+    /// Returns the rows with all sums of their last vector, which may be more than there are columns.
+    pub(crate) fn whole_rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
+        let width = self.cols.next_multiple_of(16).min(self.stride);
+        let rows = self.all.chunks(self.stride.max(1)).filter_map(move |row| row.get(..width));
+        (self.row..).zip(rows)
+    }
+}
+
+/// What is subtracted from sums because of zero points. A list is empty if all its numbers are 0.
+#[derive(Debug, Default)]
+pub(crate) struct Zeros<'a> {
+    /// What is added to all sums of a row.
+    pub(crate) added: &'a [i32],
+    /// The zero point of each row of the left operand.
+    pub(crate) rows: &'a [i32],
+    /// The zero point of each column of the right operand.
+    pub(crate) cols: &'a [i32],
+}
+
+/// Corrects a tile by the zero points.
+struct Correct<'a> {
+    all: &'a mut [i32],
+    stride: usize,
+    row: usize,
+    zeros: &'a Zeros<'a>,
+    /// The sums of the left operand's rows.
+    sums: &'a [i32],
+    /// For each column of the tile, what is subtracted for each unit of a row's zero point.
+    below: &'a [i32],
+    /// The zero points of the tile's columns.
+    cols: &'a [i32],
+}
+
+impl VectorLoop for Correct<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (i, line) in (self.row..).zip(self.all.chunks_mut(self.stride.max(1))) {
+            let at = |list: &[i32]| list.get(i).copied().unwrap_or(0);
+            let added = at(self.zeros.added);
+            if added != 0 {
+                line.iter_mut().for_each(|sum| *sum = sum.wrapping_add(added));
+            }
+            for (factor, list) in [(at(self.zeros.rows), self.below), (at(self.sums), self.cols)] {
+                if factor != 0 {
+                    for (sum, &by) in line.iter_mut().zip(list) {
+                        *sum = sum.wrapping_sub(factor.wrapping_mul(by));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Computes a product and hands its tiles to `finish`, each once.
+///
+/// # Safety
+///
+/// The operands have these extents. `finish` may be called on any thread for any part.
+pub(crate) unsafe fn product(
+    dims: Dims,
+    left: &Left,
+    right: &Right<'_>,
+    zeros: &Zeros<'_>,
+    finish: &(dyn Fn(&Sums<'_>) + Sync),
+) {
+    let Dims { m, k, n } = dims;
+    if m == 0 || n == 0 {
+        return;
+    }
+    let kernels = kernels();
+    let width = kernels.panel();
+    let panels = n.div_ceil(width);
+    let size = k.div_ceil(4) * 4 * width;
+    // Some panels are packed together, because their rows follow each other.
+    let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
+    let group = (PACKED / size.max(1)).clamp(1, 8).min(shares);
+    // If there are few panels, their rows are shared.
+    let parts = if threads::count() > 1 && panels < 8 { (m / 64).clamp(1, 8) } else { 1 };
+    let height = m.div_ceil(parts).next_multiple_of(kernels.rows);
+    let parts = m.div_ceil(height);
+    let shared = Shared((left, right, zeros));
+    let units = panels.div_ceil(group) * parts;
+    walk::split(units, height.min(m) * group * width * (k / 4 + 1), 1 << 18, |from, to| {
+        let (left, right, zeros) = shared.get();
+        scratch(Slot::Right, |room| {
+            for unit in from..to {
+                let (part, first) = (unit % parts, unit / parts * group);
+                let cols = first * width..n.min((first + group) * width);
+                let rows = part * height..m.min((part + 1) * height);
+                // SAFETY: this function's contract; the room is that of a group of panels.
+                unsafe {
+                    let packed = right.panels(kernels, k, cols.clone(), || room.room(group * size));
+                    for (i, col) in cols.clone().step_by(width).enumerate() {
+                        let panel = packed.add(i * size);
+                        let (known, cols) = (right.sums(col), width.min(cols.end - col));
+                        let unit = Unit { kernels, k, left, panel, known, zeros, col, cols };
+                        unit.run(rows.clone(), finish);
+                    }
+                }
+            }
+        });
+    });
+}
+
+/// The number of bytes that are packed together. They stay in the second-level cache.
+const PACKED: usize = 1 << 18;
+
+/// The columns of one panel.
+struct Unit<'a> {
+    kernels: &'static Kernels,
+    k: usize,
+    left: &'a Left,
+    panel: *const u8,
+    /// The sums of the columns from `col` on, if they are known.
+    known: Option<&'a [i32]>,
+    zeros: &'a Zeros<'a>,
+    col: usize,
+    cols: usize,
+}
+
+/// Room for a tile of sums.
+#[repr(align(64))]
+struct Room([i32; MOST]);
+
+impl Unit<'_> {
+    /// Computes the sums of `rows` rows from row `i` on.
+    ///
+    /// # Safety
+    ///
+    /// The left operand has these rows, which are at most those of a tile, and the panel its columns.
+    unsafe fn tile(&self, left: *const u8, rows: usize, room: &mut Room) {
+        let args = Args {
+            quads: self.k.div_ceil(4),
+            left,
+            left_row: self.left.stride(),
+            right: self.panel,
+            right_row: self.kernels.panel() * 4,
+            sums: room.0.as_mut_ptr(),
+            sums_row: self.kernels.panel(),
+        };
+        if let Some(tile) = self.kernels.tile(self.left.signed(), rows, self.cols) {
+            // SAFETY: the caller promises the operands, and the room holds the largest tile of any kernel.
+            unsafe { tile(&args) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The operands have these rows and the panel's columns.
+    unsafe fn run(&self, rows: std::ops::Range<usize>, finish: &(dyn Fn(&Sums<'_>) + Sync)) {
+        let stride = self.kernels.panel();
+        let mut room = Room([0; MOST]);
+        let mut room_below = [0; PANEL];
+        let cols = self.zeros.cols.get(self.col..).unwrap_or_default();
+        let cols = cols.get(..self.cols).unwrap_or_default();
+        let below = match self.known {
+            _ if self.zeros.rows.is_empty() => &[],
+            Some(known) if cols.is_empty() => known.get(..self.cols).unwrap_or_default(),
+            known => {
+                if known.is_none() {
+                    // SAFETY: the row of ones is as long as every other row.
+                    unsafe { self.tile(self.left.ones(), 1, &mut room) };
+                }
+                let depth = i32::try_from(self.k).unwrap_or(i32::MAX);
+                let sums = known.unwrap_or(room.0.as_slice());
+                for (j, (below, &sum)) in room_below.iter_mut().zip(sums).take(self.cols).enumerate() {
+                    *below = sum.wrapping_sub(depth.wrapping_mul(cols.get(j).copied().unwrap_or(0)));
+                }
+                room_below.get(..self.cols).unwrap_or_default()
+            }
+        };
+        let plain = self.zeros.added.is_empty() && self.zeros.rows.is_empty() && cols.is_empty();
+        for row in rows.clone().step_by(self.kernels.rows) {
+            let count = self.kernels.rows.min(rows.end - row);
+            // SAFETY: these rows are in the left operand.
+            unsafe { self.tile(self.left.row(row), count, &mut room) };
+            let all = room.0.get_mut(..count * stride).unwrap_or_default();
+            if !plain {
+                let (zeros, sums) = (self.zeros, self.left.sums());
+                dispatch(Correct { all, stride, row, zeros, sums, below, cols });
+            }
+            finish(&Sums { row, col: self.col, cols: self.cols, stride, all });
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! The right operand of integer products, in panels.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::left::{Bytes, Ints};
+use super::quads::{Kernels, kernels};
+use crate::error::Result;
+use crate::gemm::Strided;
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::{Shared, walk};
+use crate::pool::{Block, Pool};
+
+/// The right operand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Right<'a> {
+    /// A matrix.
+    Strided(Strided<u8>, Bytes),
+    /// Rows that begin at these distances from a pointer.
+    Lines(*const u8, &'a [usize], Bytes),
+    /// Panels that are kept.
+    Packed(&'a Packed),
+}
+
+/// A right operand in panels, with the sums of its columns.
+#[derive(Debug)]
+pub(crate) struct Packed {
+    panels: Block,
+    /// The number of bytes of a panel.
+    size: usize,
+    sums: Ints,
+    /// The number of columns of a panel.
+    width: usize,
+}
+
+// SAFETY: nothing writes the panels after they are made.
+unsafe impl Send for Packed {}
+// SAFETY: nothing writes the panels after they are made.
+unsafe impl Sync for Packed {}
+
+impl Packed {
+    /// Packs an operand of `k` rows and `n` columns.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    ///
+    /// # Safety
+    ///
+    /// The operand has these extents.
+    pub(crate) unsafe fn new(pool: &Arc<Pool>, [k, n]: [usize; 2], right: &Right<'_>) -> Result<Packed> {
+        let kernels = kernels();
+        let width = kernels.panel();
+        let size = k.div_ceil(4) * 4 * width;
+        let panels = pool.take(size.saturating_mul(n.div_ceil(width)))?;
+        let shared = Shared((right, panels.ptr()));
+        walk::split(n.div_ceil(width), size, 1 << 18, |from, to| {
+            let (right, panels) = shared.get();
+            let (first, end) = (from * width, n.min(to * width));
+            // SAFETY: the operand has these columns, and the block room for each panel.
+            unsafe {
+                right.panels(kernels, k, first..end, || panels.add(from * size));
+            }
+        });
+        let signed = match right {
+            Right::Strided(_, bytes) | Right::Lines(_, _, bytes) => bytes.signed,
+            Right::Packed(_) => true,
+        };
+        let block = pool.take(n.saturating_mul(4))?;
+        let to = block.ptr().cast::<i32>();
+        for panel in 0..n.div_ceil(width) {
+            let first = panel * width;
+            // SAFETY: the panels have been written, and the block has room for the sums of all columns.
+            unsafe {
+                let words = panels.ptr().add(panel * size).cast::<u32>();
+                let words = std::slice::from_raw_parts(words, size / 4);
+                let sums = std::slice::from_raw_parts_mut(to.add(first), width.min(n - first));
+                dispatch(Columns { words, width, k, signed, sums });
+            }
+        }
+        let sums = Ints(Some((block, n)));
+        Ok(Packed { panels, size, sums, width })
+    }
+}
+
+impl Right<'_> {
+    /// Returns the sums of columns, from column `col` on, if they are known.
+    pub(super) fn sums(&self, col: usize) -> Option<&[i32]> {
+        match self {
+            Right::Packed(packed) => packed.sums.get(col..),
+            _ => None,
+        }
+    }
+
+    /// Returns the panels of some columns, the first of which is the first of a panel. If the operand is not packed, they
+    /// are written to the room.
+    ///
+    /// # Safety
+    ///
+    /// The operand has `k` rows and these columns. The room holds the panels.
+    pub(super) unsafe fn panels(
+        &self,
+        kernels: &Kernels,
+        k: usize,
+        cols: Range<usize>,
+        room: impl FnOnce() -> *mut u8,
+    ) -> *const u8 {
+        let col = cols.start;
+        // SAFETY: this function has the same contract.
+        unsafe {
+            match *self {
+                Right::Packed(packed) => {
+                    debug_assert_eq!(packed.width, kernels.panel());
+                    packed.panels.ptr().add(col / packed.width * packed.size)
+                }
+                Right::Lines(base, offsets, bytes) => {
+                    let to = room();
+                    let line = |p: usize| base.wrapping_add(offsets.get(p).copied().unwrap_or(0) + col);
+                    interleave(kernels, k, cols.len(), bytes, line, to);
+                    to
+                }
+                Right::Strided(b, bytes) => {
+                    let to = room();
+                    let b = Strided { ptr: b.ptr.offset(col.cast_signed() * b.col), ..b };
+                    if b.col == 1 {
+                        let line = |p: usize| b.ptr.wrapping_offset(p.cast_signed() * b.row);
+                        interleave(kernels, k, cols.len(), bytes, line, to);
+                    } else {
+                        gather(kernels, k, cols.len(), bytes, b, to);
+                    }
+                    to
+                }
+            }
+        }
+    }
+}
+
+/// The sums of the columns of a panel.
+struct Columns<'a> {
+    /// The panel, four bytes of a column in each word.
+    words: &'a [u32],
+    width: usize,
+    /// The number of rows. The bytes after them do not count.
+    k: usize,
+    signed: bool,
+    sums: &'a mut [i32],
+}
+
+impl VectorLoop for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Columns { words, width, k, signed, sums } = self;
+        // A signed byte is less by 128 than the same byte with its first bit flipped.
+        let (flip, moved) = if signed { (0x8080_8080, 128 * k.cast_signed() as i32) } else { (0, 0) };
+        sums.fill(0i32.wrapping_sub(moved));
+        for (p, words) in words.chunks(width).enumerate() {
+            let mask = match k.saturating_sub(4 * p) {
+                0 => 0,
+                1 => 0xff,
+                2 => 0xffff,
+                3 => 0x00ff_ffff,
+                _ => u32::MAX,
+            };
+            for (sum, &word) in sums.iter_mut().zip(words) {
+                let word = (word ^ flip) & mask;
+                let pairs = (word & 0x00ff_00ff) + (word >> 8 & 0x00ff_00ff);
+                *sum = sum.wrapping_add(((pairs & 0xffff) + (pairs >> 16)).cast_signed());
+            }
+        }
+    }
+}
+
+/// The rows of panels, with contiguous columns.
+struct Lines<F> {
+    k: usize,
+    cols: usize,
+    /// The number of columns of a panel.
+    width: usize,
+    mask: u32,
+    line: F,
+    to: *mut u32,
+}
+
+/// The number of columns that are taken at once.
+const AT_ONCE: usize = 16;
+
+impl<F: Fn(usize) -> *const u8> VectorLoop for Lines<F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Lines { k, cols, width, mask, line, to } = self;
+        let size = k.div_ceil(4) * width;
+        for p in (0..k).step_by(4) {
+            // The bytes after the last row meet zeros of the left operand.
+            let rows = [p, p + 1, p + 2, p + 3].map(|p| line(p.min(k - 1)));
+            for (panel, first) in (0..cols).step_by(width).enumerate() {
+                let to = to.wrapping_add(panel * size + p / 4 * width);
+                let rows = rows.map(|row| row.wrapping_add(first));
+                let cols = width.min(cols - first);
+                let whole = cols / AT_ONCE * AT_ONCE;
+                for j in (0..whole).step_by(AT_ONCE) {
+                    // SAFETY: the users of this loop promise the columns and the room.
+                    unsafe { transposed(rows.map(|row| row.add(j)), mask, to.add(j)) };
+                }
+                for j in whole..cols {
+                    // SAFETY: as above.
+                    unsafe { to.add(j).write(u32::from_ne_bytes(rows.map(|row| *row.add(j))) ^ mask) };
+                }
+            }
+        }
+    }
+}
+
+/// Writes the four bytes of each of some columns.
+///
+/// # Safety
+///
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for as many words.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn transposed(rows: [*const u8; 4], mask: u32, to: *mut u32) {
+    use std::arch::x86_64::*;
+    // SAFETY: this function has the same contract, and every processor of the target has the instructions.
+    unsafe {
+        let [a, b, c, d] = rows.map(|row| _mm_loadu_si128(row.cast()));
+        let mask = _mm_set1_epi32(mask.cast_signed());
+        let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+        let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
+        let words = [
+            _mm_unpacklo_epi16(ab, cd),
+            _mm_unpackhi_epi16(ab, cd),
+            _mm_unpacklo_epi16(ab_high, cd_high),
+            _mm_unpackhi_epi16(ab_high, cd_high),
+        ];
+        for (i, words) in words.into_iter().enumerate() {
+            _mm_storeu_si128(to.add(4 * i).cast(), _mm_xor_si128(words, mask));
+        }
+    }
+}
+
+/// Writes the four bytes of each of some columns.
+///
+/// # Safety
+///
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for as many words.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+unsafe fn transposed(rows: [*const u8; 4], mask: u32, to: *mut u32) {
+    // SAFETY: this function has the same contract.
+    unsafe {
+        let [a, b, c, d] = rows.map(|row| row.cast::<[u8; AT_ONCE]>().read());
+        let all = a.into_iter().zip(b).zip(c.into_iter().zip(d));
+        for (j, ((a, b), (c, d))) in all.enumerate() {
+            to.add(j).write(u32::from_ne_bytes([a, b, c, d]) ^ mask);
+        }
+    }
+}
+
+/// Writes panels of rows with contiguous columns.
+///
+/// # Safety
+///
+/// Each of the `k` lines has `cols` bytes, and `to` has room for the panels.
+unsafe fn interleave(
+    kernels: &Kernels,
+    k: usize,
+    cols: usize,
+    bytes: Bytes,
+    line: impl Fn(usize) -> *const u8,
+    to: *mut u8,
+) {
+    let (width, to) = (kernels.panel(), to.cast::<u32>());
+    let mask = u32::from_ne_bytes([bytes.mask(); 4]);
+    let (quads, rest) = (k.div_ceil(4), cols.next_multiple_of(kernels.lanes) - cols);
+    if rest > 0 {
+        let last = cols / width * width;
+        for p in 0..quads {
+            // SAFETY: this function has the same contract.
+            unsafe { to.add(last * quads + p * width + cols - last).write_bytes(0, rest) };
+        }
+    }
+    dispatch(Lines { k, cols, width, mask, line, to });
+}
+
+/// Writes panels of a matrix with any strides.
+///
+/// # Safety
+///
+/// The matrix has `k` rows and `cols` columns, and `to` has room for the panels.
+unsafe fn gather(kernels: &Kernels, k: usize, cols: usize, bytes: Bytes, b: Strided<u8>, to: *mut u8) {
+    let (width, to) = (kernels.panel(), to.cast::<u32>());
+    let mask = u32::from_ne_bytes([bytes.mask(); 4]);
+    let whole = if b.row == 1 { k / 4 } else { 0 };
+    for j in 0..cols.next_multiple_of(kernels.lanes) {
+        // SAFETY: this function has the same contract; columns beyond the matrix are not read.
+        unsafe {
+            let column = b.ptr.wrapping_offset(j.cast_signed() * b.col);
+            let to = to.add(j / width * width * k.div_ceil(4) + j % width);
+            for p in 0..k.div_ceil(4) {
+                let word = if j >= cols {
+                    0
+                } else if p < whole {
+                    column.add(p * 4).cast::<u32>().read_unaligned() ^ mask
+                } else {
+                    let byte = |i: usize| {
+                        let at = p * 4 + i;
+                        if at < k { *column.offset(at.cast_signed() * b.row) } else { 0 }
+                    };
+                    u32::from_ne_bytes([byte(0), byte(1), byte(2), byte(3)]) ^ mask
+                };
+                to.add(p * width).write(word);
+            }
+        }
+    }
+}

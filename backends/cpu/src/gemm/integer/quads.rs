@@ -1,0 +1,341 @@
+//! Vectors of sums of products of bytes, four of which go to each sum, and the tiles made of them.
+
+use crate::kernels::level::{Level, level};
+
+/// A vector of `i32`, to each of which products of four bytes are added at once. Sums wrap.
+///
+/// One operand has unsigned bytes and the other signed ones: if `SIGNED`, the left one has the signed bytes.
+///
+/// # Safety
+///
+/// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
+trait Quads: Copy {
+    /// Four bytes of the left operand, for every lane.
+    type Left: Copy;
+    /// Four bytes of the right operand for each lane.
+    type Right: Copy;
+    /// The number of lanes.
+    const LANES: usize;
+
+    /// Returns zeros.
+    unsafe fn zero() -> Self;
+    /// Reads four bytes.
+    unsafe fn left<const SIGNED: bool>(from: *const u8) -> Self::Left;
+    /// Reads four bytes for each lane.
+    unsafe fn right<const SIGNED: bool>(from: *const u8) -> Self::Right;
+    /// Returns `self` plus the products.
+    unsafe fn add<const SIGNED: bool>(self, left: Self::Left, right: Self::Right) -> Self;
+    /// Writes the lanes.
+    unsafe fn store(self, to: *mut i32);
+}
+
+/// An array of lanes, for processors without known instructions.
+#[derive(Debug, Clone, Copy)]
+struct Lanes([i32; 8]);
+
+/// Returns a byte as a number.
+#[inline(always)]
+const fn number(byte: u8, signed: bool) -> i32 {
+    if signed { byte.cast_signed() as i32 } else { byte as i32 }
+}
+
+impl Quads for Lanes {
+    type Left = [i32; 4];
+    type Right = [[u8; 4]; 8];
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Lanes([0; 8])
+    }
+    #[inline(always)]
+    unsafe fn left<const SIGNED: bool>(from: *const u8) -> [i32; 4] {
+        // SAFETY: this function has the same contract.
+        unsafe { from.cast::<[u8; 4]>().read() }.map(|byte| number(byte, SIGNED))
+    }
+    #[inline(always)]
+    unsafe fn right<const SIGNED: bool>(from: *const u8) -> [[u8; 4]; 8] {
+        // SAFETY: this function has the same contract.
+        unsafe { from.cast::<[[u8; 4]; 8]>().read() }
+    }
+    #[inline(always)]
+    unsafe fn add<const SIGNED: bool>(mut self, left: [i32; 4], right: [[u8; 4]; 8]) -> Self {
+        for (sum, bytes) in self.0.iter_mut().zip(right) {
+            for (left, byte) in left.into_iter().zip(bytes) {
+                *sum = sum.wrapping_add(left * number(byte, !SIGNED));
+            }
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32) {
+        // SAFETY: this function has the same contract.
+        unsafe { to.cast::<[i32; 8]>().write(self.0) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Quads;
+
+    /// Declares a vector with an instruction for products of four bytes.
+    macro_rules! vnni {
+        ($name:ident, $register:ty, $lanes:literal, $zero:ident, $splat:ident, $load:ident, $store:ident, $add:ident) => {
+            #[derive(Clone, Copy)]
+            pub(super) struct $name($register);
+
+            impl Quads for $name {
+                type Left = $register;
+                type Right = $register;
+                const LANES: usize = $lanes;
+
+                #[inline(always)]
+                unsafe fn zero() -> Self {
+                    // SAFETY: the trait's callers promise the instruction set.
+                    Self(unsafe { $zero() })
+                }
+                #[inline(always)]
+                unsafe fn left<const SIGNED: bool>(from: *const u8) -> $register {
+                    // SAFETY: the trait's callers promise the instruction set and four bytes.
+                    unsafe { $splat(from.cast::<i32>().read_unaligned()) }
+                }
+                #[inline(always)]
+                unsafe fn right<const SIGNED: bool>(from: *const u8) -> $register {
+                    // SAFETY: the trait's callers promise the instruction set and the bytes of a vector.
+                    unsafe { $load(from.cast()) }
+                }
+                #[inline(always)]
+                unsafe fn add<const SIGNED: bool>(self, left: $register, right: $register) -> Self {
+                    let (unsigned, signed) = if SIGNED { (right, left) } else { (left, right) };
+                    // SAFETY: the trait's callers promise the instruction set.
+                    Self(unsafe { $add(self.0, unsigned, signed) })
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut i32) {
+                    // SAFETY: the trait's callers promise the instruction set and room for a vector.
+                    unsafe { $store(to.cast(), self.0) }
+                }
+            }
+        };
+    }
+
+    vnni!(
+        Zmm,
+        __m512i,
+        16,
+        _mm512_setzero_si512,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_dpbusd_epi32
+    );
+    vnni!(
+        Ymm,
+        __m256i,
+        8,
+        _mm256_setzero_si256,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_dpbusd_avx_epi32
+    );
+
+    /// A vector whose bytes are widened to 16 bits, because sums of products of bytes would saturate. A register has
+    /// the bytes of even positions, and another one those of odd positions.
+    #[derive(Clone, Copy)]
+    pub(super) struct Wide(__m256i);
+
+    /// Widens the bytes.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX2.
+    #[inline(always)]
+    unsafe fn widened<const SIGNED: bool>(bytes: __m256i) -> [__m256i; 2] {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            if SIGNED {
+                [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(bytes)), _mm256_srai_epi16::<8>(bytes)]
+            } else {
+                [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)]
+            }
+        }
+    }
+
+    impl Quads for Wide {
+        type Left = [__m256i; 2];
+        type Right = [__m256i; 2];
+        const LANES: usize = 8;
+
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the trait's callers promise the instruction set.
+            Self(unsafe { _mm256_setzero_si256() })
+        }
+        #[inline(always)]
+        unsafe fn left<const SIGNED: bool>(from: *const u8) -> [__m256i; 2] {
+            // SAFETY: the trait's callers promise the instruction set and four bytes.
+            unsafe {
+                let bytes = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
+                if SIGNED { widened::<true>(bytes) } else { widened::<false>(bytes) }
+            }
+        }
+        #[inline(always)]
+        unsafe fn right<const SIGNED: bool>(from: *const u8) -> [__m256i; 2] {
+            // SAFETY: the trait's callers promise the instruction set and the bytes of a vector.
+            unsafe {
+                let bytes = _mm256_loadu_si256(from.cast());
+                if SIGNED { widened::<false>(bytes) } else { widened::<true>(bytes) }
+            }
+        }
+        #[inline(always)]
+        unsafe fn add<const SIGNED: bool>(self, left: [__m256i; 2], right: [__m256i; 2]) -> Self {
+            let ([left_even, left_odd], [even, odd]) = (left, right);
+            // SAFETY: the trait's callers promise the instruction set.
+            unsafe {
+                let products =
+                    _mm256_add_epi32(_mm256_madd_epi16(left_even, even), _mm256_madd_epi16(left_odd, odd));
+                Self(_mm256_add_epi32(self.0, products))
+            }
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut i32) {
+            // SAFETY: the trait's callers promise the instruction set and room for a vector.
+            unsafe { _mm256_storeu_si256(to.cast(), self.0) }
+        }
+    }
+}
+
+/// The operands of one tile. Distances are in bytes, those of `sums` in elements.
+#[derive(Debug)]
+pub(crate) struct Args {
+    /// The number of groups of four bytes along the inner dimension.
+    pub(crate) quads: usize,
+    pub(crate) left: *const u8,
+    pub(crate) left_row: usize,
+    /// The panel: for each group of four rows, the four bytes of each column.
+    pub(crate) right: *const u8,
+    pub(crate) right_row: usize,
+    pub(crate) sums: *mut i32,
+    pub(crate) sums_row: usize,
+}
+
+/// Computes a tile of a fixed number of rows and vectors.
+type Tile = unsafe fn(&Args);
+
+/// # Safety
+///
+/// The operands have `quads` groups for `ROWS` rows and `VECTORS` vectors, and `sums` has room for the tile.
+#[inline(always)]
+unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &Args) {
+    let &Args { quads, left, left_row, right, right_row, sums, sums_row } = args;
+    // SAFETY: the contract covers each access; pointers past the end are never read.
+    unsafe {
+        let mut totals = [[Q::zero(); VECTORS]; ROWS];
+        for p in 0..quads {
+            let (left, right) = (left.add(4 * p), right.add(p * right_row));
+            let mut vectors = [Q::right::<SIGNED>(right); VECTORS];
+            for (v, vector) in vectors.iter_mut().enumerate().skip(1) {
+                *vector = Q::right::<SIGNED>(right.add(v * Q::LANES * 4));
+            }
+            for (i, totals) in totals.iter_mut().enumerate() {
+                let bytes = Q::left::<SIGNED>(left.add(i * left_row));
+                for (total, &vector) in totals.iter_mut().zip(&vectors) {
+                    *total = total.add::<SIGNED>(bytes, vector);
+                }
+            }
+        }
+        for (i, totals) in totals.into_iter().enumerate() {
+            for (v, total) in totals.into_iter().enumerate() {
+                total.store(sums.add(i * sums_row + v * Q::LANES));
+            }
+        }
+    }
+}
+
+/// The kernels of one instruction set.
+#[derive(Debug)]
+pub(crate) struct Kernels {
+    /// The number of columns of a vector.
+    pub(crate) lanes: usize,
+    /// The greatest number of rows and of vectors of a tile.
+    pub(crate) rows: usize,
+    pub(crate) vectors: usize,
+    /// For each number of vectors, the tiles of each number of rows: with a left operand of unsigned bytes, and of
+    /// signed ones.
+    tiles: [&'static [&'static [Tile]]; 2],
+}
+
+impl Kernels {
+    /// Returns the number of columns of a panel.
+    pub(crate) const fn panel(&self) -> usize {
+        self.lanes * self.vectors
+    }
+
+    /// Returns the tile for so many rows and columns.
+    pub(crate) fn tile(&self, signed: bool, rows: usize, cols: usize) -> Option<Tile> {
+        let [unsigned, signed_left] = self.tiles;
+        let all = if signed { signed_left } else { unsigned };
+        all.get(cols.div_ceil(self.lanes).checked_sub(1)?)?.get(rows.checked_sub(1)?).copied()
+    }
+}
+
+/// The greatest number of columns of a panel.
+pub(crate) const PANEL: usize = 48;
+
+/// The greatest number of sums of a tile.
+pub(crate) const MOST: usize = 8 * PANEL;
+
+/// Lists the tiles of a function that is generic over sign, rows and vectors.
+macro_rules! tiles {
+    ($f:ident, $signed:literal, $rows:tt, [$($vectors:literal)*]) => {
+        &[$( tiles!(@ $f, $signed, $rows, $vectors) ),*]
+    };
+    (@ $f:ident, $signed:literal, [$($rows:literal)*], $vectors:literal) => {
+        &[$( $f::<$signed, $rows, $vectors> ),*]
+    };
+}
+
+/// Declares the kernels of an instruction set.
+macro_rules! kernels {
+    ($name:ident, $f:ident, $quads:ty, [$($feature:literal)?], $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn $f<const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &Args) {
+            // SAFETY: this function has the same contract, and the instruction set.
+            unsafe { tile::<$quads, SIGNED, ROWS, VECTORS>(args) }
+        }
+
+        static $name: Kernels = Kernels {
+            lanes: <$quads>::LANES,
+            rows: $most_rows,
+            vectors: $most,
+            tiles: [tiles!($f, false, $rows, $vectors), tiles!($f, true, $rows, $vectors)],
+        };
+    };
+}
+
+kernels!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 4, 2, [1 2 3 4], [1 2]);
+#[cfg(target_arch = "x86_64")]
+kernels!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 4, 2, [1 2 3 4], [1 2]);
+#[cfg(target_arch = "x86_64")]
+kernels!(
+    AVX512, avx512, x86::Zmm, ["avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2"],
+    8, 3, [1 2 3 4 5 6 7 8], [1 2 3]
+);
+
+/// Returns the kernels for this processor.
+pub(crate) fn kernels() -> &'static Kernels {
+    match level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 if is_x86_feature_detected!("avx512vnni") => &AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 | Level::Avx2 if is_x86_feature_detected!("avxvnni") => &AVX_VNNI,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512 | Level::Avx2 => &AVX2,
+        _ => &PORTABLE,
+    }
+}

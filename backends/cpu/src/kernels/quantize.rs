@@ -1,0 +1,290 @@
+//! Loops between numbers and the integers of eight bits that stand for them.
+//!
+//! Each does in one pass, with the same roundings, what the bodies of the operations do step by step.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "integers become the nearest floats, and floats are within the range of the integers"
+)]
+
+use super::dispatch::{VectorLoop, dispatch};
+
+/// A quantisation to eight bits: the zero point, and the least and the greatest value.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    zero: f32,
+    least: f32,
+    most: f32,
+}
+
+impl Target {
+    /// Describes bytes that are signed or not, with a zero point.
+    pub(crate) const fn new(signed: bool, zero: i32) -> Target {
+        let [least, most] = if signed { [-128.0, 127.0] } else { [0.0, 255.0] };
+        Target { zero: zero as f32, least, most }
+    }
+
+    /// Rounds a quotient, adds the zero point, and returns the byte; 0 for NaN.
+    #[inline(always)]
+    fn byte(self, quotient: f32) -> u8 {
+        let v = quotient.round_ties_even() + self.zero;
+        let v = if v < self.least { self.least } else { v };
+        let v = if v > self.most { self.most } else { v };
+        let v = if v.is_nan() { 0.0 } else { v };
+        // SAFETY: the number is within the bounds, which are those of a byte.
+        let whole: i32 = unsafe { v.to_int_unchecked() };
+        whole as u8
+    }
+}
+
+/// Bytes that stand for numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source {
+    /// What makes a byte unsigned.
+    mask: u8,
+    /// The zero point of the unsigned bytes.
+    zero: i32,
+    scale: f32,
+}
+
+impl Source {
+    /// Describes bytes that are signed or not, with a zero point and a scale.
+    pub(crate) const fn new(signed: bool, zero: i32, scale: f32) -> Source {
+        let (mask, moved) = if signed { (0x80, 128) } else { (0, 0) };
+        Source { mask, zero: zero.wrapping_add(moved), scale }
+    }
+
+    /// Returns the number that a byte stands for.
+    #[inline(always)]
+    fn number(self, byte: u8) -> f32 {
+        i32::from(byte ^ self.mask).wrapping_sub(self.zero) as f32 * self.scale
+    }
+}
+
+/// A loop that writes `f(x)` for each element.
+struct Each<'a, T, U, F> {
+    out: &'a mut [U],
+    x: &'a [T],
+    f: F,
+}
+
+impl<T: Copy, U, F: Fn(T) -> U> VectorLoop for Each<'_, T, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (out, &x) in self.out.iter_mut().zip(self.x) {
+            *out = (self.f)(x);
+        }
+    }
+}
+
+/// A number that is an element of a quantised tensor before it is quantised.
+pub(crate) trait Number: Copy {
+    /// Returns the nearest `f32`.
+    fn float(self) -> f32;
+}
+
+impl Number for f32 {
+    #[inline(always)]
+    fn float(self) -> f32 {
+        self
+    }
+}
+
+impl Number for i32 {
+    #[inline(always)]
+    fn float(self) -> f32 {
+        self as f32
+    }
+}
+
+/// Quantises `x / scale`.
+pub(crate) fn quantize(out: &mut [u8], x: &[f32], scale: f32, target: Target) {
+    dispatch(Each { out, x, f: |v: f32| target.byte(v / scale) });
+}
+
+/// Quantises `x * scale / y_scale`.
+pub(crate) fn requantize<T: Number>(out: &mut [u8], x: &[T], scale: f32, y_scale: f32, target: Target) {
+    dispatch(Each { out, x, f: |v: T| target.byte(v.float() * scale / y_scale) });
+}
+
+/// Writes the numbers that bytes stand for.
+pub(crate) fn dequantize(out: &mut [f32], x: &[u8], source: Source) {
+    dispatch(Each { out, x, f: |v: u8| source.number(v) });
+}
+
+/// A loop whose other operand has an element for each result.
+struct Along<'a, T, P, U, F> {
+    out: &'a mut [U],
+    x: &'a [T],
+    by: &'a [P],
+    f: F,
+}
+
+impl<T: Copy, P: Copy, U, F: Fn(T, P) -> U> VectorLoop for Along<'_, T, P, U, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for ((out, &x), &by) in self.out.iter_mut().zip(self.x).zip(self.by) {
+            *out = (self.f)(x, by);
+        }
+    }
+}
+
+/// Quantises `x * scale / y_scale` with a scale for each element.
+pub(crate) fn requantize_along<T: Number>(
+    out: &mut [u8],
+    x: &[T],
+    scales: &[f32],
+    y_scale: f32,
+    target: Target,
+) {
+    dispatch(Along { out, x, by: scales, f: |v: T, scale: f32| target.byte(v.float() * scale / y_scale) });
+}
+
+/// Scales sums by a number for each column, and adds a bias; empty lists repeat `scale`, and add nothing.
+pub(crate) struct Scaled<'a> {
+    pub(crate) out: &'a mut [f32],
+    pub(crate) x: &'a [i32],
+    pub(crate) scale: f32,
+    pub(crate) scales: &'a [f32],
+    pub(crate) bias: &'a [f32],
+}
+
+impl VectorLoop for Scaled<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Scaled { out, x, scale, scales, bias } = self;
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = x as f32;
+        }
+        if scales.is_empty() {
+            out.iter_mut().for_each(|v| *v *= scale);
+        } else {
+            out.iter_mut().zip(scales).for_each(|(v, &by)| *v *= scale * by);
+        }
+        out.iter_mut().zip(bias).for_each(|(v, &bias)| *v += bias);
+    }
+}
+
+/// Scales sums.
+pub(crate) fn scaled(sums: Scaled<'_>) {
+    dispatch(sums);
+}
+
+/// Adds or multiplies the numbers that bytes stand for, and quantises the results.
+pub(crate) fn pairs(
+    out: &mut [u8],
+    [a, b]: [&[u8]; 2],
+    [of_a, of_b]: [Source; 2],
+    multiply: bool,
+    (y_scale, target): (f32, Target),
+) {
+    if multiply {
+        dispatch(Along {
+            out,
+            x: a,
+            by: b,
+            f: |a, b| target.byte(of_a.number(a) * of_b.number(b) / y_scale),
+        });
+    } else {
+        dispatch(Along {
+            out,
+            x: a,
+            by: b,
+            f: |a, b| target.byte((of_a.number(a) + of_b.number(b)) / y_scale),
+        });
+    }
+}
+
+/// The least and the greatest element.
+struct Range<'a>(&'a [f32]);
+
+/// The number of independent minima and maxima.
+const LANES: usize = 64;
+
+impl VectorLoop for Range<'_> {
+    type Output = Option<[f32; 2]>;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> Option<[f32; 2]> {
+        let first = *self.0.first()?;
+        let (whole, rest) = self.0.as_chunks::<LANES>();
+        let (mut least, mut most, mut nan) = ([first; LANES], [first; LANES], [0u32; LANES]);
+        for x in whole {
+            for (((least, most), nan), &v) in least.iter_mut().zip(&mut most).zip(&mut nan).zip(x) {
+                *least = if v < *least { v } else { *least };
+                *most = if v > *most { v } else { *most };
+                *nan |= u32::from(v.is_nan());
+            }
+        }
+        for (((least, most), nan), &v) in least.iter_mut().zip(&mut most).zip(&mut nan).zip(rest) {
+            *least = if v < *least { v } else { *least };
+            *most = if v > *most { v } else { *most };
+            *nan |= u32::from(v.is_nan());
+        }
+        let least = least.into_iter().fold(first, f32::min);
+        let most = most.into_iter().fold(first, f32::max);
+        (nan.iter().all(|&nan| nan == 0) && !first.is_nan()).then_some([least, most])
+    }
+}
+
+/// The scale and the zero point of elements, by their range with 0. `None` if there is no element, or if one is not finite.
+pub(crate) fn range(x: &[f32]) -> Option<(f32, u8)> {
+    let [least, most] = dispatch(Range(x))?;
+    let (least, most) = (least.min(0.0), most.max(0.0));
+    let scale = (most - least) / 255.0;
+    if !scale.is_finite() {
+        return None;
+    }
+    let point = (-(least / divisor(scale))).clamp(0.0, 255.0).round_ties_even();
+    Some((scale, point as u8))
+}
+
+/// Returns what elements are divided by: 1 for a scale of 0.
+pub(crate) fn divisor(scale: f32) -> f32 {
+    if scale == 0.0 { 1.0 } else { scale }
+}
+
+/// Replaces bytes by entries of a table. The bytes are `^ mask` the indices.
+pub(crate) fn lookup(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
+    #[cfg(target_arch = "x86_64")]
+    if super::level::level() == super::level::Level::Avx512 && is_x86_feature_detected!("avx512vbmi") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { lookup_avx512(out, x, mask, table) };
+    }
+    entries(out, x, mask, table);
+}
+
+fn entries(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = table.get(usize::from(x ^ mask)).copied().unwrap_or_default();
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn lookup_avx512(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
+    use std::arch::x86_64::*;
+    let (outs, out_rest) = out.as_chunks_mut::<64>();
+    let (xs, rest) = x.as_chunks::<64>();
+    // SAFETY: the four parts are in the table, and each chunk has as many bytes as a vector.
+    unsafe {
+        let part = |i: usize| _mm512_loadu_si512(table.as_ptr().add(64 * i).cast());
+        let (a, b, c, d) = (part(0), part(1), part(2), part(3));
+        let mask = _mm512_set1_epi8(mask.cast_signed());
+        for (out, x) in outs.iter_mut().zip(xs) {
+            let index = _mm512_xor_si512(_mm512_loadu_si512(x.as_ptr().cast()), mask);
+            let low = _mm512_permutex2var_epi8(a, index, b);
+            let high = _mm512_permutex2var_epi8(c, index, d);
+            let chosen = _mm512_mask_blend_epi8(_mm512_movepi8_mask(index), low, high);
+            _mm512_storeu_si512(out.as_mut_ptr().cast(), chosen);
+        }
+    }
+    entries(out_rest, rest, mask, table);
+}
