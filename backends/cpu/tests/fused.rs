@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::Scalar;
-use bb::ext::fused::{Function, lines};
+use bb::ext::scalar::{Function, lines};
 use bb::{Backend, DataType, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 

@@ -28,7 +28,7 @@ mod family;
 pub(crate) mod fold;
 mod forest;
 pub(crate) mod fourier;
-pub mod fused;
+pub(crate) mod fused;
 mod gate;
 pub(crate) mod host;
 mod named;

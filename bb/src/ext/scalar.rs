@@ -7,7 +7,7 @@ use crate::ext::Ops;
 use crate::{DataType, Tensor};
 use bb_ir::{TensorData, memory};
 
-pub use super::fused::fused;
+pub use super::fused::{Function, Line, fused, lines};
 pub use math::{
     acos, acosh, asin, asinh, atan, atanh, cos, cosh, erf, expm1, log1p, sigmoid, sin, sinh, softplus, tan,
     tanh,
@@ -122,8 +122,8 @@ crate::ext::family::family! { [
 
     /// Computes a program of element-wise functions: what its last line computes.
     ///
-    /// `program` has, for each line, the number of a [`Function`](super::fused::Function) and its operands;
-    /// [`fused::lines`](super::fused::lines) reads it. Shapes: NumPy broadcasting of what each line reads. Types: floats, all
+    /// `program` has, for each line, the number of a [`Function`] and its operands;
+    /// [`lines`] reads it. Shapes: NumPy broadcasting of what each line reads. Types: floats, all
     /// alike. Plans contain it in place of chains of functions, where a backend has it natively.
     ///
     /// Errors: a function or an operand does not exist.

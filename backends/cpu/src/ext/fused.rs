@@ -9,7 +9,7 @@ use crate::kernels::{Shared, walk};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse};
 use crate::ops::made;
 use crate::pool::Pool;
-use bb::ext::fused::{Function, Line, lines};
+use bb::ext::scalar::{Function, Line, lines};
 use bb::ir::infer;
 use bb::{DataType, Shape, Tensor};
 use smallvec::SmallVec;

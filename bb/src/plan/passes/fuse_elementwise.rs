@@ -1,5 +1,5 @@
 //! Makes one step of element-wise functions that feed each other alone, for backends that compute programs natively
-//! ([`crate::ext::fused`]).
+//! ([`Scalar::fused`](crate::ext::Scalar::fused)).
 //!
 //! One by one, each function would read its operands from memory and write its result there. A step belongs to a group if all
 //! that read its result are in the group, so that the result is needed nowhere else. It must have the extents of the group's
@@ -213,8 +213,8 @@ mod tests {
         assert_eq!(count, 4);
         assert_eq!(
             text,
-            "%8: f32[2, 3] = fused(input0, input1, input3) {program=[0, 0, 1, 7, 3, 2, 0, 4, 3, 5, 2]}\n\
-             %7: f32[] = neg(input2)\nreturn %8, %7\n"
+            "%9: f32[2, 3] = fused(input0, input1, input3) {program=[0, 0, 1, 7, 3, 2, 0, 4, 3, 5, 2]}\n\
+             %8: f32[] = neg(input2)\nreturn %9, %8\n"
         );
     }
 

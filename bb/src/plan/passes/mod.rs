@@ -147,7 +147,9 @@ mod tests {
     #[test]
     fn the_names_of_passes_are_those_of_files_and_differ() {
         let mut names = pass_names();
-        assert_eq!(names, ["trace", "drop-identities", "merge-reshapes", "dead-steps", "fold-constants"]);
+        let expected =
+            ["trace", "drop-identities", "merge-reshapes", "dead-steps", "fold-constants", "fuse-elementwise"];
+        assert_eq!(names, expected);
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), 1 + PASSES.len());
