@@ -13,10 +13,17 @@ use std::time::Duration;
 
 type Backend = Arc<dyn BackendRuntime>;
 
+/// Compiles a model, each of whose functions stays an instruction.
 fn compile(name: &str, model: Vec<u8>) -> (Backend, Arc<dyn ErasedExecutable>) {
+    compile_with(name, model, false)
+}
+
+fn compile_with(name: &str, model: Vec<u8>, fuse: bool) -> (Backend, Arc<dyn ErasedExecutable>) {
     let on = backends::start(name).unwrap();
     let module = Module::from_bytes(model).unwrap();
-    let graph = on.clone().compile(module, &CompileOptions::default()).unwrap();
+    let mut options = CompileOptions::default();
+    options.fuse = fuse;
+    let graph = on.clone().compile(module, &options).unwrap();
     (on, graph)
 }
 
@@ -151,6 +158,18 @@ fn looping() -> NodeProto {
     ];
     let holder = named("loop_1", node("Loop", &["trips", "", "x"], &["y"]));
     with_graph(holder, "body", &["i", "go", "s"], body, &["on", "next"])
+}
+
+#[test]
+fn a_program_stands_for_the_nodes_of_its_functions() {
+    let (on, graph) = compile_with("cpu", product(), true);
+    let profile = profile(&on, &*graph, &[&[2, 3], &[3, 5]]);
+    let operation = Activity::Operation;
+    assert_eq!(listed(&profile), [(operation, "product", "matmul", 2), (operation, "twice", "fused", 2)]);
+    let row = profile.rows().iter().find(|row| row.operation == "fused").unwrap();
+    assert_eq!(row.last_node.as_ref().unwrap().path, "y");
+    // Two lines for each of ten elements; a tensor is read and one is written. Two runs.
+    assert_eq!((row.cost.flops, row.cost.bytes()), (Some(2 * 20), Some(2 * 80)));
 }
 
 #[test]

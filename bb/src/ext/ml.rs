@@ -1,7 +1,5 @@
 //! `Ml`: classical models, that is forests of decision trees and distances.
 
-#![expect(clippy::too_many_arguments, reason = "a forest has so many operands")]
-
 use super::{Ops, forest, types};
 
 crate::ext::family::family! { [

@@ -307,7 +307,6 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
     }
 
     /// Calls the operation of a cell that has one.
-    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
     fn row(
         &self,
         kind: Kind,

@@ -117,7 +117,8 @@ fn alike(xs: &[&Array]) -> Option<(Shape, Dims<TENSORS>)> {
     let mut strides = [0; TENSORS];
     for (x, stride) in xs.iter().zip(&mut strides) {
         let whole = x.shape() == most.shape() && x.is_dense();
-        if !whole && !(x.len() == 1 && x.shape().len() <= most.shape().len()) {
+        let single = x.len() == 1 && x.shape().len() <= most.shape().len();
+        if !whole && !single {
             return None;
         }
         *stride = isize::from(whole);

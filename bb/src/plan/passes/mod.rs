@@ -147,8 +147,14 @@ mod tests {
     #[test]
     fn the_names_of_passes_are_those_of_files_and_differ() {
         let mut names = pass_names();
-        let expected =
-            ["trace", "drop-identities", "merge-reshapes", "dead-steps", "fold-constants", "fuse-elementwise"];
+        let expected = [
+            "trace",
+            "drop-identities",
+            "merge-reshapes",
+            "dead-steps",
+            "fold-constants",
+            "fuse-elementwise",
+        ];
         assert_eq!(names, expected);
         names.sort_unstable();
         names.dedup();
