@@ -4,22 +4,12 @@
 
 use bb::conformance::{elements, numbers_of};
 use bb::ir::op::Family;
-use bb::{BackendHandle, DataType, Error, OpenOptions, RunOptions, Runtime, TensorData};
-use bb_cpu::Cpu;
+use bb::{DataType, Error, RunOptions, TensorData};
+use bb_fuzz::backends::BACKENDS;
 use bb_fuzz::call::{Call, shown};
 use bb_fuzz::draw::Draw;
-use bb_reference::Reference;
 use libfuzzer_sys::fuzz_target;
-use std::num::NonZeroUsize;
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
-
-/// The backends: one with kernels for most operations, and one that runs their bodies.
-static BACKENDS: LazyLock<[BackendHandle; 2]> = LazyLock::new(|| {
-    let threads = OpenOptions::default().with_threads(NonZeroUsize::MIN);
-    [Runtime::<Cpu>::open_with(&threads), Runtime::<Reference>::open()]
-        .map(|opened| BackendHandle::new(opened.expect("a backend without devices")))
-});
 
 fuzz_target!(|data: &[u8]| {
     let call = Call::draw(&mut Draw::new(data));

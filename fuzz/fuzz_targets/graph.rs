@@ -7,19 +7,14 @@
 use bb::ir::graph::{Dim, ValueType};
 use bb::ir::proto::ModelProto;
 use bb::onnx::OnnxValue;
-use bb::{
-    BackendHandle, CompileOptions, ErasedExecutable, Module, OpenOptions, RunOptions, Runtime, TensorData,
-    Value,
-};
-use bb_cpu::Cpu;
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, RunOptions, TensorData, Value};
+use bb_fuzz::backends::BACKENDS;
 use bb_fuzz::draw::Draw;
 use bb_fuzz::{limits, memory, model};
-use bb_reference::Reference;
 use libfuzzer_sys::fuzz_target;
 use prost::Message;
 use std::collections::HashMap;
-use std::num::NonZeroUsize;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What the runs of a model may take, in bytes: some times the limits, because kernels need memory of their own.
@@ -28,12 +23,6 @@ const MEMORY: usize = 48 << 20;
 /// The deadline of a run, and how much longer it may take: operators that compute on the host end when they are done.
 const DEADLINE: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_secs(4);
-
-static BACKENDS: LazyLock<[BackendHandle; 2]> = LazyLock::new(|| {
-    let threads = OpenOptions::default().with_threads(NonZeroUsize::MIN);
-    [Runtime::<Cpu>::open_with(&threads), Runtime::<Reference>::open()]
-        .map(|opened| BackendHandle::new(opened.expect("a backend without devices")))
-});
 
 fuzz_target!(|data: &[u8]| {
     let mut draw = Draw::new(data);

@@ -1,6 +1,7 @@
 //! Code that several fuzz targets share.
 
 pub mod attribute;
+pub mod backends;
 pub mod call;
 pub mod draw;
 pub mod fragment;

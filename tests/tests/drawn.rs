@@ -313,3 +313,19 @@ fn scales_of_normalisations_have_the_type_of_the_operand() {
         assert!(chain(&error).contains("i64"), "{}", chain(&error));
     }
 }
+
+#[test]
+fn windows_far_from_each_other_pad_no_more_than_a_window() {
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for strides in [[2, 2_147_483_647], [2_147_483_647, 1]] {
+            let pool = with_ints(call("MaxPool", 1), "kernel_shape", &[3, 3]);
+            let pool = with_int(with_ints(pool, "strides", &strides), "ceil_mode", 1);
+            // A window begins at every second row, and ends within the padding, or beyond it.
+            let rows = if strides[0] == 2 { 2 } else { 1 };
+            let columns = if strides[1] == 1 { 2 } else { 1 };
+            let got = called(&on, pool, &[floats(&[1, 1, 4, 4])]).unwrap();
+            assert_eq!(got, [1, 1, rows, columns], "{name} {strides:?}");
+        }
+    }
+}

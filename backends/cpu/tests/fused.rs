@@ -67,6 +67,9 @@ fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
     let got = cpu.fused(xs, program).unwrap();
     assert_eq!(got.shape(), shape);
     let got = cpu.to_host(&got).unwrap();
+    // A plan may contain the functions one by one, or the program: both have the same bits.
+    let apart = cpu.to_host(&bb::ext::scalar::fused(cpu, xs, program).unwrap()).unwrap();
+    assert_eq!(got, apart, "{program:?} of {shape:?}");
     let want = expected(cpu, xs, program, shape);
     for (i, (&g, &w)) in got.as_slice::<f32>().unwrap().iter().zip(&want).enumerate() {
         let near = (f64::from(g) - w).abs() <= 2e-6 * w.abs().max(1.0);

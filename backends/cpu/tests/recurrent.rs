@@ -218,4 +218,9 @@ fn other_functions_and_types_go_to_the_body() {
         assert_eq!((got[0].shape(), got[1].shape()), (&shape[..], hidden.shape()));
         assert_eq!(cpu.to_host(&got[1]).unwrap(), cpu.to_host(&hidden).unwrap());
     }
+    // States without elements.
+    let x = array(&cpu, &[1 << 12, 1 << 12, 0], &[]);
+    let hidden = array(&cpu, &[1 << 12, 0], &[]);
+    let got = cpu.rnn(&x, &array(&cpu, &[0, 0], &[]), &hidden, None, RnnOptions::default());
+    assert!(got.is_ok_and(|got| got[0].shape() == x.shape()));
 }

@@ -1,7 +1,7 @@
 //! Programs of element-wise functions, which one operation computes element by element.
 
-use super::{Ops, fail};
-use crate::Error;
+use super::{NnOp, Ops, ScalarOp, fail};
+use crate::{Error, Primitive};
 use bb_ir::op::OpSpec;
 
 /// One line of a program.
@@ -16,19 +16,14 @@ pub struct Line {
 
 /// Declares the functions of programs, with their operations.
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident = $code:literal, $arity:literal, $spec:expr;)*) => {
-        /// A function of one or two elements.
+    ($($(#[$doc:meta])* $name:ident $arity:literal, $spec:expr;)*) => {
+        /// A function of one or two elements. Its number in a program is its position in this list.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Function { $($(#[$doc])* $name,)* }
 
         impl Function {
             const ALL: &'static [Function] = &[$(Function::$name),*];
-
-            /// Returns the number of the function in a program.
-            pub(crate) const fn code(self) -> i64 {
-                match self { $(Function::$name => $code,)* }
-            }
 
             /// Returns the number of operands.
             pub const fn arity(self) -> usize {
@@ -43,46 +38,46 @@ macro_rules! functions {
     };
 }
 
-use super::{NnOp, ScalarOp};
-use crate::Primitive;
-
 functions! {
     /// `a + b`.
-    Add = 0, 2, Primitive::Add.spec();
+    Add 2, Primitive::Add.spec();
     /// `a - b`.
-    Sub = 1, 2, Primitive::Sub.spec();
+    Sub 2, Primitive::Sub.spec();
     /// `a * b`.
-    Mul = 2, 2, Primitive::Mul.spec();
+    Mul 2, Primitive::Mul.spec();
     /// `a / b`.
-    Div = 3, 2, Primitive::Div.spec();
+    Div 2, Primitive::Div.spec();
     /// The greater element, or NaN if one is NaN.
-    Maximum = 4, 2, ScalarOp::Maximum.spec();
+    Maximum 2, ScalarOp::Maximum.spec();
     /// The lesser element, or NaN if one is NaN.
-    Minimum = 5, 2, ScalarOp::Minimum.spec();
+    Minimum 2, ScalarOp::Minimum.spec();
     /// `-x`.
-    Neg = 6, 1, Primitive::Neg.spec();
+    Neg 1, Primitive::Neg.spec();
     /// The absolute value.
-    Abs = 7, 1, Primitive::Abs.spec();
+    Abs 1, Primitive::Abs.spec();
     /// The square root.
-    Sqrt = 8, 1, Primitive::Sqrt.spec();
+    Sqrt 1, Primitive::Sqrt.spec();
     /// The exponential.
-    Exp = 9, 1, Primitive::Exp.spec();
+    Exp 1, Primitive::Exp.spec();
     /// The natural logarithm.
-    Log = 10, 1, Primitive::Log.spec();
+    Log 1, Primitive::Log.spec();
     /// The hyperbolic tangent.
-    Tanh = 11, 1, ScalarOp::Tanh.spec();
+    Tanh 1, ScalarOp::Tanh.spec();
     /// `1 / (1 + exp(-x))`.
-    Sigmoid = 12, 1, ScalarOp::Sigmoid.spec();
+    Sigmoid 1, ScalarOp::Sigmoid.spec();
     /// The error function.
-    Erf = 13, 1, ScalarOp::Erf.spec();
+    Erf 1, ScalarOp::Erf.spec();
     /// `max(x, 0)`; NaN stays NaN.
-    Relu = 14, 1, NnOp::Relu.spec();
+    Relu 1, NnOp::Relu.spec();
 }
 
 impl Function {
     /// Returns the function that an operation computes, if a program may have it.
     pub(crate) fn of(spec: &OpSpec) -> Option<Function> {
-        Function::ALL.iter().copied().find(|function| std::ptr::eq(function.spec(), spec))
+        Function::ALL.iter().copied().find(|function| {
+            let own = function.spec();
+            (own.family, own.index) == (spec.family, spec.index)
+        })
     }
 }
 
@@ -96,7 +91,7 @@ pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
     let mut lines: Vec<Line> = Vec::with_capacity(program.len() / 2);
     let mut rest = program.iter();
     while let Some(&code) = rest.next() {
-        let function = Function::ALL.iter().copied().find(|function| function.code() == code);
+        let function = usize::try_from(code).ok().and_then(|code| Function::ALL.get(code).copied());
         let function =
             function.ok_or_else(|| wrong(format!("has the function {code}, which does not exist")))?;
         let known = tensors + lines.len();
@@ -119,7 +114,7 @@ pub fn lines(program: &[i64], tensors: usize) -> Result<Vec<Line>, Error> {
 pub(crate) fn program(lines: &[Line]) -> Vec<i64> {
     let of = |line: &Line| {
         let operands = line.operands.iter().take(line.function.arity()).map(|&operand| operand as i64);
-        std::iter::once(line.function.code()).chain(operands).collect::<Vec<_>>()
+        std::iter::once(line.function as i64).chain(operands).collect::<Vec<_>>()
     };
     lines.iter().flat_map(of).collect()
 }

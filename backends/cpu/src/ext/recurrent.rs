@@ -101,7 +101,7 @@ impl Layer {
             && o.bias.is_none_or(|bias| bias.shape() == [h])
             && o.cell.is_some() == matches!(o.kind, Kind::Lstm { .. })
             && (o.bias.is_none() || o.kind == Kind::Gru { linear: true })
-            && steps * batch * h > 0;
+            && ![steps, batch, h].contains(&0);
         if !fits {
             return Ok(None);
         }
@@ -111,7 +111,8 @@ impl Layer {
                 let lengths = crate::ops::dense(cpu.pool(), lengths)?;
                 // SAFETY: the array has `batch` contiguous elements of this type.
                 let lengths = unsafe { std::slice::from_raw_parts(lengths.ptr().cast::<i32>(), batch) };
-                Some(lengths.iter().map(|&length| usize::try_from(length).unwrap_or(0)).collect())
+                let lengths = lengths.iter().map(|&length| usize::try_from(length).unwrap_or(0));
+                Some(bb::ir::memory::collected("recurrent", lengths)?)
             }
             Some(_) => return Ok(None),
         };
@@ -158,7 +159,7 @@ impl Layer {
         let done = pool.run(|| {
             let mut room = match &self.weights {
                 Matrix::Floats(_) => None,
-                Matrix::Bytes(weights) => Some(weights.room(self.batch)),
+                Matrix::Bytes(weights) => Some(weights.room(self.batch)?),
             };
             // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.
             unsafe {
@@ -203,22 +204,23 @@ impl Layer {
         pace::look();
         // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
         unsafe {
-            let weights = match (&self.weights, room) {
-                (Matrix::Floats(weights), _) => Strided::dense(floats(weights), wide),
+            let floating = match (&self.weights, room) {
+                (Matrix::Floats(weights), _) => {
+                    let weights = Strided::dense(floats(weights), wide);
+                    let dims = Dims { m: self.batch, k: h, n: early };
+                    gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
+                    Some(weights)
+                }
                 (Matrix::Bytes(weights), Some(room)) => {
                     let state = std::slice::from_raw_parts(at.hidden.cast_const(), self.batch * h);
                     let products = std::slice::from_raw_parts_mut(at.products, self.batch * wide);
                     if !weights.multiply(cpu, state, products, room)? {
                         return Ok(false);
                     }
-                    Strided::dense(std::ptr::null(), wide)
+                    None
                 }
                 (Matrix::Bytes(_), None) => return Ok(false),
             };
-            if let Matrix::Floats(_) = &self.weights {
-                let dims = Dims { m: self.batch, k: h, n: early };
-                gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
-            }
             let shared = Shared((at, floats(&self.x).add(step * self.batch * wide)));
             let bias = self.bias.as_ref().map(|bias| std::slice::from_raw_parts(floats(bias), h));
             let each = |second: bool| {
@@ -244,7 +246,7 @@ impl Layer {
                 });
             };
             each(false);
-            if late {
+            if let Some(weights) = floating.filter(|_| late) {
                 // Sequences that have ended have no scaled state.
                 for row in (0..self.batch).filter(|&row| !self.lasts(row, step)) {
                     at.scaled.add(row * h).write_bytes(0, h);

@@ -77,13 +77,18 @@ struct Plan {
     direct: bool,
 }
 
-/// The most elements of a copy.
-const MOST: usize = 1 << 40;
+/// The most elements of a copy: so many times those of the operand, and of a small one.
+const GROWTH: usize = 64;
+const SMALL: usize = 1 << 12;
 
 impl Plan {
     fn new(o: &Operands<'_>, options: ConvIntegerOptions<'_>) -> Option<Plan> {
         let ConvIntegerOptions { strides, pads, dilations, group } = options;
         let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (o.x.shape(), o.w.shape()) else { return None };
+        // Filters without elements may have any extents.
+        if o.x.is_empty() || o.w.is_empty() {
+            return None;
+        }
         let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
         let plane = Plane::of(o.x.shape(), &kernel, [strides, pads, dilations])?;
         let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
@@ -95,7 +100,10 @@ impl Plan {
             .into_iter()
             .try_fold(1usize, usize::checked_mul)?;
         let taps = plane.rows.kernel.checked_mul(plane.cols.kernel)?.checked_mul(depth)?;
-        let fits = groups.checked_mul(depth) == Some(c) && bias && size < MOST && taps < 1 << 30;
+        let fits = groups.checked_mul(depth) == Some(c)
+            && bias
+            && size / GROWTH <= o.x.len().saturating_add(SMALL)
+            && taps < 1 << 30;
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups, rows, cols, direct })
     }
 
@@ -116,9 +124,9 @@ impl Plan {
     }
 
     /// Returns, for each weight of a filter, the distance of its elements from the first channel of the group.
-    fn offsets(&self) -> Vec<usize> {
+    fn offsets(&self) -> Result<Vec<usize>> {
         let (rows, cols) = (self.plane.rows.kernel, self.plane.cols.kernel);
-        let mut taps = Vec::with_capacity(rows * cols);
+        let mut taps = bb::ir::memory::room("conv_integer", rows * cols)?;
         for ky in 0..rows {
             for kx in 0..cols {
                 let ((py, y), (px, x)) = (self.rows.place(ky), self.cols.place(kx));
@@ -126,11 +134,11 @@ impl Plan {
                 taps.push((phase * self.rows.extent + y) * self.cols.extent + x);
             }
         }
-        let mut all = Vec::with_capacity(self.depth * taps.len());
+        let mut all = bb::ir::memory::room("conv_integer", self.depth * taps.len())?;
         for first in (0..self.depth).map(|c| c * self.channel()) {
             all.extend(taps.iter().map(|tap| first + tap));
         }
-        all
+        Ok(all)
     }
 
     /// Copies the planes of a sample, with padding.
@@ -291,7 +299,7 @@ fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish
         Ok(Group { left, added, rows })
     });
     let prepared = prepared.collect::<Result<Vec<_>>>()?;
-    let (offsets, channel) = (plan.offsets(), plan.channel());
+    let (offsets, channel) = (plan.offsets()?, plan.channel());
     let copy = if plan.direct { None } else { Some(pool.take(groups * depth * channel)?) };
     let (size, results) = plan.plane.sizes();
     let places = plan.windows();

@@ -21,6 +21,8 @@ const DEEPEST: usize = 1 << 30;
 /// Integer matrices, one or many pairs.
 struct Matrices {
     dims: Dims,
+    /// The rows of one left operand, of which `dims` may have several.
+    rows: usize,
     a: Strided<u8>,
     b: Strided<u8>,
     /// The distances of each pair from the first.
@@ -63,6 +65,7 @@ impl Matrices {
         }
         Some(Matrices {
             dims: Dims { m, k: mm.k, n: mm.n },
+            rows: mm.m,
             a: Strided { ptr: a.ptr(), row: *a_row, col: *a_col },
             b: Strided { ptr: b.ptr(), row: *b_row, col: *b_col },
             offsets,
@@ -128,9 +131,12 @@ unsafe fn products(
     let left = Bytes { signed: false, flipped: a_signed };
     let right = Bytes { signed: true, flipped: !b_signed };
     for (pair, &(at_a, at_b)) in all.offsets.iter().enumerate() {
-        let a_zeros = Zeros::read(pool, a_zero, m, left.shift())?;
+        let a_zeros = Zeros::read(pool, a_zero, all.rows, left.shift())?;
         let b_zeros = Zeros::read(pool, b_zero, n, right.shift())?;
         let (Some(a_zeros), Some(b_zeros)) = (a_zeros, b_zeros) else { return Ok(false) };
+        if all.rows != m && matches!(a_zeros, Zeros::List(_)) {
+            return Ok(false);
+        }
         // SAFETY: the operands have the matrices of this pair.
         unsafe {
             let a = Strided { ptr: all.a.ptr.offset(at_a), ..all.a };

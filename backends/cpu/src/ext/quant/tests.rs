@@ -337,3 +337,34 @@ fn products_of_arrays_equal_the_definition() {
         }
     }
 }
+
+#[test]
+fn zero_points_are_those_of_one_matrix() {
+    let cpu = Cpu::new();
+    // Two left matrices share the right one. A zero point for each row of both is none of the operation.
+    let (a, b) =
+        (of_bytes(&cpu, &[2, 3, 4], &varied(24, 1), false), of_bytes(&cpu, &[4, 5], &varied(20, 2), true));
+    let zeros = |n: usize| of_bytes(&cpu, &[n], &varied(n, 3), false);
+    let got = cpu.matmul_integer(&a, &b, Some(&zeros(3)), None).unwrap();
+    let (x, w, z) = (varied(24, 1), varied(20, 2), varied(3, 3));
+    for (i, got) in host::<i32>(&cpu, &got).into_iter().enumerate() {
+        let (row, col) = (i / 5, i % 5);
+        let want: i64 = (0..4)
+            .map(|k| (i64::from(x[row * 4 + k]) - i64::from(z[row % 3])) * number(w[k * 5 + col], true))
+            .sum();
+        assert_eq!(i64::from(got), want, "element {i}");
+    }
+    assert!(cpu.matmul_integer(&a, &b, Some(&zeros(6)), None).is_err());
+}
+
+#[test]
+fn filters_without_elements_take_no_memory() {
+    let cpu = Cpu::new();
+    // The most that an extent beside none may be.
+    let far = 1 << 26;
+    let (x, w) = (tensor::<u8>(&cpu, &[1, 0, 1, 1], &[]), tensor::<u8>(&cpu, &[1, 0, far as usize, 1], &[]));
+    let options = ConvIntegerOptions { strides: &[far, 1], pads: &[far - 1, 0, 0, 0], ..Default::default() };
+    // Of no channels, a sum is 0.
+    let done = cpu.conv_integer(&x, &w, None, None, None, options);
+    assert!(done.is_ok_and(|y| y.shape() == [1, 1, 1, 1]));
+}

@@ -53,9 +53,9 @@ impl Weights {
     }
 
     /// Makes room for products with `m` rows.
-    pub(in crate::ext) fn room(&self, m: usize) -> Room {
+    pub(in crate::ext) fn room(&self, m: usize) -> Result<Room> {
         let [k, _] = self.dims;
-        Room { bytes: vec![0; m * k] }
+        Ok(Room { bytes: bb::ir::memory::filled("dynamic_matmul", 0, m.saturating_mul(k))? })
     }
 
     /// Multiplies the rows of `x`, quantised by their range, and scales the products. The result is false if an element

@@ -84,9 +84,8 @@ impl Kernel {
     /// `x` has elements of the type that the kernel was selected for at every index of the extents, and `out` has room
     /// for one result for each index of the kept dimensions. They do not overlap.
     pub(crate) unsafe fn run(&self, extents: &Extents<'_>, x: *const u8, out: *mut u8) {
-        if let Some(vector) = &self.vector
-            // A few 16-bit floats are not worth their conversion by blocks.
-            && extents.count >= if vector.size < 4 { FEW } else { 1 }
+        if extents.count >= FEW
+            && let Some(vector) = &self.vector
             && let [Dim { extent: len, strides: [middle] }] = *extents.reduced
             && let Some((dims, strides)) = around(extents.kept, len, middle)
         {
@@ -130,7 +129,7 @@ impl Vector {
         let shared = Shared((out, x));
         let size = self.size;
         let bytes = |elements: isize| elements * size.cast_signed();
-        if inner > 1 && si == 1 && len > 0 && (inner >= FEW || len >= FEW) {
+        if inner > 1 && si == 1 && len > 0 {
             // Each thread gets at least one block. The width of a block is one with which memory is read fast.
             let width = inner.div_ceil(threads::count()).next_multiple_of(64).min(COLUMNS);
             let blocks = inner.div_ceil(width);

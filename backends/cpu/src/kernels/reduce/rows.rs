@@ -4,7 +4,7 @@ use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::elementwise::GRAIN;
 use crate::kernels::number::{Float, Number};
 use crate::kernels::op::Reduction;
-use crate::kernels::{FEW, Shared, walk};
+use crate::kernels::{Shared, walk};
 use crate::pace::{self, Pace, STRETCH};
 
 /// The number of elements that are folded lane by lane. Longer runs are halved.
@@ -211,38 +211,6 @@ impl<T: Number, F: Fn(T, T) -> T> VectorLoop for Rows<T, F> {
     }
 }
 
-/// Short rows, whose elements are folded one after another.
-struct Short<T, F> {
-    rows: usize,
-    len: usize,
-    x: *const T,
-    row: isize,
-    step: isize,
-    out: *mut T,
-    start: Start<T>,
-    f: F,
-}
-
-impl<T: Number, F: Fn(T, T) -> T> VectorLoop for Short<T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let mut pace = Pace::new();
-        for i in 0..self.rows {
-            pace.step(self.len);
-            // SAFETY: only the function `rows` makes this value; its caller promises the rows, of at least one element, and
-            // room for their results.
-            unsafe {
-                let x = self.x.offset(i.cast_signed() * self.row);
-                let start = self.start.of(Some(&*x));
-                let at = |l: usize| *x.offset(l.cast_signed() * self.step);
-                self.out.add(i).write((0..self.len).fold(start, |folded, l| (self.f)(folded, at(l))));
-            }
-        }
-    }
-}
-
 /// Folds each row into one element.
 ///
 /// # Safety
@@ -256,9 +224,6 @@ unsafe fn rows<T: Number>(
     start: Start<T>,
     f: impl Fn(T, T) -> T + Copy + Sync,
 ) {
-    if (1..FEW).contains(&len) {
-        return dispatch(Short { rows, len, x, row, step, out, start, f });
-    }
     if step == 1 && len <= RUN {
         return dispatch(Rows { rows, len, x, row, out, start, f });
     }
