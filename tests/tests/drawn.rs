@@ -1,7 +1,7 @@
 //! What the fuzz targets `graph` and `calls` found, on every backend.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::ext::{ImageOp, NnOp};
+use bb::ext::{ImageOp, MlOp, NnOp};
 use bb::ir::op::Param;
 use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::{
@@ -327,5 +327,69 @@ fn windows_far_from_each_other_pad_no_more_than_a_window() {
             let got = called(&on, pool, &[floats(&[1, 1, 4, 4])]).unwrap();
             assert_eq!(got, [1, 1, rows, columns], "{name} {strides:?}");
         }
+    }
+}
+
+#[test]
+fn a_small_variance_of_halves_is_no_infinite_factor() {
+    let cast =
+        |x: &TensorData, to| bb::ir::convert::cast(x, to, bb::ir::convert::Rounding::default()).unwrap();
+    let half = |x: f32| cast(&TensorData::new(&[1], &[x]).unwrap(), DataType::F16);
+    let x = cast(&TensorData::new(&[1, 1], &[0.125f32]).unwrap(), DataType::F16);
+    // 1000 / sqrt(1e-5) is above all halves. The product, 39528.5, is between two that are 32 apart.
+    let vectors = [1000.0, 0.0, 0.0, 0.0].map(half);
+    for name in backends::NAMES {
+        let on = BackendHandle::new(backends::start(name).unwrap());
+        let operands = std::iter::once(&x).chain(&vectors).map(|data| on.runtime().constant(data).unwrap());
+        let operands: Vec<Value> = operands.collect();
+        let operands: Vec<Option<&Value>> = operands.iter().map(Some).collect();
+        let y = on.call(NnOp::BatchNormalization.spec(), &operands, &[Param::Float(1e-5)]).unwrap().remove(0);
+        let y = cast(&y.to_host(1 << 10).unwrap(), DataType::F32);
+        assert_eq!(y.as_slice::<f32>().unwrap(), [39520.0], "{name}");
+    }
+}
+
+#[test]
+fn vectors_of_channels_have_one_dimension() {
+    for name in backends::NAMES {
+        let on = BackendHandle::new(backends::start(name).unwrap());
+        let called = |mean: &[usize]| {
+            let shapes = [&[0, 3, 4], &[3][..], &[3], mean, &[3]];
+            let operands = shapes.map(|shape| on.runtime().constant(&floats(shape)).unwrap());
+            on.call(NnOp::BatchNormalization.spec(), &operands.each_ref().map(Some), &[Param::Float(1e-5)])
+        };
+        assert!(called(&[3]).is_ok_and(|y| y.iter().all(|y| y.shape() == [0, 3, 4])), "{name}");
+        assert!(called(&[1, 3]).is_err(), "{name}");
+    }
+}
+
+#[test]
+fn planes_of_very_many_rows_are_pooled_in_little_memory() {
+    // With 24 bytes for each row of windows, this would take 1.5 GiB.
+    let rows = 1 << 26;
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let pool = with_ints(call("AveragePool", 1), "kernel_shape", &[1, 1]);
+        assert_eq!(called(&on, pool, &[floats(&[0, 1, rows, 1])]).unwrap(), [0, 1, rows, 1], "{name}");
+    }
+}
+
+#[test]
+fn walks_down_trees_have_a_depth_of_any_size() {
+    let [x, threshold] =
+        [(&[1, 1][..], 0.5f32), (&[1], 0.75)].map(|(shape, x)| TensorData::new(shape, &[x]).unwrap());
+    let node = TensorData::new(&[1, 4], &[0i32, 0, 1, 2]).unwrap();
+    let root = TensorData::new(&[1], &[0i32]).unwrap();
+    let leaves = TensorData::new(&[2, 1], &[10f32, 20.0]).unwrap();
+    let params =
+        [Param::Int(i64::MAX), Param::Ints((&[0]).into()), Param::Bool(false), Param::Text("sum".into())];
+    for name in backends::NAMES {
+        let on = BackendHandle::new(backends::start(name).unwrap());
+        let operands =
+            [&x, &node, &threshold, &root, &leaves].map(|data| on.runtime().constant(data).unwrap());
+        let [x, node, threshold, root, leaves] = operands.each_ref().map(Some);
+        let operands = [x, node, threshold, root, leaves, None];
+        let y = on.call(MlOp::TreeEnsemble.spec(), &operands, &params).unwrap().remove(0);
+        assert_eq!(y.to_host(1 << 10).unwrap().as_slice::<f32>().unwrap(), [10.0], "{name}");
     }
 }

@@ -1,7 +1,7 @@
 //! `Llm`: operations of language models.
 
+use crate::Tensor;
 use crate::ext::{Extent, Ops, math, normalize, types};
-use crate::{DataType, Tensor};
 
 crate::ext::family::family! { [
     /// Operations of language models.
@@ -44,7 +44,7 @@ crate::ext::family::family! { [
     } -> Tensor;
 }
 
-/// The body of [`Llm::rms_normalization`].
+/// The body of [`Llm::rms_normalization`]. 16-bit floats are computed in `f32` and rounded once.
 pub fn rms_normalization<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -56,11 +56,12 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     types::take::<B>("rms_normalization", scale, types::FLOATS)?;
     types::fits(on, "rms_normalization", scale, x)?;
     let axes = normalize::axes_from(x, axis)?;
-    let normal = math::widened(on, x, DataType::F32, |x| {
-        let mean = on.reduce_mean(&on.mul(x, x)?, &axes, true)?;
-        on.div(x, &on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
-    })?;
-    on.mul(&math::to(on, &normal, scale.dtype())?, scale)
+    let wide = math::accumulated(on, x)?;
+    let mean = on.reduce_mean(&on.mul(&wide, &wide)?, &axes, true)?;
+    let normal = on.div(&wide, &on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)?;
+    let dtype = math::common(normal.dtype(), scale.dtype());
+    let y = on.mul(&math::to(on, &normal, dtype)?, &math::to(on, scale, dtype)?)?;
+    math::narrowed(on, y, scale.dtype())
 }
 
 /// The body of [`Llm::rotate`].

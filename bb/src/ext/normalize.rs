@@ -73,7 +73,8 @@ pub(crate) fn moments<B: Ops + ?Sized>(
     Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
 }
 
-/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). For `f16`, the means are computed in `f32`.
+/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). 16-bit floats are computed in `f32` and
+/// rounded once.
 pub fn layer_normalization<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -86,9 +87,13 @@ pub fn layer_normalization<B: Ops + ?Sized>(
         types::fits(on, "layer_normalization", operand, x)?;
     }
     let axes = axes_from(x, axis)?;
-    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
-    let scaled = on.mul(&normal, scale)?;
-    bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, bias))
+    let dtype = x.dtype();
+    math::widened(on, x, DataType::F32, |x| {
+        let alike =
+            |v: &B::Tensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
+        let scaled = on.mul(&moments(on, x, &axes, epsilon)?.normal, &alike(scale)?)?;
+        bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, &alike(bias)?))
+    })
 }
 
 /// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose dimension 1 is
@@ -117,7 +122,8 @@ pub fn batch_normalization<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("batch_normalization", x, types::FLOATS)?;
     types::take::<B>("batch_normalization", variance, types::FLOATS)?;
-    let wide = math::common(x.dtype(), variance.dtype());
+    // The quotient of a scale and a small deviation may exceed 16-bit floats where its product does not.
+    let wide = math::common(math::common(x.dtype(), variance.dtype()), DataType::F32);
     let variance = math::to(on, variance, wide)?;
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
     let factor = on.div(&math::to(on, scale, wide)?, &root)?;

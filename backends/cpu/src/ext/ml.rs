@@ -97,7 +97,8 @@ impl Operands {
                 roots: elements(&self.roots),
                 weights: elements(&self.weights),
                 targets,
-                depth,
+                // A walk that meets no node twice has no more steps.
+                depth: depth.min(self.nodes.shape().first().copied().unwrap_or(0)),
                 aggregate,
                 tests: Tests { modes, missing, members },
             }

@@ -244,8 +244,8 @@ impl bb::ext::Nn for Cpu {
     ) -> Result<Array> {
         use bb::ext::{Create, Scalar};
         let vectors = [scale, bias, mean, variance];
-        let channels = x.shape().get(1).copied();
-        let simple = computed(x) && vectors.iter().all(|v| computed(v) && Some(v.len()) == channels);
+        let channels = x.shape().get(1..2).unwrap_or_default();
+        let simple = computed(x) && vectors.iter().all(|v| computed(v) && v.shape() == channels);
         if !simple {
             return bb::ext::nn::batch_normalization(self, x, scale, bias, mean, variance, epsilon);
         }

@@ -6,10 +6,10 @@ use super::math::{double, polynomial, single};
 
 /// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. It computes
 /// `|x| Φ(-|x|)`, which has no cancellation, as `exp(-x² / 2)` times a polynomial: in `|x|` below 2.5, and in
-/// `1 / (1 + |x|)` from there to 16. Beyond 16, `Φ(-|x|)` is 0.
+/// `1 / (1 + |x|)` from there to 16. Beyond 16, `Φ(-|x|)` is 0. Near arguments are those up to 12.
 #[inline(always)]
-pub(super) fn gelu_f32<const FMA: bool>(x: f32) -> f32 {
-    const NEAR: [f32; 12] = [
+pub(super) fn gelu_f32<const FMA: bool, const NEAR: bool>(x: f32) -> f32 {
+    const BELOW: [f32; 12] = [
         -9.720_673e-7,
         4.239_832e-6,
         -1.252_480_7e-5,
@@ -23,7 +23,7 @@ pub(super) fn gelu_f32<const FMA: bool>(x: f32) -> f32 {
         -0.110_491_88,
         0.230_760_32,
     ];
-    const FAR: [f32; 8] = [
+    const BEYOND: [f32; 8] = [
         9.658_114,
         -15.950_247,
         9.265_518,
@@ -34,7 +34,7 @@ pub(super) fn gelu_f32<const FMA: bool>(x: f32) -> f32 {
         0.398_938_7,
     ];
     let a = x.abs();
-    let a = if a > 16.0 { 16.0 } else { a };
+    let a = if !NEAR && a > 16.0 { 16.0 } else { a };
     // The exponent needs all digits of the square, because its error is a relative error of the exponential.
     let square = a * a;
     let rest = if FMA {
@@ -44,20 +44,20 @@ pub(super) fn gelu_f32<const FMA: bool>(x: f32) -> f32 {
         let low = a - high;
         ((high * high - square) + 2.0 * high * low) + low * low
     };
-    let e = single::exponential::<FMA>(-0.5 * square, -0.5 * rest);
-    let near = a * polynomial::<FMA>(&NEAR, a - 1.25);
-    let far = polynomial::<FMA>(&FAR, 1.0 / (1.0 + a));
-    let factor = if a < 2.5 { near } else { far };
+    let e = single::exponential::<FMA, NEAR>(-0.5 * square, -0.5 * rest);
+    let below = a * polynomial::<FMA>(&BELOW, a - 1.25);
+    let beyond = polynomial::<FMA>(&BEYOND, 1.0 / (1.0 + a));
+    let factor = if a < 2.5 { below } else { beyond };
     let tail = single::fma::<FMA>(factor, e.less_one, factor) * e.first * e.second;
     let y = if x < 0.0 { -tail } else { x - tail };
     // The definition multiplies minus infinity by 0.
-    if x == f32::NEG_INFINITY { f32::NAN } else { y }
+    if !NEAR && x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 
 /// Computes `x erfc(-x / sqrt 2) / 2`, which has no cancellation. The error of the rounded argument is corrected by the
 /// derivative.
 #[inline(always)]
-pub(super) fn gelu_f64<const FMA: bool>(x: f64) -> f64 {
+pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
     /// What `FRAC_1_SQRT_2` lacks.
     const REST: f64 = -4.833646656726457e-17;
@@ -94,7 +94,8 @@ pub(super) fn gelu_tanh_f64<const FMA: bool>(x: f64) -> f64 {
     let slope_rest = lost + LINE[1] + cubed_rest;
     let (argument, argument_rest) = product(a, slope);
     let argument_rest = fma(a, slope_rest, argument_rest);
-    let e = double::exponential::<FMA>(if argument > 760.0 { -760.0 } else { -argument }, -argument_rest);
+    let e =
+        double::exponential::<FMA, false>(if argument > 760.0 { -760.0 } else { -argument }, -argument_rest);
     let small = (1.0 + e.less_one) * e.first * e.second;
     let low = x < 0.0;
     let above = if low { fma(-a, e.less_one, -a) * e.first } else { x };

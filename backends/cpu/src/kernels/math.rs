@@ -10,8 +10,11 @@ use std::marker::PhantomData;
 
 /// A function that is compiled with and without fused multiply-add.
 pub(super) trait Function<T> {
-    /// Returns the value at `x`.
-    fn at<const FMA: bool>(x: T) -> T;
+    /// Arguments between these bounds are near, if computing only such ones is faster.
+    const BOUNDS: Option<[T; 2]>;
+
+    /// Returns the value at `x`, which is near if `NEAR`; the value is the same for either.
+    fn at<const FMA: bool, const NEAR: bool>(x: T) -> T;
 }
 
 /// The number of elements that are computed at once. A shorter end is padded to this length.
@@ -25,18 +28,38 @@ struct Apply<'a, T, F> {
     function: PhantomData<F>,
 }
 
-impl<T: Copy, F: Function<T>> VectorLoop for Apply<'_, T, F> {
+impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        for (out, &x) in self.out.iter_mut().zip(self.x) {
-            *out = F::at::<FMA>(x);
+        let Some([low, high]) = F::BOUNDS else {
+            return each::<FMA, false, T, F>(self.out, self.x);
+        };
+        let (blocks, end) = self.x.as_chunks::<BLOCK>();
+        let (out, out_end) = self.out.as_chunks_mut::<BLOCK>();
+        for (out, x) in out.iter_mut().zip(blocks) {
+            // Without `all`, which ends early, this is done on vectors.
+            let near = x.iter().fold(true, |near, &x| near & (x >= low) & (x <= high));
+            if near {
+                each::<FMA, true, T, F>(out, x);
+            } else {
+                each::<FMA, false, T, F>(out, x);
+            }
         }
+        each::<FMA, false, T, F>(out_end, end);
     }
 }
 
-fn apply<T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
+/// Writes the values at `x`, one after another.
+#[inline(always)]
+fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = F::at::<FMA, NEAR>(x);
+    }
+}
+
+fn apply<T: Copy + PartialOrd, F: Function<T>>(out: &mut [T], x: &[T]) {
     dispatch(Apply::<T, F> { out, x, function: PhantomData });
 }
 
@@ -45,7 +68,7 @@ fn apply<T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
 /// # Safety
 ///
 /// Same as for [`Run`].
-unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut u8, x: [*const u8; 1], n: usize) {
+unsafe fn map<T: Copy + Default + PartialOrd, F: Function<T>>(out: *mut u8, x: [*const u8; 1], n: usize) {
     // SAFETY: this function has the same contract.
     let (out, [x]) = unsafe { slices::<T, T, 1>(out, x, n) };
     // A short block costs less than four elements one by one.
@@ -60,7 +83,7 @@ unsafe fn map<T: Copy + Default, F: Function<T>>(out: *mut u8, x: [*const u8; 1]
 }
 
 /// Writes the values for at most `N` elements, which are computed as a block of `N`.
-fn padded<T: Copy + Default, F: Function<T>, const N: usize>(out: &mut [T], x: &[T]) {
+fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(out: &mut [T], x: &[T]) {
     let (mut from, mut to) = ([T::default(); N], [T::default(); N]);
     from.split_at_mut(x.len()).0.copy_from_slice(x);
     apply::<T, F>(&mut to, &from);
@@ -69,11 +92,13 @@ fn padded<T: Copy + Default, F: Function<T>, const N: usize>(out: &mut [T], x: &
 
 /// Declares a type for each function, so that a loop can be generic over the function.
 macro_rules! functions {
-    ($t:ident; $($name:ident<$fma:ident>: |$x:ident| $value:expr;)*) => {$(
+    ($t:ident; $($name:ident<$fma:ident, $near:ident> $bounds:expr, |$x:ident| $value:expr;)*) => {$(
         struct $name;
         impl Function<$t> for $name {
+            const BOUNDS: Option<[$t; 2]> = $bounds;
+
             #[inline(always)]
-            fn at<const $fma: bool>($x: $t) -> $t {
+            fn at<const $fma: bool, const $near: bool>($x: $t) -> $t {
                 $value
             }
         }
@@ -82,8 +107,9 @@ macro_rules! functions {
 
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
-     magic $magic:literal, exp $low:literal $high:literal, ln2 $ln2_high:expr, $ln2_low:expr,
-     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $gelu_tanh:ident, taylor [$($taylor:expr),*], atanh [$($atanh:expr),*]) => {
+     magic $magic:literal, exp $low:literal $high:literal, normal $normal:literal, ln2 $ln2_high:expr, $ln2_low:expr,
+     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $gelu_tanh:ident $near:expr,
+     taylor [$first:expr, $($taylor:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
         pub(super) mod $module {
             use super::{Function, Run, Unary, map};
 
@@ -95,24 +121,32 @@ macro_rules! elementary {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
             }
 
-            /// Returns 2 to the power `n`. `n` is an integer in the exponent range of normal numbers.
+            /// Returns 2 to the power `n`, given `n + MAGIC`. `n` is an integer in the exponent range of normal numbers.
             #[inline(always)]
-            fn power_of_two(n: $t) -> $t {
-                let bits = (n + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()).wrapping_add($bias);
-                $t::from_bits(bits << $bits)
+            fn power_of_two(shifted: $t) -> $t {
+                // The shift leaves nothing of `MAGIC`.
+                $t::from_bits((shifted.to_bits() << $bits).wrapping_add($bias << $bits))
             }
 
-            /// Returns `n` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument.
+            /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument.
             #[inline(always)]
             fn reduced<const FMA: bool>(x: $t, low: $t) -> ($t, $t) {
-                let n = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC) - MAGIC;
+                let shifted = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC);
+                let n = shifted - MAGIC;
                 let r = fma::<FMA>(n, -$ln2_low, fma::<FMA>(n, -$ln2_high, x)) + low;
-                let mut q = 0.0;
+                let mut q = 1.0 / $first;
                 for c in [$($taylor),*] {
                     q = fma::<FMA>(q, r, 1.0 / c);
                 }
-                (n, fma::<FMA>(r * r, q, r))
+                (shifted, fma::<FMA>(r * r, q, r))
             }
+
+            /// The `low` of an argument that has no small part. A compiler may leave out that it is added, which it may not
+            /// for a zero without a sign.
+            const NONE: $t = -0.0;
+
+            /// Arguments whose exponentials are normal numbers, as are the powers of two next to them.
+            pub(in crate::kernels) const NORMAL: $t = $normal;
 
             /// An exponential as `(1 + less_one) * first * second`. Neither power of two is as small as the product can
             /// be, so that a factor of the exponential can be multiplied in before digits are lost.
@@ -130,27 +164,36 @@ macro_rules! elementary {
                 }
             }
 
-            /// Returns `exp(x + low)`. The powers of two hold it for `x` from twice the argument of the least number on.
+            /// Returns `exp(x + low)`. The powers of two hold it for `x` from twice the argument of the least number on; if
+            /// `NEAR`, the first power holds it alone, for `x` of at most `NORMAL`.
             #[inline(always)]
-            pub(in crate::kernels) fn exponential<const FMA: bool>(x: $t, low: $t) -> Exponential {
-                let (n, less_one) = reduced::<FMA>(x, low);
-                let half = fma::<FMA>(n, 0.5, MAGIC) - MAGIC;
-                Exponential { less_one, first: power_of_two(half), second: power_of_two(n - half) }
+            pub(in crate::kernels) fn exponential<const FMA: bool, const NEAR: bool>(x: $t, low: $t) -> Exponential {
+                let (shifted, less_one) = reduced::<FMA>(x, low);
+                if NEAR {
+                    return Exponential { less_one, first: power_of_two(shifted), second: 1.0 };
+                }
+                let n = shifted - MAGIC;
+                let half = fma::<FMA>(n, 0.5, MAGIC);
+                let rest = (n - (half - MAGIC)) + MAGIC;
+                Exponential { less_one, first: power_of_two(half), second: power_of_two(rest) }
             }
 
             #[inline(always)]
-            pub(in crate::kernels) fn exp<const FMA: bool>(x: $t) -> $t {
+            pub(in crate::kernels) fn exp<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
+                if NEAR {
+                    return exponential::<FMA, true>(x, NONE).value();
+                }
                 // Comparisons with NaN are false, so NaN stays.
                 let x = if x < $low { $low } else { x };
                 let x = if x > $high { $high } else { x };
-                exponential::<FMA>(x, 0.0).value()
+                exponential::<FMA, false>(x, NONE).value()
             }
 
             /// Returns `exp(x) - 1` for arguments of moderate size.
             #[inline(always)]
             fn exp_m1<const FMA: bool>(x: $t) -> $t {
-                let (n, p) = reduced::<FMA>(x, 0.0);
-                let scale = power_of_two(n);
+                let (shifted, p) = reduced::<FMA>(x, NONE);
+                let scale = power_of_two(shifted);
                 fma::<FMA>(scale, p, scale - 1.0)
             }
 
@@ -169,7 +212,7 @@ macro_rules! elementary {
                 // log(1 + f) = 2 atanh s = f - f^2/2 + s (f^2/2 + R(s^2)).
                 let s = f / (2.0 + f);
                 let z = s * s;
-                let mut q = 0.0;
+                let mut q = 2.0 / $last;
                 for c in [$($atanh),*] {
                     q = fma::<FMA>(q, z, 2.0 / c);
                 }
@@ -187,7 +230,7 @@ macro_rules! elementary {
                 let near = if x < -40.0 { -40.0 } else { x };
                 let near = exp_m1::<FMA>(if near > 40.0 { 40.0 } else { near });
                 // The difference of a number that is so great and 1 rounds to the number.
-                let y = if x > 40.0 { exp::<FMA>(x) } else { near };
+                let y = if x > 40.0 { exp::<FMA, false>(x) } else { near };
                 // The sum would lose the sign of a zero.
                 if x == 0.0 { x } else { y }
             }
@@ -203,9 +246,9 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            fn softplus<const FMA: bool>(x: $t) -> $t {
+            fn softplus<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 let above = if x > 0.0 { x } else { 0.0 };
-                above + log1p::<FMA>(exp::<FMA>(-x.abs()))
+                above + log1p::<FMA>(exp::<FMA, NEAR>(-x.abs()))
             }
 
             #[inline(always)]
@@ -223,9 +266,9 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            pub(in crate::kernels) fn sigmoid<const FMA: bool>(x: $t) -> $t {
+            pub(in crate::kernels) fn sigmoid<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 // The exponential of the negative absolute value neither overflows nor cancels.
-                let e = exp::<FMA>(-x.abs());
+                let e = exp::<FMA, NEAR>(-x.abs());
                 let d = 1.0 + e;
                 let rest = (1.0 - d) + e;
                 let low = x < 0.0;
@@ -236,11 +279,11 @@ macro_rules! elementary {
 
             /// Returns `x * sigmoid(x)`.
             #[inline(always)]
-            fn silu<const FMA: bool>(x: $t) -> $t {
+            fn silu<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 // Beyond these bounds the product is 0, or the exponential does not count.
-                let x = if x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
+                let x = if !NEAR && x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
                 let a = x.abs();
-                let e = exponential::<FMA>(if a > -$silu { $silu } else { -a }, 0.0);
+                let e = exponential::<FMA, NEAR>(if !NEAR && a > -$silu { $silu } else { -a }, NONE);
                 let small = e.value();
                 let d = 1.0 + small;
                 let rest = (1.0 - d) + small;
@@ -250,24 +293,30 @@ macro_rules! elementary {
                 let y = above / d;
                 // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
                 let y = fma::<FMA>(-y, rest * fma::<FMA>(-0.5, small, 1.0), y) * last;
+                if NEAR {
+                    return y;
+                }
                 // The definition multiplies minus infinity by 0.
                 let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
                 if x == $t::INFINITY { x } else { y }
             }
 
+            const EVERY: Option<[$t; 2]> = None;
+            const BOTH: Option<[$t; 2]> = Some([-NORMAL, NORMAL]);
+
             functions! { $t;
-                Sqrt<FMA>: |x| x.sqrt();
-                Exp<FMA>: |x| exp::<FMA>(x);
-                Log<FMA>: |x| log::<FMA>(x);
-                Tanh<FMA>: |x| tanh::<FMA>(x);
-                Sigmoid<FMA>: |x| sigmoid::<FMA>(x);
-                Silu<FMA>: |x| silu::<FMA>(x);
-                Expm1<FMA>: |x| expm1::<FMA>(x);
-                Log1p<FMA>: |x| log1p::<FMA>(x);
-                Softplus<FMA>: |x| softplus::<FMA>(x);
-                Erf<FMA>: |x| super::$erf::<FMA>(x);
-                Gelu<FMA>: |x| crate::kernels::gelu::$gelu::<FMA>(x);
-                GeluTanh<FMA>: |x| crate::kernels::gelu::$gelu_tanh::<FMA>(x);
+                Sqrt<FMA, NEAR> EVERY, |x| x.sqrt();
+                Exp<FMA, NEAR> BOTH, |x| exp::<FMA, NEAR>(x);
+                Log<FMA, NEAR> EVERY, |x| log::<FMA>(x);
+                Tanh<FMA, NEAR> EVERY, |x| tanh::<FMA>(x);
+                Sigmoid<FMA, NEAR> BOTH, |x| sigmoid::<FMA, NEAR>(x);
+                Silu<FMA, NEAR> BOTH, |x| silu::<FMA, NEAR>(x);
+                Expm1<FMA, NEAR> EVERY, |x| expm1::<FMA>(x);
+                Log1p<FMA, NEAR> EVERY, |x| log1p::<FMA>(x);
+                Softplus<FMA, NEAR> BOTH, |x| softplus::<FMA, NEAR>(x);
+                Erf<FMA, NEAR> EVERY, |x| super::$erf::<FMA>(x);
+                Gelu<FMA, NEAR> $near, |x| crate::kernels::gelu::$gelu::<FMA, NEAR>(x);
+                GeluTanh<FMA, NEAR> EVERY, |x| crate::kernels::gelu::$gelu_tanh::<FMA>(x);
             }
 
             /// Returns the loop of an operation that is a function; `None` for other operations.
@@ -292,18 +341,19 @@ macro_rules! elementary {
     };
 }
 
-elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0,
-    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 gelu_tanh_f32,
+elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0, normal 87.0,
+    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 gelu_tanh_f32 Some([-12.0, 12.0]),
     taylor [5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [9.0, 7.0, 5.0, 3.0]);
 
-elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0,
-    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 gelu_tanh_f64,
+elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0, normal 708.0,
+    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 gelu_tanh_f64 None,
     taylor [6227020800.0, 479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
 /// Evaluates a polynomial, the leading coefficient first.
 #[inline(always)]
 pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
-    coefficients.iter().fold(0.0, |sum, &c| single::fma::<FMA>(sum, x, c))
+    let Some((&first, rest)) = coefficients.split_first() else { return 0.0 };
+    rest.iter().fold(first, |sum, &c| single::fma::<FMA>(sum, x, c))
 }
 
 /// Computes the error function with polynomials that were fitted to `erf(x) / x - 1` in `x * x` for `x` below 1, and to
@@ -335,7 +385,8 @@ fn erf_f32<const FMA: bool>(x: f32) -> f32 {
     let square = a * a;
     let small = single::fma::<FMA>(a, polynomial::<FMA>(&SMALL, square), a);
     let t = 1.0 / single::fma::<FMA>(0.5, a, 1.0);
-    let large = 1.0 - t * single::exp::<FMA>(polynomial::<FMA>(&LARGE, t) - square);
+    // The exponent is between -20 and 0.
+    let large = 1.0 - t * single::exp::<FMA, true>(polynomial::<FMA>(&LARGE, t) - square);
     (if a < 1.0 { small } else { large }).copysign(x)
 }
 
@@ -348,7 +399,7 @@ fn erf_f64<const FMA: bool>(x: f64) -> f64 {
 #[inline(always)]
 pub(super) fn pow<const FMA: bool>(x: f32, y: f32) -> f32 {
     let (a, e) = (f64::from(x.abs()), f64::from(y));
-    let r = double::exp::<FMA>(e * double::log::<FMA>(a)) as f32;
+    let r = double::exp::<FMA, false>(e * double::log::<FMA>(a)) as f32;
     let integer = y.trunc() == y;
     let half = 0.5 * y;
     let odd = integer && half.trunc() != half;

@@ -66,6 +66,31 @@ fn functions_are_accurate_over_all_exponents() {
     assert!(worst(Unary::Gelu, |x| 0.5 * x * libm::erfc(-x / 2f64.sqrt())) < 3.0);
 }
 
+/// Computes a function twice, with every tenth argument as it is and with another in its place; the others' values stay.
+fn others_stay<T: Element + Default>(op: Unary, x: &[T], other: T) {
+    let beside: Vec<T> = x.iter().enumerate().map(|(i, &x)| if i % 10 == 0 { other } else { x }).collect();
+    for level in levels() {
+        let (y, z) = at(level, || (run(op, x), run(op, &beside)));
+        let differs = (0..x.len()).find(|&i| i % 10 != 0 && y[i] != z[i]);
+        assert_eq!(differs.map(|i| x[i]), None, "{op:?} at {level:?}");
+    }
+}
+
+#[test]
+fn values_do_not_depend_on_what_is_beside_them() {
+    // A block is computed otherwise if all its arguments are between bounds, which these reach and the others exceed.
+    for scale in [12.0, 87.0] {
+        let x: Vec<f32> = (-9_999..9_999).map(|i| i as f32 * 1e-4 * scale).collect();
+        for op in [Unary::Exp, Unary::Sigmoid, Unary::Silu, Unary::Softplus, Unary::Gelu] {
+            others_stay(op, &x, f32::NEG_INFINITY);
+        }
+    }
+    let x: Vec<f64> = (-9_999..9_999).map(|i| f64::from(i) * 0.0708).collect();
+    for op in [Unary::Exp, Unary::Sigmoid, Unary::Silu, Unary::Softplus] {
+        others_stay(op, &x, f64::NAN);
+    }
+}
+
 #[test]
 fn double_precision_follows_the_standard_library() {
     let x: Vec<f64> = (-4000..4000)

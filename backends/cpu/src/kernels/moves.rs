@@ -178,8 +178,11 @@ pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8
     }
 }
 
+/// The number of columns from which a loop over them is long enough.
+pub(crate) const COLUMNS: usize = 64;
+
 /// Copies the element at each position of each row to `out`, one after another. Neighbouring rows are `row` elements
-/// apart, neighbouring positions `step` elements.
+/// apart, neighbouring positions `step` elements. For [`COLUMNS`] positions and more, [`pick`] for each row is as fast.
 ///
 /// # Safety
 ///
@@ -201,16 +204,19 @@ pub(crate) unsafe fn pick_columns(
         [row, step]: [isize; 2],
         out: *mut u8,
     ) {
+        /// The number of elements that are written before those of the next rows. The cache has them for all columns.
+        const NEAR: usize = 1 << 12;
         let (base, out, columns) = (base.cast::<T>(), out.cast::<T>(), at.len());
         let mut pace = Pace::new();
-        // One column after another, because the loop over many rows is the longer one.
-        for (column, &at) in at.iter().enumerate() {
-            let base = base.wrapping_offset(at.cast_signed() * step);
-            let out = out.wrapping_add(column);
-            for first in (0..rows).step_by(STRETCH) {
-                let count = STRETCH.min(rows - first);
-                pace.step(count);
-                for i in first..first + count {
+        let together = (NEAR / columns.max(1)).max(1);
+        for first in (0..rows).step_by(together) {
+            let last = rows.min(first + together);
+            pace.step((last - first) * columns);
+            // One column after another, because the loop over many rows is the longer one.
+            for (column, &at) in at.iter().enumerate() {
+                let base = base.wrapping_offset(at.cast_signed() * step);
+                let out = out.wrapping_add(column);
+                for i in first..last {
                     // SAFETY: the caller promises an element of each row, and no access here needs an alignment.
                     unsafe {
                         let x = base.offset(i.cast_signed() * row).read_unaligned();

@@ -4,7 +4,7 @@
 //! does not grow with the length of a row.
 
 use super::dispatch::{VectorLoop, dispatch};
-use super::math::single::exp;
+use super::math::single::{NORMAL, exp};
 use super::number::Number;
 use super::{Shared, walk};
 use crate::pace::{Pace, STRETCH};
@@ -61,9 +61,28 @@ unsafe fn each_row([rows, cols]: [usize; 2], out: *mut f32, x: *const f32, funct
 
 /// Combines two arrays, element by element.
 #[inline(always)]
-#[expect(clippy::indexing_slicing, reason = "both have `LANES` elements")]
-fn lanewise(lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
-    std::array::from_fn(|i| f(lanes[i], x[i]))
+fn lanewise(mut lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    for (lane, &x) in lanes.iter_mut().zip(x) {
+        *lane = f(*lane, x);
+    }
+    lanes
+}
+
+/// Combines each lane of the first half with that of the second, until one is left. One lane after another would wait for
+/// each other.
+#[inline(always)]
+fn folded<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
+    const { assert!(LANES.is_power_of_two()) };
+    let mut half = LANES / 2;
+    while half > 0 {
+        let (low, high) = lanes.split_at_mut(half);
+        for (low, &high) in low.iter_mut().zip(&*high) {
+            *low = f(*low, high);
+        }
+        half /= 2;
+    }
+    let [first, ..] = lanes;
+    first
 }
 
 /// Returns the sum of `f(x)` over all elements.
@@ -81,7 +100,11 @@ fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
         for (lane, &x) in lanes.iter_mut().zip(rest) {
             *lane += f(x);
         }
-        total += lanes.into_iter().map(f64::from).sum::<f64>();
+        let mut wide = [0.0; LANES];
+        for (wide, &lane) in wide.iter_mut().zip(&lanes) {
+            *wide = f64::from(lane);
+        }
+        total += folded(wide, |a, b| a + b);
     }
     total
 }
@@ -94,8 +117,23 @@ fn greatest(x: &[f32]) -> f32 {
     for x in whole {
         lanes = lanewise(lanes, x, Number::max);
     }
-    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, Number::max)
+    rest.iter().copied().fold(folded(lanes, Number::max), Number::max)
 }
+
+/// Writes `exp(x - most)` for each element; `most` is the greatest, or NaN.
+#[inline(always)]
+fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
+    for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
+        if x.iter().fold(true, |near, &x| near & (x - most >= -NORMAL)) {
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, true>(x - most));
+        } else {
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, false>(x - most));
+        }
+    }
+}
+
+/// The number of elements of which one decides how all are computed.
+const NEIGHBOURS: usize = 128;
 
 #[derive(Debug, Clone, Copy)]
 struct Softmax;
@@ -107,9 +145,7 @@ impl RowFunction for Softmax {
         let mut pace = Pace::new();
         for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
             pace.step(x.len());
-            for (out, &x) in out.iter_mut().zip(x) {
-                *out = exp::<FMA>(x - most);
-            }
+            exponentials::<FMA>(out, x, most);
         }
         let total = sum(out, |e| e) as f32;
         for out in out {
@@ -140,8 +176,10 @@ impl VectorLoop for ShortSoftmax<'_> {
             let most = x.iter().copied().fold(f32::NEG_INFINITY, Number::max);
             out.iter_mut().zip(x).for_each(|(out, &x)| *out = x - most);
         }
-        for out in &mut *out {
-            *out = exp::<FMA>(*out);
+        if out.iter().fold(true, |near, &x| near & (x >= -NORMAL)) {
+            out.iter_mut().for_each(|out| *out = exp::<FMA, true>(*out));
+        } else {
+            out.iter_mut().for_each(|out| *out = exp::<FMA, false>(*out));
         }
         for out in out.chunks_exact_mut(cols) {
             let total = out.iter().copied().map(f64::from).sum::<f64>() as f32;

@@ -100,7 +100,7 @@ impl VectorLoop for Loop<'_> {
             let sum = if sum < -clip { -clip } else { sum };
             if sum > clip { clip } else { sum }
         };
-        let gate = |sum: f32| sigmoid::<FMA>(bounded(sum));
+        let gate = |sum: f32| sigmoid::<FMA, false>(bounded(sum));
         let new = |sum: f32| tanh::<FMA>(bounded(sum));
         let mixed = |update: f32, new: f32, old: f32| (1.0 - update) * new + update * old;
         let blocks = (0..n).step_by(BLOCK);

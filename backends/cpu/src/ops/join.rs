@@ -99,7 +99,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
         let mut pace = Pace::new();
         if let [Dim { extent: rows, strides: [row] }] = outer[..]
             && run == 1
-            && rows > at.len()
+            && at.len() < moves::COLUMNS.min(rows)
         {
             // SAFETY: positions are below the extent, and the result has room for an element for each row and position.
             return unsafe { moves::pick_columns(&at, [rows, size], data.ptr(), [row, step], out) };

@@ -14,6 +14,7 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::Shared;
 use crate::ops::{made, unsupported};
+use bb::ir::memory;
 use bb::{DataType, Tensor};
 use row::Planes;
 
@@ -23,6 +24,9 @@ const LONGEST: usize = 512;
 
 /// The greatest number of elements of a row with its padding.
 const WIDEST: usize = 1 << 24;
+
+/// The greatest number of rows of all windows along a plane.
+const TALLEST: usize = 1 << 24;
 
 /// What windows are reduced to.
 #[derive(Debug, Clone, Copy)]
@@ -72,31 +76,42 @@ struct Rows {
 }
 
 impl Layout {
-    fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Layout {
+    /// Lays out the windows.
+    ///
+    /// # Errors
+    ///
+    /// [`bb::ir::Error::Memory`] if the system has no memory.
+    fn new(Plane { rows, cols, .. }: &Plane, pooling: Pooling) -> Result<Layout> {
         let reach = cols.before + cols.extent.max((cols.kernel - 1) * cols.dilation + 1);
         let pitch =
             reach.div_ceil(cols.stride).max(cols.out) + (cols.kernel - 1) * cols.dilation / cols.stride;
-        Layout {
+        let column = |k: usize| {
+            let at = k * cols.dilation;
+            at % cols.stride * pitch + at / cols.stride
+        };
+        let row = |o: usize| {
+            let inside = |k: &usize| rows.position(*k, o).is_some();
+            let first = (0..rows.kernel).find(inside).unwrap_or(0);
+            let n = (0..rows.kernel).filter(inside).count();
+            let first = rows.position(first, o).unwrap_or(0);
+            Rows { first, n, count: pooling.count(rows, o) }
+        };
+        Ok(Layout {
             pitch,
-            cols: (0..cols.kernel)
-                .map(|k| k * cols.dilation)
-                .map(|at| at % cols.stride * pitch + at / cols.stride)
-                .collect(),
+            cols: memory::collected("pool", (0..cols.kernel).map(column))?,
             counts: match pooling {
                 Pooling::Greatest => Vec::new(),
-                Pooling::Mean { .. } => (0..cols.out).map(|o| pooling.count(cols, o)).collect(),
+                Pooling::Mean { .. } => {
+                    memory::collected("pool", (0..cols.out).map(|o| pooling.count(cols, o)))?
+                }
             },
-            phases: if cols.stride == 1 { Vec::new() } else { phases(cols, pitch).collect() },
-            rows: (0..rows.out)
-                .map(|o| {
-                    let inside = |k: &usize| rows.position(*k, o).is_some();
-                    let first = (0..rows.kernel).find(inside).unwrap_or(0);
-                    let n = (0..rows.kernel).filter(inside).count();
-                    let first = rows.position(first, o).unwrap_or(0);
-                    Rows { first, n, count: pooling.count(rows, o) }
-                })
-                .collect(),
-        }
+            phases: if cols.stride == 1 {
+                Vec::new()
+            } else {
+                memory::collected("pool", phases(cols, pitch))?
+            },
+            rows: memory::collected("pool", (0..rows.out).map(row))?,
+        })
     }
 }
 
@@ -106,7 +121,8 @@ pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     let span = cols.kernel.saturating_mul(cols.dilation);
     let widest = cols.before.max(cols.extent).max(cols.out.saturating_mul(cols.stride)).max(span);
     let short = rows.kernel <= LONGEST && cols.kernel <= LONGEST;
-    short && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
+    let tall = rows.out.saturating_mul(rows.kernel) > TALLEST;
+    short && !tall && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
 /// Reduces each window.
@@ -117,7 +133,7 @@ pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Res
     };
     let Plane { rows, cols, .. } = plane;
     let (size, results) = plane.sizes();
-    let layout = Layout::new(plane, pooling);
+    let layout = Layout::new(plane, pooling)?;
     let length = layout.pitch * cols.stride + cols.extent + cols.out;
     let work = results * (rows.kernel + cols.kernel);
     let mut done = Ok(());

@@ -7,7 +7,7 @@
 use super::{Zeros, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::error::Result;
+use crate::error::{CpuError, Result};
 use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};
 use crate::gemm::integer::{self, Bytes, Ints, Left, PANEL, Right, Sums};
@@ -41,13 +41,15 @@ struct Axis {
 }
 
 impl Axis {
-    fn new(line: Line) -> Axis {
+    /// Returns `None` if the system has no memory.
+    fn new(line: Line) -> Option<Axis> {
         let of = |k: usize| (k * line.dilation) % line.stride;
-        let mut phases: Vec<usize> = (0..line.kernel.min(line.stride)).map(of).collect();
+        let phases = (0..line.kernel.min(line.stride)).map(of);
+        let mut phases = bb::ir::memory::collected("conv_integer", phases).ok()?;
         phases.sort_unstable();
         phases.dedup();
         let reach = (line.kernel - 1) * line.dilation / line.stride;
-        Axis { phases, extent: line.out + reach, line }
+        Some(Axis { phases, extent: line.out + reach, line })
     }
 
     /// Returns the phase of element `k` of a window, and its distance from the start of the window.
@@ -95,7 +97,7 @@ impl Plan {
         let bias = o.bias.is_none_or(|b| b.dtype() == DataType::I32 && b.shape() == [m]);
         let simple = |l: &Line| l.kernel == 1 && l.stride == 1 && l.out == l.extent && l.before == 0;
         let direct = simple(&plane.rows) && simple(&plane.cols);
-        let (rows, cols) = (Axis::new(plane.rows), Axis::new(plane.cols));
+        let (rows, cols) = (Axis::new(plane.rows)?, Axis::new(plane.cols)?);
         let size = [c, rows.phases.len(), cols.phases.len(), rows.extent, cols.extent]
             .into_iter()
             .try_fold(1usize, usize::checked_mul)?;
@@ -296,9 +298,9 @@ fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish
         let added = Ints::new(pool, filters, added)?;
         let rows =
             if w_zeros.none() { Ints::none() } else { Ints::new(pool, filters, |f| w_zeros.at(first + f))? };
-        Ok(Group { left, added, rows })
+        Ok::<_, CpuError>(Group { left, added, rows })
     });
-    let prepared = prepared.collect::<Result<Vec<_>>>()?;
+    let prepared = bb::ir::memory::try_collected("conv_integer", prepared)?;
     let (offsets, channel) = (plan.offsets()?, plan.channel());
     let copy = if plan.direct { None } else { Some(pool.take(groups * depth * channel)?) };
     let (size, results) = plan.plane.sizes();

@@ -11,7 +11,7 @@ use crate::kernels::quantize::{self, Scaled};
 use crate::layout::{Dim, broadcast_strides, collapse};
 use crate::ops::made;
 use crate::pool::Pool;
-use bb::ir::infer;
+use bb::ir::{infer, memory};
 use bb::{DataType, Shape, Tensor};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Matrices {
                     let each = |&(a, b): &(isize, isize)| {
                         (0..dim.extent.cast_signed()).map(move |i| (a + i * sa, b + i * sb))
                     };
-                    offsets = offsets.iter().flat_map(each).collect();
+                    offsets = memory::collected("matmul_integer", offsets.iter().flat_map(each)).ok()?;
                 }
             }
         }
