@@ -1,0 +1,22 @@
+//! Steps of plans that this backend prepares: kernels that have packed their constants.
+//!
+//! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
+//! operation.
+
+mod product;
+
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use bb::{Kernel, PrepareStep, Primitive};
+
+/// A kernel of this backend.
+type CpuKernel = Box<dyn Kernel<Cpu>>;
+
+/// Prepares a step, if a kernel here makes it faster.
+pub(crate) fn prepare(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+    match step.primitive() {
+        Some(Primitive::MatMul) => product::floats(cpu, step),
+        _ => Ok(None),
+    }
+}
