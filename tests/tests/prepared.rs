@@ -329,7 +329,7 @@ fn tied() -> GraphProto {
 #[test]
 fn plans_share_a_kernel_that_does_not_depend_on_extents() {
     let compiled = Compiled::new(tied(), MATMUL);
-    for rows in 1..4 {
+    for rows in 3..6 {
         let got = compiled.run(&[rows, 2], &vec![1.0; rows * 2]).unwrap();
         assert_eq!(got, [[4.0, 6.0].repeat(rows + 1)]);
     }

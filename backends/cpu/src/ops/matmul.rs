@@ -7,8 +7,8 @@ use crate::gemm::panels::Panels;
 use crate::gemm::{self, Matrix};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse};
 use crate::pool::Pool;
-use bb::ir::{Error, infer};
 use bb::Tensor;
+use bb::ir::{Error, infer};
 use std::sync::Arc;
 
 /// Multiplies matrices whose rows and columns may have any strides.
