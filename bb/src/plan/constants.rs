@@ -31,7 +31,7 @@ pub(crate) struct Held<T> {
 pub(crate) type Constants<T> = Table<PlanConstant, Option<Arc<Held<T>>>>;
 
 /// The constants that a step reads.
-type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
+pub(super) type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
 
 /// Where a constant comes from: a number for each weight, literal and fold of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,7 +2,7 @@
 //!
 //! Kernels that other plans hold are found first, so that constants which only they were made of need not be there at all.
 
-use super::constants::{Held, Making, Pool, Readers, Sources};
+use super::constants::{Making, Operands, Pool, Readers, Sources};
 use super::guard::Guards;
 use super::kernels::{HeldKernel, KernelKey, Kernels};
 use super::lir::{Instruction, Operand, Plan};
@@ -96,7 +96,7 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
         making: &mut Making<'_, B>,
     ) -> Result<Option<Arc<HeldKernel<B>>>, B::Error> {
         let Some(spec) = preparable(instruction) else { return Ok(None) };
-        let mut constants: SmallVec<[Option<Arc<Held<B::Tensor>>>; 4]> = SmallVec::new();
+        let mut constants: Operands<B::Tensor> = SmallVec::new();
         for &operand in &instruction.inputs {
             constants.push(match operand {
                 Operand::Constant(at) => Some(making.constant(on, *self.plan.constants.get(at)?)?),

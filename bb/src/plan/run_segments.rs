@@ -85,6 +85,9 @@ impl<S> RepeatNode<S> {
     }
 }
 
+/// What follows a plan that ran: the outputs of the graph, or the next plan that ran.
+type Next<B> = ControlFlow<Live<<B as Backend>::Tensor>, Ran<B>>;
+
 /// A plan that ran, and what it gave.
 struct Ran<B: Backend + ?Sized> {
     specialization: Arc<Specialization<B>>,
@@ -143,7 +146,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         Ran { specialization, live }: Ran<B>,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<ControlFlow<Live<B::Tensor>, Ran<B>>, B::Error> {
+    ) -> Result<Next<B>, B::Error> {
         let next = match &specialization.end {
             End::Done => {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
