@@ -38,7 +38,8 @@ pub use bb_ir::{
 pub use call::call_primitive;
 pub use contract::{
     Backend, BackendAttrs, CancelToken, Completer, CompletionHandle, ContractResponse, Executable,
-    GraphIdentity, InputSpec, Later, Outputs, Port, RunOptions, SlotValue, Tensor,
+    GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port, PrepareOperand,
+    PrepareStep, RunOptions, SlotValue, Tensor,
 };
 pub use error::{
     BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, NodePart, OpenOption, Problem,

@@ -5,7 +5,8 @@ use crate::error::{CpuError, Result};
 use crate::kernels::op::{Binary, Reduction, Unary};
 use crate::ops::{convert, elementwise, host, join, matmul, power, reduce, views};
 use crate::pool::Pool;
-use bb::{DataType, OpenOptions, RoundMode, TensorData};
+use crate::prepare;
+use bb::{DataType, Kernel, OpenOptions, PrepareStep, RoundMode, TensorData};
 use std::sync::Arc;
 
 /// The number of bytes of unused buffers that a pool keeps, unless the builder sets another limit: 1 GiB.
@@ -232,6 +233,10 @@ impl bb::Backend for Cpu {
 
     fn to_host(&self, x: &Array) -> Result<TensorData> {
         host::to_host(&self.pool, x)
+    }
+
+    fn prepare(&self, step: &PrepareStep<'_, Array>) -> Result<Option<Box<dyn Kernel<Cpu>>>> {
+        prepare::prepare(self, step)
     }
 }
 

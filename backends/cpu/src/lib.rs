@@ -21,6 +21,7 @@
 //! | `where` | `ops::elementwise::select` | `kernels::elementwise::select` | `kernels::walk` | copies by element size |
 //! | `reduce_*` | `ops::reduce` | `kernels::reduce::kernel` | `reduce::Kernel::run` | `reduce::{general, rows, columns}` |
 //! | `matmul` | `ops::matmul` | `gemm::products` | `gemm::{batched, gemm}` | `gemm::tile`, `dot`, `stream` |
+//! | `matmul` by a constant, in a plan | `prepare::product` | `gemm::panels` | `gemm::{panels, blocked}` | `gemm::tile` |
 //! | `matmul_integer conv_integer qlinear_conv …` | `ext::quant` | `gemm::integer::product` | `gemm::integer` | `gemm::integer::quads` |
 //! | `quantize_linear requantize lookup …` | `ext::quant::elements` | `kernels::quantize` | `kernels::quantize` | `kernels::quantize` |
 //! | `lstm gru` | `ext::recurrent` | | `ext::recurrent` | `kernels::gates` |
@@ -48,6 +49,7 @@ mod ops;
 mod pace;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
+mod prepare;
 mod storage;
 mod sync;
 mod threads;

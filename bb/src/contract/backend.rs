@@ -1,6 +1,6 @@
 //! The contract: the trait that every backend implements.
 
-use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Tensor};
+use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
 use crate::plan::{CompileOptions, Module};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
@@ -91,6 +91,24 @@ macro_rules! contract {
                 Self: 'static,
             {
                 crate::plan::compile(self, module, options)
+            }
+
+            /// Prepares a step of a plan that will run more than once: packs its constants, chooses its algorithm.
+            ///
+            /// A plan with kernels calls this once for each of its steps and holds the answer in place of the call. It
+            /// releases the constants that only answers read, unless a [`Kernel`] says that it reads them. A step whose
+            /// parameters differ between runs, or that runs once for all runs, is not asked about.
+            ///
+            /// The default prepares nothing.
+            ///
+            /// # Errors
+            ///
+            /// The backend's own error if preparing failed; then no plan is made. A step that the backend does not prepare is
+            /// no error but `None`.
+            fn prepare(&self, step: &PrepareStep<'_, Self::Tensor>)
+                -> Result<Option<Box<dyn Kernel<Self>>>, Self::Error> {
+                let _unprepared = step;
+                Ok(None)
             }
 
             /// Makes a tensor from a frame that was received.

@@ -9,6 +9,7 @@ mod executable;
 mod inputs;
 #[cfg(all(test, bb_model))]
 mod model;
+mod prepare;
 mod run_options;
 mod size;
 mod tensor;
@@ -21,6 +22,8 @@ pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
+pub(crate) use prepare::{AskedOperand, KnownExtents};
+pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};
 pub(crate) use size::{bytes_of, check_value, most_elements, too_large};
 pub use tensor::{SlotValue, Tensor};

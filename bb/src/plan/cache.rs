@@ -5,6 +5,7 @@
 
 use super::program::{Program, Segment, Specialization};
 use super::segment_end::End;
+use crate::Backend;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -72,10 +73,10 @@ impl Drop for PlanMemory {
     }
 }
 
-impl<T, N> Program<T, N> {
+impl<B: Backend + ?Sized, N> Program<B, N> {
     /// Counts a plan that was made, and drops old ones until the rest fits.
-    pub(super) fn count_plan(&self, made: &Specialization<T>) {
-        self.memory.add(made.overhead() + made.constants().map(|held| held.bytes).sum::<usize>());
+    pub(super) fn count_plan(&self, made: &Specialization<B>) {
+        self.memory.add(made.overhead() + made.holds().map(|(_, bytes)| bytes).sum::<usize>());
         while self.memory.is_exceeded() {
             let plans = self.plans();
             let bytes = plans.iter().map(|plan| plan.bytes()).sum();
@@ -96,7 +97,7 @@ impl<T, N> Program<T, N> {
     }
 
     /// Returns all plans of the program.
-    fn plans(&self) -> Vec<Arc<Specialization<T>>> {
+    fn plans(&self) -> Vec<Arc<Specialization<B>>> {
         let mut plans = self.first.plans();
         let mut at = 0;
         while let Some(plan) = plans.get(at).cloned() {
@@ -107,9 +108,9 @@ impl<T, N> Program<T, N> {
     }
 }
 
-impl<T> Specialization<T> {
+impl<B: Backend + ?Sized> Specialization<B> {
     /// Iterates over the segments that follow.
-    fn following(&self) -> impl Iterator<Item = &Segment<T>> {
+    fn following(&self) -> impl Iterator<Item = &Segment<B>> {
         let (a, b) = match &self.end {
             End::Done => (None, None),
             End::Read { next, .. } => (Some(next), None),
@@ -119,9 +120,9 @@ impl<T> Specialization<T> {
         a.into_iter().chain(b)
     }
 
-    /// Returns what would be free without the plan: what it takes, and the constants that no other plan reads.
+    /// Returns what would be free without the plan: what it takes, and the constants and kernels that no other plan holds.
     fn bytes(&self) -> usize {
-        let own = self.constants().filter(|held| Arc::strong_count(held) == 1);
-        self.overhead() + own.map(|held| held.bytes).sum::<usize>()
+        let own = self.holds().filter(|(plans, _)| *plans == 1);
+        self.overhead() + own.map(|(_, bytes)| bytes).sum::<usize>()
     }
 }

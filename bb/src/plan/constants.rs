@@ -2,10 +2,13 @@
 //!
 //! One pool serves all plans of a program, so that a graph which is planned anew for other extents neither
 //! uploads its weights again nor computes again what follows from them. The plans hold the tensors, and the pool knows which
-//! there are: what no plan reads is dropped, be it a weight from which another constant was computed, or what a plan read
-//! that is gone.
+//! there are: what no plan reads is dropped, be it a weight from which another constant was computed, a weight that a kernel
+//! was prepared from, or what a plan read that is gone.
 
+use super::guard::Guards;
+use super::kernels::{KernelPool, Material};
 use super::lir::{Callee, Plan, PlanConstant, callee};
+use super::prepare::Preparing;
 use super::segment::SegmentTrace;
 use crate::contract::bytes_of;
 use crate::ext::{FamilyTable, OpSet};
@@ -24,15 +27,15 @@ pub(crate) struct Held<T> {
     pub(crate) bytes: usize,
 }
 
-/// The constants of a plan.
-pub(crate) type Constants<T> = Table<PlanConstant, Arc<Held<T>>>;
+/// The constants of a plan; `None` where only prepared kernels were made of one.
+pub(crate) type Constants<T> = Table<PlanConstant, Option<Arc<Held<T>>>>;
 
 /// The constants that a step reads.
-type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
+pub(super) type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
 
 /// Where a constant comes from: a number for each weight, literal and fold of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct SourceId(u64);
+pub(super) struct SourceId(u64);
 
 /// A literal's element type, extents and bytes.
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
@@ -46,10 +49,11 @@ type FoldKey = (Operation, SmallVec<[Option<SourceId>; 3]>);
 /// What a fold is called with beyond its operands, and the sources that its results are.
 type Fold = (Box<[Param<'static>]>, SmallVec<[SourceId; 1]>);
 
-/// The constants of a program on one backend.
-pub(crate) struct Pool<T> {
+/// The constants of a program on one backend, and the kernels prepared from them.
+pub(crate) struct Pool<B: Backend + ?Sized> {
     /// The tensors, as far as a plan holds them.
-    tensors: HashMap<SourceId, Weak<Held<T>>>,
+    tensors: HashMap<SourceId, Weak<Held<B::Tensor>>>,
+    pub(super) kernels: KernelPool<B>,
     /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
     weights: HashMap<WeightKey, SourceId>,
     literals: HashMap<LiteralKey, SourceId>,
@@ -62,10 +66,11 @@ pub(crate) struct Pool<T> {
 /// The sources that a pool begins with before it looks for those that can be forgotten.
 const FEW: usize = 1 << 10;
 
-impl<T> Default for Pool<T> {
+impl<B: Backend + ?Sized> Default for Pool<B> {
     fn default() -> Self {
         Pool {
             tensors: HashMap::new(),
+            kernels: KernelPool::default(),
             weights: HashMap::new(),
             literals: HashMap::new(),
             folds: HashMap::new(),
@@ -75,14 +80,14 @@ impl<T> Default for Pool<T> {
     }
 }
 
-impl<T> Pool<T> {
+impl<B: Backend + ?Sized> Pool<B> {
     /// Returns the tensor of a source, if a plan holds it.
-    fn tensor(&self, source: SourceId) -> Option<Arc<Held<T>>> {
+    fn tensor(&self, source: SourceId) -> Option<Arc<Held<B::Tensor>>> {
         self.tensors.get(&source)?.upgrade()
     }
 
     /// Keeps a tensor for as long as a plan holds it.
-    fn keep(&mut self, source: SourceId, tensor: T, bytes: usize) -> Arc<Held<T>> {
+    fn keep(&mut self, source: SourceId, tensor: B::Tensor, bytes: usize) -> Arc<Held<B::Tensor>> {
         let held = Arc::new(Held { tensor, bytes });
         self.tensors.insert(source, Arc::downgrade(&held));
         held
@@ -117,7 +122,7 @@ impl<T> Pool<T> {
     /// Forgets the sources of which no plan holds anything, once there are many; those that a held one was computed from
     /// stay, so that another plan finds it.
     fn forget(&mut self) {
-        if self.weights.len() + self.literals.len() + self.folds.len() < self.most {
+        if self.known() < self.most {
             return;
         }
         self.tensors.retain(|_, tensor| tensor.strong_count() > 0);
@@ -128,7 +133,7 @@ impl<T> Pool<T> {
             }
         }
         let mut used: HashSet<SourceId> = HashSet::new();
-        let mut pending: Vec<SourceId> = self.tensors.keys().copied().collect();
+        let mut pending: Vec<SourceId> = self.tensors.keys().copied().chain(self.kernels.forget()).collect();
         while let Some(source) = pending.pop() {
             if used.insert(source) {
                 pending.extend(made_of.get(&source).into_iter().flatten());
@@ -140,7 +145,12 @@ impl<T> Pool<T> {
             folds.retain(|(_, results)| results.iter().any(|source| used.contains(source)));
             !folds.is_empty()
         });
-        self.most = FEW.max(2 * (self.weights.len() + self.literals.len() + self.folds.len()));
+        self.most = FEW.max(2 * self.known());
+    }
+
+    /// Returns how much the pool knows.
+    fn known(&self) -> usize {
+        self.weights.len() + self.literals.len() + self.folds.len() + self.kernels.len()
     }
 }
 
@@ -149,7 +159,8 @@ fn fresh(next: &mut u64) -> SourceId {
     SourceId(*next)
 }
 
-/// Puts the constants of a plan on the backend, and runs the steps that run once, where their results are not there yet.
+/// Puts the constants of a plan on the backend, and runs the steps that run once, where their results are not there yet; has
+/// the backend prepare kernels, where no other plan holds them, and drops what only they were made of.
 ///
 /// # Errors
 ///
@@ -157,56 +168,38 @@ fn fresh(next: &mut u64) -> SourceId {
 pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     on: &B,
     natives: &N,
-    pool: &mut Pool<B::Tensor>,
+    pool: &mut Pool<B>,
     traced: &SegmentTrace,
     plan: &Plan,
-) -> Result<Constants<B::Tensor>, B::Error> {
+    guards: &Guards,
+) -> Result<Material<B>, B::Error> {
     pool.forget();
     let sources = Sources::new(pool, traced)?;
-    let (runs, mut readers) = sources.missing(pool, traced, plan)?;
+    let mut preparing = Preparing::new(pool, traced, plan, guards, &sources)?;
+    let (runs, readers) = sources.missing(pool, traced, preparing.readers.clone())?;
+    preparing.readers = readers;
     let count = traced.recorded.values.len();
     let mut making = Making { pool, traced, sources, made: Table::with(count, || None) };
     for &id in &runs {
-        let step = traced.recorded.steps.get(id)?;
-        let mut operands: Operands<B::Tensor> = SmallVec::new();
-        for value in &step.inputs {
-            operands.push(value.map(|value| making.constant(on, value)).transpose()?);
-        }
-        let results = {
-            let tensors: SmallVec<[Option<&B::Tensor>; 4]> =
-                operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            call(on, natives, callee(step), &tensors, &step.params)
-        };
-        drop(operands);
-        let results = results.map_err(|error| traced.node_of(id).name(&traced.resolved.graph, error))?;
-        for (&value, tensor) in step.outputs.iter().zip(results) {
-            if *readers.get(value)? > 0 {
-                making.fold(value, tensor)?;
-            }
-        }
-        for value in step.reads() {
-            let left = readers.get_mut(value)?;
-            *left -= 1;
-            if *left == 0 {
-                making.made.set(value, None)?;
-            }
-        }
+        making.run(on, natives, id, &mut preparing.readers)?;
     }
+    preparing.prepare(on, &mut making)?;
     let mut constants = Table::default();
     for &value in plan.constants.entries() {
-        constants.push(making.constant(on, value)?);
+        let read = *preparing.readers.get(value)? > 0;
+        constants.push(read.then(|| making.constant(on, value)).transpose()?);
     }
-    Ok(constants)
+    Ok(Material { constants, kernels: preparing.kernels })
 }
 
 /// The sources of the values of a trace that are known before a run.
-struct Sources {
+pub(super) struct Sources {
     of: Table<TraceValue, Option<SourceId>>,
     liveness: Liveness<TraceValue, StepId>,
 }
 
 impl Sources {
-    fn new<T>(pool: &mut Pool<T>, traced: &SegmentTrace) -> Result<Sources, Error> {
+    fn new<B: Backend + ?Sized>(pool: &mut Pool<B>, traced: &SegmentTrace) -> Result<Sources, Error> {
         let recorded = &traced.recorded;
         let liveness = Liveness::of(recorded)?;
         let mut of = Table::with(recorded.values.len(), || None);
@@ -238,23 +231,19 @@ impl Sources {
         Ok(sources)
     }
 
-    fn get(&self, value: TraceValue) -> Result<SourceId, Error> {
+    pub(super) fn get(&self, value: TraceValue) -> Result<SourceId, Error> {
         held(*self.of.get(value)?, value)
     }
 
-    /// Finds the steps that must run because no plan holds what they make, in their order, and how often each value is read
-    /// by them and by the plan.
-    fn missing<T>(
+    /// Finds the steps that must run because no plan holds what they make, in their order, and adds how often each value is
+    /// read by them to how often it is read by the plan.
+    fn missing<B: Backend + ?Sized>(
         &self,
-        pool: &Pool<T>,
+        pool: &Pool<B>,
         traced: &SegmentTrace,
-        plan: &Plan,
-    ) -> Result<(Vec<StepId>, Table<TraceValue, usize>), Error> {
+        mut readers: Readers,
+    ) -> Result<(Vec<StepId>, Readers), Error> {
         let recorded = &traced.recorded;
-        let mut readers: Table<TraceValue, usize> = Table::with(recorded.values.len(), || 0);
-        for &value in plan.constants.entries() {
-            *readers.get_mut(value)? += 1;
-        }
         let mut runs = Vec::new();
         for (id, step) in recorded.steps.iter().rev().filter(|(_, step)| step.phase == Phase::Once) {
             let mut missing = false;
@@ -274,21 +263,62 @@ impl Sources {
     }
 }
 
+/// How often each value of a trace will be read yet while a plan is made, and by the plan.
+pub(super) type Readers = Table<TraceValue, usize>;
+
 /// Constants that are being made.
-struct Making<'a, T> {
-    pool: &'a mut Pool<T>,
+pub(super) struct Making<'a, B: Backend + ?Sized> {
+    pub(super) pool: &'a mut Pool<B>,
     traced: &'a SegmentTrace,
-    sources: Sources,
+    pub(super) sources: Sources,
     /// Those that something will read yet.
-    made: Table<TraceValue, Option<Arc<Held<T>>>>,
+    made: Table<TraceValue, Option<Arc<Held<B::Tensor>>>>,
 }
 
-impl<T: Tensor> Making<'_, T> {
+impl<B: Backend + ?Sized> Making<'_, B> {
+    /// Runs a step that runs once.
+    fn run<N: Natives<B>>(
+        &mut self,
+        on: &B,
+        natives: &N,
+        id: StepId,
+        readers: &mut Readers,
+    ) -> Result<(), B::Error> {
+        let step = self.traced.recorded.steps.get(id)?;
+        let mut operands: Operands<B::Tensor> = SmallVec::new();
+        for value in &step.inputs {
+            operands.push(value.map(|value| self.constant(on, value)).transpose()?);
+        }
+        let results = {
+            let tensors: SmallVec<[Option<&B::Tensor>; 4]> =
+                operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
+            call(on, natives, callee(step), &tensors, &step.params)
+        };
+        drop(operands);
+        let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);
+        for (&value, tensor) in step.outputs.iter().zip(results.map_err(named)?) {
+            if *readers.get(value)? > 0 {
+                self.fold(value, tensor)?;
+            }
+        }
+        for value in step.reads() {
+            self.release(value, readers)?;
+        }
+        Ok(())
+    }
+
+    /// Counts that a value has been read, and drops it after the last time.
+    pub(super) fn release(&mut self, value: TraceValue, readers: &mut Readers) -> Result<(), Error> {
+        let left = readers.get_mut(value)?;
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.made.set(value, None)?;
+        }
+        Ok(())
+    }
+
     /// Returns a constant; puts it on the backend if it is not there.
-    fn constant<B>(&mut self, on: &B, value: TraceValue) -> Result<Arc<Held<T>>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-    {
+    pub(super) fn constant(&mut self, on: &B, value: TraceValue) -> Result<Arc<Held<B::Tensor>>, B::Error> {
         if let Some(held) = self.made.get(value)? {
             return Ok(held.clone());
         }
@@ -314,7 +344,7 @@ impl<T: Tensor> Making<'_, T> {
     }
 
     /// Keeps the result of a step.
-    fn fold(&mut self, value: TraceValue, tensor: T) -> Result<(), Error> {
+    fn fold(&mut self, value: TraceValue, tensor: B::Tensor) -> Result<(), Error> {
         let bytes = bytes_of(tensor.dtype(), tensor.shape());
         let held = self.pool.keep(self.sources.get(value)?, tensor, bytes);
         self.made.set(value, Some(held))

@@ -112,6 +112,11 @@ impl InputGuard {
         self.value.is_none() && (self.fixed.len() < self.rank || self.rank == 0)
     }
 
+    /// Tells whether only tensors of one extent along an axis pass.
+    pub(super) fn fixes(&self, axis: usize) -> bool {
+        self.value.is_some() || self.fixed.iter().any(|(fixed, _)| *fixed as usize == axis)
+    }
+
     #[inline]
     fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
         let shape = x.shape();

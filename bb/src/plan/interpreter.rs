@@ -1,63 +1,69 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
-use super::constants::{Constants, Natives, call};
+use super::constants::{Held, Natives, call};
 use super::failure::{Failure, Where};
+use super::kernels::{HeldKernel, Material};
 use super::lir::{Callee, Instruction, Operand, Plan, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::watch::{Called, Site, Sites, Watch};
 use crate::ext::host;
 use crate::trace::{Table, TableIndex, held};
-use crate::{Backend, Error, Outputs};
+use crate::{Backend, Error, KernelOperand, KernelOperands, Outputs};
 use bb_ir::TensorData;
 use bb_ir::graph::Graph;
 use smallvec::SmallVec;
 use std::sync::{Arc, OnceLock};
 
-/// A plan with its constants on a backend.
-pub(crate) struct Prepared<T> {
+/// The results of instructions that others will read yet.
+type Slots<T> = Table<SlotId, Option<T>>;
+
+/// A plan with its constants and kernels on a backend.
+pub(crate) struct Prepared<B: Backend + ?Sized> {
     plan: Plan,
-    constants: Constants<T>,
+    material: Material<B>,
     /// The nodes that the instructions come from.
     origins: Origins,
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
 }
 
-impl<T> Prepared<T> {
-    /// Puts a plan together with its constants on the backend.
-    pub(crate) fn new(plan: Plan, constants: Constants<T>, origins: Origins) -> Prepared<T> {
-        Prepared { plan, constants, origins, sites: OnceLock::new() }
+impl<B: Backend + ?Sized> Prepared<B> {
+    /// Puts a plan together with what it needs of the backend.
+    pub(crate) fn new(plan: Plan, material: Material<B>, origins: Origins) -> Prepared<B> {
+        Prepared { plan, material, origins, sites: OnceLock::new() }
     }
 
-    /// Returns the constants.
-    pub(crate) fn constants(&self) -> &Constants<T> {
-        &self.constants
+    /// Iterates over the constants that the plan holds.
+    pub(crate) fn constants(&self) -> impl Iterator<Item = &Arc<Held<B::Tensor>>> {
+        self.material.constants.entries().flatten()
+    }
+
+    /// Iterates over the kernels that the plan holds.
+    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Arc<HeldKernel<B>>> {
+        self.material.kernels.entries()
     }
 
     /// Runs the plan, which was made of this graph.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.
-    pub(crate) fn run<B: Backend<Tensor = T> + ?Sized, N: Natives<B>, W: Watch>(
+    pub(crate) fn run<N: Natives<B>, W: Watch>(
         &self,
         on: &B,
         natives: &N,
-        inputs: &[&T],
+        inputs: &[&B::Tensor],
         graph: &Graph,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<T>, Failure<B::Error>>
-    where
-        T: crate::Tensor,
-    {
-        let mut slots: Table<SlotId, Option<T>> = Table::with(self.plan.slots, || None);
+    ) -> Result<Vec<B::Tensor>, Failure<B::Error>> {
+        let mut slots: Slots<B::Tensor> = Table::with(self.plan.slots, || None);
         // A plan whose results fit all together needs no counting.
         let counted = !self.plan.bytes.is_some_and(|bytes| state.ledger.has_room(bytes));
         let mut sizes: Option<Table<SlotId, usize>> = counted.then(|| Table::with(self.plan.slots, || 0));
         let first = watch.plan(|| self.sites(graph));
         let first = first.map_err(|error| Failure { at: Where::Graph, error: error.into() })?;
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
-            let ran = self.execute(on, natives, inputs, instruction, &slots, first + at, state, watch);
+            let ran = self.execute(on, natives, inputs, at, instruction, &mut slots, first, state, watch);
             let results = ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
             let stored = self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger);
             stored.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
@@ -74,25 +80,27 @@ impl<T> Prepared<T> {
     /// Runs one instruction.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "a part of the loop in `run`, apart for its `?`")]
-    fn execute<B: Backend<Tensor = T> + ?Sized, N: Natives<B>, W: Watch>(
+    fn execute<N: Natives<B>, W: Watch>(
         &self,
         on: &B,
         natives: &N,
-        inputs: &[&T],
+        inputs: &[&B::Tensor],
+        at: usize,
         instruction: &Instruction,
-        slots: &Table<SlotId, Option<T>>,
-        site: usize,
+        slots: &mut Slots<B::Tensor>,
+        first: usize,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Outputs<T>, B::Error>
-    where
-        T: crate::Tensor,
-    {
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
         state.go_on()?;
-        let mut operands: SmallVec<[Option<&T>; 4]> = SmallVec::new();
+        if let Some(kernel) = self.material.kernels.of(at)? {
+            return self.execute_prepared(on, kernel, inputs, instruction, slots, first + at, watch);
+        }
+        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::new();
         for &operand in &instruction.inputs {
             operands.push(self.operand(slots, inputs, operand)?);
         }
+        let seen = watch.operands(operands.iter().copied());
         let since = watch.mark();
         let results = match (&instruction.symbolic, instruction.callee) {
             (None, Callee::Host(body)) => {
@@ -105,7 +113,45 @@ impl<T> Prepared<T> {
                 call(on, natives, callee, &operands, &params)?
             }
         };
-        watch.instruction(since, site, operands.iter().copied(), results.iter());
+        watch.instruction(since, first + at, seen, results.iter());
+        Ok(results)
+    }
+
+    /// Runs the kernel that was prepared for an instruction, and hands over the operands that nothing reads afterwards.
+    #[expect(clippy::too_many_arguments, reason = "a part of `execute`")]
+    fn execute_prepared<W: Watch>(
+        &self,
+        on: &B,
+        kernel: &HeldKernel<B>,
+        inputs: &[&B::Tensor],
+        instruction: &Instruction,
+        slots: &mut Slots<B::Tensor>,
+        site: usize,
+        watch: &mut W,
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        let mut owned: SmallVec<[Option<B::Tensor>; 4]> = SmallVec::new();
+        for &operand in &instruction.inputs {
+            owned.push(match operand {
+                Operand::Slot(slot) if instruction.is_last_use(operand) => slots.get_mut(slot)?.take(),
+                _ => None,
+            });
+        }
+        let mut operands: SmallVec<[KernelOperand<'_, B::Tensor>; 4]> = SmallVec::new();
+        for (position, (&operand, owned)) in instruction.inputs.iter().zip(owned).enumerate() {
+            let released = matches!(operand, Operand::Constant(_)) && !kernel.reads(position);
+            operands.push(match owned {
+                Some(x) => KernelOperand::Owned(x),
+                None if released => KernelOperand::Absent,
+                None => {
+                    self.operand(slots, inputs, operand)?.map_or(KernelOperand::Absent, KernelOperand::Shared)
+                }
+            });
+        }
+        let mut operands = KernelOperands::from(operands);
+        let seen = watch.operands((0..operands.len()).map(|position| operands.get(position)));
+        let since = watch.mark();
+        let results = kernel.kernel.run(on, &mut operands)?;
+        watch.instruction(since, site, seen, results.iter());
         Ok(results)
     }
 
@@ -115,14 +161,11 @@ impl<T> Prepared<T> {
     fn store(
         &self,
         instruction: &Instruction,
-        results: Outputs<T>,
-        slots: &mut Table<SlotId, Option<T>>,
+        results: Outputs<B::Tensor>,
+        slots: &mut Slots<B::Tensor>,
         mut sizes: Option<&mut Table<SlotId, usize>>,
         ledger: &mut Ledger,
-    ) -> Result<(), Error>
-    where
-        T: crate::Tensor,
-    {
+    ) -> Result<(), Error> {
         let mut made: SmallVec<[usize; 1]> = SmallVec::new();
         if let Some(sizes) = sizes.as_deref_mut() {
             for result in &results {
@@ -159,14 +202,16 @@ impl<T> Prepared<T> {
     #[inline]
     fn operand<'a>(
         &'a self,
-        slots: &'a Table<SlotId, Option<T>>,
-        inputs: &[&'a T],
+        slots: &'a Slots<B::Tensor>,
+        inputs: &[&'a B::Tensor],
         operand: Operand,
-    ) -> Result<Option<&'a T>, Error> {
+    ) -> Result<Option<&'a B::Tensor>, Error> {
         Ok(match operand {
             Operand::Slot(slot) => Some(held(slots.get(slot)?.as_ref(), slot)?),
             Operand::Input(index) => Some(held(inputs.get(index.position()).copied(), index)?),
-            Operand::Constant(constant) => Some(&self.constants.get(constant)?.tensor),
+            Operand::Constant(constant) => {
+                Some(&held(self.material.constants.get(constant)?.as_ref(), constant)?.tensor)
+            }
             Operand::Absent => None,
         })
     }

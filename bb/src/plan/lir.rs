@@ -7,8 +7,8 @@ use super::params::RuntimeParams;
 use crate::Error;
 use crate::ext::HostKernel;
 use crate::trace::{
-    InputIndex, LastRead, Liveness, Operation, Step, StepOrigins, Table, TableIndex, Trace, TraceValue,
-    ValueSource, held, indices,
+    InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace,
+    TraceValue, ValueSource, held, indices,
 };
 use bb_ir::op::{Family, Param, Primitive};
 use smallvec::SmallVec;
@@ -59,6 +59,17 @@ pub(crate) struct Instruction {
     pub(crate) frees: SmallVec<[SlotId; 2]>,
     /// The nodes that this comes from.
     pub(crate) origins: StepOrigins,
+    /// The step of the trace that this was made of.
+    pub(crate) step: StepId,
+}
+
+impl Instruction {
+    /// Tells whether this is the last instruction that reads an operand, which is the only one of its operands in that slot.
+    #[inline]
+    pub(crate) fn is_last_use(&self, operand: Operand) -> bool {
+        matches!(operand, Operand::Slot(slot) if self.frees.contains(&slot))
+            && self.inputs.iter().filter(|other| **other == operand).count() == 1
+    }
 }
 
 /// A plan: instructions over slots.
@@ -125,6 +136,7 @@ impl Plan {
                 outputs,
                 frees,
                 origins: step.origins.clone(),
+                step: at,
             });
         }
         let mut outputs = Vec::with_capacity(trace.outputs.len());

@@ -217,7 +217,6 @@ impl Part {
         state: &mut RunState,
         watch: &mut W,
     ) -> Result<(), B::Error> {
-        let since = watch.mark();
         match self {
             Part::Graph(part) => {
                 let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
@@ -228,6 +227,8 @@ impl Part {
                 if let Some(caller) = caller {
                     attrs = attrs.with_node(&caller.attributes, &caller.metadata);
                 }
+                let seen = watch.operands(part.inputs.iter().map(|(_, value)| filled(slots, *value).ok()));
+                let since = watch.mark();
                 let mut results = on.execute(&part.graph, inputs, attrs)?;
                 for (name, value) in &part.outputs {
                     let result = results.remove(name);
@@ -235,19 +236,20 @@ impl Part {
                     state.ledger.result(&result)?;
                     slots.set(*value, Some(result))?;
                 }
-                let operands = part.inputs.iter().map(|(_, value)| filled(slots, *value).ok());
                 let results = part.outputs.iter().filter_map(|(_, value)| filled(slots, *value).ok());
-                watch.instruction(since, site, operands, results);
+                watch.instruction(since, site, seen, results);
             }
             Part::Host { body, params, inputs, outputs, .. } => {
                 let operands: Vec<Option<&B::Tensor>> = inputs
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
                     .collect::<Result<_, _>>()?;
+                let seen = watch.operands(operands.iter().copied());
+                let since = watch.mark();
                 let check = |results: &[TensorData]| state.ledger.host(results);
                 let results = crate::ext::host::run_checked(on, body, &operands, params, check)?;
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
-                watch.instruction(since, site, operands.iter().copied(), results.iter());
+                watch.instruction(since, site, seen, results.iter());
                 for (&value, result) in outputs.iter().zip(results) {
                     slots.set(value, Some(result))?;
                 }

@@ -5,7 +5,7 @@
 //! function read that. The latest plans are kept.
 
 use super::cache::PlanMemory;
-use super::constants::{Held, Natives, Pool, materialize};
+use super::constants::{Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
 use super::interpreter::Prepared;
@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 const KEPT: usize = 64;
 
 /// A compiled graph.
-pub(crate) struct Program<T, N> {
+pub(crate) struct Program<B: Backend + ?Sized, N> {
     pub(super) resolved: Arc<Resolved>,
     natives: N,
     settings: Settings,
@@ -42,25 +42,25 @@ pub(crate) struct Program<T, N> {
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
-    pub(super) first: Segment<T>,
+    pub(super) first: Segment<B>,
     pub(super) limits: RunLimits,
     /// What whoever compiled gives along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
-    pool: Mutex<Pool<T>>,
+    pool: Mutex<Pool<B>>,
     pub(super) memory: PlanMemory,
 }
 
 /// A segment and its plans.
-pub(super) struct Segment<T> {
+pub(super) struct Segment<B: Backend + ?Sized> {
     resolved: Arc<Resolved>,
     start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
-    specializations: Made<Vec<Arc<Specialization<T>>>>,
+    specializations: Made<Vec<Arc<Specialization<B>>>>,
 }
 
 /// A plan of a segment, and for which inputs it holds.
-pub(super) struct Specialization<T> {
+pub(super) struct Specialization<B: Backend + ?Sized> {
     guards: Guards,
     /// What the inputs must make up.
     structure: Structure,
@@ -68,22 +68,22 @@ pub(super) struct Specialization<T> {
     pub(super) resolved: Arc<Resolved>,
     /// The node at which the segment begins.
     from: usize,
-    code: Code<T>,
+    code: Code<B>,
     /// What the results make up.
     pub(super) results: Structure,
-    pub(super) end: End<Segment<T>>,
+    pub(super) end: End<Segment<B>>,
     /// When the plan was used last, as [`PlanMemory::now`] counts.
     used: AtomicU64,
-    /// An estimate of the bytes that the plan takes, without its constants.
+    /// An estimate of the bytes that the plan takes, without its constants and kernels.
     overhead: usize,
 }
 
 /// What runs a segment.
-enum Code<T> {
+enum Code<B: Backend + ?Sized> {
     /// Instructions, one call of an operation each.
-    Plan(Prepared<T>),
+    Plan(Prepared<B>),
     /// Graphs of primitives, run whole by the backend.
-    Graph(Box<PartitionedGraph<T>>),
+    Graph(Box<PartitionedGraph<B::Tensor>>),
 }
 
 /// How a backend wants its segments.
@@ -95,17 +95,12 @@ pub(crate) enum Engine {
     WholeGraph,
 }
 
-impl<T> Specialization<T> {
+impl<B: Backend + ?Sized> Specialization<B> {
     /// Says in which node of the graph a kernel failed.
-    pub(super) fn name<E: std::error::Error + From<Error> + Send + Sync + 'static>(
-        &self,
-        failure: Failure<E>,
-    ) -> E {
+    pub(super) fn name(&self, failure: Failure<B::Error>) -> B::Error {
         failure.at.name(&self.resolved.graph, failure.error)
     }
-}
 
-impl<T> Specialization<T> {
     /// Returns when the plan was used last.
     pub(super) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -119,18 +114,22 @@ impl<T> Specialization<T> {
         }
     }
 
-    /// Estimates the bytes that the plan takes, without its constants.
+    /// Estimates the bytes that the plan takes, without its constants and kernels.
     pub(super) fn overhead(&self) -> usize {
         self.overhead
     }
 
-    /// Iterates over the constants.
-    pub(super) fn constants(&self) -> impl Iterator<Item = &Arc<Held<T>>> {
+    /// Iterates over the constants and kernels: how many plans hold each, and its bytes.
+    pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
         let plan = match &self.code {
             Code::Plan(plan) => Some(plan),
             Code::Graph(_) => None,
         };
-        plan.into_iter().flat_map(|plan| plan.constants().entries())
+        let constants = plan.into_iter().flat_map(Prepared::constants);
+        let kernels = plan.into_iter().flat_map(Prepared::kernels);
+        constants
+            .map(|held| (Arc::strong_count(held), held.bytes))
+            .chain(kernels.map(|held| (Arc::strong_count(held), held.bytes)))
     }
 }
 
@@ -146,13 +145,9 @@ impl<W> Seen<'_, W> {
     }
 }
 
-impl<T: Tensor> Segment<T> {
+impl<B: Backend + ?Sized> Segment<B> {
     /// Reads the live tensors that some plan had to read.
-    fn read<B, W>(&self, on: &B, live: &[&T], seen: &mut Seen<'_, W>) -> Result<(), B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        W: Watch,
-    {
+    fn read<W: Watch>(&self, on: &B, live: &[&B::Tensor], seen: &mut Seen<'_, W>) -> Result<(), B::Error> {
         let read = self.read.read().unwrap_or_else(PoisonError::into_inner).clone();
         if !read.is_empty() {
             seen.values.resize(live.len(), None);
@@ -169,26 +164,21 @@ impl<T: Tensor> Segment<T> {
         }
         Ok(())
     }
-}
 
-impl<T> Segment<T> {
     /// Says that a tensor which a node must know could not be read.
-    fn unread<E>(&self, wanted: &Wanted, dtype: DataType, source: E) -> E
-    where
-        E: std::error::Error + From<Error> + Send + Sync + 'static,
-    {
+    fn unread(&self, wanted: &Wanted, dtype: DataType, source: B::Error) -> B::Error {
         let value = self.start.live.get(wanted.position);
         let value = value.map(|v| self.resolved.graph.name_of(*v).to_owned()).unwrap_or_default();
         let error = Error::Transfer { value, dtype, source: source.into() };
         in_node(&wanted.resolved.graph, wanted.node, error).into()
     }
 
-    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<T> {
+    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<B> {
         Segment { resolved, start, read: RwLock::new(read), specializations: Made::default() }
     }
 
     /// Returns the plans.
-    pub(super) fn plans(&self) -> Vec<Arc<Specialization<T>>> {
+    pub(super) fn plans(&self) -> Vec<Arc<Specialization<B>>> {
         self.specializations.read().clone()
     }
 
@@ -198,13 +188,13 @@ impl<T> Segment<T> {
     }
 
     /// Drops a plan, if it is one of the segment's.
-    pub(super) fn forget(&self, plan: &Arc<Specialization<T>>) {
+    pub(super) fn forget(&self, plan: &Arc<Specialization<B>>) {
         let mut plans = self.specializations.write();
         plans.retain(|known| !Arc::ptr_eq(known, plan));
     }
 
     /// Adds a plan; if there are too many, it takes the place of the one that was not used for the longest time.
-    fn add(&self, plan: Arc<Specialization<T>>) {
+    fn add(&self, plan: Arc<Specialization<B>>) {
         let mut plans = self.specializations.write();
         if plans.len() >= KEPT {
             let oldest = plans.iter().enumerate().min_by_key(|(_, plan)| plan.used()).map(|(at, _)| at);
@@ -214,7 +204,7 @@ impl<T> Segment<T> {
     }
 
     /// Makes a segment that follows another and needs the elements of a tensor, by position, if any.
-    fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment<T> {
+    fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment<B> {
         let node = start.node;
         let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
         Segment::new(resolved.clone(), start, wanted.into_iter().collect())
@@ -260,7 +250,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     options: &CompileOptions,
     natives: N,
     engine: Engine,
-) -> Result<Program<B::Tensor, N>, Error> {
+) -> Result<Program<B, N>, Error> {
     let graph = module.graph();
     // Of an input this is its declaration, as nothing else is known of it.
     let port = |value: &ValueId| Port {
@@ -300,20 +290,16 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     })
 }
 
-impl<T: Tensor, N> Program<T, N> {
+impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     /// Runs a plan.
-    pub(super) fn run_specialization<B, W: Watch>(
+    pub(super) fn run_specialization<W: Watch>(
         &self,
         on: &B,
-        specialization: &Specialization<T>,
-        live: &[&T],
+        specialization: &Specialization<B>,
+        live: &[&B::Tensor],
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Vec<B::Tensor>, B::Error> {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
         let results = match (&specialization.code, watch.profile()) {
@@ -328,23 +314,19 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Finds the plan for these inputs, or makes it.
-    pub(super) fn specialization<B, W: Watch>(
+    pub(super) fn specialization<W: Watch>(
         &self,
         on: &B,
-        segment: &Segment<T>,
-        live: &[&T],
+        segment: &Segment<B>,
+        live: &[&B::Tensor],
         structure: &Structure,
         watch: &mut W,
-    ) -> Result<Arc<Specialization<T>>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Arc<Specialization<B>>, B::Error> {
         let mut seen = Seen { values: Vec::new(), watch };
         let find = |seen: &mut Seen<'_, W>| {
             segment.read(on, live, seen)?;
             let known = segment.specializations.read();
-            let holds = |plan: &&Arc<Specialization<T>>| {
+            let holds = |plan: &&Arc<Specialization<B>>| {
                 plan.structure == *structure && plan.guards.hold(live, |i| seen.value(i))
             };
             let found = known.iter().rev().find(holds);
@@ -356,21 +338,17 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Makes a plan for these inputs, and reads what it must know of them.
-    fn specialize<B, W: Watch>(
+    fn specialize<W: Watch>(
         &self,
         on: &B,
-        segment: &Segment<T>,
-        live: &[&T],
+        segment: &Segment<B>,
+        live: &[&B::Tensor],
         structure: &Structure,
         seen: &mut Seen<'_, W>,
-    ) -> Result<Arc<Specialization<T>>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Arc<Specialization<B>>, B::Error> {
         loop {
             let since = seen.watch.mark();
-            let input = |(i, x): (usize, &&T)| SegmentInput {
+            let input = |(i, x): (usize, &&B::Tensor)| SegmentInput {
                 dtype: x.dtype(),
                 shape: Shape::from_slice(x.shape()),
                 varies: self.varies(segment, structure, i),
@@ -414,17 +392,13 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Makes of a trace what runs it.
-    fn code<B>(&self, on: &B, traced: &SegmentTrace, guards: &Guards) -> Result<Code<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    fn code(&self, on: &B, traced: &SegmentTrace, guards: &Guards) -> Result<Code<B>, B::Error> {
         match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
                 let plan = Plan::new(&traced.recorded, guards.are_fixed())?;
-                let constants = materialize(on, &self.natives, &mut pool, traced, &plan)?;
-                Ok(Code::Plan(Prepared::new(plan, constants, traced.origins.clone())))
+                let material = materialize(on, &self.natives, &mut pool, traced, &plan, guards)?;
+                Ok(Code::Plan(Prepared::new(plan, material, traced.origins.clone())))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
@@ -434,7 +408,7 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Says which extents of a live value other runs may bring otherwise.
-    fn varies(&self, segment: &Segment<T>, structure: &Structure, position: usize) -> Varies {
+    fn varies(&self, segment: &Segment<B>, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start
             .live

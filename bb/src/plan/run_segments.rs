@@ -46,18 +46,18 @@ impl<T: Clone> Live<T> {
 }
 
 /// A loop under way.
-struct Frame<T> {
-    node: Arc<RepeatNode<Segment<T>>>,
-    repetition: Repetition<T>,
+struct Frame<B: Backend + ?Sized> {
+    node: Arc<RepeatNode<Segment<B>>>,
+    repetition: Repetition<B::Tensor>,
     /// What the body captures.
-    captured: Vec<OnnxValue<T>>,
+    captured: Vec<OnnxValue<B::Tensor>>,
     /// What the segment after the loop takes beside the loop's results.
-    kept: Vec<OnnxValue<T>>,
+    kept: Vec<OnnxValue<B::Tensor>>,
     /// The bytes of all this, as they were counted last.
     bytes: usize,
 }
 
-impl<T: Tensor> Frame<T> {
+impl<B: Backend + ?Sized> Frame<B> {
     /// Counts what the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
         let own = bytes_of_all(self.captured.iter().chain(&self.kept));
@@ -65,9 +65,7 @@ impl<T: Tensor> Frame<T> {
         let before = std::mem::replace(&mut self.bytes, bytes);
         ledger.keep(before, bytes)
     }
-}
 
-impl<T> Frame<T> {
     /// Says in which loop an error happened.
     fn name<E>(&self, error: E) -> E
     where
@@ -87,29 +85,28 @@ impl<S> RepeatNode<S> {
     }
 }
 
+/// What follows a plan that ran: the outputs of the graph, or the next plan that ran.
+type Next<B> = ControlFlow<Live<<B as Backend>::Tensor>, Ran<B>>;
+
 /// A plan that ran, and what it gave.
-struct Ran<T> {
-    specialization: Arc<Specialization<T>>,
-    live: Live<T>,
+struct Ran<B: Backend + ?Sized> {
+    specialization: Arc<Specialization<B>>,
+    live: Live<B::Tensor>,
 }
 
-impl<T: Tensor, N> Program<T, N> {
+impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     /// Runs a segment on values.
-    fn enter<B, W: Watch>(
+    fn enter<W: Watch>(
         &self,
         on: &B,
-        segment: &Segment<T>,
-        live: &Live<T>,
+        segment: &Segment<B>,
+        live: &Live<B::Tensor>,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Ran<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Ran<B>, B::Error> {
         state.go_on()?;
         state.ledger.begin(&live.tensors)?;
-        let refs: Vec<&T> = live.tensors.iter().collect();
+        let refs: Vec<&B::Tensor> = live.tensors.iter().collect();
         let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
         let tensors = self.run_specialization(on, &specialization, &refs, state, watch)?;
         let live = Live { tensors, structure: specialization.results.clone() };
@@ -117,18 +114,14 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Runs what follows a plan, to the end of the graph.
-    fn follow<B, W: Watch>(
+    fn follow<W: Watch>(
         &self,
         on: &B,
-        first: Ran<T>,
+        first: Ran<B>,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Live<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
-        let mut frames: Vec<Frame<T>> = Vec::new();
+    ) -> Result<Live<B::Tensor>, B::Error> {
+        let mut frames: Vec<Frame<B>> = Vec::new();
         let mut ran = first;
         loop {
             match self.step(on, &mut frames, ran, state, watch) {
@@ -146,18 +139,14 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Goes from a segment that ran to the next one; breaks with the outputs of the graph at its end.
-    fn step<B, W: Watch>(
+    fn step<W: Watch>(
         &self,
         on: &B,
-        frames: &mut Vec<Frame<T>>,
-        Ran { specialization, live }: Ran<T>,
+        frames: &mut Vec<Frame<B>>,
+        Ran { specialization, live }: Ran<B>,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<ControlFlow<Live<T>, Ran<T>>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Next<B>, B::Error> {
         let next = match &specialization.end {
             End::Done => {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
@@ -185,18 +174,14 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Begins the next iteration of a loop, or goes on behind it.
-    fn advance<B, W: Watch>(
+    fn advance<W: Watch>(
         &self,
         on: &B,
-        frames: &mut Vec<Frame<T>>,
-        mut frame: Frame<T>,
+        frames: &mut Vec<Frame<B>>,
+        mut frame: Frame<B>,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Ran<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Ran<B>, B::Error> {
         let node = frame.node.clone();
         let of = Some((&node.resolved, node.at.node));
         let since = watch.mark();
@@ -225,13 +210,9 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Runs with tensors, and gives tensors.
-    fn run_tensors<B>(&self, on: &B, inputs: &[Option<&T>]) -> Result<Vec<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
         // The common case, one segment and every input given, clones no tensor.
-        let given: Option<Vec<&T>> =
+        let given: Option<Vec<&B::Tensor>> =
             (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let live = match given {
             Some(given) => {
@@ -248,7 +229,7 @@ impl<T: Tensor, N> Program<T, N> {
                 self.follow(on, Ran { specialization, live }, state, &mut Watcher(None))?
             }
             None => {
-                let items: Vec<Option<OnnxValue<&T>>> =
+                let items: Vec<Option<OnnxValue<&B::Tensor>>> =
                     inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
                 self.run_live(on, &items, &mut Watcher(None))?
             }
@@ -264,22 +245,18 @@ impl<T: Tensor, N> Program<T, N> {
     }
 
     /// Runs with items, some of them defaults.
-    fn run_live<B, W: Watch>(
+    fn run_live<W: Watch>(
         &self,
         on: &B,
-        inputs: &[Option<OnnxValue<&T>>],
+        inputs: &[Option<OnnxValue<&B::Tensor>>],
         watch: &mut W,
-    ) -> Result<Live<T>, B::Error>
-    where
-        B: Backend<Tensor = T> + ?Sized,
-        N: Natives<B>,
-    {
+    ) -> Result<Live<B::Tensor>, B::Error> {
         self.declared.check_items(inputs)?;
         let mut items = Vec::with_capacity(self.inputs.len());
         for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
             let default = self.resolved.constant(*value)?;
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
-                items.push(item.map(&mut |x: &&T| (*x).clone()));
+                items.push(item.map(&mut |x: &&B::Tensor| (*x).clone()));
             } else if let Some((_, data)) = default {
                 let since = watch.mark();
                 let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
@@ -322,7 +299,7 @@ fn picked<T: Clone>(
 /// Runs a function on host tensors, and returns what the next segment takes.
 fn run_host<B: Backend + ?Sized, S, W: Watch>(
     on: &B,
-    specialization: &Specialization<B::Tensor>,
+    specialization: &Specialization<B>,
     host: &HostNode<S>,
     live: Vec<OnnxValue<B::Tensor>>,
     state: &mut RunState,
@@ -376,9 +353,9 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
 /// Begins a loop.
 fn begin<B: Backend + ?Sized>(
     on: &B,
-    node: &Arc<RepeatNode<Segment<B::Tensor>>>,
+    node: &Arc<RepeatNode<Segment<B>>>,
     live: Vec<OnnxValue<B::Tensor>>,
-) -> Result<Frame<B::Tensor>, B::Error> {
+) -> Result<Frame<B>, B::Error> {
     let live: Table<LiveIndex, _> = live.into_iter().collect();
     let mut operands = Vec::with_capacity(node.at.operands.len());
     for place in &node.at.operands {
@@ -401,12 +378,7 @@ fn begin<B: Backend + ?Sized>(
     })
 }
 
-impl<T, N, B> Executable<B> for Program<T, N>
-where
-    T: Tensor,
-    B: Backend<Tensor = T> + ?Sized,
-    N: Natives<B> + Send + Sync,
-{
+impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program<B, N> {
     fn inputs(&self) -> &[Port] {
         &self.inputs
     }

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 pub(crate) trait Watch {
     /// A moment.
     type Mark: Copy;
+    /// What is told of operands.
+    type Operands;
 
     /// Marks the moment.
     fn mark(&self) -> Self::Mark;
@@ -27,12 +29,18 @@ pub(crate) trait Watch {
     /// [`Error::Internal`] from `sites`.
     fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error>;
 
+    /// Looks at the operands of an instruction that will run, because it may take them.
+    fn operands<'t, T: Tensor + 't>(
+        &mut self,
+        operands: impl Iterator<Item = Option<&'t T>>,
+    ) -> Self::Operands;
+
     /// An instruction ran.
     fn instruction<'t, T: Tensor + 't>(
         &mut self,
         since: Self::Mark,
         number: usize,
-        operands: impl Iterator<Item = Option<&'t T>>,
+        operands: Self::Operands,
         results: impl Iterator<Item = &'t T>,
     );
 
@@ -57,6 +65,7 @@ pub(crate) struct Watcher<'a>(pub(crate) Option<&'a mut Profile>);
 
 impl Watch for Watcher<'_> {
     type Mark = Option<Instant>;
+    type Operands = Option<SeenOperands>;
 
     fn mark(&self) -> Option<Instant> {
         self.0.as_ref().map(|profile| profile.mark())
@@ -66,14 +75,21 @@ impl Watch for Watcher<'_> {
         self.0.as_mut().map_or(Ok(0), |profile| profile.plan(sites))
     }
 
+    fn operands<'t, T: Tensor + 't>(
+        &mut self,
+        operands: impl Iterator<Item = Option<&'t T>>,
+    ) -> Option<SeenOperands> {
+        self.0.as_mut().map(|profile| profile.operands(operands))
+    }
+
     fn instruction<'t, T: Tensor + 't>(
         &mut self,
         since: Option<Instant>,
         number: usize,
-        operands: impl Iterator<Item = Option<&'t T>>,
+        operands: Option<SeenOperands>,
         results: impl Iterator<Item = &'t T>,
     ) {
-        if let (Some(profile), Some(since)) = (&mut self.0, since) {
+        if let (Some(profile), Some(since), Some(operands)) = (&mut self.0, since, operands) {
             profile.instruction(since, number, operands, results);
         }
     }
@@ -112,11 +128,15 @@ impl Watch for Watcher<'_> {
     }
 }
 
+/// The element types and extents of operands, `None` where one is left out.
+pub(crate) type SeenOperands = Vec<Option<(DataType, Shape)>>;
+
 /// Listens to nothing.
 pub(crate) struct Silent;
 
 impl Watch for Silent {
     type Mark = ();
+    type Operands = ();
 
     #[inline(always)]
     fn mark(&self) {}
@@ -127,11 +147,14 @@ impl Watch for Silent {
     }
 
     #[inline(always)]
+    fn operands<'t, T: Tensor + 't>(&mut self, _operands: impl Iterator<Item = Option<&'t T>>) {}
+
+    #[inline(always)]
     fn instruction<'t, T: Tensor + 't>(
         &mut self,
         _since: (),
         _number: usize,
-        _operands: impl Iterator<Item = Option<&'t T>>,
+        _operands: (),
         _results: impl Iterator<Item = &'t T>,
     ) {
     }
@@ -336,6 +359,7 @@ impl Profile {
 
 impl Watch for Profile {
     type Mark = Instant;
+    type Operands = SeenOperands;
 
     fn mark(&self) -> Instant {
         Instant::now()
@@ -363,17 +387,25 @@ impl Watch for Profile {
         Ok(first)
     }
 
+    fn operands<'t, T: Tensor + 't>(
+        &mut self,
+        operands: impl Iterator<Item = Option<&'t T>>,
+    ) -> SeenOperands {
+        let begun = Instant::now();
+        let seen = operands.map(|x| x.map(seen)).collect();
+        self.own += begun.elapsed();
+        seen
+    }
+
     fn instruction<'t, T: Tensor + 't>(
         &mut self,
         since: Instant,
         number: usize,
-        operands: impl Iterator<Item = Option<&'t T>>,
+        inputs: SeenOperands,
         results: impl Iterator<Item = &'t T>,
     ) {
         let ended = Instant::now();
-        let of = |x: &'t T| (x.dtype(), Shape::from_slice(x.shape()));
-        let inputs: Vec<_> = operands.map(|x| x.map(of)).collect();
-        let outputs: Vec<_> = results.map(of).collect();
+        let outputs: Vec<_> = results.map(seen).collect();
         let site = self.recorder.sites.get_mut(number).and_then(Option::as_mut);
         let (Some((sites, at, cost)), Some(row)) = (site, self.rows.get_mut(number)) else { return };
         if row.calls == 0 || row.inputs != inputs || row.outputs != outputs {
@@ -435,6 +467,10 @@ impl Watch for Profile {
     fn profile(&mut self) -> Option<&mut Profile> {
         Some(self)
     }
+}
+
+fn seen<T: Tensor>(x: &T) -> (DataType, Shape) {
+    (x.dtype(), Shape::from_slice(x.shape()))
 }
 
 fn address(resolved: &Arc<Resolved>) -> usize {

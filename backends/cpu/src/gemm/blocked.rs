@@ -14,38 +14,64 @@ use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
 /// again, and the rows of the result tend to compete for the same lines of the first-level cache.
-const DEPTH: usize = 1024;
+pub(super) const DEPTH: usize = 1024;
 /// The number of rows of the left operand that stay in the second-level cache.
 const ROWS: usize = 96;
 /// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they take about the size of a
 /// second-level cache.
 const COLUMNS: usize = 256;
 /// The greatest number of elements of a right operand with contiguous rows that tiles read in place.
-const UNPACKED: usize = 256 * 512;
+pub(super) const UNPACKED: usize = 256 * 512;
 /// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
+
+/// The right operand of a large product.
+pub(crate) enum Wide<T: Number> {
+    /// A matrix, which is packed unless tiles read it in place.
+    Strided(Strided<T>),
+    /// Panels, as [`packed`] reads them.
+    Panels(*const T::Sum),
+}
+
+impl<T: Number> Clone for Wide<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Number> Copy for Wide<T> {}
+
+impl<T: Number> Wide<T> {
+    /// Tells whether tiles read the operand in place.
+    fn in_place(&self, k: usize, n: usize) -> bool {
+        // If `T` is as wide as the type of its sums, both are the same type.
+        let same = size_of::<T>() == size_of::<T::Sum>();
+        match self {
+            Wide::Strided(b) => same && b.col == 1 && k.saturating_mul(n) <= UNPACKED,
+            Wide::Panels(_) => true,
+        }
+    }
+}
 
 /// Computes the product in the type of the sums. Unless it is null, `start` has a number for each row that is added to it.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm); `start` has `m` elements or is null.
+/// Same as for [`gemm`](super::gemm); `start` has `m` elements or is null. Panels are those of `k` rows and `n` columns.
 pub(crate) unsafe fn blocked<T: Number>(
     kernels: &Kernels<T::Sum>,
     Dims { m, k, n }: Dims,
     c: *mut T::Sum,
     c_row: usize,
     a: Strided<T>,
-    b: Strided<T>,
+    b: Wide<T>,
     start: *const T::Sum,
 ) where
     T::Sum: Compute,
 {
     let start = Shared(start);
     let width = kernels.large * kernels.lanes;
-    // If `T` is as wide as the type of its sums, both are the same type.
-    let same = size_of::<T>() == size_of::<T::Sum>();
-    let unpacked = same && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
+    let in_place = b.in_place(k, n);
     let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
     for left in (0..n).step_by(COLUMNS) {
         let columns = COLUMNS.min(n - left);
@@ -63,11 +89,11 @@ pub(crate) unsafe fn blocked<T: Number>(
             // If there are few blocks, they are also divided by panels.
             let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
             scratch(Slot::Right, |right| {
-                let room = if unpacked { 0 } else { panels };
+                let room = if in_place { 0 } else { panels };
                 let right = Shared(right.room::<T::Sum>(room * width * depth));
                 let operands = Shared((a, b, c));
                 let pack = |j: usize| {
-                    let (_, b, _) = operands.get();
+                    let (_, Wide::Strided(b), _) = operands.get() else { return };
                     let first = left + j * width;
                     // SAFETY: the panel's columns are in `b`, and each panel has its own memory.
                     unsafe {
@@ -100,12 +126,20 @@ pub(crate) unsafe fn blocked<T: Number>(
                             ptr: a.ptr.offset(top.cast_signed() * a.row + from.cast_signed() * a.col),
                             ..a
                         };
-                        let right = if unpacked {
-                            let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
-                            Right { ptr: from.cast::<T::Sum>(), row: b.row, width, panel: width }
-                        } else {
-                            let ptr = right.get().add(panel * width * depth).cast_const();
-                            Right { ptr, row: width.cast_signed(), width, panel: width * depth }
+                        let right = match b {
+                            Wide::Strided(b) if in_place => {
+                                let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
+                                Right { ptr: from.cast::<T::Sum>(), row: b.row, width, panel: width }
+                            }
+                            Wide::Strided(_) => {
+                                let ptr = right.get().add(panel * width * depth).cast_const();
+                                Right { ptr, row: width.cast_signed(), width, panel: width * depth }
+                            }
+                            Wide::Panels(panels) => {
+                                // `left` is the first column of a panel, because `COLUMNS` is a multiple of their width.
+                                let ptr = panels.add((left + first) * k + from * width);
+                                Right { ptr, row: width.cast_signed(), width, panel: width * k }
+                            }
                         };
                         block.compute(x, right, c.add(top * c_row + left + first), c_row);
                     }
@@ -155,25 +189,25 @@ pub(crate) unsafe fn packed<T: Compute>(
 
 /// The right operand in the layout that tiles read; distances are in elements.
 #[derive(Clone, Copy)]
-struct Right<T> {
-    ptr: *const T,
+pub(super) struct Right<T> {
+    pub(super) ptr: *const T,
     /// The distance from one row to the next.
-    row: isize,
+    pub(super) row: isize,
     /// The number of columns of a panel.
-    width: usize,
+    pub(super) width: usize,
     /// The distance from one panel to the next.
-    panel: usize,
+    pub(super) panel: usize,
 }
 
 /// The product of some rows of the left operand with the right operand.
-struct Block<'a, T: 'static> {
-    kernels: &'a Kernels<T>,
-    rows: usize,
-    depth: usize,
-    columns: usize,
-    accumulate: bool,
+pub(super) struct Block<'a, T: 'static> {
+    pub(super) kernels: &'a Kernels<T>,
+    pub(super) rows: usize,
+    pub(super) depth: usize,
+    pub(super) columns: usize,
+    pub(super) accumulate: bool,
     /// What the sums of each row start with, or null.
-    start: *const T,
+    pub(super) start: *const T,
 }
 
 impl<T: Compute> Block<'_, T> {
@@ -191,7 +225,13 @@ impl<T: Compute> Block<'_, T> {
     /// # Safety
     ///
     /// `a` covers the block's rows and depth, `right` its columns, and `c` its rows and columns.
-    unsafe fn compute<S: Number<Sum = T>>(&self, a: Strided<S>, right: Right<T>, c: *mut T, c_row: usize) {
+    pub(super) unsafe fn compute<S: Number<Sum = T>>(
+        &self,
+        a: Strided<S>,
+        right: Right<T>,
+        c: *mut T,
+        c_row: usize,
+    ) {
         if a.col == 1 && size_of::<S>() == size_of::<T>() {
             // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same
             // type.

@@ -9,6 +9,7 @@ mod dot;
 pub(crate) mod floats;
 pub(crate) mod integer;
 pub(crate) mod pack;
+pub(crate) mod panels;
 mod stream;
 mod tile;
 pub(crate) mod vector;
@@ -16,6 +17,7 @@ pub(crate) mod vector;
 use bb::DataType;
 use half::{bf16, f16};
 
+use self::blocked::Wide;
 pub(crate) use self::blocked::{packed, panel_width};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, Kernels};
@@ -119,7 +121,7 @@ pub(crate) unsafe fn gemm_plus(
     // SAFETY: this function has the same contract.
     unsafe {
         if large && m > kernels.wide.len() && n > 2 && !plus.is_null() {
-            return blocked::blocked::<f32>(kernels, dims, c, c_row, a, b, plus);
+            return blocked::blocked::<f32>(kernels, dims, c, c_row, a, Wide::Strided(b), plus);
         }
         gemm(dims, c, c_row, a, b);
         for i in 0..if plus.is_null() { 0 } else { m } {
@@ -244,7 +246,7 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
         if m.saturating_mul(k).saturating_mul(n) <= most || k <= 4 {
             return small(kernels, dims, c, c_row, a, b);
         }
-        blocked::blocked::<T>(kernels, dims, c, c_row, a, b, std::ptr::null());
+        blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), std::ptr::null());
     }
 }
 
@@ -347,7 +349,8 @@ where
         // SAFETY: this function's contract; `sums` has room for the product, which initialises it.
         unsafe {
             halved::<T>(dims, sums, n, a, b, |dims, c, c_row, a, b| {
-                blocked::blocked::<T>(T::Sum::kernels(level()), dims, c, c_row, a, b, std::ptr::null());
+                let kernels = T::Sum::kernels(level());
+                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), std::ptr::null());
             });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);

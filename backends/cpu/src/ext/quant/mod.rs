@@ -159,7 +159,7 @@ impl bb::ext::Quant for Cpu {
         a_zero: Option<&Array>,
         b_zero: Option<&Array>,
     ) -> Result<Array> {
-        match self.integer_product(a, b, a_zero, b_zero)? {
+        match self.integer_product(a, b, a_zero, b_zero, None)? {
             Some(y) => Ok(y),
             None => bb::ext::quant::matmul_integer(self, a, b, a_zero, b_zero),
         }
@@ -173,7 +173,7 @@ impl bb::ext::Quant for Cpu {
         b_zero: Option<&Array>,
         bias: Option<&Array>,
     ) -> Result<Array> {
-        match self.dynamic_product(x, b, b_scale, b_zero, bias)? {
+        match self.dynamic_product(x, b, b_scale, b_zero, bias, None)? {
             Some(y) => Ok(y),
             None => bb::ext::quant::dynamic_matmul(self, x, b, b_scale, b_zero, bias),
         }

@@ -4,7 +4,7 @@ use super::{Zeros, dense_f32, numbers, scalar, signed};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::gemm::integer::{self, Bytes, Ints, Left, Right, Sums};
+use crate::gemm::integer::{self, Bytes, Ints, Left, Packed, Right, Sums};
 use crate::gemm::{Dims, Strided};
 use crate::kernels::Shared;
 use crate::kernels::quantize::{self, Scaled};
@@ -114,22 +114,28 @@ trait Finish: Sync {
     fn tile(&self, pair: usize, sums: &Sums<'_>);
 }
 
-/// Computes all products. `None` if the zero points have other shapes than kernels take.
+/// Says how the right operand is packed, which is signed then.
+fn right_bytes(b_signed: bool) -> Bytes {
+    Bytes { signed: true, flipped: !b_signed }
+}
+
+/// Computes all products. The result is false if the zero points have other shapes than kernels take.
 ///
 /// # Safety
 ///
-/// The operands are bytes, signed or not.
+/// The operands are bytes, signed or not. If `packed` is given, it is the right operand of all products.
 unsafe fn products(
     pool: &Arc<Pool>,
     all: &Matrices,
     [a_signed, b_signed]: [bool; 2],
     [a_zero, b_zero]: [Option<&Array>; 2],
+    packed: Option<&Packed>,
     finish: &dyn Finish,
 ) -> Result<bool> {
     let Dims { m, k, n } = all.dims;
     // The left operand is unsigned, and the right one signed.
     let left = Bytes { signed: false, flipped: a_signed };
-    let right = Bytes { signed: true, flipped: !b_signed };
+    let right = right_bytes(b_signed);
     for (pair, &(at_a, at_b)) in all.offsets.iter().enumerate() {
         let a_zeros = Zeros::read(pool, a_zero, all.rows, left.shift())?;
         let b_zeros = Zeros::read(pool, b_zero, n, right.shift())?;
@@ -143,7 +149,7 @@ unsafe fn products(
             let b = Strided { ptr: all.b.ptr.offset(at_b), ..all.b };
             let a = Left::new(pool, [m, k], a, left, !b_zeros.none())?;
             let corrections = Corrections::new(pool, all.dims, &a, a_zeros, b_zeros)?;
-            let b = Right::Strided(b, right);
+            let b = packed.map_or(Right::Strided(b, right), Right::Packed);
             integer::product(all.dims, &a, &b, &corrections.zeros(), &|sums| finish.tile(pair, sums));
         }
     }
@@ -194,13 +200,27 @@ impl Finish for Floats<'_> {
 }
 
 impl Cpu {
-    /// Multiplies matrices of bytes. `None` for other operands.
-    pub(super) fn integer_product(
+    /// Packs a matrix of bytes for products with it as the right operand. `None` for other operands.
+    pub(crate) fn packed_bytes(&self, b: &Array) -> Result<Option<Packed>> {
+        let (&[k, n], Some(b_signed)) = (b.shape(), signed(b.dtype())) else { return Ok(None) };
+        let [row, col] = b.strides()[..] else { return Ok(None) };
+        if k == 0 || n == 0 || k >= DEEPEST {
+            return Ok(None);
+        }
+        let right = Right::Strided(Strided { ptr: b.ptr(), row, col }, right_bytes(b_signed));
+        // SAFETY: the array has bytes at these indices.
+        self.pool().run(|| unsafe { Packed::new(self.pool(), [k, n], &right) })?.map(Some)
+    }
+
+    /// Multiplies matrices of bytes. `None` for other operands. `packed` is what [`packed_bytes`](Self::packed_bytes) made of
+    /// `b`, if it is given.
+    pub(crate) fn integer_product(
         &self,
         a: &Array,
         b: &Array,
         a_zero: Option<&Array>,
         b_zero: Option<&Array>,
+        packed: Option<&Packed>,
     ) -> Result<Option<Array>> {
         let (Some(a_signed), Some(b_signed)) = (signed(a.dtype()), signed(b.dtype())) else {
             return Ok(None);
@@ -210,20 +230,24 @@ impl Cpu {
         let y = made(self.pool(), DataType::I32, all.shape.clone(), |out| {
             let finish = Plain { out: Shared(out.cast()), dims: all.dims };
             // SAFETY: the operands are bytes with these signs.
-            done = unsafe { products(self.pool(), &all, [a_signed, b_signed], [a_zero, b_zero], &finish) };
+            done = unsafe {
+                products(self.pool(), &all, [a_signed, b_signed], [a_zero, b_zero], packed, &finish)
+            };
         })?;
         let known = y.is_empty() && [a_zero, b_zero].iter().all(Option::is_none);
         Ok((done? || known).then_some(y))
     }
 
-    /// Multiplies floats, quantised by their range, with a matrix of bytes. `None` for other operands.
-    pub(super) fn dynamic_product(
+    /// Multiplies floats, quantised by their range, with a matrix of bytes. `None` for other operands. `packed` is what
+    /// [`packed_bytes`](Self::packed_bytes) made of `b`, if it is given.
+    pub(crate) fn dynamic_product(
         &self,
         x: &Array,
         b: &Array,
         b_scale: &Array,
         b_zero: Option<&Array>,
         bias: Option<&Array>,
+        packed: Option<&Packed>,
     ) -> Result<Option<Array>> {
         let Some(b_signed) = signed(b.dtype()) else { return Ok(None) };
         let n = b.shape().last().copied().unwrap_or(0);
@@ -256,7 +280,8 @@ impl Cpu {
                 bias: bias.as_ref().map_or(&[], numbers),
             };
             // SAFETY: the operands are bytes with these signs.
-            done = unsafe { products(self.pool(), &all, [false, b_signed], [Some(&zero), b_zero], &finish) };
+            let zeros = [Some(&zero), b_zero];
+            done = unsafe { products(self.pool(), &all, [false, b_signed], zeros, packed, &finish) };
         })?;
         Ok(done?.then_some(y))
     }

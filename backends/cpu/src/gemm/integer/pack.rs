@@ -83,6 +83,14 @@ impl Packed {
     }
 }
 
+impl Packed {
+    /// Returns the bytes that the operand takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let sums = self.sums.len();
+        self.size * sums.div_ceil(self.width.max(1)) + 4 * sums
+    }
+}
+
 impl Right<'_> {
     /// Returns the sums of columns, from column `col` on, if they are known.
     pub(super) fn sums(&self, col: usize) -> Option<&[i32]> {

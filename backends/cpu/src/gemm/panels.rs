@@ -1,0 +1,233 @@
+//! Right operands that are packed once for many products.
+
+use super::blocked::{Block, DEPTH, Right, UNPACKED, Wide, blocked};
+use super::pack::{Slot, panel, scratch};
+use super::tile::{Compute, Kernels};
+use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
+use crate::error::Result;
+use crate::kernels::level::level;
+use crate::kernels::{Shared, elementwise, walk};
+use crate::pool::{Block as Memory, Pool};
+use bb::DataType;
+use half::{bf16, f16};
+use std::sync::Arc;
+
+/// A right operand of floats in panels of [`panel_width`] columns, each of them `k` contiguous rows of the type of the sums.
+#[derive(Debug)]
+pub(crate) struct Panels {
+    memory: Memory,
+    bytes: usize,
+    dtype: DataType,
+    k: usize,
+    n: usize,
+}
+
+// SAFETY: nothing writes the panels after they are made.
+unsafe impl Send for Panels {}
+// SAFETY: nothing writes the panels after they are made.
+unsafe impl Sync for Panels {}
+
+impl Panels {
+    /// Packs an operand of `k` rows and `n` columns. `None` if products do not become faster by it: for types without panels,
+    /// for small operands that tiles read in place, for so few columns that panels would be mostly empty, and for sums so long
+    /// that they are halved.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`](crate::CpuError::Memory) if the system has no memory.
+    ///
+    /// # Safety
+    ///
+    /// The operand has elements of type `dtype` at these indices.
+    pub(crate) unsafe fn new(
+        pool: &Arc<Pool>,
+        dtype: DataType,
+        [k, n]: [usize; 2],
+        b: Matrix,
+    ) -> Result<Option<Panels>> {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            match dtype {
+                DataType::F32 => Panels::of::<f32>(pool, dtype, [k, n], b.cast()),
+                DataType::F64 => Panels::of::<f64>(pool, dtype, [k, n], b.cast()),
+                DataType::F16 => Panels::of::<f16>(pool, dtype, [k, n], b.cast()),
+                DataType::BF16 => Panels::of::<bf16>(pool, dtype, [k, n], b.cast()),
+                _ => Ok(None),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The operand has these extents.
+    unsafe fn of<T: Number>(
+        pool: &Arc<Pool>,
+        dtype: DataType,
+        [k, n]: [usize; 2],
+        b: Strided<T>,
+    ) -> Result<Option<Panels>>
+    where
+        T::Sum: Compute,
+    {
+        let width = panel_width::<T::Sum>();
+        let panels = n.div_ceil(width);
+        let is_small = size_of::<T>() == size_of::<T::Sum>() && b.col == 1 && k.saturating_mul(n) <= UNPACKED;
+        if k == 0 || n == 0 || k > DEEP_BLOCKED || panels * width > 2 * n || is_small {
+            return Ok(None);
+        }
+        let size = k * width;
+        let bytes = panels.saturating_mul(size).saturating_mul(size_of::<T::Sum>());
+        let memory = pool.take(bytes)?;
+        let shared = Shared((b, memory.ptr().cast::<T::Sum>()));
+        pool.run(|| {
+            walk::split(panels, size, 1 << 18, |from, to| {
+                let (b, memory) = shared.get();
+                for j in from..to {
+                    let first = j * width;
+                    // SAFETY: the panel's columns are in the operand, and each panel has its own memory.
+                    unsafe {
+                        let b = Strided { ptr: b.ptr.offset(first.cast_signed() * b.col), ..b };
+                        panel(k, width.min(n - first), width, b, memory.add(j * size));
+                    }
+                }
+            });
+        })?;
+        Ok(Some(Panels { memory, bytes, dtype, k, n }))
+    }
+
+    /// Returns the element type of the operand that was packed.
+    pub(crate) fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Returns the numbers of rows and columns.
+    pub(crate) fn extents(&self) -> [usize; 2] {
+        [self.k, self.n]
+    }
+
+    /// Returns the bytes of the panels.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes `batch` row-major products of `m` rows to `out`. `offsets` returns the distance in elements of each left operand
+    /// from the first.
+    ///
+    /// # Safety
+    ///
+    /// The left operands have elements of the panels' type, `m` rows and `k` columns; `out` has room for the products.
+    pub(crate) unsafe fn products(
+        &self,
+        batch: usize,
+        m: usize,
+        a: Matrix,
+        out: *mut u8,
+        offsets: &(dyn Fn(usize) -> isize + Sync),
+    ) {
+        // SAFETY: this function has the same contract; the panels have the type of the sums.
+        unsafe {
+            match self.dtype {
+                DataType::F64 => self.batched::<f64>(batch, m, a.cast(), out.cast(), offsets),
+                DataType::F16 => self.batched::<f16>(batch, m, a.cast(), out.cast(), offsets),
+                DataType::BF16 => self.batched::<bf16>(batch, m, a.cast(), out.cast(), offsets),
+                _ => self.batched::<f32>(batch, m, a.cast(), out.cast(), offsets),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Same as for [`products`](Self::products), for this type.
+    unsafe fn batched<T: Number>(
+        &self,
+        batch: usize,
+        m: usize,
+        a: Strided<T>,
+        out: *mut T,
+        offsets: &(dyn Fn(usize) -> isize + Sync),
+    ) where
+        T::Sum: Compute,
+    {
+        let (shared, panels) = (Shared((a, out)), Shared(self.memory.ptr().cast::<T::Sum>().cast_const()));
+        let dims = Dims { m, k: self.k, n: self.n };
+        walk::split(batch, m * self.k * self.n, 1 << 18, |from, to| {
+            let (a, out) = shared.get();
+            for i in from..to {
+                // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same
+                // type; otherwise the room holds the sums, which the product initialises.
+                unsafe {
+                    let a = Strided { ptr: a.ptr.offset(offsets(i)), ..a };
+                    let c = out.add(i * m * dims.n);
+                    if size_of::<T>() == size_of::<T::Sum>() {
+                        multiply(dims, c.cast(), a, panels.get());
+                        continue;
+                    }
+                    scratch(Slot::Sums, |room| {
+                        let sums = room.room::<T::Sum>(m * dims.n);
+                        multiply(dims, sums, a, panels.get());
+                        let c = std::slice::from_raw_parts_mut(c, m * dims.n);
+                        elementwise::map(c, std::slice::from_raw_parts(sums, m * dims.n), T::narrow);
+                    });
+                }
+            }
+        });
+    }
+}
+
+/// Writes the product of `a` and panels to contiguous rows.
+///
+/// # Safety
+///
+/// The operands have these extents, and `c` has room for the product.
+unsafe fn multiply<T: Number>(dims: Dims, c: *mut T::Sum, a: Strided<T>, panels: *const T::Sum)
+where
+    T::Sum: Compute,
+{
+    let kernels = T::Sum::kernels(level());
+    // SAFETY: this function has the same contract.
+    unsafe {
+        if dims.m <= kernels.wide.len() {
+            thin(kernels, dims, c, a, panels);
+        } else {
+            blocked::<T>(kernels, dims, c, dims.n, a, Wide::Panels(panels), std::ptr::null());
+        }
+    }
+}
+
+/// Computes a product of few rows. Memory limits its speed: the panels are read once, one after another, and threads share
+/// them.
+///
+/// # Safety
+///
+/// Same as for [`multiply`].
+unsafe fn thin<T: Number>(
+    kernels: &'static Kernels<T::Sum>,
+    Dims { m, k, n }: Dims,
+    c: *mut T::Sum,
+    a: Strided<T>,
+    panels: *const T::Sum,
+) where
+    T::Sum: Compute,
+{
+    let width = kernels.large * kernels.lanes;
+    let passes = k.div_ceil(DEPTH);
+    let shared = Shared((c, a, panels));
+    walk::split_into(1, n.div_ceil(width), k * width * m.div_ceil(2), 1 << 17, &|from, to| {
+        let (c, a, panels) = shared.get();
+        for j in from..to {
+            let columns = width.min(n - j * width);
+            for pass in 0..passes {
+                let (top, end) = (k * pass / passes, k * (pass + 1) / passes);
+                let (accumulate, start) = (pass > 0, std::ptr::null());
+                let block = Block { kernels, rows: m, depth: end - top, columns, accumulate, start };
+                // SAFETY: the pass is in the operands, and no other call writes the panel's columns of the result.
+                unsafe {
+                    let a = Strided { ptr: a.ptr.offset(top.cast_signed() * a.col), ..a };
+                    let ptr = panels.add((j * k + top) * width);
+                    let right = Right { ptr, row: width.cast_signed(), width, panel: width * k };
+                    block.compute(a, right, c.add(j * width), n);
+                }
+            }
+        }
+    });
+}

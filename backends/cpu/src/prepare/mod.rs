@@ -1,0 +1,32 @@
+//! Steps of plans that this backend prepares: kernels that have packed their constants.
+//!
+//! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
+//! operation.
+
+mod product;
+
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use bb::ext::QuantOp;
+use bb::{Kernel, PrepareStep, Primitive};
+
+/// A kernel of this backend.
+type CpuKernel = Box<dyn Kernel<Cpu>>;
+
+/// Prepares a step, if a kernel here makes it faster.
+pub(crate) fn prepare(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+    if let Some(primitive) = step.primitive() {
+        return match primitive {
+            Primitive::MatMul => product::floats(cpu, step),
+            _ => Ok(None),
+        };
+    }
+    if step.spec() == QuantOp::MatMulInteger.spec() {
+        return product::integers(cpu, step);
+    }
+    if step.spec() == QuantOp::DynamicMatMul.spec() {
+        return product::dynamic(cpu, step);
+    }
+    Ok(None)
+}

@@ -1,0 +1,279 @@
+//! Prepared kernels: what a backend may make of a step before the plan that has it runs.
+//!
+//! A step that a backend prepares is packed, laid out and decided once; each run calls the [`Kernel`] in place of the
+//! operation. Nobody has to: [`Backend::prepare`] answers `None` unless it is written.
+
+use super::{Backend, Outputs, Tensor};
+use crate::Error;
+use bb_ir::DataType;
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// The extents of an operand as far as they are known before a run.
+pub(crate) type KnownExtents = SmallVec<[Option<usize>; 4]>;
+
+/// A step of a plan, before the plan runs: what it calls, and what is known of its operands.
+///
+/// The plan notes what [`Backend::prepare`] asks of the operands. A kernel also serves the steps of other plans that call the
+/// same with the same constants and element types, and that agree in what was asked. So a kernel that packs a weight and
+/// never asks for the extents of the other operand is made once, whatever extents arrive.
+#[derive(Debug)]
+pub struct PrepareStep<'a, T> {
+    spec: &'static OpSpec,
+    params: &'a [Param<'static>],
+    operands: SmallVec<[Option<PrepareOperand<'a, T>>; 4]>,
+}
+
+impl<'a, T: Tensor> PrepareStep<'a, T> {
+    /// Describes a step; an operand that is left out is `None`. Plans do this; so do tests of a backend.
+    pub fn new(
+        spec: &'static OpSpec,
+        params: &'a [Param<'static>],
+        operands: impl IntoIterator<Item = Option<PrepareOperand<'a, T>>>,
+    ) -> Self {
+        PrepareStep { spec, params, operands: operands.into_iter().collect() }
+    }
+
+    /// Returns the row of the operation.
+    pub fn spec(&self) -> &'static OpSpec {
+        self.spec
+    }
+
+    /// Returns the primitive, if the operation is one.
+    pub fn primitive(&self) -> Option<Primitive> {
+        if self.spec.family == Family::Primitive { Primitive::from_index(self.spec.index) } else { None }
+    }
+
+    /// Returns the parameters, in the order of the row. They are the same in all runs.
+    pub fn params(&self) -> &'a [Param<'static>] {
+        self.params
+    }
+
+    /// Returns an operand; `None` if it is left out.
+    pub fn operand(&self, index: usize) -> Option<&PrepareOperand<'a, T>> {
+        self.operands.get(index)?.as_ref()
+    }
+
+    /// Returns an operand that is the same in all runs; `None` if it is left out or differs between runs.
+    pub fn constant(&self, index: usize) -> Option<&'a T> {
+        self.operand(index)?.constant()
+    }
+
+    /// Iterates over the operands.
+    pub fn operands(&self) -> impl ExactSizeIterator<Item = Option<&PrepareOperand<'a, T>>> {
+        self.operands.iter().map(Option::as_ref)
+    }
+
+    /// Returns what somebody asked of the operands.
+    pub(crate) fn asked(&self) -> SmallVec<[Option<AskedOperand>; 4]> {
+        self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
+    }
+
+    /// Tells whether the step agrees with what was asked of another.
+    pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
+        self.operands.len() == asked.len()
+            && self.operands.iter().zip(asked).all(|pair| match pair {
+                (None, None) => true,
+                (Some(operand), Some(asked)) => operand.agrees(asked),
+                (None, Some(_)) | (Some(_), None) => false,
+            })
+    }
+}
+
+/// What is known of an operand before a plan runs.
+#[derive(Debug)]
+pub struct PrepareOperand<'a, T> {
+    dtype: DataType,
+    extents: KnownExtents,
+    constant: Option<&'a T>,
+    last_use: bool,
+    asked_extents: Cell<bool>,
+    asked_last_use: Cell<bool>,
+}
+
+impl<'a, T: Tensor> PrepareOperand<'a, T> {
+    /// Describes an operand that each run brings anew. An extent is `None` if runs may differ in it; `last_use` says whether
+    /// runs hand the operand over to the kernel.
+    pub fn varying(
+        dtype: DataType,
+        extents: impl IntoIterator<Item = Option<usize>>,
+        last_use: bool,
+    ) -> PrepareOperand<'a, T> {
+        PrepareOperand {
+            dtype,
+            extents: extents.into_iter().collect(),
+            constant: None,
+            last_use,
+            asked_extents: Cell::new(false),
+            asked_last_use: Cell::new(false),
+        }
+    }
+
+    /// Describes an operand that is the same tensor in all runs.
+    pub fn of_constant(x: &'a T) -> PrepareOperand<'a, T> {
+        let extents = x.shape().iter().copied().map(Some);
+        PrepareOperand { constant: Some(x), ..PrepareOperand::varying(x.dtype(), extents, false) }
+    }
+
+    /// Returns the element type, which is the same in all runs.
+    pub fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    /// Returns the extents, outermost first. An extent is `None` if runs may differ in it.
+    ///
+    /// A kernel whose preparation asks for the extents of an operand serves no step that knows others.
+    pub fn extents(&self) -> &[Option<usize>] {
+        self.asked_extents.set(true);
+        &self.extents
+    }
+
+    /// Returns the rank, which is the same in all runs.
+    pub fn rank(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// Returns the tensor, if it is the same in all runs.
+    pub fn constant(&self) -> Option<&'a T> {
+        self.constant
+    }
+
+    /// Tells whether runs hand the operand over, because the step is the last to read it: see [`KernelOperands::take`].
+    pub fn is_last_use(&self) -> bool {
+        self.asked_last_use.set(true);
+        self.last_use
+    }
+
+    fn asked(&self) -> AskedOperand {
+        AskedOperand {
+            dtype: self.dtype,
+            rank: self.rank(),
+            extents: self.asked_extents.get().then(|| self.extents.clone()),
+            last_use: self.asked_last_use.get().then_some(self.last_use),
+        }
+    }
+
+    fn agrees(&self, asked: &AskedOperand) -> bool {
+        self.dtype == asked.dtype
+            && self.rank() == asked.rank
+            && asked.extents.as_ref().is_none_or(|extents| *extents == self.extents)
+            && asked.last_use.is_none_or(|last_use| last_use == self.last_use)
+    }
+}
+
+/// What a kernel's preparation asked of an operand, and the answers.
+#[derive(Debug)]
+pub(crate) struct AskedOperand {
+    dtype: DataType,
+    rank: usize,
+    extents: Option<KnownExtents>,
+    last_use: Option<bool>,
+}
+
+/// A step that a backend has prepared. Threads that run a plan share it.
+pub trait Kernel<B: Backend + ?Sized>: Send + Sync {
+    /// Runs the step.
+    ///
+    /// The operands have the element types and ranks of the step that was prepared, and the extents that were known of it.
+    /// The results are those of the operation, which the plan would have called without the kernel.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own.
+    fn run(
+        &self,
+        on: &B,
+        operands: &mut KernelOperands<'_, B::Tensor>,
+    ) -> Result<Outputs<B::Tensor>, B::Error>;
+
+    /// Returns what the kernel takes beyond the constants that it [`reads`](Self::reads).
+    ///
+    /// Units: bytes. They count towards [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes).
+    fn bytes(&self) -> usize;
+
+    /// Tells whether runs need a constant operand, by its position. The plan releases the others, unless something else
+    /// reads them, and does not give them to [`run`](Self::run).
+    ///
+    /// The default needs none.
+    fn reads(&self, operand: usize) -> bool {
+        let _none = operand;
+        false
+    }
+}
+
+/// An operand as a run gives it to a kernel.
+#[derive(Debug)]
+pub enum KernelOperand<'a, T> {
+    /// It is left out, or a constant that the kernel does not [`read`](Kernel::reads), or taken.
+    Absent,
+    /// Others read it too: later steps, the caller, other runs.
+    Shared(&'a T),
+    /// The kernel may take it, because nothing of the plan reads it again.
+    Owned(T),
+}
+
+/// The operands of a run of a kernel, in the order of the operation's row.
+#[derive(Debug)]
+pub struct KernelOperands<'a, T>(SmallVec<[KernelOperand<'a, T>; 4]>);
+
+impl<'a, T> FromIterator<KernelOperand<'a, T>> for KernelOperands<'a, T> {
+    fn from_iter<I: IntoIterator<Item = KernelOperand<'a, T>>>(operands: I) -> Self {
+        KernelOperands(operands.into_iter().collect())
+    }
+}
+
+impl<'a, T> From<SmallVec<[KernelOperand<'a, T>; 4]>> for KernelOperands<'a, T> {
+    fn from(operands: SmallVec<[KernelOperand<'a, T>; 4]>) -> Self {
+        KernelOperands(operands)
+    }
+}
+
+impl<T> KernelOperands<'_, T> {
+    /// Returns an operand; `None` if it is absent.
+    #[inline]
+    pub fn get(&self, index: usize) -> Option<&T> {
+        match self.0.get(index)? {
+            KernelOperand::Absent => None,
+            KernelOperand::Shared(x) => Some(x),
+            KernelOperand::Owned(x) => Some(x),
+        }
+    }
+
+    /// Returns an operand that the operation requires; `op` is its name, for the error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operand`] if it is absent.
+    #[inline]
+    pub fn required(&self, op: &'static str, index: usize) -> Result<&T, Error> {
+        self.get(index).ok_or(Error::Operand { op, index, expected: "a tensor" })
+    }
+
+    /// Takes an operand out, if the step is the last that reads it in the run and it is neither an input nor a constant nor an
+    /// output of the plan, nor another operand of the step as well. Otherwise the operand stays, for [`get`](Self::get).
+    ///
+    /// The elements may be shared all the same, with a view of them for example. Whoever writes into them must ask the tensor
+    /// itself whether nobody else holds them.
+    #[inline]
+    pub fn take(&mut self, index: usize) -> Option<T> {
+        let operand = self.0.get_mut(index)?;
+        match std::mem::replace(operand, KernelOperand::Absent) {
+            KernelOperand::Owned(x) => Some(x),
+            other => {
+                *operand = other;
+                None
+            }
+        }
+    }
+
+    /// Returns the number of operands, those that are absent included.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Tells whether the operation has no operands.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,190 @@
+//! Has the backend prepare the steps of a plan while the plan is made.
+//!
+//! Kernels that other plans hold are found first, so that constants which only they were made of need not be there at all.
+
+use super::constants::{Making, Operands, Pool, Readers, Sources};
+use super::guard::Guards;
+use super::kernels::{HeldKernel, KernelKey, Kernels};
+use super::lir::{Instruction, Operand, Plan};
+use super::segment::SegmentTrace;
+use crate::contract::KnownExtents;
+use crate::trace::{Operation, Table, TableIndex, TraceValue};
+use crate::{Backend, Error, PrepareOperand, PrepareStep};
+use bb_ir::op::OpSpec;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// The kernels of a plan that is being made, and who reads its constants.
+pub(super) struct Preparing<'a, B: Backend + ?Sized> {
+    plan: &'a Plan,
+    traced: &'a SegmentTrace,
+    guards: &'a Guards,
+    pub(super) readers: Readers,
+    pub(super) kernels: Kernels<B>,
+}
+
+impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
+    /// Finds the kernels that other plans hold, and counts who reads the constants.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the plan refers to what does not exist.
+    pub(super) fn new(
+        pool: &Pool<B>,
+        traced: &'a SegmentTrace,
+        plan: &'a Plan,
+        guards: &'a Guards,
+        sources: &Sources,
+    ) -> Result<Self, Error> {
+        let readers = Table::with(traced.recorded.values.len(), || 0);
+        let mut preparing = Preparing { plan, traced, guards, readers, kernels: Kernels::default() };
+        for (at, instruction) in plan.instructions.iter().enumerate() {
+            if let Some(kernel) = preparing.known(pool, instruction, sources)? {
+                preparing.kernels.add(at, kernel);
+            }
+            let kernel = preparing.kernels.of(at)?;
+            for (position, &operand) in instruction.inputs.iter().enumerate() {
+                if let Operand::Constant(constant) = operand
+                    && kernel.is_none_or(|kernel| kernel.reads(position))
+                {
+                    *preparing.readers.get_mut(*plan.constants.get(constant)?)? += 1;
+                }
+            }
+        }
+        for output in &plan.outputs {
+            if let Operand::Constant(constant) = output {
+                *preparing.readers.get_mut(*plan.constants.get(*constant)?)? += 1;
+            }
+        }
+        Ok(preparing)
+    }
+
+    /// Finds a kernel that another plan holds and that serves an instruction.
+    fn known(
+        &self,
+        pool: &Pool<B>,
+        instruction: &Instruction,
+        sources: &Sources,
+    ) -> Result<Option<Arc<HeldKernel<B>>>, Error> {
+        let Some(spec) = preparable(instruction) else { return Ok(None) };
+        let step = self.step(spec, instruction, |_| None)?;
+        Ok(pool.kernels.find(&self.key(instruction, sources)?, &step))
+    }
+
+    /// Has the backend prepare the other steps, and releases the constants that their kernels do not read.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own, with the node.
+    pub(super) fn prepare(&mut self, on: &B, making: &mut Making<'_, B>) -> Result<(), B::Error> {
+        for (at, instruction) in self.plan.instructions.iter().enumerate() {
+            if self.kernels.of(at)?.is_none()
+                && let Some(kernel) = self.prepared(on, instruction, making)?
+            {
+                self.release(instruction, &kernel, making)?;
+                self.kernels.add(at, kernel);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the backend prepare a step, unless it prepared an equal one for the same plan.
+    fn prepared(
+        &self,
+        on: &B,
+        instruction: &Instruction,
+        making: &mut Making<'_, B>,
+    ) -> Result<Option<Arc<HeldKernel<B>>>, B::Error> {
+        let Some(spec) = preparable(instruction) else { return Ok(None) };
+        let mut constants: Operands<B::Tensor> = SmallVec::new();
+        for &operand in &instruction.inputs {
+            constants.push(match operand {
+                Operand::Constant(at) => Some(making.constant(on, *self.plan.constants.get(at)?)?),
+                Operand::Slot(_) | Operand::Input(_) | Operand::Absent => None,
+            });
+        }
+        let constant = |position: usize| Some(&constants.get(position)?.as_ref()?.tensor);
+        let step = self.step(spec, instruction, constant)?;
+        let key = self.key(instruction, &making.sources)?;
+        let kernels = &mut making.pool.kernels;
+        match kernels.find(&key, &step) {
+            Some(kernel) => Ok(Some(kernel)),
+            None => kernels.prepare(on, key, &step).map_err(|error| {
+                self.traced.node_of(instruction.step).name(&self.traced.resolved.graph, error)
+            }),
+        }
+    }
+
+    /// Counts that an instruction's kernel does not read constants which the instruction would have read.
+    fn release(
+        &mut self,
+        instruction: &Instruction,
+        kernel: &HeldKernel<B>,
+        making: &mut Making<'_, B>,
+    ) -> Result<(), Error> {
+        for (position, &operand) in instruction.inputs.iter().enumerate() {
+            if let Operand::Constant(constant) = operand
+                && !kernel.reads(position)
+            {
+                making.release(*self.plan.constants.get(constant)?, &mut self.readers)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what a kernel must have been made of to serve an instruction.
+    fn key(&self, instruction: &Instruction, sources: &Sources) -> Result<KernelKey, Error> {
+        let mut operands = SmallVec::new();
+        for &operand in &instruction.inputs {
+            operands.push(match operand {
+                Operand::Constant(constant) => Some(sources.get(*self.plan.constants.get(constant)?)?),
+                Operand::Slot(_) | Operand::Input(_) | Operand::Absent => None,
+            });
+        }
+        Ok((instruction.operation, operands))
+    }
+
+    /// Describes an instruction; `constant` has the constants by position, as far as they are there.
+    fn step<'s>(
+        &'s self,
+        spec: &'static OpSpec,
+        instruction: &'s Instruction,
+        constant: impl Fn(usize) -> Option<&'s B::Tensor>,
+    ) -> Result<PrepareStep<'s, B::Tensor>, Error> {
+        let step = self.traced.recorded.steps.get(instruction.step)?;
+        let mut operands: SmallVec<[Option<PrepareOperand<'s, B::Tensor>>; 4]> = SmallVec::new();
+        for (position, (&value, &operand)) in step.inputs.iter().zip(&instruction.inputs).enumerate() {
+            operands.push(match (value, constant(position)) {
+                (None, _) => None,
+                (Some(_), Some(x)) => Some(PrepareOperand::of_constant(x)),
+                (Some(value), None) => {
+                    let dtype = self.traced.recorded.values.get(value)?.dtype;
+                    let extents = self.extents(value, operand)?;
+                    Some(PrepareOperand::varying(dtype, extents, instruction.is_last_use(operand)))
+                }
+            });
+        }
+        Ok(PrepareStep::new(spec, &instruction.params, operands))
+    }
+
+    /// Returns the extents of an operand that are the same in all runs of the plan, as far as that is known.
+    fn extents(&self, value: TraceValue, operand: Operand) -> Result<KnownExtents, Error> {
+        let shape = &self.traced.recorded.values.get(value)?.shape;
+        let input = match operand {
+            Operand::Input(index) => self.guards.inputs.get(index.position()),
+            _ => None,
+        };
+        let all = self.guards.are_fixed() || matches!(operand, Operand::Constant(_));
+        let is_known = |axis: usize| all || input.is_some_and(|guard| guard.fixes(axis));
+        Ok(shape.iter().enumerate().map(|(axis, &extent)| is_known(axis).then_some(extent)).collect())
+    }
+}
+
+/// Returns the operation of an instruction that a backend may prepare: one that is not computed on the host, with parameters
+/// that are the same in all runs.
+fn preparable(instruction: &Instruction) -> Option<&'static OpSpec> {
+    match (instruction.operation, &instruction.symbolic) {
+        (Operation::Row(spec), None) => Some(spec),
+        (Operation::Row(_) | Operation::Host(_), _) => None,
+    }
+}
