@@ -3,7 +3,8 @@
 
 use bb::ext::{ImageOp, MlOp, NnOp};
 use bb::ir::op::Param;
-use bb::ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+use bb::ir::proto::attribute_proto::AttributeType;
+use bb::ir::proto::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use bb::{
     BackendHandle, BackendRuntime, CancelToken, CompileOptions, DataType, Error, Limits, Module, RunOptions,
     TensorData, Value,
@@ -391,5 +392,31 @@ fn walks_down_trees_have_a_depth_of_any_size() {
         let operands = [x, node, threshold, root, leaves, None];
         let y = on.call(MlOp::TreeEnsemble.spec(), &operands, &params).unwrap().remove(0);
         assert_eq!(y.to_host(1 << 10).unwrap().as_slice::<f32>().unwrap(), [10.0], "{name}");
+    }
+}
+
+#[test]
+fn only_integers_are_shifted() {
+    let shift = |operands: [&TensorData; 2]| {
+        let mut node = call("BitShift", 2);
+        node.attribute.push(AttributeProto {
+            name: Some("direction".to_owned()),
+            r#type: Some(AttributeType::String as i32),
+            s: Some(b"RIGHT".to_vec().into()),
+            ..AttributeProto::default()
+        });
+        backends::NAMES
+            .map(|name| called(&backends::start(name).unwrap(), node.clone(), &operands.map(Clone::clone)))
+    };
+    let words = TensorData::strings(&[2], &["6", "7"]).unwrap();
+    let bytes = TensorData::new(&[2], &[6u8, 7]).unwrap();
+    for operands in [[&words, &bytes], [&bytes, &words], [&words, &words], [&floats(&[2]), &bytes]] {
+        for result in shift(operands) {
+            let error = result.unwrap_err();
+            assert!(chain(&error).contains("elements of"), "{}", chain(&error));
+        }
+    }
+    for result in shift([&bytes, &bytes]) {
+        assert_eq!(result.unwrap(), [2]);
     }
 }

@@ -18,6 +18,9 @@ pub(crate) const ALL_FLOATS: &[DataType] = &[F16, BF16, F32, F64, F8E4M3FN, F8E4
 /// The floats and the integers.
 pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64];
 
+/// Integers that backends compute with.
+pub(crate) const INTEGERS: &[DataType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
+
 /// Truth values.
 pub(crate) const TRUTH: &[DataType] = &[Bool];
 

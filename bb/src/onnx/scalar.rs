@@ -5,7 +5,7 @@ use super::call::{Call, OpResult, one};
 use super::normalize::channel_operand;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, math, types};
 use crate::{DataType, Tensor};
 
 operators! {
@@ -294,6 +294,8 @@ pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 /// `BitShift`: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
 pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, y) = (call.input(0)?, call.input(1)?);
+    types::take::<B>("BitShift", x, types::INTEGERS)?;
+    types::take::<B>("BitShift", y, types::INTEGERS)?;
     let left = match call.text("direction")? {
         Some("LEFT") => true,
         Some("RIGHT") => false,
