@@ -420,6 +420,18 @@ fn a_kernel_may_keep_what_it_took_and_the_plan_still_counts() {
 }
 
 #[test]
+fn a_graph_that_runs_once_is_not_prepared() {
+    let notes = Notes::default();
+    let on = Preparing { notes: notes.clone(), habits: MATMUL };
+    let x = on.constant(&TensorData::new(&[1, 2], &[1f32, 10.0]).unwrap()).unwrap();
+    let attrs = bb::BackendAttrs::default();
+    let outputs = on.execute(&product_and_sum(), [("x".to_owned(), x)].into(), attrs).unwrap();
+    let y = on.to_host(&outputs["y"]).unwrap();
+    assert_eq!(y.as_slice::<f32>().unwrap(), [-31.0, -42.0]);
+    assert_eq!((notes.count("prepare matmul"), notes.count("call matmul")), (0, 1));
+}
+
+#[test]
 fn a_failure_names_the_node() {
     for when in ["prepare", "run"] {
         let mut model = product_and_sum();

@@ -95,7 +95,7 @@ macro_rules! contract {
 
             /// Prepares a step of a plan that will run more than once: packs its constants, chooses its algorithm.
             ///
-            /// A plan with kernels calls this once for each of its steps and holds the answer in place of the call. It
+            /// A compiled graph calls this once for each step of a plan and holds the answer in place of the call. It
             /// releases the constants that only answers read, unless a [`Kernel`] says that it reads them. A step whose
             /// parameters differ between runs, or that runs once for all runs, is not asked about.
             ///

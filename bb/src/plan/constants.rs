@@ -160,7 +160,7 @@ fn fresh(next: &mut u64) -> SourceId {
 }
 
 /// Puts the constants of a plan on the backend, and runs the steps that run once, where their results are not there yet; has
-/// the backend prepare kernels, where no other plan holds them, and drops what only they were made of.
+/// the backend prepare kernels, if it `prepares`, where no other plan holds them, and drops what only they were made of.
 ///
 /// # Errors
 ///
@@ -172,6 +172,7 @@ pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     traced: &SegmentTrace,
     plan: &Plan,
     guards: &Guards,
+    prepares: bool,
 ) -> Result<Material<B>, B::Error> {
     pool.forget();
     let sources = Sources::new(pool, traced)?;
@@ -183,7 +184,9 @@ pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     for &id in &runs {
         making.run(on, natives, id, &mut preparing.readers)?;
     }
-    preparing.prepare(on, &mut making)?;
+    if prepares {
+        preparing.prepare(on, &mut making)?;
+    }
     let mut constants = Table::default();
     for &value in plan.constants.entries() {
         let read = *preparing.readers.get(value)? > 0;

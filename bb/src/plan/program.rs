@@ -48,6 +48,8 @@ pub(crate) struct Program<B: Backend + ?Sized, N> {
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool<B>>,
     pub(super) memory: PlanMemory,
+    /// Whether the backend prepares steps.
+    prepares: bool,
 }
 
 /// A segment and its plans.
@@ -267,6 +269,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     Ok(Program {
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
+        prepares: true,
         settings: Settings {
             natives: natives.native(),
             value_bytes: options.value_bytes,
@@ -291,6 +294,11 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
 }
 
 impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
+    /// Returns the program for a single run, for which preparing steps does not pay.
+    pub(super) fn for_one_run(self) -> Self {
+        Program { prepares: false, ..self }
+    }
+
     /// Runs a plan.
     pub(super) fn run_specialization<W: Watch>(
         &self,
@@ -397,7 +405,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
                 let plan = Plan::new(&traced.recorded, guards.are_fixed())?;
-                let material = materialize(on, &self.natives, &mut pool, traced, &plan, guards)?;
+                let material =
+                    materialize(on, &self.natives, &mut pool, traced, &plan, guards, self.prepares)?;
                 Ok(Code::Plan(Prepared::new(plan, material, traced.origins.clone())))
             }
             Engine::WholeGraph => {

@@ -174,6 +174,9 @@ impl Panels {
     }
 }
 
+/// The number of rows of a panel that stay in the first-level cache.
+const CACHED: usize = 128;
+
 /// Writes the product of `a` and panels to contiguous rows.
 ///
 /// # Safety
@@ -210,9 +213,11 @@ unsafe fn thin<T: Number>(
     T::Sum: Compute,
 {
     let width = kernels.large * kernels.lanes;
-    let passes = k.div_ceil(DEPTH);
+    // If a panel is read by several tiles, one after another, a part of it stays in the first-level cache meanwhile.
+    let tiles = if kernels.large == 4 { kernels.flat } else { kernels.wide };
+    let passes = k.div_ceil(if m > tiles.len() { CACHED } else { DEPTH });
     let shared = Shared((c, a, panels));
-    walk::split_into(1, n.div_ceil(width), k * width * m.div_ceil(2), 1 << 17, &|from, to| {
+    walk::split(n.div_ceil(width), k * width * m.div_ceil(2), 1 << 17, |from, to| {
         let (c, a, panels) = shared.get();
         for j in from..to {
             let columns = width.min(n - j * width);

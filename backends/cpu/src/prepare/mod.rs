@@ -7,15 +7,23 @@ mod product;
 
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::error::Result;
+use crate::error::{CpuError, Result};
 use bb::ext::QuantOp;
 use bb::{Kernel, PrepareStep, Primitive};
 
 /// A kernel of this backend.
 type CpuKernel = Box<dyn Kernel<Cpu>>;
 
-/// Prepares a step, if a kernel here makes it faster.
+/// Prepares a step, if a kernel here makes it faster and there is memory for it.
 pub(crate) fn prepare(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+    match chosen(cpu, step) {
+        // The operation itself takes less than the kernel.
+        Err(CpuError::Memory { .. }) => Ok(None),
+        chosen => chosen,
+    }
+}
+
+fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     if let Some(primitive) = step.primitive() {
         return match primitive {
             Primitive::MatMul => product::floats(cpu, step),
