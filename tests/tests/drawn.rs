@@ -420,3 +420,35 @@ fn only_integers_are_shifted() {
         assert_eq!(result.unwrap(), [2]);
     }
 }
+
+#[test]
+fn functions_of_strings_take_nothing_else() {
+    let microsoft = |mut node: NodeProto, attributes: Vec<AttributeProto>| {
+        node.domain = Some("com.microsoft".to_owned());
+        node.attribute.extend(attributes);
+        node
+    };
+    let text = |name: &str, text: &str| AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(AttributeType::String as i32),
+        s: Some(text.as_bytes().to_vec().into()),
+        ..AttributeProto::default()
+    };
+    let tokens = vec![text("pad_value", "#"), text("tokenexp", "a")];
+    let tokenizer = with_int(with_int(microsoft(call("Tokenizer", 1), tokens), "mark", 0), "mincharnum", 1);
+    let mut matches = call("RegexFullMatch", 1);
+    matches.attribute.push(text("pattern", "a"));
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for numbers in [TensorData::new(&[2], &[1i64, 2]).unwrap(), floats(&[0])] {
+            let one =
+                [call("StringNormalizer", 1), call("StringSplit", 1), tokenizer.clone(), matches.clone()];
+            for node in one {
+                let error = called(&on, node, std::slice::from_ref(&numbers)).unwrap_err();
+                assert!(chain(&error).contains("takes elements of string"), "{}", chain(&error));
+            }
+            let error = called(&on, call("StringConcat", 2), &[numbers.clone(), numbers]).unwrap_err();
+            assert!(chain(&error).contains("takes elements of string"), "{}", chain(&error));
+        }
+    }
+}

@@ -9,7 +9,7 @@ use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
-use bb_ir::{StringsBuilder, TensorData, memory};
+use bb_ir::{Strings, StringsBuilder, TensorData, memory};
 use smallvec::smallvec;
 
 operators! {
@@ -21,6 +21,18 @@ operators! {
     }
 }
 
+/// Returns the strings of an operand.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::ElementType`] if its elements are none.
+pub(super) fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
+    match x.dtype() {
+        DataType::String => Ok(x.iter_str()),
+        got => Err(bb_ir::Error::ElementType { op, expected: &[DataType::String], got }.into()),
+    }
+}
+
 static CONCAT: HostKernel = HostKernel {
     name: "string_concat",
     random: false,
@@ -28,7 +40,7 @@ static CONCAT: HostKernel = HostKernel {
         let [a, b] = crate::ext::host::operands("string_concat", inputs)?;
         let shape = take::Extents("string_concat", params.first())?;
         const OP: &str = "StringConcat";
-        let texts = [memory::collected(OP, a.iter_str())?, memory::collected(OP, b.iter_str())?];
+        let texts = [memory::collected(OP, strings(OP, a)?)?, memory::collected(OP, strings(OP, b)?)?];
         let places = [bits::positions(OP, a.shape(), shape)?, bits::positions(OP, b.shape(), shape)?];
         let [left, right] = [0, 1].map(|side: usize| {
             let texts = texts.get(side).map(Vec::as_slice).unwrap_or_default();
@@ -83,7 +95,8 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
         part: "pattern".into(),
         problem,
     })?;
-    Ok(memory::collected("RegexFullMatch", x.iter_str().map(|text| pattern.matches_all(text)))?)
+    let texts = strings("RegexFullMatch", x)?;
+    Ok(memory::collected("RegexFullMatch", texts.map(|text| pattern.matches_all(text)))?)
 }
 
 /// `StringNormalizer`: removes stop words, and changes the case of what stays.
@@ -92,6 +105,7 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
 pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     const OP: &str = "StringNormalizer";
     let x = call.input(0)?;
+    let own = strings(OP, x)?;
     let row = match x.shape() {
         [_] => false,
         [1, _] => true,
@@ -117,7 +131,7 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
     // Each string has its own allocation, and the standard library does not report that one fails. In another case a
     // string has up to three times the bytes.
     memory::probe_strings(OP, x.len(), x.byte_len().saturating_mul(3))?;
-    let kept = x.iter_str().filter(|text| !stops.contains(&key(text))).map(change);
+    let kept = own.filter(|text| !stops.contains(&key(text))).map(change);
     let mut kept: Vec<String> = memory::collected(OP, kept)?;
     if kept.is_empty() {
         kept.push(String::new());
@@ -151,7 +165,7 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     let delimiter = call.text_or("delimiter", "")?;
     // A negative number is no limit.
     let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-    let rows = x.iter_str().map(|text| parts(text, delimiter, most));
+    let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most));
     let rows: Vec<Vec<&str>> = memory::try_collected("StringSplit", rows)?;
     let filled = filled(x.shape(), &rows, "")?;
     let counts: Vec<i64> = memory::collected("StringSplit", rows.iter().map(|row| row.len() as i64))?;

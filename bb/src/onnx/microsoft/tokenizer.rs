@@ -8,7 +8,7 @@ use crate::onnx::infer;
 use crate::onnx::ml::texts;
 use crate::onnx::pattern::{Classes, Pattern};
 use crate::onnx::rows::operators;
-use crate::onnx::strings::filled;
+use crate::onnx::strings::{filled, strings};
 use bb_ir::{TensorData, memory};
 
 const OP: &str = "Tokenizer";
@@ -36,6 +36,7 @@ const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
 pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     only(call, &["mark", "mincharnum", "pad_value", "separators", "tokenexp"])?;
     let x = call.input(0)?;
+    let texts = strings(OP, x)?;
     if !matches!(x.shape().len(), 1 | 2) {
         let problem = format!("has the shape {:?}, expected [c] or [n, c]", x.shape());
         return Err(call.wrong(NodePart::Operand(0), problem));
@@ -54,7 +55,7 @@ pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutput
         [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
         _ => {}
     }
-    let rows = x.iter_str().map(|text| rule.tokens(text, least));
+    let rows = texts.map(|text| rule.tokens(text, least));
     let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
     // Where no text has a token, there is nothing to mark.
     if mark && rows.iter().any(|row| !row.is_empty()) {
