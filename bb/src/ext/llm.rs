@@ -44,7 +44,8 @@ crate::ext::family::family! { [
     } -> Tensor;
 }
 
-/// The body of [`Llm::rms_normalization`]. 16-bit floats are computed in `f32` and rounded once.
+/// The body of [`Llm::rms_normalization`]. 16-bit floats are computed in `f32`, and rounded once if the scale has the
+/// same type.
 pub fn rms_normalization<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -59,9 +60,13 @@ pub fn rms_normalization<B: Ops + ?Sized>(
     let wide = math::accumulated(on, x)?;
     let mean = on.reduce_mean(&on.mul(&wide, &wide)?, &axes, true)?;
     let normal = on.div(&wide, &on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)?;
-    let dtype = math::common(normal.dtype(), scale.dtype());
-    let y = on.mul(&math::to(on, &normal, dtype)?, &math::to(on, scale, dtype)?)?;
-    math::narrowed(on, y, scale.dtype())
+    if scale.dtype() == x.dtype() {
+        let y = on.mul(&normal, &math::to(on, scale, normal.dtype())?)?;
+        return math::narrowed(on, y, x.dtype());
+    }
+    // A scale of another type multiplies what was rounded to the operand's, as in the function by which ONNX defines this.
+    let normal = math::narrowed(on, normal, x.dtype())?;
+    on.mul(&math::to(on, &normal, scale.dtype())?, scale)
 }
 
 /// The body of [`Llm::rotate`].
