@@ -53,6 +53,16 @@ fn call(op: &str, operands: usize) -> NodeProto {
     node(op, &names.iter().map(String::as_str).collect::<Vec<_>>(), &["y"])
 }
 
+fn with_text(mut node: NodeProto, name: &str, value: &str) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(AttributeType::String as i32),
+        s: Some(value.as_bytes().to_vec()),
+        ..AttributeProto::default()
+    });
+    node
+}
+
 /// Joins an error's message with those of its causes.
 fn chain(error: &Error) -> String {
     let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
@@ -398,13 +408,7 @@ fn walks_down_trees_have_a_depth_of_any_size() {
 #[test]
 fn only_integers_are_shifted() {
     let shift = |operands: [&TensorData; 2]| {
-        let mut node = call("BitShift", 2);
-        node.attribute.push(AttributeProto {
-            name: Some("direction".to_owned()),
-            r#type: Some(AttributeType::String as i32),
-            s: Some(b"RIGHT".to_vec().into()),
-            ..AttributeProto::default()
-        });
+        let node = with_text(call("BitShift", 2), "direction", "RIGHT");
         backends::NAMES
             .map(|name| called(&backends::start(name).unwrap(), node.clone(), &operands.map(Clone::clone)))
     };
@@ -423,21 +427,10 @@ fn only_integers_are_shifted() {
 
 #[test]
 fn functions_of_strings_take_nothing_else() {
-    let microsoft = |mut node: NodeProto, attributes: Vec<AttributeProto>| {
-        node.domain = Some("com.microsoft".to_owned());
-        node.attribute.extend(attributes);
-        node
-    };
-    let text = |name: &str, text: &str| AttributeProto {
-        name: Some(name.to_owned()),
-        r#type: Some(AttributeType::String as i32),
-        s: Some(text.as_bytes().to_vec().into()),
-        ..AttributeProto::default()
-    };
-    let tokens = vec![text("pad_value", "#"), text("tokenexp", "a")];
-    let tokenizer = with_int(with_int(microsoft(call("Tokenizer", 1), tokens), "mark", 0), "mincharnum", 1);
-    let mut matches = call("RegexFullMatch", 1);
-    matches.attribute.push(text("pattern", "a"));
+    let tokenizer = with_text(with_text(call("Tokenizer", 1), "pad_value", "#"), "tokenexp", "a");
+    let mut tokenizer = with_int(with_int(tokenizer, "mark", 0), "mincharnum", 1);
+    tokenizer.domain = Some("com.microsoft".to_owned());
+    let matches = with_text(call("RegexFullMatch", 1), "pattern", "a");
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
         for numbers in [TensorData::new(&[2], &[1i64, 2]).unwrap(), floats(&[0])] {
