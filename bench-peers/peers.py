@@ -156,14 +156,14 @@ def processor():
 
 
 def ratios(rows, name):
-    """The time of bb over that of an engine, for the models that both run."""
-    return {model: times["bb"] / times[name] for model, times in rows if name in times}
+    """The times of bb over those of an engine, of the models that both run."""
+    return [times["bb"] / times[name] for _, times in rows if name in times]
 
 
 def summary(args, rows):
     lines = []
     for peer in peers(args):
-        found = list(ratios(rows, peer.name).values())
+        found = ratios(rows, peer.name)
         if found:
             mean, worst = statistics.geometric_mean(found), max(found)
             lines.append(f"{peer.name}: geometric mean {mean:.3f}, worst {worst:.2f}, of {len(found)} models.")

@@ -8,7 +8,9 @@ use bb::{
     Limits, Module, RunOptions, TensorData, Value,
 };
 use bb_tests::counting::{Counted, Counting};
-use bb_tests::model::{ints, model, node, serialized, typed, untyped, value, with_graph, with_int};
+use bb_tests::model::{
+    ints, model, node, serialized, typed, untyped, value, with_graph, with_int, with_ints,
+};
 use bb_tests::{backends, capped};
 use std::time::{Duration, Instant};
 
@@ -90,6 +92,17 @@ fn what_the_host_computes_is_bounded() {
         assert!(ran[0].is_ok(), "{name}: {ran:?}");
         let error = ran[1].as_ref().unwrap_err();
         assert!(error.contains("NonZero_y") && error.contains("value_bytes"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn planes_of_very_many_rows_are_pooled() {
+    // A layout with 24 bytes for each row of windows would take 1.5 GiB, most of what the test in little memory has.
+    let pool = with_ints(node("AveragePool", &["x"], &["y"]), "kernel_shape", &[1, 1]);
+    let model = model(&[("x", &[-1, 1, -1, 1])], vec![pool], &[("y", &[-1, 1, -1, 1])]);
+    for name in backends::NAMES {
+        let ran = outcome(name, &model, &CompileOptions::default(), &[&[zeros(&[0, 1, 1 << 26, 1])]]);
+        assert_eq!(ran, [Ok(())], "{name}");
     }
 }
 

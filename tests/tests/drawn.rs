@@ -375,17 +375,6 @@ fn vectors_of_channels_have_one_dimension() {
 }
 
 #[test]
-fn planes_of_very_many_rows_are_pooled_in_little_memory() {
-    // With 24 bytes for each row of windows, this would take 1.5 GiB.
-    let rows = 1 << 26;
-    for name in backends::NAMES {
-        let on = backends::start(name).unwrap();
-        let pool = with_ints(call("AveragePool", 1), "kernel_shape", &[1, 1]);
-        assert_eq!(called(&on, pool, &[floats(&[0, 1, rows, 1])]).unwrap(), [0, 1, rows, 1], "{name}");
-    }
-}
-
-#[test]
 fn walks_down_trees_have_a_depth_of_any_size() {
     let [x, threshold] =
         [(&[1, 1][..], 0.5f32), (&[1], 0.75)].map(|(shape, x)| TensorData::new(shape, &[x]).unwrap());

@@ -188,3 +188,17 @@ fn broadcasts_and_views_add_as_their_elements_do() {
         }
     }
 }
+
+#[test]
+fn columns_of_many_rows_are_gathered() {
+    let cpu = Cpu::new();
+    let x = counted(&cpu, &[5000, 6]);
+    // Few columns are copied for many rows together, many row by row.
+    for count in [2, 3, 63, 64, 70] {
+        let columns: Vec<i64> = (0..count).map(|i| (i * 5 + 3) % 6).collect();
+        let indices = cpu.constant(&TensorData::new(&[columns.len()], &columns).unwrap()).unwrap();
+        let y = cpu.gather(&x, &indices, 1).unwrap();
+        let want = (0..5000).flat_map(|row| columns.iter().map(move |column| (row * 6 + column) as f32));
+        assert!(floats(&cpu, &y).into_iter().eq(want), "{count} columns");
+    }
+}

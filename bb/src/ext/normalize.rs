@@ -89,6 +89,7 @@ pub fn layer_normalization<B: Ops + ?Sized>(
     let axes = axes_from(x, axis)?;
     let dtype = x.dtype();
     math::widened(on, x, DataType::F32, |x| {
+        // Other types stay, so that the operations refuse them.
         let alike =
             |v: &B::Tensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
         let scaled = on.mul(&moments(on, x, &axes, epsilon)?.normal, &alike(scale)?)?;
@@ -122,7 +123,7 @@ pub fn batch_normalization<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>("batch_normalization", x, types::FLOATS)?;
     types::take::<B>("batch_normalization", variance, types::FLOATS)?;
-    // The quotient of a scale and a small deviation may exceed 16-bit floats where its product does not.
+    // A scale over a small deviation may exceed 16-bit floats, even if the results do not.
     let wide = math::common(math::common(x.dtype(), variance.dtype()), DataType::F32);
     let variance = math::to(on, variance, wide)?;
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;

@@ -150,7 +150,7 @@ impl Panels {
     {
         let (shared, panels) = (Shared((a, out)), Shared(self.memory.ptr().cast::<T::Sum>().cast_const()));
         let dims = Dims { m, k: self.k, n: self.n };
-        walk::split(batch, m * self.k * self.n, 1 << 18, |from, to| {
+        walk::split(batch, m.saturating_mul(self.k * self.n), 1 << 18, |from, to| {
             let (a, out) = shared.get();
             for i in from..to {
                 // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same

@@ -31,10 +31,10 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
         };
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
-        return product::integers(cpu, step);
+        return product::bytes(cpu, step, product::integers);
     }
     if step.spec() == QuantOp::DynamicMatMul.spec() {
-        return product::dynamic(cpu, step);
+        return product::bytes(cpu, step, product::dynamic);
     }
     Ok(None)
 }

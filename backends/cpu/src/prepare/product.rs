@@ -35,11 +35,19 @@ impl Kernel<Cpu> for Floats {
     }
 }
 
-/// Prepares `matmul_integer`.
-pub(super) fn integers(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+/// Prepares a product with bytes; `kernel` is that of the operation.
+pub(super) fn bytes(
+    cpu: &Cpu,
+    step: &PrepareStep<'_, Array>,
+    kernel: fn(integer::Packed) -> CpuKernel,
+) -> Result<Option<CpuKernel>> {
     let Some(b) = step.constant(1) else { return Ok(None) };
-    let packed = cpu.packed_bytes(b)?;
-    Ok(packed.map(|packed| -> CpuKernel { Box::new(Integers(packed)) }))
+    Ok(cpu.packed_bytes(b)?.map(kernel))
+}
+
+/// Makes the kernel of `matmul_integer`.
+pub(super) fn integers(packed: integer::Packed) -> CpuKernel {
+    Box::new(Integers(packed))
 }
 
 /// A product of bytes whose right operand is packed. It reads the operand's extents and sign in each run, and where the
@@ -66,11 +74,9 @@ impl Kernel<Cpu> for Integers {
     }
 }
 
-/// Prepares `dynamic_matmul`.
-pub(super) fn dynamic(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
-    let Some(b) = step.constant(1) else { return Ok(None) };
-    let packed = cpu.packed_bytes(b)?;
-    Ok(packed.map(|packed| -> CpuKernel { Box::new(Dynamic(packed)) }))
+/// Makes the kernel of `dynamic_matmul`.
+pub(super) fn dynamic(packed: integer::Packed) -> CpuKernel {
+    Box::new(Dynamic(packed))
 }
 
 /// As [`Integers`], with a left operand that is quantised by its range.

@@ -79,8 +79,9 @@ struct Plan {
     direct: bool,
 }
 
-/// The most elements of a copy: so many times those of the operand, and of a small one.
+/// The greatest size of a copy, as a multiple of the operand's.
 const GROWTH: usize = 64;
+/// The number of elements up to which an operand counts as one of so many.
 const SMALL: usize = 1 << 12;
 
 impl Plan {
@@ -104,7 +105,7 @@ impl Plan {
         let taps = plane.rows.kernel.checked_mul(plane.cols.kernel)?.checked_mul(depth)?;
         let fits = groups.checked_mul(depth) == Some(c)
             && bias
-            && size / GROWTH <= o.x.len().saturating_add(SMALL)
+            && size / GROWTH <= o.x.len().max(SMALL)
             && taps < 1 << 30;
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups, rows, cols, direct })
     }

@@ -81,9 +81,7 @@ impl Packed {
         let sums = Ints(Some((block, n)));
         Ok(Packed { panels, size, sums, width })
     }
-}
 
-impl Packed {
     /// Returns the bytes that the operand takes.
     pub(crate) fn bytes(&self) -> usize {
         let sums = self.sums.len();
