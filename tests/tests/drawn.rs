@@ -434,3 +434,19 @@ fn functions_of_strings_take_nothing_else() {
         }
     }
 }
+
+#[test]
+fn maps_have_floats_as_values() {
+    let mut zip = with_ints(call("ZipMap", 1), "classlabels_int64s", &[7, 8]);
+    zip.domain = Some("ai.onnx.ml".to_owned());
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let words = TensorData::strings(&[1, 2], &["6", "7"]).unwrap();
+        let integers = TensorData::new(&[1, 2], &[6i32, 7]).unwrap();
+        let doubles = TensorData::new(&[1, 2], &[6f64, 7.0]).unwrap();
+        for x in [words, integers, doubles] {
+            let error = called(&on, zip.clone(), &[x]).unwrap_err();
+            assert!(chain(&error).contains("takes elements of f32"), "{}", chain(&error));
+        }
+    }
+}

@@ -176,6 +176,15 @@ impl Array {
         self.0.storage.ptr().wrapping_add(self.0.offset)
     }
 
+    /// Returns a pointer to contiguous elements that may be written, because nobody else holds the array or its block.
+    pub(crate) fn sole(&mut self) -> Option<*mut u8> {
+        let inner = Arc::get_mut(&mut self.0).filter(|inner| inner.dense)?;
+        match &inner.storage {
+            Storage::Pooled(block) if block.is_sole() => Some(block.ptr().wrapping_add(inner.offset)),
+            Storage::Pooled(_) | Storage::Inline(_) | Storage::Adopted(_) => None,
+        }
+    }
+
     /// Returns the distance in bytes from the start of the storage to the first element.
     pub(crate) fn offset(&self) -> usize {
         self.0.offset

@@ -190,6 +190,13 @@ impl Block {
         // SAFETY: the bytes follow the header in the same allocation.
         unsafe { self.0.as_ptr().cast::<u8>().add(ALIGNMENT) }
     }
+
+    /// Tells whether nobody else holds the block, so that its owner may write it again.
+    pub(crate) fn is_sole(&self) -> bool {
+        // SAFETY: this owner keeps the block alive. The order is that of the last owner's drop: whoever held the block before
+        // has read it.
+        unsafe { self.0.as_ref() }.owners.load(Ordering::Acquire) == 1
+    }
 }
 
 impl Clone for Block {

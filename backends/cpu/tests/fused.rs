@@ -6,6 +6,7 @@ use bb::ext::Scalar;
 use bb::ext::scalar::{Function, lines};
 use bb::{Backend, DataType, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
+use half::{bf16, f16};
 
 fn array(cpu: &Cpu, shape: &[usize], seed: usize) -> Array {
     let n = shape.iter().product();
@@ -31,13 +32,38 @@ fn value(function: Function, a: f64, b: f64) -> f64 {
         Function::Sigmoid => 1.0 / (1.0 + (-a).exp()),
         Function::Erf => libm::erf(a),
         Function::Relu => a.max(0.0),
+        Function::F32 | Function::F16 | Function::Bf16 => a,
         other => panic!("{other:?} has no definition here"),
     }
 }
 
-/// Computes a program of tensors of these extents, element by element.
+/// Rounds a number to an element type.
+fn rounded(dtype: DataType, v: f64) -> f64 {
+    match dtype {
+        DataType::F16 => f16::from_f64(v).to_f64(),
+        DataType::BF16 => bf16::from_f64(v).to_f64(),
+        _ => f64::from(v as f32),
+    }
+}
+
+fn numbers(x: &TensorData) -> Vec<f64> {
+    match x.dtype() {
+        DataType::F16 => x.as_slice::<f16>().unwrap().iter().map(|v| v.to_f64()).collect(),
+        DataType::BF16 => x.as_slice::<bf16>().unwrap().iter().map(|v| v.to_f64()).collect(),
+        _ => x.as_slice::<f32>().unwrap().iter().map(|&v| f64::from(v)).collect(),
+    }
+}
+
+/// Computes a program of tensors of these extents, element by element. Each line rounds to its type.
 fn expected(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) -> Vec<f64> {
-    let hosts: Vec<TensorData> = xs.iter().map(|x| cpu.to_host(x).unwrap()).collect();
+    let hosts: Vec<(TensorData, Vec<f64>)> = xs
+        .iter()
+        .map(|x| cpu.to_host(x).unwrap())
+        .map(|host| {
+            let numbers = numbers(&host);
+            (host, numbers)
+        })
+        .collect();
     let lines = lines(program, xs.len()).unwrap();
     let count: usize = shape.iter().product();
     let index = |at: usize| -> Vec<usize> {
@@ -46,17 +72,19 @@ fn expected(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) -> Vec<f
         index.reverse();
         index
     };
-    let element = |x: &TensorData, index: &[usize]| {
+    let element = |(x, numbers): &(TensorData, Vec<f64>), index: &[usize]| {
         let own = &index[index.len() - x.shape().len()..];
         let at = x.shape().iter().zip(own).fold(0, |at, (&e, &i)| at * e + if e == 1 { 0 } else { i });
-        f64::from(x.as_slice::<f32>().unwrap()[at])
+        numbers[at]
     };
     (0..count)
         .map(|at| {
             let mut known: Vec<f64> = hosts.iter().map(|x| element(x, &index(at))).collect();
+            let mut types: Vec<DataType> = xs.iter().map(|x| x.dtype()).collect();
             for line in &lines {
                 let [a, b] = line.operands;
-                known.push(value(line.function, known[a], known[b]));
+                types.push(line.function.converts_to().unwrap_or(types[a]));
+                known.push(rounded(*types.last().unwrap(), value(line.function, known[a], known[b])));
             }
             *known.last().unwrap()
         })
@@ -71,8 +99,8 @@ fn check(cpu: &Cpu, xs: &[&Array], program: &[i64], shape: &[usize]) {
     let apart = cpu.to_host(&bb::ext::scalar::fused(cpu, xs, program).unwrap()).unwrap();
     assert_eq!(got, apart, "{program:?} of {shape:?}");
     let want = expected(cpu, xs, program, shape);
-    for (i, (&g, &w)) in got.as_slice::<f32>().unwrap().iter().zip(&want).enumerate() {
-        let near = (f64::from(g) - w).abs() <= 2e-6 * w.abs().max(1.0);
+    for (i, (&g, &w)) in numbers(&got).iter().zip(&want).enumerate() {
+        let near = (g - w).abs() <= 2e-6 * w.abs().max(1.0);
         assert!(near, "{program:?} of {shape:?}: element {i} is {g}, expected {w}");
     }
 }
@@ -104,11 +132,63 @@ fn layouts() {
     check(&cpu, &[&array(&cpu, &[20, 1], 1), &array(&cpu, &[1, 30], 2)], &[0, 0, 1, 9, 2], &[20, 30]);
 }
 
+/// `relu(x * a + b)`.
+const SCALED: [i64; 8] = [2, 0, 1, 0, 3, 2, 14, 4];
+
+#[test]
+fn blocks_begin_and_end_within_rows() {
+    let cpu = Cpu::new();
+    for (shape, channels) in [
+        (&[2usize, 7, 7, 7][..], &[7usize, 1, 1][..]),
+        (&[1, 300, 2], &[300, 1]),
+        (&[3, 5, 700], &[5, 1]),
+        (&[9, 130, 3], &[3]),
+        (&[2, 64, 3, 5], &[2, 1, 3, 1]),
+    ] {
+        let (a, b) = (array(&cpu, channels, 2), array(&cpu, channels, 3));
+        check(&cpu, &[&array(&cpu, shape, 1), &a, &b], &SCALED, shape);
+        // The operand itself lies otherwise.
+        let mut backwards: Vec<usize> = shape.to_vec();
+        backwards.reverse();
+        let perm: Vec<i64> = (0..shape.len() as i64).rev().collect();
+        let turned = cpu.transpose(&array(&cpu, &backwards, 1), &perm).unwrap();
+        check(&cpu, &[&turned, &a, &b], &SCALED, shape);
+    }
+}
+
+#[test]
+fn halves_are_rounded_line_by_line() {
+    let cpu = Cpu::new();
+    let [f32s, f16s, bf16s] = [15, 16, 17];
+    for (dtype, own) in [(DataType::F16, f16s), (DataType::BF16, bf16s)] {
+        let of = |x: Array| cpu.cast(&x, dtype, true, bb::RoundMode::Up).unwrap();
+        let x = of(array(&cpu, &[2, 6, 7, 11], 1));
+        let others = [of(array(&cpu, &[6, 1, 1], 2)), of(array(&cpu, &[], 3))];
+        // All in 16 bits; the extents of the operands differ.
+        check(&cpu, &[&x, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
+        let turned = cpu.transpose(&of(array(&cpu, &[11, 7, 6, 2], 1)), &[3, 2, 1, 0]).unwrap();
+        check(&cpu, &[&turned, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
+        // Widened, scaled by numbers of 32 bits and rounded once at the end; or in the middle.
+        let wide = [array(&cpu, &[6, 1, 1], 2), array(&cpu, &[], 3)];
+        let ends = [f32s, 0, 2, 3, 1, 0, 4, 2, own, 5];
+        check(&cpu, &[&x, &wide[0], &wide[1]], &ends, &[2, 6, 7, 11]);
+        let middle = [f32s, 0, 2, 3, 1, own, 4, 6, 5, f32s, 6, 0, 7, 2];
+        check(&cpu, &[&x, &wide[0], &wide[1]], &middle, &[2, 6, 7, 11]);
+        // Conversions alone, the last of which changes nothing.
+        check(&cpu, &[&x], &[f32s, 0], &[2, 6, 7, 11]);
+        check(&cpu, &[&x], &[own, 0], &[2, 6, 7, 11]);
+        check(&cpu, &[&x], &[own, 0, f32s, 1], &[2, 6, 7, 11]);
+        check(&cpu, &[&array(&cpu, &[1000], 7)], &[own, 0, f32s, 1, f16s, 2, bf16s, 3], &[1000]);
+        // A line's operands have one type, as those of the function alone.
+        assert!(cpu.fused(&[&x, &wide[1]], &[0, 0, 1]).is_err());
+    }
+}
+
 #[test]
 fn every_function() {
     let cpu = Cpu::new();
     let (a, b) = (array(&cpu, &[5, 117], 1), array(&cpu, &[5, 117], 9));
-    for code in 0..15 {
+    for code in 0..18 {
         let arity = if code < 6 { 2 } else { 1 };
         // Behind another line and before one, so that it reads and writes registers.
         let mut program = vec![7, 0, code, 2];
@@ -116,7 +196,26 @@ fn every_function() {
         program.extend([7, 3]);
         check(&cpu, &[&a, &b], &program, &[5, 117]);
     }
-    assert!(matches!(lines(&[15, 0], 1), Err(bb::Error::Operator { .. })));
+    assert!(matches!(lines(&[18, 0], 1), Err(bb::Error::Operator { .. })));
+}
+
+#[test]
+fn pairs_of_functions() {
+    let cpu = Cpu::new();
+    let x = |seed| cpu.sub(&array(&cpu, &[3, 211], seed), &array(&cpu, &[], 4)).unwrap();
+    let (a, b, c) = (x(1), x(9), x(23));
+    for (first, second) in (0..36).map(|i| (i / 6, i % 6)) {
+        // What the first computes is read first, second, twice, and again afterwards.
+        for (program, tensors) in [
+            (vec![first, 0, 1, second, 3, 2], 3),
+            (vec![first, 0, 1, second, 2, 3], 3),
+            (vec![first, 0, 1, second, 2, 2], 2),
+            (vec![first, 0, 1, second, 3, 2, 0, 4, 3], 3),
+            (vec![first, 0, 1, second, 3, 0, second, 4, 2, first, 5, 1], 3),
+        ] {
+            check(&cpu, &[&a, &b, &c][..tensors], &program, &[3, 211]);
+        }
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl OpSet {
     }
 
     /// Returns the set without an operation.
-    fn without(mut self, index: u16) -> OpSet {
+    pub(crate) fn without(mut self, index: u16) -> OpSet {
         if let Some(word) = self.0.get_mut(usize::from(index) / 64) {
             *word &= !(1 << (index % 64));
         }

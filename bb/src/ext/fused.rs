@@ -1,7 +1,7 @@
 //! Programs of element-wise functions, which one operation computes element by element.
 
 use super::{NnOp, Ops, ScalarOp, fail};
-use crate::{Error, Primitive};
+use crate::{DataType, Error, Primitive, RoundMode};
 use bb_ir::op::OpSpec;
 
 /// One line of a program.
@@ -69,15 +69,38 @@ functions! {
     Erf 1, ScalarOp::Erf.spec();
     /// `max(x, 0)`; NaN stays NaN.
     Relu 1, NnOp::Relu.spec();
+    /// The element as an `f32`.
+    F32 1, Primitive::Cast.spec();
+    /// The element as an `f16`.
+    F16 1, Primitive::Cast.spec();
+    /// The element as a `bf16`.
+    Bf16 1, Primitive::Cast.spec();
 }
 
 impl Function {
-    /// Returns the function that an operation computes, if a program may have it.
+    /// Returns the function that an operation computes, if a program may have it. Conversions depend on a parameter: see
+    /// [`to`](Self::to).
     pub(crate) fn of(spec: &OpSpec) -> Option<Function> {
-        Function::ALL.iter().copied().find(|function| {
+        Function::ALL.iter().copied().filter(|function| function.converts_to().is_none()).find(|function| {
             let own = function.spec();
             (own.family, own.index) == (spec.family, spec.index)
         })
+    }
+
+    /// Returns the conversion to an element type, if a program may have it.
+    pub(crate) fn to(dtype: DataType) -> Option<Function> {
+        Function::ALL.iter().copied().find(|function| function.converts_to() == Some(dtype))
+    }
+
+    /// Returns the element type to which the function converts; `None` for all others, whose results have the type of their
+    /// operands.
+    pub const fn converts_to(self) -> Option<DataType> {
+        match self {
+            Function::F32 => Some(DataType::F32),
+            Function::F16 => Some(DataType::F16),
+            Function::Bf16 => Some(DataType::BF16),
+            _ => None,
+        }
     }
 }
 
@@ -129,9 +152,15 @@ pub fn fused<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], program: &[i64]) -> Res
             None => results.get(at - xs.len()),
         };
         let operands = line.operands.map(operand);
-        let operands = operands.get(..line.function.arity()).unwrap_or_default();
-        let result = super::call(on, line.function.spec(), operands, &[])?;
-        results.push(crate::call::only(line.function.spec().method, result)?);
+        let result = match (line.function.converts_to(), operands) {
+            (Some(to), [Some(x), _]) => on.cast(x, to, true, RoundMode::Up)?,
+            _ => {
+                let operands = operands.get(..line.function.arity()).unwrap_or_default();
+                let results = super::call(on, line.function.spec(), operands, &[])?;
+                crate::call::only(line.function.spec().method, results)?
+            }
+        };
+        results.push(result);
     }
     match results.pop() {
         Some(last) => Ok(last),

@@ -123,10 +123,11 @@ crate::ext::family::family! { [
     /// Computes a program of element-wise functions: what its last line computes.
     ///
     /// `program` has, for each line, the number of a [`Function`] and its operands;
-    /// [`lines`] reads it. Shapes: NumPy broadcasting of what each line reads. Types: floats, all
-    /// alike. Plans contain it in place of chains of functions, where a backend has it natively.
+    /// [`lines`] reads it. Shapes: NumPy broadcasting of what each line reads. Types: floats; those
+    /// of a line's operands are alike, and of a line's result unless the function converts. Each line rounds
+    /// to its type. Plans contain it in place of chains of functions, where a backend has it natively.
     ///
-    /// Errors: a function or an operand does not exist.
+    /// Errors: a function or an operand does not exist; the types of a line's operands differ.
     Fused 1 = fused(xs: Tensors; program: Ints) -> Tensor;
 }
 

@@ -2,7 +2,7 @@
 
 use super::Module;
 use super::lir::{Operand, Plan};
-use super::passes::{PassCount, PassOptions, UNREWRITTEN, fuses, rewrite, rewrite_to};
+use super::passes::{PassCount, PassOptions, UNREWRITTEN, fuses, kept, rewrite, rewrite_to};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
 use super::segment_end::End;
@@ -139,7 +139,7 @@ impl Module {
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
         let settings = Settings {
-            natives: natives.to_vec(),
+            natives: kept(natives.to_vec(), fuses(natives)),
             value_bytes: bb_ir::Limits::default().value_bytes,
             fold_bytes: bb_ir::Limits::default().fold_bytes,
             symbolic: false,

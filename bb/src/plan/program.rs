@@ -263,7 +263,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.shared())?);
-    let fuses = passes::fuses(&natives.native());
+    let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(&natives.native());
     refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     Ok(Program {
@@ -271,7 +271,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
         settings: Settings {
-            natives: natives.native(),
+            natives: passes::kept(natives.native(), fuse),
             value_bytes: options.value_bytes,
             fold_bytes: options.fold_bytes,
             symbolic: engine == Engine::Interpreter,
@@ -288,7 +288,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
             engine,
             check: options.check_passes,
             fold_bytes: options.fold_bytes,
-            fuse: options.fuse && fuses,
+            fuse,
         },
     })
 }

@@ -4,7 +4,7 @@
 use super::sliding::Sliding;
 use super::unrolled::Unrolled;
 use super::window::Plane;
-use super::{floats, rounded, single};
+use super::{computed, floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -14,6 +14,7 @@ use crate::ops::{made, unsupported};
 use crate::pool::Pool;
 use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
+use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The extents of a convolution.
@@ -34,19 +35,18 @@ impl Plan {
     /// Resolves a convolution. Returns `None` for other shapes and for invalid arguments, which the operation's body
     /// handles.
     pub(super) fn new(
-        x: &Array,
-        w: &Array,
-        bias: Option<&Array>,
+        x: &[usize],
+        w: &[usize],
+        bias: Option<&[usize]>,
         ConvOptions { strides, pads, dilations, group }: ConvOptions<'_>,
     ) -> Option<Plan> {
-        let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (x.shape(), w.shape()) else { return None };
-        let kernel: Vec<i64> = kernel.iter().map(|&k| k as i64).collect();
-        let plane = Plane::of(x.shape(), &kernel, [strides, pads, dilations])?;
+        let (&[n, c, ..], &[m, depth, ref kernel @ ..]) = (x, w) else { return None };
+        let kernel: SmallVec<[i64; 2]> = kernel.iter().map(|&k| k as i64).collect();
+        let plane = Plane::of(x, &kernel, [strides, pads, dilations])?;
         let groups = usize::try_from(group).ok().filter(|&g| g > 0 && m.is_multiple_of(g))?;
         let fits = groups.checked_mul(depth) == Some(c)
             && plane.is_countable(n, m)
-            && w.dtype() == x.dtype()
-            && bias.is_none_or(|b| b.dtype() == x.dtype() && b.shape() == [m]);
+            && bias.is_none_or(|bias| bias == [m]);
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })
     }
 
@@ -57,8 +57,26 @@ impl Plan {
     }
 }
 
-/// Computes the convolution.
-pub(super) fn conv(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
+/// Computes the convolution; `None` for other types and shapes and for invalid arguments, which the operation's body handles.
+///
+/// Filters and bias may be `f32` where the operand is of 16-bit floats, which are widened before anything is computed.
+pub(crate) fn conv(
+    cpu: &Cpu,
+    x: &Array,
+    w: &Array,
+    bias: Option<&Array>,
+    options: ConvOptions<'_>,
+) -> Result<Option<Array>> {
+    if !computed(x) {
+        return Ok(None);
+    }
+    match Plan::new(x.shape(), w.shape(), bias.map(Tensor::shape), options) {
+        Some(plan) => planned(cpu, &plan, x, w, bias).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());
     let dtype = x.dtype();

@@ -2,9 +2,9 @@
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
-mod conv;
+pub(crate) mod conv;
 mod create;
-mod fused;
+pub(crate) mod fused;
 mod index;
 mod llm;
 mod ml;
@@ -40,15 +40,20 @@ fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
 
 /// Returns a contiguous array of `f32` with the elements of one or of an array of 16-bit floats; `None` for other element
 /// types.
-fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
+pub(crate) fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     match x.dtype() {
         DataType::F16 | DataType::BF16 => rounded(pool, x.clone(), DataType::F32).map(Some),
         _ => dense_f32(pool, x),
     }
 }
 
+/// Tells whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
+fn computed(x: &Array) -> bool {
+    matches!(x.dtype(), DataType::F32 | DataType::F16 | DataType::BF16)
+}
+
 /// Returns an array with its elements rounded to `dtype`.
-fn rounded(pool: &Arc<Pool>, x: Array, dtype: DataType) -> Result<Array> {
+pub(crate) fn rounded(pool: &Arc<Pool>, x: Array, dtype: DataType) -> Result<Array> {
     if x.dtype() == dtype { Ok(x) } else { convert::cast(pool, &x, dtype, true, RoundMode::default()) }
 }
 

@@ -3,7 +3,7 @@
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
 use super::window::Plane;
-use super::{conv, dense_f32, floats, rounded, rows_from, single, transposed, window};
+use super::{computed, conv, dense_f32, floats, rounded, rows_from, single, transposed, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -24,11 +24,6 @@ impl Cpu {
         let tail = like.shape().get(axis..).unwrap_or_default();
         if x.shape() == tail && x.dtype() == like.dtype() { single(self.pool(), x) } else { Ok(None) }
     }
-}
-
-/// Tells whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
-fn computed(x: &Array) -> bool {
-    matches!(x.dtype(), DataType::F32 | DataType::F16 | DataType::BF16)
 }
 
 #[bb::native]
@@ -103,9 +98,9 @@ impl bb::ext::Nn for Cpu {
     }
 
     fn conv(&self, x: &Array, w: &Array, bias: Option<&Array>, options: ConvOptions<'_>) -> Result<Array> {
-        let plan = conv::Plan::new(x, w, bias, options);
-        match plan.filter(|_| computed(x)) {
-            Some(plan) => conv::conv(self, &plan, x, w, bias),
+        let alike = w.dtype() == x.dtype() && bias.is_none_or(|bias| bias.dtype() == x.dtype());
+        match if alike { conv::conv(self, x, w, bias, options)? } else { None } {
+            Some(y) => Ok(y),
             None => bb::ext::nn::conv(self, x, w, bias, options),
         }
     }
@@ -242,7 +237,7 @@ impl bb::ext::Nn for Cpu {
         variance: &Array,
         epsilon: f64,
     ) -> Result<Array> {
-        use bb::ext::{Create, Scalar};
+        use bb::ext::Create;
         let vectors = [scale, bias, mean, variance];
         let channels = x.shape().get(1..2).unwrap_or_default();
         let simple = computed(x) && vectors.iter().all(|v| computed(v) && v.shape() == channels);
@@ -252,7 +247,8 @@ impl bb::ext::Nn for Cpu {
         let wide = |v: &Array| rounded(self.pool(), v.clone(), DataType::F32);
         let (scale, bias, mean, variance) = (&wide(scale)?, &wide(bias)?, &wide(mean)?, &wide(variance)?);
         let root = self.sqrt(&self.add(variance, &self.scalar_like(variance, epsilon)?)?)?;
-        let factor = self.mul(scale, &self.reciprocal(&root)?)?;
+        // As in the body, so that a plan whose lines compute it has the same bits.
+        let factor = self.div(scale, &root)?;
         let shift = self.sub(bias, &self.mul(mean, &factor)?)?;
         window::scaled(self, x, &factor, &shift)
     }

@@ -1,14 +1,17 @@
-//! Steps of plans that this backend prepares: kernels that have packed their constants.
+//! Steps of plans that this backend prepares: kernels that have packed or widened their constants or read their programs, and that write
+//! results where operands were that nobody reads again.
 //!
 //! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
 //! operation.
 
+mod conv;
+mod fused;
 mod product;
 
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
-use bb::ext::QuantOp;
+use bb::ext::{NnOp, QuantOp, ScalarOp};
 use bb::{Kernel, PrepareStep, Primitive};
 
 /// A kernel of this backend.
@@ -29,6 +32,12 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
             Primitive::MatMul => product::floats(cpu, step),
             _ => Ok(None),
         };
+    }
+    if step.spec() == ScalarOp::Fused.spec() {
+        return fused::programs(step);
+    }
+    if step.spec() == NnOp::Conv.spec() {
+        return conv::of_halves(cpu, step);
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
         return product::bytes(cpu, step, product::integers);

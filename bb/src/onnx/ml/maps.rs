@@ -2,7 +2,7 @@
 
 use super::texts;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, math, types};
 use crate::onnx::OnnxValue;
 use crate::onnx::call::{Call, OpOutputs, one};
 use crate::onnx::infer;
@@ -51,6 +51,7 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
 /// `ZipMap`: for each row, a map from the labels to its numbers.
 pub(in crate::onnx) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let x = call.tensor(0)?;
+    types::take::<B>("ZipMap", x, &[DataType::F32])?;
     let labels = match (texts(call, "classlabels_strings")?, call.ints("classlabels_int64s")?) {
         (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
             return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());

@@ -6,11 +6,11 @@
 //! result: what is broadcast afterwards would be computed more often.
 
 use super::{Pass, PassOptions};
-use crate::Error;
 use crate::ext::ScalarOp;
 use crate::ext::fused::{Function, Line, program};
 use crate::plan::program::Engine;
 use crate::trace::{NewStep, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses};
+use crate::{Error, Primitive};
 use bb_ir::DataType;
 use bb_ir::op::Param;
 
@@ -75,16 +75,19 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Returns the function of a step that a program may have: on `f32` alone, in each run.
+/// Returns the function of a step that a program may have: on floats that an `f32` represents, in each run.
 fn function(trace: &Trace, step: &Step) -> Result<Option<Function>, Error> {
     let Operation::Row(spec) = step.operation else { return Ok(None) };
     if step.phase != Phase::EachRun {
         return Ok(None);
     }
     for value in step.reads().chain(step.outputs.iter().copied()) {
-        if trace.values.get(value)?.dtype != DataType::F32 {
+        if !matches!(trace.values.get(value)?.dtype, DataType::F32 | DataType::F16 | DataType::BF16) {
             return Ok(None);
         }
+    }
+    if step.operation.primitive() == Some(Primitive::Cast) {
+        return Ok(Function::to(trace.values.get(output(step)?)?.dtype));
     }
     Ok(Function::of(spec))
 }
@@ -268,6 +271,26 @@ mod tests {
         let (count, _) = fused(&[&[4]], |on, xs| {
             let whole = on.cast(&xs[0], DataType::I32, true, crate::RoundMode::Up)?;
             Ok(vec![on.neg(&on.add(&whole, &whole)?)?])
+        });
+        assert_eq!(count, 0);
+    }
+
+    #[test]
+    fn conversions_of_halves_are_lines() {
+        let (count, text) = fused(&[&[4]], |on, xs| {
+            let to = |x: &TracedTensor, dtype| on.cast(x, dtype, true, crate::RoundMode::Up);
+            let half = on.neg(&to(&xs[0], DataType::F16)?)?;
+            let wide = on.exp(&to(&half, DataType::F32)?)?;
+            Ok(vec![on.abs(&to(&wide, DataType::BF16)?)?])
+        });
+        assert_eq!(count, 6);
+        assert_eq!(
+            text,
+            "%7: bf16[4] = fused(input0) {program=[16, 0, 6, 1, 15, 2, 9, 3, 17, 4, 7, 5]}\nreturn %7\n"
+        );
+        // Doubles are no such floats.
+        let (count, _) = fused(&[&[4]], |on, xs| {
+            Ok(vec![on.neg(&on.cast(&xs[0], DataType::F64, true, crate::RoundMode::Up)?)?])
         });
         assert_eq!(count, 0);
     }

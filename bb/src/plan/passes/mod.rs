@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::error::Internal;
-use crate::ext::{OpSet, ScalarOp};
+use crate::ext::{NnOp, OpSet, ScalarOp};
 use crate::plan::program::Engine;
 use crate::trace::Trace;
 use bb_ir::op::Family;
@@ -67,6 +67,18 @@ pub(super) struct PassOptions {
 /// Tells whether a backend with these natives computes programs of element-wise functions.
 pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
     natives.iter().any(|(family, set)| *family == Family::Scalar && set.contains(ScalarOp::Fused as u16))
+}
+
+/// Returns the natives that a trace keeps as they are, of those that a backend has. Where `fuse-elementwise` runs, a batch
+/// normalisation is none of them: its body is a product and a sum with a number for each channel, which become lines of the
+/// program that it is next to.
+pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family, OpSet)> {
+    if fuse {
+        for (_, set) in natives.iter_mut().filter(|(family, _)| *family == Family::Nn) {
+            *set = set.without(NnOp::BatchNormalization as u16);
+        }
+    }
+    natives
 }
 
 impl PassOptions {

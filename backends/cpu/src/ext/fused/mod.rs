@@ -1,0 +1,169 @@
+//! Programs of element-wise functions of floats that an `f32` represents. A block of elements goes through all lines while it
+//! is in the first-level cache, so that memory is read and written once.
+
+mod operands;
+mod program;
+
+use self::operands::Operands;
+pub(crate) use self::program::Program;
+use self::program::Room;
+use crate::array::{Array, element_size};
+use crate::error::{CpuError, Result};
+use crate::kernels::elementwise::GRAIN;
+use crate::kernels::{Shared, walk};
+use crate::layout::{Dim, Dims, broadcast_strides, collapse};
+use crate::ops::made;
+use crate::pool::Pool;
+use bb::ext::scalar::{Line, lines};
+use bb::ir::infer;
+use bb::{DataType, KernelOperands, Shape, Tensor};
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+/// The most tensors of a program that is computed here.
+const TENSORS: usize = 8;
+/// The most lines of a program that is computed here: readers are looked for line by line.
+const LINES: usize = 256;
+/// The number of elements that go through a program at once. All registers take 16 KiB.
+const BLOCK: usize = 512;
+
+/// Room for the elements of a block.
+type Block = MaybeUninit<[f32; BLOCK]>;
+
+/// Computes a program. Returns `None` for other types and for long programs, which the operation's body handles.
+pub(super) fn fused(pool: &Arc<Pool>, xs: &[&Array], program: &[i64]) -> Result<Option<Array>> {
+    let types: SmallVec<[DataType; TENSORS]> = xs.iter().map(|x| x.dtype()).collect();
+    let Some(program) = prepared(&types, program)? else { return Ok(None) };
+    let (shape, dims) = extents(xs)?;
+    made(pool, program.result(), shape, |out| program.fill(&Operands::new(xs, &dims), total(&dims), out, false))
+        .map(Some)
+}
+
+/// Makes a program ready for tensors of these types; `None` if it is not computed here.
+pub(crate) fn prepared(types: &[DataType], program: &[i64]) -> Result<Option<Program>> {
+    if types.is_empty() || types.len() > TENSORS {
+        return Ok(None);
+    }
+    let lines = lines(program, types.len()).map_err(CpuError::from)?;
+    if lines.len() > LINES || !all_are_read(&lines, types.len()) {
+        return Ok(None);
+    }
+    Ok(Program::new(&lines, types))
+}
+
+impl Program {
+    /// Computes the program of a step of a plan. The result takes the place of an operand that the step is the last to hold, if
+    /// one has its type and extents.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation.
+    pub(crate) fn compute(
+        &self,
+        pool: &Arc<Pool>,
+        operands: &mut KernelOperands<'_, Array>,
+    ) -> Result<Array> {
+        let (shape, dims) = extents(&read(operands, None)?)?;
+        let replaced = (0..operands.len()).find_map(|at| {
+            let fits = |x: &Array| x.dtype() == self.result() && x.is_dense() && x.shape() == shape.as_slice();
+            operands.get(at).filter(|x| fits(x))?;
+            operands.take(at).map(|x| (at, x))
+        });
+        let Some((at, mut replaced)) = replaced else {
+            let operands = Operands::new(&read(operands, None)?, &dims);
+            return made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, false));
+        };
+        let room = replaced.sole();
+        let operands = Operands::new(&read(operands, Some((at, &replaced)))?, &dims);
+        match room {
+            Some(out) => {
+                if !replaced.is_empty() {
+                    pool.run(|| self.fill(&operands, total(&dims), out, true))?;
+                }
+                Ok(replaced)
+            }
+            None => made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, false)),
+        }
+    }
+
+    /// Writes all `total` results, which may take the place of one of the operands.
+    fn fill(&self, operands: &Operands, total: usize, out: *mut u8, in_place: bool) {
+        let size = element_size(self.result());
+        let shared = Shared((out, operands));
+        walk::split(total.div_ceil(BLOCK), BLOCK.min(total) * self.len(), GRAIN, |from, to| {
+            let (out, operands) = shared.get();
+            let mut room = Room::new();
+            // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each;
+            // nobody else writes those of these blocks, or reads them if they take the place of an operand.
+            unsafe {
+                let mut cursors = operands.begin(&mut room.tensors, from * BLOCK, total);
+                for first in (from * BLOCK..to * BLOCK).step_by(BLOCK) {
+                    let n = BLOCK.min(total - first);
+                    let out = out.add(first * size);
+                    self.run(&mut room, operands, &mut cursors, [first, n], out, in_place);
+                }
+            }
+        });
+    }
+}
+
+/// Returns the number of results.
+fn total(dims: &[Dim<TENSORS>]) -> usize {
+    dims.iter().map(|dim| dim.extent).product()
+}
+
+/// Returns the operands of a step, of which one is taken.
+fn read<'a>(
+    operands: &'a KernelOperands<'_, Array>,
+    taken: Option<(usize, &'a Array)>,
+) -> Result<SmallVec<[&'a Array; TENSORS]>> {
+    let one = |at| match taken {
+        Some((own, x)) if own == at => Ok(x),
+        _ => operands.required("fused", at),
+    };
+    Ok((0..operands.len()).map(one).collect::<std::result::Result<_, bb::Error>>()?)
+}
+
+/// Returns the extents of the result, and the dimensions in which all tensors are walked together.
+fn extents(xs: &[&Array]) -> Result<(Shape, Dims<TENSORS>)> {
+    if let Some(extents) = alike(xs) {
+        return Ok(extents);
+    }
+    let shapes: SmallVec<[&[usize]; TENSORS]> = xs.iter().map(|x| x.shape()).collect();
+    let shape = infer::broadcast("fused", &shapes)?;
+    let dims = joint(xs, &shape);
+    Ok((shape, dims))
+}
+
+/// Tells whether every tensor and every line is read on the way to the result. Otherwise the result may have other extents
+/// than all tensors together.
+fn all_are_read(lines: &[Line], tensors: usize) -> bool {
+    let results = tensors + lines.len() - 1;
+    (0..results).all(|value| lines.iter().any(|line| line.operands.contains(&value)))
+}
+
+/// Returns the extents of the result and its one dimension, if all tensors are dense and have these extents, or one element.
+fn alike(xs: &[&Array]) -> Option<(Shape, Dims<TENSORS>)> {
+    let most = xs.iter().max_by_key(|x| (x.len(), x.shape().len()))?;
+    let mut strides = [0; TENSORS];
+    for (x, stride) in xs.iter().zip(&mut strides) {
+        let whole = x.shape() == most.shape() && x.is_dense();
+        let single = x.len() == 1 && x.shape().len() <= most.shape().len();
+        if !whole && !single {
+            return None;
+        }
+        *stride = isize::from(whole);
+    }
+    Some((Shape::from_slice(most.shape()), std::iter::once(Dim { extent: most.len(), strides }).collect()))
+}
+
+/// Returns the dimensions in which all tensors are walked together, merged.
+fn joint(xs: &[&Array], shape: &[usize]) -> Dims<TENSORS> {
+    let strides: SmallVec<[_; TENSORS]> =
+        xs.iter().map(|x| broadcast_strides(x.shape(), &x.strides(), shape)).collect();
+    collapse(shape.iter().enumerate().map(|(i, &extent)| Dim {
+        extent,
+        strides: std::array::from_fn(|k| strides.get(k).and_then(|s| s.get(i)).copied().unwrap_or(0)),
+    }))
+}

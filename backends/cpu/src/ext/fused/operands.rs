@@ -1,0 +1,244 @@
+//! The elements of tensors for a block of results, one after another and as `f32`.
+
+use super::{BLOCK, Block, TENSORS};
+use crate::array::Array;
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::half::Half;
+use crate::layout::{self, Dim};
+use bb::Tensor;
+use smallvec::SmallVec;
+use std::mem::MaybeUninit;
+
+/// How a tensor's elements lie, compared with the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// One after another, as the results.
+    Same,
+    /// There is a single one for all results.
+    Single,
+    /// Otherwise: along rows, whose dimensions have strides.
+    Strided,
+}
+
+/// A tensor of a program.
+#[derive(Debug)]
+struct Operand {
+    pointer: *const u8,
+    order: Order,
+    /// The conversion of 16-bit floats.
+    half: Option<&'static Half>,
+    /// The dimensions in which the tensor is walked, merged as far as it alone allows.
+    dims: layout::Dims<1>,
+}
+
+/// The tensors of a program.
+#[derive(Debug)]
+pub(super) struct Operands(SmallVec<[Operand; TENSORS]>);
+
+// SAFETY: the elements are only read, by threads that the arrays outlive.
+unsafe impl Sync for Operands {}
+
+impl Operands {
+    /// Describes tensors that are walked in these dimensions.
+    pub(super) fn new(xs: &[&Array], dims: &[Dim<TENSORS>]) -> Operands {
+        let operand = |(tensor, x): (usize, &&Array)| {
+            let stride = |dim: &Dim<TENSORS>| dim.strides.get(tensor).copied().unwrap_or(0);
+            let own = dims.iter().map(|dim| Dim { extent: dim.extent, strides: [stride(dim)] });
+            let dims = layout::collapse(own);
+            let order = match dims.as_slice() {
+                [] | [Dim { strides: [0], .. }] => Order::Single,
+                [Dim { strides: [1], .. }] => Order::Same,
+                _ => Order::Strided,
+            };
+            Operand { pointer: x.ptr(), order, half: Half::of(x.dtype()), dims }
+        };
+        Operands(xs.iter().enumerate().map(operand).collect())
+    }
+
+    /// Prepares to read the tensors for blocks from result `first` of `total` on: repeats single elements, and finds where in
+    /// their rows the other tensors begin.
+    ///
+    /// # Safety
+    ///
+    /// The tensors have their elements.
+    pub(super) unsafe fn begin(&self, copies: &mut [Block; TENSORS], first: usize, total: usize) -> Cursors {
+        let mut cursors = Cursors::new();
+        for (operand, copy) in self.0.iter().zip(copies) {
+            let mut cursor = Cursor::default();
+            match operand.order {
+                Order::Single => {
+                    let to = copy.as_mut_ptr().cast::<f32>();
+                    // SAFETY: the tensor has an element, and the copy room for a block.
+                    unsafe {
+                        match operand.half {
+                            Some(half) => (half.widen)(to.cast(), [operand.pointer], 1),
+                            None => to.write(*operand.pointer.cast::<f32>()),
+                        }
+                        std::slice::from_raw_parts_mut(to, BLOCK.min(total)).fill(*to);
+                    }
+                }
+                Order::Strided => cursor = Cursor::at(&operand.dims, first),
+                Order::Same => {}
+            }
+            cursors.push(cursor);
+        }
+        cursors
+    }
+
+    /// Returns a tensor's elements for `n` results from result `first` on, which are copied if they are not there already.
+    ///
+    /// # Safety
+    ///
+    /// There is such a tensor, which has these elements, at most [`BLOCK`]; the blocks are read in order since
+    /// [`begin`](Self::begin), which wrote `copy`.
+    pub(super) unsafe fn block(
+        &self,
+        tensor: usize,
+        cursor: &mut Cursor,
+        [first, n]: [usize; 2],
+        copy: &mut Block,
+        bits: &mut Bits,
+    ) -> *const u8 {
+        let Some(Operand { pointer, order, half, dims }) = self.0.get(tensor) else {
+            return std::ptr::null();
+        };
+        let to = copy.as_mut_ptr().cast::<u8>();
+        // SAFETY: this function's contract.
+        unsafe {
+            match (order, half) {
+                (Order::Single, _) => to,
+                (Order::Same, None) => pointer.cast::<f32>().add(first).cast(),
+                (Order::Same, Some(half)) => {
+                    (half.widen)(to, [pointer.cast::<u16>().add(first).cast()], n);
+                    to
+                }
+                (Order::Strided, None) => cursor.read(dims, n, pointer.cast::<f32>(), to.cast()).cast(),
+                (Order::Strided, Some(half)) => {
+                    let bits = bits.as_mut_ptr().cast::<u16>();
+                    (half.widen)(to, [cursor.read(dims, n, pointer.cast(), bits).cast()], n);
+                    to
+                }
+            }
+        }
+    }
+}
+
+/// Room for a block of 16-bit floats.
+pub(super) type Bits = MaybeUninit<[u16; BLOCK]>;
+
+/// The cursors of the tensors of a program.
+pub(super) type Cursors = SmallVec<[Cursor; TENSORS]>;
+
+/// A place in the rows of a tensor.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    /// The row's index in each dimension but the innermost, and its distance from the first element.
+    index: SmallVec<[usize; 4]>,
+    row: isize,
+    /// The column in the row.
+    column: usize,
+}
+
+impl Cursor {
+    /// Finds an element by its position among all.
+    fn at(dims: &[Dim<1>], position: usize) -> Cursor {
+        let (outer, inner) = layout::innermost(dims);
+        let (mut left, column) = (position / inner.extent, position % inner.extent);
+        let mut cursor = Cursor { index: SmallVec::from_elem(0, outer.len()), row: 0, column };
+        for (index, &Dim { extent, strides: [stride] }) in cursor.index.iter_mut().zip(outer).rev() {
+            *index = left % extent;
+            left /= extent;
+            cursor.row += index.cast_signed() * stride;
+        }
+        cursor
+    }
+
+    /// Goes to the begin of the next row; the one after the last is the first.
+    #[inline(always)]
+    fn next_row(&mut self, outer: &[Dim<1>]) {
+        self.column = 0;
+        for (index, &Dim { extent, strides: [stride] }) in self.index.iter_mut().zip(outer).rev() {
+            *index += 1;
+            if *index < extent {
+                self.row += stride;
+                return;
+            }
+            self.row -= stride * (extent - 1).cast_signed();
+            *index = 0;
+        }
+    }
+
+    /// Returns where the next `n` elements lie one after another: in the tensor itself, if they are of one row and contiguous
+    /// there, or at `to`, where they are written. The cursor goes behind them.
+    ///
+    /// # Safety
+    ///
+    /// `from` has these elements, and `to` room for them.
+    unsafe fn read<T: Copy>(&mut self, dims: &[Dim<1>], n: usize, from: *const T, to: *mut T) -> *const T {
+        let (outer, inner) = layout::innermost(dims);
+        let Dim { extent, strides: [stride] } = inner;
+        if stride == 1 && self.column + n <= extent {
+            // SAFETY: this function's contract.
+            let there = unsafe { from.offset(self.row).add(self.column) };
+            self.column += n;
+            if self.column == extent {
+                self.next_row(outer);
+            }
+            return there;
+        }
+        dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
+        to.cast_const()
+    }
+}
+
+/// Elements to be copied row by row.
+struct Rows<'a, T> {
+    cursor: &'a mut Cursor,
+    outer: &'a [Dim<1>],
+    /// The number of columns, and the distance between them.
+    extent: usize,
+    stride: isize,
+    from: *const T,
+    to: *mut T,
+    n: usize,
+}
+
+impl<T: Copy> VectorLoop for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Rows { cursor, outer, extent, stride, from, to, n } = self;
+        let mut done = 0;
+        while done < n {
+            let count = (extent - cursor.column).min(n - done);
+            // SAFETY: only `read` makes this value, and its callers promise the elements and the room.
+            unsafe {
+                let from = from.offset(cursor.row + cursor.column.cast_signed() * stride);
+                let to = to.add(done);
+                match stride {
+                    0 => {
+                        let value = *from;
+                        for j in 0..count {
+                            to.add(j).write(value);
+                        }
+                    }
+                    1 => {
+                        for j in 0..count {
+                            to.add(j).write(*from.add(j));
+                        }
+                    }
+                    _ => {
+                        for j in 0..count {
+                            to.add(j).write(*from.offset(j.cast_signed() * stride));
+                        }
+                    }
+                }
+            }
+            (done, cursor.column) = (done + count, cursor.column + count);
+            if cursor.column == extent {
+                cursor.next_row(outer);
+            }
+        }
+    }
+}
