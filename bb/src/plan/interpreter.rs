@@ -6,7 +6,7 @@ use super::kernels::{HeldKernel, Material};
 use super::lir::{Callee, Instruction, Operand, Plan, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
-use super::watch::{Called, Site, Sites, Watch};
+use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::ext::host;
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, KernelOperand, KernelOperands, Outputs};
@@ -100,7 +100,7 @@ impl<B: Backend + ?Sized> Prepared<B> {
         for &operand in &instruction.inputs {
             operands.push(self.operand(slots, inputs, operand)?);
         }
-        let seen = watch.operands(operands.iter().copied());
+        let seen = watch.operands(operands.iter().map(|x| x.map(type_of)));
         let since = watch.mark();
         let results = match (&instruction.symbolic, instruction.callee) {
             (None, Callee::Host(body)) => {
@@ -148,7 +148,10 @@ impl<B: Backend + ?Sized> Prepared<B> {
             });
         }
         let mut operands = KernelOperands::from(operands);
-        let seen = watch.operands((0..operands.len()).map(|position| operands.get(position)));
+        let seen = watch.operands(
+            (0..operands.len())
+                .map(|position| operands.get(position).map(type_of).or_else(|| kernel.constant(position))),
+        );
         let since = watch.mark();
         let results = kernel.kernel.run(on, &mut operands)?;
         watch.instruction(since, site, seen, results.iter());

@@ -6,7 +6,8 @@
 use super::constants::{Constants, SourceId};
 use crate::contract::AskedOperand;
 use crate::trace::{Operation, Table, TableIndex, indices};
-use crate::{Backend, Error, Kernel, PrepareStep};
+use crate::{Backend, DataType, Error, Kernel, PrepareStep, Tensor};
+use bb_ir::Shape;
 use bb_ir::op::Param;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -24,12 +25,24 @@ pub(crate) struct HeldKernel<B: Backend + ?Sized> {
     pub(crate) bytes: usize,
     /// Of each operand, whether runs give it to the kernel if it is a constant.
     reads: SmallVec<[bool; 4]>,
+    /// The element types and extents of the constants.
+    constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
 }
 
 impl<B: Backend + ?Sized> HeldKernel<B> {
-    fn new(kernel: Box<dyn Kernel<B>>, operands: usize) -> HeldKernel<B> {
-        let reads = (0..operands).map(|operand| kernel.reads(operand)).collect();
-        HeldKernel { bytes: kernel.bytes(), reads, kernel }
+    fn new(kernel: Box<dyn Kernel<B>>, step: &PrepareStep<'_, B::Tensor>) -> HeldKernel<B> {
+        let operands = 0..step.operands().len();
+        let reads = operands.clone().map(|operand| kernel.reads(operand)).collect();
+        let constant = |operand| {
+            let x: &B::Tensor = step.constant(operand)?;
+            Some((x.dtype(), Shape::from_slice(x.shape())))
+        };
+        HeldKernel { bytes: kernel.bytes(), reads, constants: operands.map(constant).collect(), kernel }
+    }
+
+    /// Returns the element type and the extents of a constant operand.
+    pub(crate) fn constant(&self, operand: usize) -> Option<(DataType, &[usize])> {
+        self.constants.get(operand)?.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice()))
     }
 
     /// Tells whether runs give a constant operand to the kernel.
@@ -137,7 +150,7 @@ impl<B: Backend + ?Sized> KernelPool<B> {
         step: &PrepareStep<'_, B::Tensor>,
     ) -> Result<Option<Arc<HeldKernel<B>>>, B::Error> {
         let Some(kernel) = on.prepare(step)? else { return Ok(None) };
-        let held = Arc::new(HeldKernel::new(kernel, step.operands().len()));
+        let held = Arc::new(HeldKernel::new(kernel, step));
         let of_key = self.0.entry(key).or_default();
         of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
         of_key.push(Pooled {

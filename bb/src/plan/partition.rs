@@ -4,7 +4,7 @@ use super::failure::{Failure, Where, in_node};
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
-use super::watch::{Called, Site, Sites, Watch};
+use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::HostKernel;
@@ -227,7 +227,8 @@ impl Part {
                 if let Some(caller) = caller {
                     attrs = attrs.with_node(&caller.attributes, &caller.metadata);
                 }
-                let seen = watch.operands(part.inputs.iter().map(|(_, value)| filled(slots, *value).ok()));
+                let seen = watch
+                    .operands(part.inputs.iter().map(|(_, value)| filled(slots, *value).ok().map(type_of)));
                 let since = watch.mark();
                 let mut results = on.execute(&part.graph, inputs, attrs)?;
                 for (name, value) in &part.outputs {
@@ -244,7 +245,7 @@ impl Part {
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
                     .collect::<Result<_, _>>()?;
-                let seen = watch.operands(operands.iter().copied());
+                let seen = watch.operands(operands.iter().map(|x| x.map(type_of)));
                 let since = watch.mark();
                 let check = |results: &[TensorData]| state.ledger.host(results);
                 let results = crate::ext::host::run_checked(on, body, &operands, params, check)?;

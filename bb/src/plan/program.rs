@@ -284,12 +284,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         inputs,
         outputs,
         resolved,
-        passes: PassOptions {
-            engine,
-            check: options.check_passes,
-            fold_bytes: options.fold_bytes,
-            fuse,
-        },
+        passes: PassOptions { engine, check: options.check_passes, fold_bytes: options.fold_bytes, fuse },
     })
 }
 

@@ -30,10 +30,7 @@ pub(crate) trait Watch {
     fn plan(&mut self, sites: impl FnOnce() -> Result<Arc<Sites>, Error>) -> Result<usize, Error>;
 
     /// Looks at the operands of an instruction that will run, because it may take them.
-    fn operands<'t, T: Tensor + 't>(
-        &mut self,
-        operands: impl Iterator<Item = Option<&'t T>>,
-    ) -> Self::Operands;
+    fn operands<'t>(&mut self, operands: impl Iterator<Item = Option<TensorType<'t>>>) -> Self::Operands;
 
     /// An instruction ran.
     fn instruction<'t, T: Tensor + 't>(
@@ -75,9 +72,9 @@ impl Watch for Watcher<'_> {
         self.0.as_mut().map_or(Ok(0), |profile| profile.plan(sites))
     }
 
-    fn operands<'t, T: Tensor + 't>(
+    fn operands<'t>(
         &mut self,
-        operands: impl Iterator<Item = Option<&'t T>>,
+        operands: impl Iterator<Item = Option<TensorType<'t>>>,
     ) -> Option<SeenOperands> {
         self.0.as_mut().map(|profile| profile.operands(operands))
     }
@@ -147,7 +144,7 @@ impl Watch for Silent {
     }
 
     #[inline(always)]
-    fn operands<'t, T: Tensor + 't>(&mut self, _operands: impl Iterator<Item = Option<&'t T>>) {}
+    fn operands<'t>(&mut self, _operands: impl Iterator<Item = Option<TensorType<'t>>>) {}
 
     #[inline(always)]
     fn instruction<'t, T: Tensor + 't>(
@@ -387,12 +384,9 @@ impl Watch for Profile {
         Ok(first)
     }
 
-    fn operands<'t, T: Tensor + 't>(
-        &mut self,
-        operands: impl Iterator<Item = Option<&'t T>>,
-    ) -> SeenOperands {
+    fn operands<'t>(&mut self, operands: impl Iterator<Item = Option<TensorType<'t>>>) -> SeenOperands {
         let begun = Instant::now();
-        let seen = operands.map(|x| x.map(seen)).collect();
+        let seen = operands.map(|x| x.map(|(dtype, shape)| (dtype, Shape::from_slice(shape)))).collect();
         self.own += begun.elapsed();
         seen
     }
@@ -467,6 +461,11 @@ impl Watch for Profile {
     fn profile(&mut self) -> Option<&mut Profile> {
         Some(self)
     }
+}
+
+/// Returns the element type and the extents of a tensor, as [`Watch::operands`] takes them.
+pub(super) fn type_of<T: Tensor>(x: &T) -> TensorType<'_> {
+    (x.dtype(), x.shape())
 }
 
 fn seen<T: Tensor>(x: &T) -> (DataType, Shape) {

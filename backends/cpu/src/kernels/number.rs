@@ -121,9 +121,16 @@ macro_rules! floats {
             #[inline(always)]
             fn abs(self) -> Self { $t::from_bits(self.to_bits() & !$bits) }
             #[inline(always)]
-            fn max(self, other: Self) -> Self { if self >= other || self.is_nan() { self } else { other } }
+            fn max(self, other: Self) -> Self {
+                // One instruction, which gives `self` if either is NaN, and the choice of the other NaN.
+                let greater = if other > self { other } else { self };
+                if other.is_nan() { other } else { greater }
+            }
             #[inline(always)]
-            fn min(self, other: Self) -> Self { if self <= other || self.is_nan() { self } else { other } }
+            fn min(self, other: Self) -> Self {
+                let less = if other < self { other } else { self };
+                if other.is_nan() { other } else { less }
+            }
             #[inline(always)]
             fn widen(self) -> $sum { let $x = self; $widen }
             #[inline(always)]

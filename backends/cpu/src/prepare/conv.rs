@@ -18,7 +18,9 @@ pub(super) fn of_halves(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Opti
     let (Some(w), bias) = (step.constant(1), step.constant(2)) else { return Ok(None) };
     let dtype = w.dtype();
     let alike = step.operands().flatten().all(|operand| operand.dtype() == dtype);
-    if !matches!(dtype, DataType::F16 | DataType::BF16) || !alike || bias.is_some() != step.operand(2).is_some()
+    if !matches!(dtype, DataType::F16 | DataType::BF16)
+        || !alike
+        || bias.is_some() != step.operand(2).is_some()
     {
         return Ok(None);
     }
@@ -94,10 +96,15 @@ mod tests {
         let (x, w) = (array(&cpu, x, dtype), array(&cpu, w, dtype));
         let bias = bias.then(|| array(&cpu, &w.shape()[..1], dtype));
         let strides = vec![stride; x.shape().len() - 2];
-        let params =
-            [Param::Ints(strides.clone().into()), Param::Ints([][..].into()), Param::Ints([][..].into()), Param::Int(group)];
+        let params = [
+            Param::Ints(strides.clone().into()),
+            Param::Ints([][..].into()),
+            Param::Ints([][..].into()),
+            Param::Int(group),
+        ];
         let varying = PrepareOperand::varying(dtype, x.shape().iter().map(|_| None), false);
-        let constants = [Some(PrepareOperand::of_constant(&w)), bias.as_ref().map(PrepareOperand::of_constant)];
+        let constants =
+            [Some(PrepareOperand::of_constant(&w)), bias.as_ref().map(PrepareOperand::of_constant)];
         let operands = std::iter::once(Some(varying)).chain(constants);
         let kernel = cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap()?;
         assert!(!kernel.reads(1) && kernel.bytes() >= 4 * w.len());

@@ -36,8 +36,10 @@ pub(super) fn fused(pool: &Arc<Pool>, xs: &[&Array], program: &[i64]) -> Result<
     let types: SmallVec<[DataType; TENSORS]> = xs.iter().map(|x| x.dtype()).collect();
     let Some(program) = prepared(&types, program)? else { return Ok(None) };
     let (shape, dims) = extents(xs)?;
-    made(pool, program.result(), shape, |out| program.fill(&Operands::new(xs, &dims), total(&dims), out, false))
-        .map(Some)
+    made(pool, program.result(), shape, |out| {
+        program.fill(&Operands::new(xs, &dims), total(&dims), out, None)
+    })
+    .map(Some)
 }
 
 /// Makes a program ready for tensors of these types; `None` if it is not computed here.
@@ -66,29 +68,30 @@ impl Program {
     ) -> Result<Array> {
         let (shape, dims) = extents(&read(operands, None)?)?;
         let replaced = (0..operands.len()).find_map(|at| {
-            let fits = |x: &Array| x.dtype() == self.result() && x.is_dense() && x.shape() == shape.as_slice();
+            let fits =
+                |x: &Array| x.dtype() == self.result() && x.is_dense() && x.shape() == shape.as_slice();
             operands.get(at).filter(|x| fits(x))?;
             operands.take(at).map(|x| (at, x))
         });
         let Some((at, mut replaced)) = replaced else {
             let operands = Operands::new(&read(operands, None)?, &dims);
-            return made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, false));
+            return made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, None));
         };
         let room = replaced.sole();
         let operands = Operands::new(&read(operands, Some((at, &replaced)))?, &dims);
         match room {
             Some(out) => {
                 if !replaced.is_empty() {
-                    pool.run(|| self.fill(&operands, total(&dims), out, true))?;
+                    pool.run(|| self.fill(&operands, total(&dims), out, Some(at)))?;
                 }
                 Ok(replaced)
             }
-            None => made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, false)),
+            None => made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, None)),
         }
     }
 
-    /// Writes all `total` results, which may take the place of one of the operands.
-    fn fill(&self, operands: &Operands, total: usize, out: *mut u8, in_place: bool) {
+    /// Writes all `total` results, which may take the place of the operand `replaced`.
+    fn fill(&self, operands: &Operands, total: usize, out: *mut u8, replaced: Option<usize>) {
         let size = element_size(self.result());
         let shared = Shared((out, operands));
         walk::split(total.div_ceil(BLOCK), BLOCK.min(total) * self.len(), GRAIN, |from, to| {
@@ -101,7 +104,7 @@ impl Program {
                 for first in (from * BLOCK..to * BLOCK).step_by(BLOCK) {
                     let n = BLOCK.min(total - first);
                     let out = out.add(first * size);
-                    self.run(&mut room, operands, &mut cursors, [first, n], out, in_place);
+                    self.run(&mut room, operands, &mut cursors, [first, n], out, replaced);
                 }
             }
         });

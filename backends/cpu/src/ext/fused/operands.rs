@@ -112,6 +112,7 @@ impl Operands {
                     (half.widen)(to, [pointer.cast::<u16>().add(first).cast()], n);
                     to
                 }
+                (Order::Strided, _) if cursor.repeats(dims, n) => to,
                 (Order::Strided, None) => cursor.read(dims, n, pointer.cast::<f32>(), to.cast()).cast(),
                 (Order::Strided, Some(half)) => {
                     let bits = bits.as_mut_ptr().cast::<u16>();
@@ -137,6 +138,8 @@ pub(super) struct Cursor {
     row: isize,
     /// The column in the row.
     column: usize,
+    /// If the block before is a single element that is repeated: its row, and how often.
+    repeated: Option<(isize, usize)>,
 }
 
 impl Cursor {
@@ -144,7 +147,8 @@ impl Cursor {
     fn at(dims: &[Dim<1>], position: usize) -> Cursor {
         let (outer, inner) = layout::innermost(dims);
         let (mut left, column) = (position / inner.extent, position % inner.extent);
-        let mut cursor = Cursor { index: SmallVec::from_elem(0, outer.len()), row: 0, column };
+        let mut cursor =
+            Cursor { index: SmallVec::from_elem(0, outer.len()), row: 0, column, repeated: None };
         for (index, &Dim { extent, strides: [stride] }) in cursor.index.iter_mut().zip(outer).rev() {
             *index = left % extent;
             left /= extent;
@@ -168,6 +172,25 @@ impl Cursor {
         }
     }
 
+    /// Goes behind the next `n` elements, which are in one row.
+    fn advance(&mut self, outer: &[Dim<1>], extent: usize, n: usize) {
+        self.column += n;
+        if self.column == extent {
+            self.next_row(outer);
+        }
+    }
+
+    /// Tells whether the next `n` elements are those of the block before, a single one that is repeated, and goes behind them.
+    fn repeats(&mut self, dims: &[Dim<1>], n: usize) -> bool {
+        let (outer, inner) = layout::innermost(dims);
+        let same = self.repeated.is_some_and(|(row, times)| row == self.row && times >= n)
+            && self.column + n <= inner.extent;
+        if same {
+            self.advance(outer, inner.extent, n);
+        }
+        same
+    }
+
     /// Returns where the next `n` elements lie one after another: in the tensor itself, if they are of one row and contiguous
     /// there, or at `to`, where they are written. The cursor goes behind them.
     ///
@@ -177,15 +200,14 @@ impl Cursor {
     unsafe fn read<T: Copy>(&mut self, dims: &[Dim<1>], n: usize, from: *const T, to: *mut T) -> *const T {
         let (outer, inner) = layout::innermost(dims);
         let Dim { extent, strides: [stride] } = inner;
-        if stride == 1 && self.column + n <= extent {
+        let one_row = self.column + n <= extent;
+        if one_row && stride == 1 {
             // SAFETY: this function's contract.
             let there = unsafe { from.offset(self.row).add(self.column) };
-            self.column += n;
-            if self.column == extent {
-                self.next_row(outer);
-            }
+            self.advance(outer, extent, n);
             return there;
         }
+        self.repeated = Some((self.row, n)).filter(|_| one_row && stride == 0);
         dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
         to.cast_const()
     }

@@ -133,7 +133,7 @@ impl Program {
         self.result
     }
 
-    /// Computes `n` results from result `first` on. If they are `in_place`, `out` is a tensor's place for the same elements.
+    /// Computes `n` results from result `first` on. `out` may be the place of the same elements of the tensor `replaced`.
     ///
     /// # Safety
     ///
@@ -150,7 +150,7 @@ impl Program {
         cursors: &mut Cursors,
         [first, n]: [usize; 2],
         out: *mut u8,
-        in_place: bool,
+        replaced: Option<usize>,
     ) {
         // SAFETY: this function's contract; each register has room for a block.
         unsafe {
@@ -170,7 +170,11 @@ impl Program {
                 let last = at + 1 == self.steps.len();
                 let register = registers.add(step.to).cast::<u8>();
                 // A loop must not write what it reads.
-                let to = if last && step.round.is_none() && !in_place { out } else { register };
+                let apart = step.operands.iter().any(|&place| match place {
+                    Place::Tensor(i) => replaced == Some(i),
+                    Place::Register(_) => false,
+                });
+                let to = if last && step.round.is_none() && !apart { out } else { register };
                 let mut computed = to.cast_const();
                 match step.run {
                     Loop::One(run) => run(to, [from(a)], n),
@@ -185,7 +189,7 @@ impl Program {
                         (half.narrow)(bits, [computed], n);
                         (half.widen)(register, [bits.cast_const()], n);
                     }
-                    None if last && in_place => {
+                    None if last && apart => {
                         out.copy_from_nonoverlapping(register, n * size_of::<f32>());
                     }
                     None => {}
@@ -230,7 +234,9 @@ fn paired(lines: SmallVec<[Computed; 12]>) -> SmallVec<[Computed; 12]> {
     let mut kept = lines.clone();
     let mut joined: SmallVec<[usize; 12]> = SmallVec::new();
     for at in 0..kept.len() {
-        let Some(&Computed { kind: Kind::Two(second), operands: [a, b, _], .. }) = kept.get(at) else { continue };
+        let Some(&Computed { kind: Kind::Two(second), operands: [a, b, _], .. }) = kept.get(at) else {
+            continue;
+        };
         // What is read second may be read first where that changes nothing.
         let turned = if matches!(second, Binary::Add | Binary::Mul) { Some((b, a)) } else { None };
         for (read, other) in std::iter::once((a, b)).chain(turned) {
