@@ -10,7 +10,7 @@ use crate::Error;
 use crate::ext::ScalarOp;
 use crate::ext::fused::{Function, Line, program};
 use crate::plan::program::Engine;
-use crate::trace::{NewStep, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses};
+use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses};
 use bb_ir::DataType;
 use bb_ir::op::Param;
 
@@ -54,8 +54,7 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
             origins.extend(edit.trace().steps.get(member)?.origins.iter().copied());
         }
         let result = output(edit.trace().steps.get(id)?)?;
-        let info = edit.trace().values.get(result)?;
-        let results = [(info.dtype, info.shape.clone())];
+        let results = [NewValue::like(edit.trace().values.get(result)?)];
         let new = NewStep {
             operation: Operation::Row(ScalarOp::Fused.spec()),
             params: Box::new([Param::Ints(program(&lines).into())]),
@@ -64,7 +63,7 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
             origins,
             phase: Phase::EachRun,
         };
-        for fused in edit.insert(id, new, &results)? {
+        for fused in edit.insert(id, new, results)? {
             edit.replace(result, fused)?;
         }
         for member in members {
