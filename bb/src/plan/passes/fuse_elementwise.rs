@@ -285,6 +285,8 @@ mod tests {
         let y = on.reshape_to(&on.exp(&on.neg(&x).unwrap()).unwrap(), &on.extents(&x)).unwrap();
         let mut trace = on.finish(vec![y.read()]);
         assert_eq!(run(&mut trace, FUSING).unwrap(), 2);
+        let fused = trace.steps.entries().find(|step| step.operation.name() == "fused").unwrap();
+        assert!(trace.values.get(fused.outputs[0]).unwrap().elements.is_some());
         trace.check().unwrap();
     }
 }
