@@ -296,3 +296,43 @@ fn no_part_of_a_long_sum_is_left_out() {
         assert_eq!(host(&on, &on.reduce_sum(&a, &[1], false).unwrap()), [len as f32]);
     }
 }
+
+/// The dimensions of a view lie in memory in another order than those of a copy.
+#[test]
+fn sums_have_the_same_bits_for_every_order_of_dimensions_in_memory() {
+    let on = cpu();
+    let cases: [([usize; 4], &[i64]); 6] = [
+        ([2, 7, 7, 96], &[1, 2]),
+        ([2, 7, 7, 96], &[3]),
+        ([2, 96, 7, 7], &[2, 3]),
+        ([2, 5, 6, 70], &[1, 3]),
+        ([1, 300, 1, 9], &[1]),
+        ([3, 4, 5, 6], &[]),
+    ];
+    for (shape, axes) in cases {
+        let x = tensor(&on, &shape, &numbers(shape.iter().product(), 7));
+        for dtype in [bb::DataType::F32, bb::DataType::F64, bb::DataType::F16, bb::DataType::BF16] {
+            let x = on.cast(&x, dtype, true, bb::RoundMode::Up).unwrap();
+            let sums = |x: &bb_cpu::Array| {
+                let both = [on.reduce_sum(x, axes, true), on.reduce_mean(x, axes, false)];
+                both.map(|y| on.to_host(&y.unwrap()).unwrap().bytes().to_vec())
+            };
+            let expected = sums(&x);
+            for perm in orders() {
+                // A dense copy of the elements with their dimensions in another order, seen in the first order.
+                let back: Vec<i64> =
+                    (0..4).map(|axis| perm.iter().position(|&p| p == axis).unwrap() as i64).collect();
+                let turned = on.to_host(&on.transpose(&x, &perm).unwrap()).unwrap();
+                let view = on.transpose(&on.constant(&turned).unwrap(), &back).unwrap();
+                assert_eq!(view.shape(), x.shape());
+                assert!(sums(&view) == expected, "{dtype} of {shape:?} over {axes:?} with {perm:?}");
+            }
+        }
+    }
+}
+
+/// Every order of four dimensions.
+fn orders() -> Vec<[i64; 4]> {
+    let all = (0..256).map(|n| [n / 64, n / 16 % 4, n / 4 % 4, n % 4]);
+    all.filter(|order| (0..4).all(|axis| order.contains(&axis))).collect()
+}

@@ -21,6 +21,7 @@
 mod angle;
 mod conv_transpose;
 mod deform;
+mod elementwise;
 mod erased;
 mod extended;
 mod extent;
@@ -58,6 +59,7 @@ pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
+pub(crate) use elementwise::is_elementwise;
 pub(crate) use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]

@@ -3,7 +3,7 @@
 //! ```text
 //! let uses = trace.uses()?;
 //! let mut edit = trace.edit();
-//! let fused = edit.insert(before, NewStep { … }, &[(dtype, shape)])?;
+//! let fused = edit.insert(before, NewStep { … }, [NewValue::like(old_info)])?;
 //! edit.replace(old, fused[0])?;
 //! edit.remove(step)?;
 //! let changes = edit.finish()?;
@@ -15,6 +15,7 @@ use super::steps::{
 };
 use super::table::{Table, TableIndex};
 use crate::Error;
+use bb_ir::graph::DimExpr;
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -65,6 +66,27 @@ pub(crate) struct NewStep {
     /// The nodes of all steps that the new one stands for.
     pub(crate) origins: StepOrigins,
     pub(crate) phase: Phase,
+}
+
+/// A value that an inserted step makes.
+#[derive(Debug, Clone)]
+pub(crate) struct NewValue {
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Shape,
+    /// As [`TraceValueInfo::elements`]. If a value of many elements lacks it, runs compare its bytes when it is there.
+    pub(crate) elements: Option<DimExpr>,
+}
+
+impl NewValue {
+    /// A value of the element type and the extents of another.
+    pub(crate) fn like(info: &TraceValueInfo) -> NewValue {
+        NewValue { dtype: info.dtype, shape: info.shape.clone(), elements: info.elements.clone() }
+    }
+
+    /// A value of the element type of another and of as many elements, with these extents.
+    pub(crate) fn shaped(info: &TraceValueInfo, shape: Shape) -> NewValue {
+        NewValue { dtype: info.dtype, shape, elements: info.elements.clone() }
+    }
 }
 
 /// Edits of a trace, which [`finish`](TraceEdit::finish) makes.
@@ -146,18 +168,17 @@ impl TraceEdit<'_> {
         &mut self,
         before: StepId,
         new: NewStep,
-        results: &[(DataType, Shape)],
+        results: impl IntoIterator<Item = NewValue>,
     ) -> Result<SmallVec<[TraceValue; 1]>, Error> {
         self.removed.get(before)?;
         let mut outputs: SmallVec<[TraceValue; 1]> = SmallVec::new();
-        for (dtype, shape) in results {
-            let info = TraceValueInfo {
+        for NewValue { dtype, shape, elements } in results {
+            outputs.push(self.trace.values.push(TraceValueInfo {
                 source: ValueSource::Step,
-                dtype: *dtype,
-                shape: shape.clone(),
-                elements: None,
-            };
-            outputs.push(self.trace.values.push(info));
+                dtype,
+                shape,
+                elements,
+            }));
         }
         let NewStep { operation, params, symbolic, inputs, origins, phase } = new;
         let step = Step { operation, params, symbolic, inputs, outputs: outputs.clone(), origins, phase };
@@ -275,8 +296,8 @@ mod tests {
         }
     }
 
-    fn f32s() -> (DataType, Shape) {
-        (DataType::F32, Shape::from_slice(&[2]))
+    fn f32s() -> NewValue {
+        NewValue { dtype: DataType::F32, shape: Shape::from_slice(&[2]), elements: None }
     }
 
     /// The values and steps of `exp(-x)`: the input, what `neg` makes, what `exp` makes.
@@ -304,7 +325,7 @@ mod tests {
     fn two_steps_become_one() {
         let (mut trace, [x, _, result], [neg, exp]) = negated_exp();
         let mut edit = trace.edit();
-        let fused = edit.insert(exp, new(Primitive::Abs, &[x]), &[f32s()]).unwrap();
+        let fused = edit.insert(exp, new(Primitive::Abs, &[x]), [f32s()]).unwrap();
         edit.replace(result, fused[0]).unwrap();
         edit.remove(neg).unwrap();
         edit.remove(exp).unwrap();
@@ -317,7 +338,7 @@ mod tests {
     fn a_step_behind_another_still_reads_it() {
         let (mut trace, [_, negated, _], [_, exp]) = negated_exp();
         let mut edit = trace.edit();
-        let absolute = edit.insert(exp, new(Primitive::Abs, &[negated]), &[f32s()]).unwrap();
+        let absolute = edit.insert(exp, new(Primitive::Abs, &[negated]), [f32s()]).unwrap();
         edit.replace(negated, absolute[0]).unwrap();
         edit.finish().unwrap();
         assert_eq!(

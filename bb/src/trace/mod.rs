@@ -23,7 +23,7 @@ mod traced;
 mod tracer;
 mod write;
 
-pub(crate) use edit::{NewStep, Uses};
+pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};
 pub(crate) use liveness::{LastRead, Liveness};

@@ -1,6 +1,6 @@
 //! Reductions over axes.
 
-use super::{made, unsupported, views};
+use super::{dense, made, unsupported, views};
 use crate::array::Array;
 use crate::error::Result;
 use crate::kernels::op::Reduction;
@@ -29,6 +29,7 @@ pub(crate) fn reduce(
     if count == 0 && op == Reduction::Mean && dtype.is_integer() && r.shape.iter().all(|&d| d != 0) {
         return Err(Error::DivisionByZero { op: method }.into());
     }
+    let x = &in_order(pool, op, x)?;
     let strides = x.strides();
     let part = |reduced: bool| {
         let dims = x.shape().iter().zip(&strides).zip(&r.reduced);
@@ -40,4 +41,15 @@ pub(crate) fn reduce(
     // SAFETY: the kernel was selected for the type of `x`, which has an element at every index of the extents, and
     // `out` has room for all results.
     made(pool, dtype, r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
+}
+
+/// Returns an operand whose elements lie in memory in the order of their indices, if the result has other bits otherwise: the
+/// order in which a kernel adds floats depends on strides, but a sum must not depend on how its operand was made.
+///
+/// Elements that are repeated stay so, because a copy of them may be much larger.
+fn in_order(pool: &Arc<Pool>, op: Reduction, x: &Array) -> Result<Array> {
+    let adds = matches!(op, Reduction::Sum | Reduction::Mean) && x.dtype().is_float();
+    let is_repeated =
+        || x.shape().iter().zip(&x.strides()).any(|(&extent, &stride)| extent > 1 && stride == 0);
+    if adds && !x.is_dense() && !is_repeated() { dense(pool, x) } else { Ok(x.clone()) }
 }

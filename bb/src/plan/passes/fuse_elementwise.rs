@@ -9,7 +9,9 @@ use super::{Pass, PassOptions};
 use crate::ext::ScalarOp;
 use crate::ext::fused::{Function, Line, program};
 use crate::plan::program::Engine;
-use crate::trace::{NewStep, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses};
+use crate::trace::{
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Table, Trace, TraceValue, Uses,
+};
 use crate::{Error, Primitive};
 use bb_ir::DataType;
 use bb_ir::op::Param;
@@ -54,8 +56,7 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
             origins.extend(edit.trace().steps.get(member)?.origins.iter().copied());
         }
         let result = output(edit.trace().steps.get(id)?)?;
-        let info = edit.trace().values.get(result)?;
-        let results = [(info.dtype, info.shape.clone())];
+        let results = [NewValue::like(edit.trace().values.get(result)?)];
         let new = NewStep {
             operation: Operation::Row(ScalarOp::Fused.spec()),
             params: Box::new([Param::Ints(program(&lines).into())]),
@@ -64,7 +65,7 @@ fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
             origins,
             phase: Phase::EachRun,
         };
-        for fused in edit.insert(id, new, &results)? {
+        for fused in edit.insert(id, new, results)? {
             edit.replace(result, fused)?;
         }
         for member in members {
@@ -309,6 +310,8 @@ mod tests {
         let y = on.reshape_to(&on.exp(&on.neg(&x).unwrap()).unwrap(), &on.extents(&x)).unwrap();
         let mut trace = on.finish(vec![y.read()]);
         assert_eq!(run(&mut trace, FUSING).unwrap(), 2);
+        let fused = trace.steps.entries().find(|step| step.operation.name() == "fused").unwrap();
+        assert!(trace.values.get(fused.outputs[0]).unwrap().elements.is_some());
         trace.check().unwrap();
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Pass, PassOptions};
 use crate::plan::program::Engine;
-use crate::trace::{NewStep, StepId, StepOrigins, Trace, TraceValue, Uses};
+use crate::trace::{NewStep, NewValue, StepId, StepOrigins, Trace, TraceValue, Uses};
 
 use crate::{Error, Primitive};
 
@@ -33,10 +33,10 @@ fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
         let (operation, params, phase) = (step.operation, step.params.clone(), step.phase);
         let symbolic = step.symbolic.clone();
         let info = edit.trace().values.get(result)?;
-        let results = [(info.dtype, info.shape.clone())];
+        let results = [NewValue::like(info)];
         let inputs = [Some(root)].into_iter().collect();
         let new = NewStep { operation, params, symbolic, inputs, origins, phase };
-        for merged in edit.insert(id, new, &results)? {
+        for merged in edit.insert(id, new, results)? {
             edit.replace(result, merged)?;
         }
         edit.remove(id)?;
@@ -127,7 +127,10 @@ mod tests {
         let symbolic = trace.steps.entries().last().unwrap().symbolic.clone();
         assert!(symbolic.is_some());
         assert_eq!(run(&mut trace, PassOptions::INTERPRETED).unwrap(), 1);
-        assert_eq!(trace.steps.entries().last().unwrap().symbolic, symbolic);
+        let merged = trace.steps.entries().last().unwrap();
+        assert_eq!(merged.symbolic, symbolic);
+        // What a run compares with the greatest number of elements.
+        assert!(trace.values.get(merged.outputs[0]).unwrap().elements.is_some());
         trace.check().unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! The passes: what rewrites a trace before it becomes a plan, in the order of one list.
 //!
-//! A pass is a file here with a [`Pass`] in it, and its name in the list below. It uses `Trace::uses` and `Trace::edit`, and
-//! returns how much it did. In builds with debug assertions, and with
+//! A pass is a file or a folder here with a [`Pass`] in it, and its name in the list below. It uses `Trace::uses` and
+//! `Trace::edit`, and returns how much it did. In builds with debug assertions, and with
 //! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each.
 
 use crate::Error;
@@ -21,7 +21,17 @@ macro_rules! passes {
     };
 }
 
-passes![drop_identities, merge_reshapes, dead_steps, fold_constants, fuse_elementwise];
+passes![
+    drop_identities,
+    merge_reshapes,
+    merge_transposes,
+    dead_steps,
+    move_transposes,
+    fold_constants,
+    fuse_elementwise,
+];
+
+mod permutation;
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]
@@ -163,7 +173,9 @@ mod tests {
             "trace",
             "drop-identities",
             "merge-reshapes",
+            "merge-transposes",
             "dead-steps",
+            "move-transposes",
             "fold-constants",
             "fuse-elementwise",
         ];

@@ -1,0 +1,181 @@
+//! Lets a region run with permuted dimensions.
+
+use super::regions::{Facts, Region, made};
+use super::weigh::{Entry, Exit, Turn};
+use crate::plan::passes::permutation::Permutation;
+use crate::trace::{NewStep, NewValue, Operation, Phase, StepId, StepOrigins, TraceEdit, TraceValue};
+use crate::{Error, Primitive};
+use bb_ir::op::{Param, take};
+use bb_ir::{Axis, Shape, infer};
+use std::collections::HashMap;
+
+/// Rewrites a region: each step reads operands with permuted dimensions, and makes its result so. Who reads the result as it
+/// was reads its transpose.
+pub(super) fn region(
+    edit: &mut TraceEdit<'_>,
+    facts: &Facts,
+    region: &Region,
+    turn: &Turn,
+) -> Result<(), Error> {
+    let mut rewriting = Rewriting { edit, facts, region, turn, read: HashMap::new() };
+    for &id in &region.steps {
+        let inputs = rewriting.edit.trace().steps.get(id)?.inputs.clone();
+        for operand in inputs.into_iter().flatten() {
+            rewriting.enter(id, operand)?;
+        }
+        let moved = rewriting.step(id)?;
+        rewriting.leave(id, moved)?;
+    }
+    rewriting.drop_transposes()
+}
+
+struct Rewriting<'r, 't> {
+    edit: &'r mut TraceEdit<'t>,
+    facts: &'r Facts,
+    region: &'r Region,
+    turn: &'r Turn,
+    /// What the steps read in place of each value.
+    read: HashMap<TraceValue, TraceValue>,
+}
+
+impl Rewriting<'_, '_> {
+    /// Makes what a step reads in place of an operand, unless a step before it reads that already.
+    fn enter(&mut self, id: StepId, operand: TraceValue) -> Result<(), Error> {
+        if self.read.contains_key(&operand) {
+            return Ok(());
+        }
+        let origins = self.edit.trace().steps.get(id)?.origins.clone();
+        let read = match self.turn.entry(self.edit.trace(), self.facts, self.region, operand)? {
+            Entry::Value(value) => value,
+            Entry::Permuted(value, perm) => self.transpose(id, value, &perm, origins)?,
+            Entry::Raised(order, axes) if order.is_identity() => {
+                self.unsqueeze(id, operand, axes, origins)?
+            }
+            Entry::Raised(order, axes) => {
+                let ordered = self.transpose(id, operand, &order, origins.clone())?;
+                self.unsqueeze(id, ordered, axes, origins)?
+            }
+        };
+        self.read.insert(operand, read);
+        Ok(())
+    }
+
+    /// Puts a step with permuted dimensions in the place of one of the region. Returns what it makes.
+    fn step(&mut self, id: StepId) -> Result<TraceValue, Error> {
+        let step = self.edit.trace().steps.get(id)?;
+        let mut new = NewStep {
+            operation: step.operation,
+            params: step.params.clone(),
+            symbolic: step.symbolic.clone(),
+            inputs: step.inputs.clone(),
+            origins: step.origins.clone(),
+            phase: step.phase,
+        };
+        for value in new.inputs.iter_mut().flatten() {
+            let read = self.read.get(value).copied();
+            *value = read.ok_or_else(|| Error::excluded("a region's steps to be in order"))?;
+        }
+        if step.operation.primitive() == Some(Primitive::Concat) {
+            let axis = Axis::new(take::Int("concat", step.params.first())?, self.region.rank)?.get();
+            let moved = self.turn.forth.entries().get(axis).map(|&axis| Param::Int(axis as i64));
+            new.params = moved.into_iter().collect();
+        }
+        let result = made(self.edit.trace(), id)?;
+        let info = self.edit.trace().values.get(result)?;
+        let results = NewValue::shaped(info, self.turn.back.permuted(&info.shape)?);
+        let moved = self.insert(id, new, results)?;
+        self.edit.remove(id)?;
+        self.read.insert(result, moved);
+        Ok(moved)
+    }
+
+    /// Lets everybody outside the region who reads the result of a step read what becomes of it.
+    fn leave(&mut self, id: StepId, moved: TraceValue) -> Result<(), Error> {
+        let facts = self.facts;
+        let result = made(self.edit.trace(), id)?;
+        let mut is_read = facts.uses.is_returned(result)?;
+        for &reader in facts.uses.readers(result)? {
+            match self.turn.exit(facts, self.region, reader)? {
+                Exit::Inside => {}
+                Exit::Reader => is_read = true,
+                Exit::Back(transpose) => {
+                    self.edit.replace(transpose.result, moved)?;
+                    self.edit.remove(reader)?;
+                }
+                Exit::Permuted(transpose, perm) => {
+                    let origins = self.edit.trace().steps.get(reader)?.origins.clone();
+                    let permuted = self.transpose(reader, moved, &perm, origins)?;
+                    self.edit.replace(transpose.result, permuted)?;
+                    self.edit.remove(reader)?;
+                }
+            }
+        }
+        if is_read {
+            let origins = self.edit.trace().steps.get(id)?.origins.clone();
+            let back = self.transpose(id, moved, &self.turn.forth, origins)?;
+            self.edit.replace(result, back)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the transposes that nobody but the region read, so that the next round does not count them.
+    fn drop_transposes(&mut self) -> Result<(), Error> {
+        for &operand in &self.region.operands {
+            let transposed = self.facts.transposed(self.edit.trace(), self.region, operand)?;
+            if let Some((id, _)) = transposed
+                && self.facts.is_only_for(self.region, operand)?
+            {
+                self.edit.remove(id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transpose(
+        &mut self,
+        before: StepId,
+        value: TraceValue,
+        perm: &Permutation,
+        origins: StepOrigins,
+    ) -> Result<TraceValue, Error> {
+        let info = self.edit.trace().values.get(value)?;
+        let results = NewValue::shaped(info, perm.permuted(&info.shape)?);
+        self.insert(before, view(Primitive::Transpose, value, perm.params(), origins), results)
+    }
+
+    fn unsqueeze(
+        &mut self,
+        before: StepId,
+        value: TraceValue,
+        axes: Vec<i64>,
+        origins: StepOrigins,
+    ) -> Result<TraceValue, Error> {
+        let info = self.edit.trace().values.get(value)?;
+        let shape = infer::unsqueeze(&info.shape, &axes)?;
+        let results = NewValue::shaped(info, Shape::from_slice(&shape));
+        let params = Box::new([Param::Ints(axes.into())]);
+        self.insert(before, view(Primitive::Unsqueeze, value, params, origins), results)
+    }
+
+    fn insert(&mut self, before: StepId, new: NewStep, result: NewValue) -> Result<TraceValue, Error> {
+        let made = self.edit.insert(before, new, [result])?;
+        made.first().copied().ok_or_else(|| Error::excluded("a new step to make its result"))
+    }
+}
+
+/// A step that changes the dimensions of a value.
+fn view(
+    primitive: Primitive,
+    value: TraceValue,
+    params: Box<[Param<'static>]>,
+    origins: StepOrigins,
+) -> NewStep {
+    NewStep {
+        operation: Operation::Row(primitive.spec()),
+        params,
+        symbolic: None,
+        inputs: [Some(value)].into_iter().collect(),
+        origins,
+        phase: Phase::EachRun,
+    }
+}
