@@ -450,3 +450,27 @@ fn maps_have_floats_as_values() {
         }
     }
 }
+
+#[test]
+fn what_is_quantised_has_the_type_of_its_zero_point() {
+    let quantize =
+        |dtype: DataType| with_int(call("QuantizeLinear", 3), "output_dtype", i64::from(dtype.to_onnx()));
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let operands = [floats(&[2]), floats(&[]), TensorData::new(&[], &[3u8]).unwrap()];
+        let error = called(&on, quantize(DataType::U16), &operands).unwrap_err();
+        let expected = "`output_dtype` is u16, but the zero point has elements of u8";
+        assert!(chain(&error).contains(expected), "{}", chain(&error));
+        assert_eq!(called(&on, quantize(DataType::U8), &operands).unwrap(), [2]);
+    }
+}
+
+#[test]
+fn a_border_is_bounded_before_its_indices_are_made() {
+    let pads = TensorData::new(&[2], &[1i64 << 31, 0]).unwrap();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let error = called(&on, call("Pad", 2), &[floats(&[3]), pads.clone()]).unwrap_err();
+        assert!(chain(&error).contains("value_bytes"), "{name}: {}", chain(&error));
+    }
+}

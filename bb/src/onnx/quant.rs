@@ -48,11 +48,16 @@ fn along<B: Ops + ?Sized>(
 pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
-    let declared = call.int_if_given("output_dtype")?.filter(|&d| d != 0);
-    let to = match (zero, declared) {
-        (Some(zero), _) => zero.dtype(),
-        (None, Some(_)) => call.dtype("output_dtype")?.unwrap_or(DataType::U8),
-        (None, None) => DataType::U8,
+    let declared = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
+        Some(_) => call.dtype("output_dtype")?,
+        None => None,
+    };
+    let to = match (zero.map(Tensor::dtype), declared) {
+        (Some(own), Some(declared)) if own != declared => {
+            let problem = format!("is {declared}, but the zero point has elements of {own}");
+            return Err(call.wrong("output_dtype", problem).into());
+        }
+        (own, declared) => own.or(declared).unwrap_or(DataType::U8),
     };
     let precision = match call.int_if_given("precision")?.filter(|&p| p != 0) {
         Some(_) => call.dtype("precision")?,

@@ -125,11 +125,18 @@ impl Ops for Tracer {
     fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<TracedTensor, TraceStop> {
         let parts = [start, step, count].map(Extent::clone);
         let present = usize::try_from(count.present()).map_err(|_| negative(&parts))?;
+        // No run makes more elements than a value may have, and of a native operation's body only the types are needed.
+        if let Err(too_large) = self.bound_one(DataType::I64, &Shape::from_slice(&[present])) {
+            let in_body = self.in_body();
+            return if in_body {
+                Ok(self.stand_in(DataType::I64, &[count.clone()]))
+            } else {
+                Err(too_large.into())
+            };
+        }
         if Tracer::are_fixed(&parts) {
             return crate::ext::iota(self, start, step, present);
         }
-        // No run makes more elements than a value may have.
-        self.bound(&[(DataType::I64, Shape::from_slice(&[present]))])?;
         Extent::from(self.limit() / 8).at_least(count);
         let elements = crate::ext::iota_elements(start, step, present)?;
         let data = TensorData::new(&[present], &elements)?;

@@ -498,7 +498,7 @@ impl Tracer {
         results.iter().try_for_each(|(dtype, shape)| self.bound_one(*dtype, shape))
     }
 
-    fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
+    pub(super) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
         check_value(dtype, shape, self.limit)
     }
 
