@@ -2,10 +2,13 @@
 //! a run may bring.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use bb::ext::{NnOp, OpSet};
+use bb::ir::op::Family;
 use bb::ir::proto::{GraphProto, NodeProto, TensorProto, ValueInfoProto};
 use bb::{CompileOptions, Module, TensorData};
 use bb_tests::backends;
 use bb_tests::model::{ints, node, serialized, untyped, value, with_int, with_ints};
+use std::collections::HashMap;
 
 /// A tensor, as the definition computes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -165,6 +168,13 @@ fn assert_runs(graph: &GraphProto, runs: &[(Vec<Dense>, Vec<Dense>)], what: &str
     }
 }
 
+/// Returns what a graph is lowered to once transposes have been moved.
+fn moved(graph: &GraphProto) -> String {
+    let natives = [(Family::Nn, OpSet::default().with(NnOp::Conv as u16).with(NnOp::Relu as u16))];
+    let module = Module::from_bytes(serialized(graph.clone())).unwrap();
+    module.print_mir_after(&HashMap::new(), &natives, "move-transposes").unwrap()
+}
+
 /// Two convolutions, each between transposes, with a bias, a scale, a residual sum and rectifiers where the channels are last.
 #[test]
 fn convolutions_with_channels_last_have_the_bits_of_their_definition() {
@@ -212,8 +222,15 @@ fn convolutions_with_channels_last_have_the_bits_of_their_definition() {
         output: vec![untyped("y")],
         ..GraphProto::default()
     };
-    assert_runs(&graph(&["1", "5", "6", "3"]), &runs[..1], "fixed extents");
-    assert_runs(&graph(&["n", "h", "w", "3"]), &runs, "varying extents");
+    let [fixed, varying] = [["1", "5", "6", "3"], ["n", "h", "w", "3"]].map(|extents| graph(&extents));
+    // One at the input, and one at the output.
+    for graph in [&fixed, &varying] {
+        let text = moved(graph);
+        let turned = ["= transpose(input", "= transpose(%"].map(|call| text.matches(call).count());
+        assert_eq!(turned, [1, 1], "{text}");
+    }
+    assert_runs(&fixed, &runs[..1], "fixed extents");
+    assert_runs(&varying, &runs, "varying extents");
 }
 
 /// A value of a drawn graph: which of the four dimensions of the first input each of its own is, and what runs compute.
@@ -355,7 +372,8 @@ impl Graph {
 
 #[test]
 fn drawn_graphs_have_the_bits_of_their_definition() {
-    for seed in 0..48 {
+    let mut steps = 0;
+    for seed in 0..64 {
         let mut graph = Graph::new(seed);
         for _ in 0..14 {
             graph.grow();
@@ -371,6 +389,9 @@ fn drawn_graphs_have_the_bits_of_their_definition() {
             output: returned.iter().map(|at| untyped(&format!("v{at}"))).collect(),
             ..GraphProto::default()
         };
+        let text = moved(&proto);
+        let (_, count) = text.split_once("pass move-transposes: ").unwrap();
+        steps += count.lines().next().unwrap().parse::<usize>().unwrap();
         let mut runs = Vec::new();
         for (run, inputs) in graph.given.iter().enumerate() {
             let expected = returned.iter().map(|&at| graph.drawings[at].values[run].clone()).collect();
@@ -378,4 +399,5 @@ fn drawn_graphs_have_the_bits_of_their_definition() {
         }
         assert_runs(&proto, &runs, &format!("graph {seed}"));
     }
+    assert!(steps > 64, "{steps} steps were moved in all graphs together");
 }

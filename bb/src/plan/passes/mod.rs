@@ -21,6 +21,7 @@ macro_rules! passes {
     };
 }
 
+// What nobody reads goes before transposes are moved, because the elements count that their readers need.
 passes![
     drop_identities,
     merge_reshapes,
