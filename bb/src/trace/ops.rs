@@ -129,7 +129,7 @@ impl Ops for Tracer {
         if let Err(too_large) = self.bound_one(DataType::I64, &Shape::from_slice(&[present])) {
             let in_body = self.in_body();
             return if in_body {
-                Ok(self.stand_in(DataType::I64, &[count.clone()]))
+                Ok(self.stand_in(DataType::I64, std::slice::from_ref(count)))
             } else {
                 Err(too_large.into())
             };

@@ -72,7 +72,7 @@ impl Kernel<Cpu> for Conv {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use bb::ext::{Nn, NnOp};
