@@ -459,7 +459,7 @@ fn what_is_quantised_has_the_type_of_its_zero_point() {
         let on = backends::start(name).unwrap();
         let operands = [floats(&[2]), floats(&[]), TensorData::new(&[], &[3u8]).unwrap()];
         let error = called(&on, quantize(DataType::U16), &operands).unwrap_err();
-        let expected = "`output_dtype` is u16, but the zero point has elements of u8";
+        let expected = "output_dtype is u16, but the zero point has elements of u8";
         assert!(chain(&error).contains(expected), "{}", chain(&error));
         assert_eq!(called(&on, quantize(DataType::U8), &operands).unwrap(), [2]);
     }
