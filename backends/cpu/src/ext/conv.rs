@@ -76,6 +76,7 @@ pub(crate) fn conv(
     }
 }
 
+/// Computes a convolution that was resolved.
 fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());

@@ -6,6 +6,7 @@ use super::elementwise::{Run, slices};
 use super::number::Number;
 use super::op::Binary;
 
+/// The operands of a pair of functions, `f`, and where results go.
 struct Pair<'a, F> {
     out: &'a mut [f32],
     operands: [&'a [f32]; 3],

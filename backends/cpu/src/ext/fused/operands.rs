@@ -35,7 +35,8 @@ struct Operand {
 #[derive(Debug)]
 pub(super) struct Operands(SmallVec<[Operand; TENSORS]>);
 
-// SAFETY: the elements are only read, by threads that the arrays outlive.
+// SAFETY: elements are only read through this, by threads that the arrays outlive. Where results take the place of a tensor, each
+// thread reads the elements of its own blocks alone, before it writes there.
 unsafe impl Sync for Operands {}
 
 impl Operands {
