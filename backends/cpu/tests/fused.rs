@@ -169,6 +169,10 @@ fn halves_are_rounded_line_by_line() {
         check(&cpu, &[&x, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
         let turned = cpu.transpose(&of(array(&cpu, &[11, 7, 6, 2], 1)), &[3, 2, 1, 0]).unwrap();
         check(&cpu, &[&turned, &others[0], &others[1]], &SCALED, &[2, 6, 7, 11]);
+        // Two operands repeat a number for a row of several blocks.
+        let rows = of(array(&cpu, &[2, 3, 1300], 1));
+        let numbers = [of(array(&cpu, &[3, 1], 2)), of(array(&cpu, &[3, 1], 9))];
+        check(&cpu, &[&rows, &numbers[0], &numbers[1]], &SCALED, &[2, 3, 1300]);
         // Widened, scaled by numbers of 32 bits and rounded once at the end; or in the middle.
         let wide = [array(&cpu, &[6, 1, 1], 2), array(&cpu, &[], 3)];
         let ends = [f32s, 0, 2, 3, 1, 0, 4, 2, own, 5];
