@@ -22,6 +22,16 @@ fn called(
     node: NodeProto,
     operands: &[TensorData],
 ) -> Result<Vec<usize>, Error> {
+    called_within(on, node, operands, &CompileOptions::default())
+}
+
+/// Runs one node as [`called`] does, with other limits.
+fn called_within(
+    on: &Arc<dyn BackendRuntime>,
+    node: NodeProto,
+    operands: &[TensorData],
+    options: &CompileOptions,
+) -> Result<Vec<usize>, Error> {
     let names = node.input.iter().filter(|name| !name.is_empty());
     let unknown = |x: &TensorData| vec!["?"; x.shape().len()];
     let input = operands.iter().zip(names).map(|(x, name)| value(name, x.dtype().to_onnx(), &unknown(x)));
@@ -37,7 +47,7 @@ fn called(
     let learning = OperatorSetIdProto { domain: Some("ai.onnx.ml".to_owned()), version: Some(5) };
     model.opset_import.extend([microsoft, learning]);
     let module = Module::from_bytes(model.encode_to_vec())?;
-    let compiled = on.clone().compile(module, &CompileOptions::default())?;
+    let compiled = on.clone().compile(module, options)?;
     let values: Vec<Value> = operands.iter().map(|x| on.constant(x)).collect::<Result<_, _>>()?;
     let results = compiled.run(&values.iter().map(Some).collect::<Vec<_>>())?;
     Ok(results.first().map(|y| y.shape().to_vec()).unwrap_or_default())
@@ -472,5 +482,54 @@ fn a_border_is_bounded_before_its_indices_are_made() {
         let on = backends::start(name).unwrap();
         let error = called(&on, call("Pad", 2), &[floats(&[3]), pads.clone()]).unwrap_err();
         assert!(chain(&error).contains("value_bytes"), "{name}: {}", chain(&error));
+    }
+}
+
+#[test]
+fn ranges_are_bounded_before_they_are_made() {
+    fn bounds<T: bb::Element>(numbers: [T; 3]) -> [TensorData; 3] {
+        numbers.map(|number| TensorData::scalar(number))
+    }
+    let options = CompileOptions::default().within(&Limits { value_bytes: 1 << 16, ..Limits::default() });
+    let long = [bounds([1f64, 2e6, 1.0]), bounds([1f32, 2e6, 1.0]), bounds([1i64, 2_000_000, 1])];
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        for operands in &long {
+            let error = called_within(&on, call("Range", 3), operands, &options).unwrap_err();
+            assert!(chain(&error).contains("value_bytes"), "{name}: {}", chain(&error));
+        }
+        let short = called_within(&on, call("Range", 3), &bounds([1f64, 9.0, 2.0]), &options);
+        assert_eq!(short.unwrap(), [4]);
+    }
+}
+
+#[test]
+fn what_is_counted_is_bounded_before_it_is_made() {
+    let indices = TensorData::new(&[2], &[0i64, 1]).unwrap();
+    let depth = TensorData::scalar(i64::from(i32::MAX));
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let operands = [indices.clone(), depth.clone(), floats(&[2])];
+        let error = called(&on, call("OneHot", 3), &operands).unwrap_err();
+        assert!(chain(&error).contains("value_bytes"), "{name}: {}", chain(&error));
+        let two = TensorData::new(&[2], &[3i64, 3]).unwrap();
+        let error = called(&on, call("OneHot", 3), &[indices.clone(), two, floats(&[2])]).unwrap_err();
+        assert!(chain(&error).contains("one element"), "{name}: {}", chain(&error));
+    }
+}
+
+#[test]
+fn ranges_have_three_numbers_of_one_type() {
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let [first, last] = [1f64, 9.0].map(TensorData::scalar);
+        for (step, expected) in [
+            (TensorData::scalar(1f32), "is of type f32, and the first number of type f64"),
+            (TensorData::new(&[2], &[1f64, 1.0]).unwrap(), "has the shape [2], expected a scalar"),
+            (TensorData::new::<f64>(&[0], &[]).unwrap(), "has the shape [0], expected a scalar"),
+        ] {
+            let error = called(&on, call("Range", 3), &[first.clone(), last.clone(), step]).unwrap_err();
+            assert!(chain(&error).contains(expected), "{name}: {}", chain(&error));
+        }
     }
 }

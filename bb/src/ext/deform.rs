@@ -6,6 +6,7 @@ use super::types;
 use super::window::windows;
 use crate::ext::{DeformConvOptions, Ops, fail, math};
 use crate::{Error, Tensor};
+use bb_ir::memory;
 
 /// The body of [`Image::deform_conv`](super::Image::deform_conv). It samples the positions of all windows at once; a
 /// matrix product follows.
@@ -61,12 +62,10 @@ pub fn deform_conv<B: Ops + ?Sized>(
     for (i, window) in all.iter().enumerate() {
         let step = |steps: &[i64]| steps.get(i).copied().unwrap_or(1) as usize;
         let (inner, outer) = (step(&kernel_steps), step(&out_steps));
-        let base: Vec<f64> = (0..places)
-            .flat_map(|k| {
-                (0..count)
-                    .map(move |o| window.position(k / inner % window.kernel, o / outer % window.out) as f64)
-            })
-            .collect();
+        let base = (0..places).flat_map(|k| {
+            (0..count).map(move |o| window.position(k / inner % window.kernel, o / outer % window.out) as f64)
+        });
+        let base = memory::collected("deform_conv", base).map_err(Error::from)?;
         let base = math::to(on, &on.host(&[places, count], &base)?, float)?;
         let shift = on.slice(&offsets, &[i as i64], &[i as i64 + 1], &[2], &[])?;
         let at = on.add(&on.reshape(&shift, &[n * sets, places, count])?, &base)?;

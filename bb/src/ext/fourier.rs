@@ -8,7 +8,7 @@
 use crate::ext::{Ops, math};
 use crate::{Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, TensorData, memory};
 use std::f64::consts::PI;
 
 /// The greatest number of elements of a matrix of roots.
@@ -167,13 +167,15 @@ fn apart<B: Ops + ?Sized>(on: &B, x: &B::Tensor, t: Transform) -> Result<B::Tens
     if to_real {
         // Each frequency that was left out is the complex conjugate of one that was kept.
         let kept = t.kept();
-        let order: Vec<i64> = (0..t.length).map(|k| if k < kept { k } else { t.length - k } as i64).collect();
+        let place = |k| if k < kept { k } else { t.length - k } as i64;
+        let order = memory::collected("dft", (0..t.length).map(place)).map_err(Error::from)?;
         let signs = (0..t.length).flat_map(|k| match k {
             _ if k == 0 || 2 * k == t.length => [1.0, 0.0],
             _ if k < kept => [1.0, 1.0],
             _ => [1.0, -1.0],
         });
-        let signs = constant(on, &x, &[t.length, 2], &signs.collect::<Vec<f64>>())?;
+        let signs = memory::collected("dft", signs).map_err(Error::from)?;
+        let signs = constant(on, &x, &[t.length, 2], &signs)?;
         x = on.mul(&on.gather(&x, &on.host(&[t.length], &order)?, along)?, &signs)?;
     }
     let y = complex(on, &x, t.length, t.sign())?;

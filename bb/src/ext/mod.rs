@@ -258,6 +258,21 @@ pub(crate) fn iota<B: Ops + ?Sized>(
     on.host(&[count], &elements)
 }
 
+/// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. Extents of any size may be given: what is too large is an
+/// error before any of it is made.
+pub(crate) fn counted<B: Ops + ?Sized>(on: &B, shape: &[usize], step: i64) -> Result<B::Tensor, B::Error> {
+    let too_large = || bb_ir::Error::TooLarge {
+        dtype: DataType::I64,
+        shape: shape.into(),
+        limit: isize::MAX as usize,
+        name: None,
+    };
+    let count = bb_ir::element_count(shape).and_then(|count| i64::try_from(count).ok());
+    let count = count.ok_or_else(too_large).map_err(crate::Error::from)?;
+    let numbers = on.iota(&Extent::from(0i64), &Extent::from(step), &Extent::from(count))?;
+    if shape.len() == 1 { Ok(numbers) } else { on.reshape(&numbers, shape) }
+}
+
 impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
 
 /// Reads integers or booleans of any width.

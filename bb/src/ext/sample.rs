@@ -208,9 +208,8 @@ pub(crate) fn sample<B: Ops + ?Sized>(
     // follows.
     let perm: Vec<i64> = std::iter::once(0).chain(2..2 + n as i64).chain([1]).collect();
     let mut rows = on.reshape(&on.transpose(x, &perm)?, &[batch * size, channels])?;
-    let first: Vec<i64> = (0..batch as i64).map(|b| b * size as i64).collect();
     let mut flat = on.reshape(&flat, &[batch, taps, count])?;
-    flat = on.add(&flat, &on.host(&[batch, 1, 1], &first)?)?;
+    flat = on.add(&flat, &crate::ext::counted(on, &[batch, 1, 1], size as i64)?)?;
     if let Some(exists) = exists {
         let zeros = on.constant(&blank(x.dtype(), &[1, channels])?)?;
         rows = on.concat(&[&rows, &zeros], 0)?;

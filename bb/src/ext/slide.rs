@@ -74,8 +74,8 @@ fn select<B: Ops + ?Sized>(on: &B, x: &B::Tensor, i: usize, s: &Slide) -> Result
         return on.slice_to(x, &[zero], &[end], &[axis], &[s.stride]);
     }
     let places = on.unsqueeze(&on.iota(&zero, &stride, &s.out)?, &[0])?;
-    let within: Vec<i64> = (0..s.kernel).map(|k| k * s.dilation).collect();
-    let indices = on.add(&places, &on.host(&[within.len(), 1], &within)?)?;
+    let within = crate::ext::counted(on, &[usize::try_from(s.kernel).unwrap_or(0), 1], s.dilation)?;
+    let indices = on.add(&places, &within)?;
     let flat = on.reshape_to(&indices, &[s.out.times(&Extent::from(s.kernel))])?;
     on.gather(x, &flat, axis)
 }

@@ -260,10 +260,10 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     };
     let mut position: Option<B::Tensor> = None;
     for (i, (w, &step)) in all.iter().zip(&steps).enumerate() {
-        let places: Vec<i64> = (0..w.kernel)
+        let places = (0..w.kernel)
             .flat_map(|k| (0..w.out).map(move |o| w.position(k, o)))
-            .map(|p| if (0..w.extent as i64).contains(&p) { p * step } else { i64::MAX >> 8 })
-            .collect();
+            .map(|p| if (0..w.extent as i64).contains(&p) { p * step } else { i64::MAX >> 8 });
+        let places = memory::collected("max_pool", places).map_err(Error::from)?;
         let mut shape = vec![1; 2 + 2 * n];
         for (at, extent) in [(2 + i, w.kernel), (2 + n + i, w.out)] {
             if let Some(slot) = shape.get_mut(at) {
@@ -282,12 +282,10 @@ pub(crate) fn max_pool_positions<B: Ops + ?Sized>(
     };
     let found = on.r#where(&on.equal(&columns, &best)?, &position, &beyond)?;
     let found = on.reduce_min(&found, &axes, false)?;
-    // The offset of each channel in the whole tensor.
-    let channels: usize = x.shape().iter().take(2).product();
+    // Each channel's offset in the whole tensor follows the one before by the size of a channel.
     let size = spatial.iter().product::<usize>() as i64;
-    let offsets: Vec<i64> = (0..channels as i64).map(|c| c * size).collect();
     let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
-    on.add(&found, &on.host(&shape, &offsets)?)
+    on.add(&found, &crate::ext::counted(on, &shape, size)?)
 }
 
 /// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the
@@ -329,9 +327,9 @@ pub fn average_pool<B: Ops + ?Sized>(
     for (i, w) in all.iter().enumerate() {
         y = pooled(on, &y, i, w, |y, axes| on.reduce_sum(y, axes, false))?;
         let counted = if count_pad { -w.before..w.extent as i64 + w.after } else { 0..w.extent as i64 };
-        let counts: Vec<f64> = (0..w.out)
-            .map(|o| (0..w.kernel).filter(|&k| counted.contains(&w.position(k, o))).count() as f64)
-            .collect();
+        let counts =
+            (0..w.out).map(|o| (0..w.kernel).filter(|&k| counted.contains(&w.position(k, o))).count() as f64);
+        let counts = memory::collected("average_pool", counts).map_err(Error::from)?;
         if counts.iter().all(|&c| c == 1.0) {
             continue;
         }

@@ -4,7 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, counted, math};
 use crate::{DataType, Tensor};
 
 operators! {
@@ -46,8 +46,7 @@ fn eliminated<B: Ops + ?Sized>(
 ) -> Result<(B::Tensor, B::Tensor), B::Error> {
     let (last, end) = ([-1], order as i64);
     let (zero, one) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 1.0)?);
-    let rows: Vec<i64> = (0..end).collect();
-    let rows = on.host(&[order, 1], &rows)?;
+    let rows = counted(on, &[order, 1], 1)?;
     let column = on.abs(&on.slice(x, &[0], &[1], &last, &[])?)?;
     let greatest = on.reduce_max(&column, &[-2], true)?;
     // The first of several; none where one is NaN.

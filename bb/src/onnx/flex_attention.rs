@@ -5,7 +5,7 @@ use super::infer;
 use super::inline::inline;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, counted, math};
 use crate::{DataType, Tensor};
 
 operators! {
@@ -29,8 +29,8 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         if repeat == 1 {
             return Ok(x.clone());
         }
-        let indices: Vec<i64> = (0..heads).map(|head| (head / repeat) as i64).collect();
-        on.gather(x, &on.host(&[heads], &indices)?, 1)
+        let indices = on.div(&counted(on, &[heads], 1)?, &on.host(&[], &[repeat as i64])?)?;
+        on.gather(x, &indices, 1)
     };
     let scale = match call.has("scale") {
         true => call.float("scale")?,

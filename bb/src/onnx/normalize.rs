@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
-use crate::ext::{LayerNormalizationOptions, Ops, math};
+use crate::ext::{LayerNormalizationOptions, Ops, counted, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 use smallvec::smallvec;
@@ -330,6 +330,6 @@ fn first_maximum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B:
     if let Some(slot) = shape.get_mut(axis) {
         *slot = extent;
     }
-    let steps = on.host(&shape, &(0..extent as i64).collect::<Vec<_>>())?;
+    let steps = counted(on, &shape, 1)?;
     math::to(on, &on.equal(&at, &steps)?, x.dtype())
 }

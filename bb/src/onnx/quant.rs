@@ -4,7 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::ext::quant::{bounds, less_zero};
-use crate::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, math};
+use crate::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, counted, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -39,9 +39,9 @@ fn along<B: Ops + ?Sized>(
         return Ok(scale.clone());
     }
     // Each scale serves the next `block` elements; the last block may be short.
-    let extent = x.shape().get(axis).copied().unwrap_or(0) as i64;
-    let indices: Vec<i64> = (0..extent).map(|i| i / block).collect();
-    on.gather(scale, &on.host(&[indices.len()], &indices)?, axis as i64)
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    let blocks = on.div(&counted(on, &[extent], 1)?, &on.host(&[], &[block])?)?;
+    on.gather(scale, &blocks, axis as i64)
 }
 
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.

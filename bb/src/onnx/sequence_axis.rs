@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, counted, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -35,15 +35,15 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     }
     // [time, 1] and [1, batch], or the other way round
     let along = |axis: usize, extent: usize| if axis == 0 { [extent, 1] } else { [1, extent] };
-    let step = on.host(&along(time, steps), &(0..steps as i64).collect::<Vec<_>>())?;
+    let step = counted(on, &along(time, steps), 1)?;
     let lengths = on.reshape(&math::to(on, lengths, DataType::I64)?, &along(batch, count))?;
     let turned = on.sub(&on.sub(&lengths, &on.host(&[], &[1i64])?)?, &step)?;
     let step = on.r#where(&on.less(&step, &lengths)?, &turned, &step)?;
     // Of rows in order, `[first * second, rest]`.
     let (time_step, batch_step) = if time == 0 { (count, 1) } else { (1, steps) };
-    let starts: Vec<i64> = (0..count).map(|b| (b * batch_step) as i64).collect();
+    let starts = counted(on, &along(batch, count), batch_step as i64)?;
     let rows = on.mul(&step, &on.host(&[], &[time_step as i64])?)?;
-    let rows = on.add(&rows, &on.host(&along(batch, count), &starts)?)?;
+    let rows = on.add(&rows, &starts)?;
     let flat: Vec<usize> = [first * second].into_iter().chain(rest.iter().copied()).collect();
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))
 }
@@ -73,7 +73,7 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         return Ok(one(on.identity(past)?));
     }
     let inner: usize = past.shape().iter().take(axis).skip(1).product();
-    let places = on.host(&[1, most], &(0..most as i64).collect::<Vec<_>>())?;
+    let places = counted(on, &[1, most], 1)?;
     let first = match call.optional(2) {
         Some(first) if first.shape() == [batch] => on.reshape(first, &[batch, 1])?,
         Some(other) => {
@@ -97,8 +97,8 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         chosen = on.r#where(&beyond, &on.host(&[], &[i64::MAX >> 1])?, &chosen)?;
     }
     // Of rows `[batch * inner * (most + new), rest]`.
-    let starts: Vec<i64> = (0..batch * inner).map(|r| (r * (most + new)) as i64).collect();
-    let rows = on.add(&on.unsqueeze(&chosen, &[1])?, &on.host(&[batch, inner, 1], &starts)?)?;
+    let starts = counted(on, &[batch, inner, 1], (most + new) as i64)?;
+    let rows = on.add(&on.unsqueeze(&chosen, &[1])?, &starts)?;
     let side = on.concat(&[past, update], axis as i64)?;
     let rest: Vec<usize> = past.shape().iter().skip(axis + 1).copied().collect();
     let flat: Vec<usize> = [batch * inner * (most + new)].into_iter().chain(rest).collect();

@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::sample::blank_like;
-use crate::ext::{Extent, Ops, math, product};
+use crate::ext::{Extent, Ops, counted, math, product};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
@@ -107,9 +107,13 @@ pub(super) fn constant_of_shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 /// Reads a tensor of one number.
 pub(super) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::Error> {
     let data = cast(&on.to_host(x)?, DataType::F64, Rounding::default()).map_err(Error::from)?;
-    let first = data.as_slice::<f64>().map_err(Error::from)?.first().copied();
-    let missing = || bb_ir::Error::Arity { op: "to_host", expected: "one element", got: 0 };
-    Ok(first.ok_or_else(missing).map_err(Error::from)?)
+    match data.as_slice::<f64>().map_err(Error::from)? {
+        [number] => Ok(*number),
+        several => {
+            let wrong = bb_ir::Error::Arity { op: "to_host", expected: "one element", got: several.len() };
+            Err(Error::from(wrong).into())
+        }
+    }
 }
 
 /// `Range`.
@@ -126,6 +130,16 @@ pub(super) fn range_of<B: Ops + ?Sized>(
     step: &B::Tensor,
 ) -> OpResult<B> {
     let dtype = first.dtype();
+    for (at, x) in [first, last, step].into_iter().enumerate() {
+        if x.dtype() != dtype {
+            let problem = format!("is of type {}, and the first number of type {dtype}", x.dtype());
+            return Err(call.wrong(NodePart::Operand(at), problem).into());
+        }
+        if bb_ir::element_count(x.shape()) != Some(1) {
+            let problem = format!("has the shape {:?}, expected a scalar", x.shape());
+            return Err(call.wrong(NodePart::Operand(at), problem).into());
+        }
+    }
     if matches!(dtype, DataType::I64 | DataType::I32)
         && let Some(range) = symbolic_range(on, [first, last, step])?
     {
@@ -142,6 +156,7 @@ pub(super) fn range_of<B: Ops + ?Sized>(
         if count > MOST {
             return Err(call.wrong("limit", format!("makes {count} elements, more than {MOST}")).into());
         }
+        call.bound(dtype, &[count as usize])?;
         let at = |i: usize| (first + i as i128 * step) as i64;
         let elements: Vec<i64> =
             bb_ir::memory::collected("range", (0..count as usize).map(at)).map_err(Error::from)?;
@@ -152,6 +167,7 @@ pub(super) fn range_of<B: Ops + ?Sized>(
     if step == 0.0 || !count.is_finite() || count > MOST as f64 {
         return Err(call.wrong("delta", format!("is {step}, which makes {count} elements")).into());
     }
+    call.bound(dtype, &[count as usize])?;
     Ok(one(on.range(first, step, count as i64, dtype)?))
 }
 
@@ -289,7 +305,7 @@ pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     if let Some(slot) = shape.get_mut(axis) {
         *slot = depth as usize;
     }
-    let places = on.host(&shape, &(0..depth).collect::<Vec<_>>())?;
+    let places = counted(on, &shape, 1)?;
     let hot = on.equal(&on.unsqueeze(&indices, &[axis as i64])?, &places)?;
     let value = |i: i64| on.squeeze(&on.slice(values, &[i], &[i + 1], &[0], &[])?, &[0]);
     Ok(one(on.r#where(&hot, &value(1)?, &value(0)?)?))

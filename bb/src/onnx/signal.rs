@@ -120,6 +120,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     }
     let frames = (samples - length) / step + 1;
     extent(call, "frame_step", (frames as i64).saturating_mul(length as i64), 1)?;
+    call.bound(DataType::I64, &[frames, length])?;
     let mut places: Vec<i64> = memory::room("STFT", frames.saturating_mul(length)).map_err(Error::from)?;
     places.extend((0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)));
     let places = on.host(&[frames, length], &places)?;
@@ -139,14 +140,13 @@ fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f6
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
     let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
-    let values: Vec<f64> = (0..size)
-        .map(|i| {
-            // A symmetric window of one element is its middle.
-            let angle =
-                if turn == 0.0 { std::f64::consts::PI } else { std::f64::consts::TAU * i as f64 / turn };
-            coefficients.iter().enumerate().map(|(k, c)| c * (k as f64 * angle).cos()).sum()
-        })
-        .collect();
+    call.bound(DataType::F64, &[size])?;
+    let value = |i: usize| -> f64 {
+        // A symmetric window of one element is its middle.
+        let angle = if turn == 0.0 { std::f64::consts::PI } else { std::f64::consts::TAU * i as f64 / turn };
+        coefficients.iter().enumerate().map(|(k, c)| c * (k as f64 * angle).cos()).sum()
+    };
+    let values = memory::collected("window", (0..size).map(value)).map_err(Error::from)?;
     made(on, &[size], &values, dtype)
 }
 
@@ -195,10 +195,11 @@ pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
             Err(call.wrong("upper_edge_hertz", format!("makes a band end at bin {bin} of {bins}")))
         }
     };
-    let corners: Vec<usize> = (0..bands + 2).map(corner).collect::<Result<_, _>>()?;
     let count = bins.checked_mul(bands).filter(|&n| n <= MOST as usize);
     let count =
         count.ok_or_else(|| call.wrong("num_mel_bins", format!("makes {bins} times {bands} weights")))?;
+    call.bound(DataType::F64, &[bins, bands])?;
+    let corners: Vec<usize> = (0..bands + 2).map(corner).collect::<Result<_, _>>()?;
     let mut weights = memory::filled("MelWeightMatrix", 0.0, count).map_err(Error::from)?;
     for (band, triangle) in corners.windows(3).enumerate() {
         let &[left, centre, right] = triangle else { continue };

@@ -11,6 +11,7 @@ use crate::ext::{
 };
 use crate::{Error, Tensor};
 use bb_ir::infer::{Padding, Step};
+use bb_ir::memory;
 use smallvec::smallvec;
 
 operators! {
@@ -386,7 +387,8 @@ fn window_counts<B: Ops + ?Sized>(
     for (i, w) in all.iter().enumerate() {
         let inside =
             |o: usize| (0..w.kernel).filter(|&k| (0..w.extent as i64).contains(&w.position(k, o))).count();
-        let counts: Vec<f64> = (0..w.out).map(|o| inside(o) as f64).collect();
+        let counts = (0..w.out).map(|o| inside(o) as f64);
+        let counts = memory::collected("pool", counts).map_err(Error::from)?;
         filled &= !counts.contains(&0.0);
         let mut shape = vec![1; all.len() - i];
         if let Some(first) = shape.first_mut() {

@@ -13,10 +13,10 @@ use super::resolve::Resolved;
 use super::segment_end::{Boundary, End, Outputs, end, start_at};
 use super::splice::splice;
 use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
+use crate::Error;
 use crate::ext::OpSet;
 use crate::onnx::OnnxValue;
 use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, WeightId};
-use crate::{Backend, Error};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, Shape, TensorData};
@@ -284,7 +284,7 @@ fn arrive(
         tracing.set(value, filled(of, &mut tensors)?)?;
     }
     for (value, data) in &start.known {
-        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.constant(data)?))?;
+        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.known(data)))?;
     }
     Ok(arrived)
 }

@@ -182,11 +182,13 @@ impl<'t> Tracing<'t> {
             }
             Code::Call(function) => {
                 let tensors = tensors(node, operands)?;
-                let results = function(self.tracer, &Call::new(node, &tensors))?;
+                let results = function(self.tracer, &Call::new(node, &tensors).within(self.tracer.limit()))?;
                 self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
                 return Ok(NodeTrace::Results);
             }
-            Code::Items(function) => function(self.tracer, &Call::new(node, &operands))?,
+            Code::Items(function) => {
+                function(self.tracer, &Call::new(node, &operands).within(self.tracer.limit()))?
+            }
             Code::Host(function) => {
                 let tensors = tensors(node, operands)?;
                 if tensors.iter().flatten().any(|x| !x.is_known()) {

@@ -170,6 +170,11 @@ impl Tracer {
         self.add(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
     }
 
+    /// Adds a constant that is there already, however large it is.
+    pub(crate) fn known(&self, value: &TensorData) -> TracedTensor {
+        self.push_constant(&mut self.lock().recorded, value.clone())
+    }
+
     fn add(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
         self.push(&mut self.lock().recorded, source, ty, elements)
     }
@@ -620,7 +625,8 @@ macro_rules! record {
 macro_rules! record_one {
     (Constant, $self:ident, (), ($pkind:ident $param:ident), $output:ident, $method:ident) => {{
         let value: &TensorData = $param;
-        Ok($self.push_constant(&mut $self.lock().recorded, value.clone()))
+        $self.bound(&[(value.dtype(), Shape::from_slice(value.shape()))])?;
+        Ok($self.known(value))
     }};
     ($name:ident, $self:ident, (Tensors $xs:ident), ($($pkind:ident $param:ident),*), $output:ident, $method:ident) => {{
         let outputs = $self.apply(Primitive::$name, $xs, &[$( bb_ir::param_value!($pkind, $param) ),*])?;

@@ -97,8 +97,7 @@ fn mask<B: Ops + ?Sized>(
     rows: &Extent,
 ) -> Result<Option<B::Tensor>, B::Error> {
     let Some(lengths) = steps.lengths else { return Ok(None) };
-    let numbers: Vec<i64> = (0..count as i64).collect();
-    let numbers = crate::ext::math::to(on, &on.host(&[count, 1], &numbers)?, lengths.dtype())?;
+    let numbers = crate::ext::math::to(on, &crate::ext::counted(on, &[count, 1], 1)?, lengths.dtype())?;
     let within = on.less(&numbers, lengths)?;
     Ok(Some(on.reshape_to(&within, &[rows.clone(), Extent::from(1i64)])?))
 }

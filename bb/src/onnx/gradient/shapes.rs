@@ -1,6 +1,6 @@
 //! How gradients take the extents of what they are gradients of.
 
-use crate::ext::Ops;
+use crate::ext::{Ops, counted};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
@@ -93,8 +93,7 @@ pub(super) fn scattered<B: Ops + ?Sized>(
     let (&extent, after) = rest.split_first().unwrap_or((&1, &[]));
     let (rows, before_count, after_count) = (count(from.shape())?, count(before)?, count(after)?);
     // A matrix of which column `i` marks the rows that came from `i`.
-    let places: Vec<i64> = (0..extent as i64).collect();
-    let places = on.host(&[extent, 1], &places)?;
+    let places = counted(on, &[extent, 1], 1)?;
     let marks = on.equal(&places, &on.reshape(from, &[1, rows])?)?;
     let marks = crate::ext::math::to(on, &marks, g.dtype())?;
     let flat = on.reshape(g, &[before_count, rows, after_count])?;

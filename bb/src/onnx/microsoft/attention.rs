@@ -3,7 +3,7 @@
 use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, plus};
 use crate::error::NodePart;
-use crate::ext::{AttentionOptions, Ops, RotateOptions, math};
+use crate::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -105,7 +105,7 @@ fn kept<B: Ops + ?Sized>(
     [batch, s, t]: [usize; 3],
 ) -> Result<B::Tensor, B::Error> {
     let zero = on.scalar_like(mask, 0.0)?;
-    let places = math::to(on, &on.host(&[t], &(0..t as i64).collect::<Vec<_>>())?, mask.dtype())?;
+    let places = math::to(on, &counted(on, &[t], 1)?, mask.dtype())?;
     let bounds = |from: usize| -> Result<B::Tensor, B::Error> {
         let part = on.slice(mask, &[from as i64], &[(from + batch) as i64], &[0], &[])?;
         on.reshape(&part, &[batch, 1, 1, 1])
@@ -284,7 +284,7 @@ pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_,
     };
     let length = by_heads.shape().get(2).copied().unwrap_or(0);
     let ids = if ids.rank() == 1 {
-        let steps = on.host(&[1, length], &(0..length as i64).collect::<Vec<_>>())?;
+        let steps = counted(on, &[1, length], 1)?;
         on.add(&math::to(on, ids, DataType::I64)?, &steps)?
     } else {
         ids.clone()

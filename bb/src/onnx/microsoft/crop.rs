@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, counted, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -99,8 +99,7 @@ fn places<B: Ops + ?Sized>(
     let last = number(extent as f64 - 1.0)?;
     let at = if count > 1 {
         let step = on.div(&on.mul(&on.sub(end, start)?, &last)?, &number(count as f64 - 1.0)?)?;
-        let steps: Vec<f64> = (0..count).map(|i| i as f64).collect();
-        let steps = math::to(on, &on.host(&[1, count], &steps)?, start.dtype())?;
+        let steps = math::to(on, &counted(on, &[1, count], 1)?, start.dtype())?;
         on.add(&on.mul(start, &last)?, &on.mul(&steps, &step)?)?
     } else {
         on.mul(&on.mul(&on.add(start, end)?, &number(0.5)?)?, &last)?

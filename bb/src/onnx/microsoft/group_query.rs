@@ -3,7 +3,7 @@
 use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
 use crate::error::NodePart;
-use crate::ext::{AttentionOptions, Ops, RotateOptions, math};
+use crate::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
 use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -159,11 +159,6 @@ fn before<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, e: Extents) -> Re
     on.add(&last, &on.host(&[], &[1 - e.new as i64])?)
 }
 
-/// Counts up, `[n]`.
-fn places<B: Ops + ?Sized>(on: &B, n: usize) -> Result<B::Tensor, B::Error> {
-    on.host(&[n], &(0..n as i64).collect::<Vec<_>>())
-}
-
 /// Turns queries or keys by the angles of their positions.
 fn rotated<B: Ops + ?Sized>(
     on: &B,
@@ -175,7 +170,7 @@ fn rotated<B: Ops + ?Sized>(
     let (cos, sin) = (call.input(7)?, call.input(8)?);
     let ids = match call.optional(9) {
         Some(ids) => ids.clone(),
-        None => on.add(before, &places(on, x.shape().get(2).copied().unwrap_or(0))?)?,
+        None => on.add(before, &counted(on, &[x.shape().get(2).copied().unwrap_or(0)], 1)?)?,
     };
     let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
     let turning = 2 * cos.shape().last().copied().unwrap_or(0);
@@ -208,7 +203,7 @@ fn cached<B: Ops + ?Sized>(
     // Each place is one of the cache, or of the new ones that stand behind it.
     let both = on.transpose(&on.concat(&[old, new], 2)?, &[0, 2, 1, 3])?;
     let extent = e.room.max(e.total);
-    let place = places(on, extent)?;
+    let place = counted(on, &[extent], 1)?;
     let offset = on.sub(&place, before)?;
     let number = |n: usize| on.host(&[], &[n as i64]);
     let is_new = on.and(&on.greater_or_equal(&offset, &number(0)?)?, &on.less(&offset, &number(e.new)?)?)?;
@@ -226,8 +221,8 @@ fn bias<B: Ops + ?Sized>(
     e: Extents,
     before: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let own = on.unsqueeze(&on.add(before, &places(on, e.new)?)?, &[1, 3])?;
-    let place = places(on, e.total)?;
+    let own = on.unsqueeze(&on.add(before, &counted(on, &[e.new], 1)?)?, &[1, 3])?;
+    let place = counted(on, &[e.total], 1)?;
     let mut reached = if call.flag("causal", true)? {
         on.less_or_equal(&place, &own)?
     } else {

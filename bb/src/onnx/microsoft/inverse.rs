@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, counted, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::rows::operators;
 use crate::{DataType, Tensor};
@@ -27,7 +27,7 @@ pub(in crate::onnx) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     }
     let order = rows as i64;
     let y = math::widened(on, x, DataType::F64, |x| {
-        let places = on.host(&[rows, 1], &(0..order).collect::<Vec<_>>())?;
+        let places = counted(on, &[rows, 1], 1)?;
         let diagonal = on.equal(&places, &on.transpose(&places, &[1, 0])?)?;
         let unit = on.add(&on.zeros(x.shape(), x.dtype())?, &math::to(on, &diagonal, x.dtype())?)?;
         // What makes the matrix the unit makes the unit the inverse.

@@ -20,7 +20,7 @@ pub(super) mod tokenizer;
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::normalize as n;
 use crate::error::NodePart;
-use crate::ext::{LayerNormalizationOptions, Ops, math};
+use crate::ext::{LayerNormalizationOptions, Ops, counted, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
@@ -215,10 +215,7 @@ fn embedded<B: Ops + ?Sized>(
     };
     let positions = match positions {
         Some(ids) => rows(3, ids)?,
-        None => {
-            let ids: Vec<i64> = (0..length as i64).collect();
-            rows(3, &on.host(&[length], &ids)?)?
-        }
+        None => rows(3, &counted(on, &[length], 1)?)?,
     };
     let mut sum = on.add(&rows(2, words)?, &positions)?;
     if let (Some(ids), Some(_)) = (call.optional(1), call.optional(4)) {
