@@ -8,6 +8,7 @@
 //! Kernels write outputs and never read them, so outputs may be uninitialised. Outputs do not overlap with operands.
 
 pub(crate) mod cast;
+pub(crate) mod chain;
 pub(crate) mod dispatch;
 pub(crate) mod distance;
 pub(crate) mod elementwise;
@@ -21,7 +22,6 @@ pub(crate) mod moves;
 pub(crate) mod normalize;
 pub(crate) mod number;
 pub(crate) mod op;
-pub(crate) mod pair;
 pub(crate) mod quantize;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;

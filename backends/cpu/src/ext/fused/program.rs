@@ -1,73 +1,55 @@
-//! Programs whose lines have loops, and whose values have places.
+//! Programs in steps, whose values have places.
 
 use super::operands::{Bits, Cursors, Operands};
 use super::{BLOCK, Block, TENSORS};
+use crate::kernels::chain::{self, Code, PLACES};
 use crate::kernels::elementwise::{self, Run};
 use crate::kernels::half::Half;
-use crate::kernels::op::{Binary, Unary};
-use crate::kernels::pair::pair;
+use crate::kernels::op::Unary;
 use bb::DataType;
 use bb::ext::scalar::{Function, Line};
 use smallvec::SmallVec;
 use std::mem::MaybeUninit;
 
 /// The most intermediate results that are held at the same time.
-const REGISTERS: usize = 8;
+const REGISTERS: usize = PLACES - TENSORS;
 
-/// What a step computes of its operands, as `f32`.
+/// What a line computes of its operands, as `f32`.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    One(Unary),
-    Two(Binary),
-    /// The second of the first and a third operand.
-    Three(Binary, Binary),
+    /// A function that has a loop of its own.
+    Alone(Unary),
+    /// A function of one operand, in registers.
+    One(Code),
+    /// A function of two operands, in registers: the code where the first is there already, and where the second is.
+    Two(Code, Code),
     /// The operand itself, which is rounded or is the result.
     Same,
 }
 
-/// The loop of a step.
-#[derive(Debug, Clone, Copy)]
-enum Loop {
-    One(Run<1>),
-    Two(Run<2>),
-    Three(Run<3>),
-    Same,
+/// A part of a program, which writes a block.
+#[derive(Debug)]
+enum Step {
+    /// A loop of one function.
+    Loop { run: Run<1>, from: usize, to: usize },
+    /// Functions that follow each other in registers.
+    Chain { lines: Chain, to: usize },
 }
 
-impl Kind {
-    /// Returns the loop; `None` if there is none.
-    fn run(self) -> Option<Loop> {
-        Some(match self {
-            Kind::One(op) => Loop::One(elementwise::unary(op, DataType::F32, false)?.run),
-            Kind::Two(op) => Loop::Two(elementwise::binary(op, DataType::F32, false)?.run),
-            Kind::Three(first, second) => Loop::Three(pair(first, second)?),
-            Kind::Same => Loop::Same,
-        })
-    }
-}
+type Chain = SmallVec<[chain::Line; 8]>;
 
-/// Where a line finds an operand.
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Tensor(usize),
-    Register(usize),
-}
+/// The place of the program's results.
+const OUT: usize = PLACES;
 
-/// A loop with its places. Where it has fewer operands, the last of them are those of others.
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    run: Loop,
-    operands: [Place; 3],
-    to: usize,
-    /// How what the loop computes is rounded to the type of the line, if that has 16 bits.
-    round: Option<&'static Half>,
-}
-
-/// A program whose lines have loops and registers. The last line writes the result.
+/// A program in steps. Places are first those of tensors, then those of blocks for what is read later.
 #[derive(Debug)]
 pub(crate) struct Program {
-    steps: SmallVec<[Step; 12]>,
+    steps: SmallVec<[Step; 4]>,
+    /// The number of lines that compute something.
+    lines: usize,
     result: DataType,
+    /// Where the last step writes, if that is rounded to 16-bit floats, and how.
+    narrowed: Option<(usize, &'static Half)>,
 }
 
 /// A value of a program: a tensor, or what a line computes.
@@ -82,50 +64,140 @@ struct Value {
 #[derive(Debug, Clone, Copy)]
 struct Computed {
     kind: Kind,
-    operands: [usize; 3],
-    round: Option<&'static Half>,
+    operands: [usize; 2],
+    /// How the result is rounded to the type of the line, if that has 16 bits.
+    round: Option<Code>,
     value: usize,
 }
 
-impl Program {
-    /// Gives each line a loop, and each result a register until its last reader; `None` for other types, for types of operands
-    /// that differ, and if there are too few registers.
-    pub(super) fn new(lines: &[Line], types: &[DataType]) -> Option<Program> {
-        let (computed, result) = computed(lines, types)?;
-        let computed = paired(computed);
-        let tensors = types.len();
-        let mut register_of: SmallVec<[Option<usize>; 24]> = SmallVec::from_elem(None, lines.len());
-        let mut free: SmallVec<[usize; REGISTERS]> = (0..REGISTERS).rev().collect();
-        let mut steps = SmallVec::new();
-        for (at, line) in computed.iter().enumerate() {
-            let place = |operand: usize| match operand.checked_sub(tensors) {
-                None => Some(Place::Tensor(operand)),
-                Some(result) => (*register_of.get(result)?).map(Place::Register),
-            };
-            let [first, second, third] = line.operands;
-            let operands = [place(first)?, place(second)?, place(third)?];
-            // A loop must not write what it reads, so that its operands' registers are free only afterwards.
-            let to = free.pop()?;
-            steps.push(Step { run: line.kind.run()?, operands, to, round: line.round });
-            if let Some(register) = line.value.checked_sub(tensors).and_then(|at| register_of.get_mut(at)) {
-                *register = Some(to);
-            }
-            for &operand in &line.operands {
-                let read_again = computed.iter().skip(at + 1).any(|later| later.operands.contains(&operand));
-                if let Some(result) = operand.checked_sub(tensors)
-                    && !read_again
-                    && let Some(register) = register_of.get_mut(result).and_then(Option::take)
-                {
-                    free.push(register);
-                }
-            }
-        }
-        Some(Program { steps, result })
+/// Makes steps of lines.
+struct Steps<'a> {
+    lines: &'a [Computed],
+    place_of: SmallVec<[Option<usize>; 32]>,
+    free: SmallVec<[usize; REGISTERS]>,
+    steps: SmallVec<[Step; 4]>,
+    chain: Chain,
+    /// The value that the chain ends with.
+    held: Option<usize>,
+}
+
+impl Steps<'_> {
+    fn place(&self, value: usize) -> Option<usize> {
+        self.place_of.get(value).copied().flatten()
     }
 
-    /// Returns the number of loops.
+    /// Returns the block of a value, and gives it one if it has none; `None` if there are too few.
+    fn block(&mut self, value: usize) -> Option<usize> {
+        if let Some(place) = self.place(value) {
+            return Some(place);
+        }
+        let block = self.free.pop()?;
+        *self.place_of.get_mut(value)? = Some(block);
+        Some(block)
+    }
+
+    /// Adds a line; `last` is where the last one writes. Returns `None` if there are too few blocks.
+    fn add(&mut self, at: usize, last: Option<usize>) -> Option<()> {
+        let line = *self.lines.get(at)?;
+        let later = self.lines.get(at + 1..)?;
+        let [first, second] = line.operands;
+        if let Kind::Alone(op) = line.kind {
+            let run = elementwise::unary(op, DataType::F32, false)?.run;
+            let rounded = line.round.is_some() && !later.is_empty();
+            let to = if rounded { None } else { last }.map_or_else(|| self.block(line.value), Some)?;
+            self.steps.push(Step::Loop { run, from: self.place(first)?, to });
+            if rounded {
+                self.chain.push(chain::Line { code: Code::Load, place: to });
+            }
+        } else {
+            let turned = self.held == Some(second) && self.held != Some(first);
+            let (own, other) = if turned { (second, first) } else { (first, second) };
+            if self.held != Some(own) {
+                self.chain.push(chain::Line { code: Code::Load, place: self.place(own)? });
+            }
+            let code = match line.kind {
+                Kind::One(code) => Some((code, PLACES)),
+                Kind::Two(code, of_second) => {
+                    Some((if turned { of_second } else { code }, self.place(other)?))
+                }
+                Kind::Alone(_) | Kind::Same => None,
+            };
+            self.chain.extend(code.map(|(code, place)| chain::Line { code, place }));
+        }
+        // The last rounding is the conversion of the results.
+        let round = line.round.filter(|_| !later.is_empty() && !self.chain.is_empty());
+        self.chain.extend(round.map(|code| chain::Line { code, place: PLACES }));
+        for operand in line.operands {
+            if !later.iter().any(|later| later.operands.contains(&operand)) {
+                self.release(operand);
+            }
+        }
+        self.end(line.value, later, last)
+    }
+
+    /// Ends the chain after a line, or goes on with it if the next line reads the result.
+    fn end(&mut self, value: usize, later: &[Computed], last: Option<usize>) -> Option<()> {
+        self.held = None;
+        if self.chain.is_empty() {
+            return Some(());
+        }
+        let reads = |line: &Computed| line.operands.contains(&value);
+        let next = later.first().filter(|next| reads(next) && !matches!(next.kind, Kind::Alone(_)));
+        let twice =
+            next.is_some_and(|next| matches!(next.kind, Kind::Two(..)) && next.operands == [value; 2]);
+        let again = twice || later.iter().skip(1).any(reads);
+        if next.is_some() {
+            if again {
+                let place = self.block(value)?;
+                self.chain.push(chain::Line { code: Code::Keep, place });
+            }
+            self.held = Some(value);
+            return Some(());
+        }
+        let to = last.map_or_else(|| self.block(value), Some)?;
+        self.steps.push(Step::Chain { lines: std::mem::take(&mut self.chain), to });
+        Some(())
+    }
+
+    /// Frees the block of a value that is not read again.
+    fn release(&mut self, value: usize) {
+        if let Some(place) = self.place_of.get_mut(value)
+            && let Some(block) = place.filter(|&place| place >= TENSORS)
+        {
+            *place = None;
+            self.free.push(block);
+        }
+    }
+}
+
+impl Program {
+    /// Makes steps of the lines; `None` for other types, for types of operands that differ, and if there are too few blocks.
+    pub(super) fn new(lines: &[Line], types: &[DataType]) -> Option<Program> {
+        let (computed, result) = computed(lines, types)?;
+        let tensor = |value| Some(value).filter(|&value| value < types.len());
+        let mut steps = Steps {
+            lines: &computed,
+            place_of: (0..types.len() + lines.len()).map(tensor).collect(),
+            free: (TENSORS..PLACES).rev().collect(),
+            steps: SmallVec::new(),
+            chain: Chain::new(),
+            held: None,
+        };
+        let mut narrowed = None;
+        for (at, line) in computed.iter().enumerate() {
+            let mut last = (at + 1 == computed.len()).then_some(OUT);
+            if let (Some(to), Some(half)) = (&mut last, Half::of(result)) {
+                *to = steps.block(line.value)?;
+                narrowed = Some((*to, half));
+            }
+            steps.add(at, last)?;
+        }
+        Some(Program { steps: steps.steps, lines: computed.len(), result, narrowed })
+    }
+
+    /// Returns the number of lines.
     pub(super) fn len(&self) -> usize {
-        self.steps.len()
+        self.lines
     }
 
     /// Returns the element type of the result.
@@ -139,10 +211,6 @@ impl Program {
     ///
     /// The tensors have the elements of the block, which follows the one before or is where the cursors began, and `out` has
     /// room for its results.
-    #[expect(
-        clippy::indexing_slicing,
-        reason = "registers and tensors are below their numbers, which `new` saw to"
-    )]
     pub(super) unsafe fn run(
         &self,
         room: &mut Room,
@@ -152,48 +220,34 @@ impl Program {
         out: *mut u8,
         replaced: Option<usize>,
     ) {
-        // SAFETY: this function's contract; each register has room for a block.
+        // SAFETY: this function's contract; each block has room for the elements, and its steps write what later ones read.
         unsafe {
-            let mut tensors = [std::ptr::null(); TENSORS];
-            for ((at, cursor), tensor) in cursors.iter_mut().enumerate().zip(&mut tensors) {
-                let copy = &mut room.tensors[at];
-                *tensor = operands.block(at, cursor, [first, n], copy, &mut room.bits);
+            let mut places = [std::ptr::null_mut(); PLACES];
+            let (tensors, registers) = places.split_at_mut(TENSORS);
+            for (at, ((cursor, copy), place)) in
+                cursors.iter_mut().zip(&mut room.tensors).zip(tensors).enumerate()
+            {
+                let block = operands.block(at, cursor, [first, n], copy, &mut room.bits);
+                *place = block.cast::<f32>().cast_mut();
             }
-            let registers = room.registers.as_mut_ptr();
-            let bits = room.bits.as_mut_ptr().cast::<u8>();
-            for (at, step) in self.steps.iter().enumerate() {
-                let from = |place: Place| match place {
-                    Place::Tensor(i) => tensors[i],
-                    Place::Register(i) => registers.add(i).cast::<u8>().cast_const(),
-                };
-                let [a, b, c] = step.operands;
-                let last = at + 1 == self.steps.len();
-                let register = registers.add(step.to).cast::<u8>();
-                // A loop must not write what it reads.
-                let apart = step.operands.iter().any(|&place| match place {
-                    Place::Tensor(i) => replaced == Some(i),
-                    Place::Register(_) => false,
-                });
-                let to = if last && step.round.is_none() && !apart { out } else { register };
-                let mut computed = to.cast_const();
-                match step.run {
-                    Loop::One(run) => run(to, [from(a)], n),
-                    Loop::Two(run) => run(to, [from(a), from(b)], n),
-                    Loop::Three(run) => run(to, [from(a), from(b), from(c)], n),
-                    Loop::Same if step.round.is_some() => computed = from(a),
-                    Loop::Same => to.copy_from_nonoverlapping(from(a), n * size_of::<f32>()),
-                }
-                match step.round {
-                    Some(half) if last => (half.narrow)(out, [computed], n),
-                    Some(half) => {
-                        (half.narrow)(bits, [computed], n);
-                        (half.widen)(register, [bits.cast_const()], n);
+            for (place, register) in registers.iter_mut().zip(&mut room.registers) {
+                *place = register.as_mut_ptr().cast::<f32>();
+            }
+            let place = |at: usize| places.get(at).copied().unwrap_or(out.cast());
+            for step in &self.steps {
+                match *step {
+                    Step::Chain { ref lines, to } => chain::run(lines, &places, place(to), n),
+                    // A loop must not write what it reads.
+                    Step::Loop { run, from, to: OUT } if replaced == Some(from) => {
+                        let apart = place(TENSORS);
+                        run(apart.cast(), [place(from).cast()], n);
+                        out.cast::<f32>().copy_from_nonoverlapping(apart, n);
                     }
-                    None if last && apart => {
-                        out.copy_from_nonoverlapping(register, n * size_of::<f32>());
-                    }
-                    None => {}
+                    Step::Loop { run, from, to } => run(place(to).cast(), [place(from).cast()], n),
                 }
+            }
+            if let Some((from, half)) = self.narrowed {
+                (half.narrow)(out, [place(from).cast()], n);
             }
         }
     }
@@ -223,42 +277,23 @@ fn computed(lines: &[Line], types: &[DataType]) -> Option<(SmallVec<[Computed; 1
             return None;
         }
         let kind = if line.function.converts_to().is_some() { Kind::Same } else { kind(line.function)? };
-        computed.push(Computed { kind, operands: [a.same, b.same, b.same], round: Half::of(dtype), value });
+        computed.push(Computed { kind, operands: [a.same, b.same], round: rounding(dtype), value });
         values.push(Value { dtype, same: value });
     }
     Some((computed, values.last()?.dtype))
 }
 
-/// Joins a line with the only one that reads it, where there is a loop of both.
-fn paired(lines: SmallVec<[Computed; 12]>) -> SmallVec<[Computed; 12]> {
-    let mut kept = lines.clone();
-    let mut joined: SmallVec<[usize; 12]> = SmallVec::new();
-    for at in 0..kept.len() {
-        let Some(&Computed { kind: Kind::Two(second), operands: [a, b, _], .. }) = kept.get(at) else {
-            continue;
-        };
-        // What is read second may be read first where that changes nothing.
-        let turned = if matches!(second, Binary::Add | Binary::Mul) { Some((b, a)) } else { None };
-        for (read, other) in std::iter::once((a, b)).chain(turned) {
-            let readers = lines.iter().filter(|line| line.operands.contains(&read)).count();
-            let maker = kept.iter().find(|line| line.value == read);
-            if let Some(&Computed { kind: Kind::Two(first), operands: [x, y, _], round: None, value }) = maker
-                && readers == 1
-                && read != other
-                && pair(first, second).is_some()
-                && let Some(line) = kept.get_mut(at)
-            {
-                (line.kind, line.operands) = (Kind::Three(first, second), [x, y, other]);
-                joined.push(value);
-                break;
-            }
-        }
+/// Returns how elements are rounded to a type of 16-bit floats.
+fn rounding(dtype: DataType) -> Option<Code> {
+    match dtype {
+        DataType::F16 => Some(Code::RoundF16),
+        DataType::BF16 => Some(Code::RoundBf16),
+        _ => None,
     }
-    kept.retain(|line| !joined.contains(&line.value));
-    kept
 }
 
 /// The memory of blocks. What is read of it was written for the same block, but for tensors of a single element.
+#[repr(align(64))]
 pub(super) struct Room {
     registers: [Block; REGISTERS],
     /// Copies of tensors that are not contiguous, or have other types.
@@ -280,21 +315,21 @@ impl Room {
 /// Returns how a function is computed, if it is.
 fn kind(function: Function) -> Option<Kind> {
     Some(match function {
-        Function::Add => Kind::Two(Binary::Add),
-        Function::Sub => Kind::Two(Binary::Sub),
-        Function::Mul => Kind::Two(Binary::Mul),
-        Function::Div => Kind::Two(Binary::Div),
-        Function::Maximum => Kind::Two(Binary::Max),
-        Function::Minimum => Kind::Two(Binary::Min),
-        Function::Neg => Kind::One(Unary::Neg),
-        Function::Abs => Kind::One(Unary::Abs),
-        Function::Sqrt => Kind::One(Unary::Sqrt),
-        Function::Exp => Kind::One(Unary::Exp),
-        Function::Log => Kind::One(Unary::Log),
-        Function::Tanh => Kind::One(Unary::Tanh),
-        Function::Sigmoid => Kind::One(Unary::Sigmoid),
-        Function::Erf => Kind::One(Unary::Erf),
-        Function::Relu => Kind::One(Unary::Relu),
+        Function::Add => Kind::Two(Code::Add, Code::Add),
+        Function::Sub => Kind::Two(Code::Sub, Code::SubFrom),
+        Function::Mul => Kind::Two(Code::Mul, Code::Mul),
+        Function::Div => Kind::Two(Code::Div, Code::DivFrom),
+        Function::Maximum => Kind::Two(Code::Max, Code::MaxFrom),
+        Function::Minimum => Kind::Two(Code::Min, Code::MinFrom),
+        Function::Neg => Kind::One(Code::Neg),
+        Function::Abs => Kind::One(Code::Abs),
+        Function::Sqrt => Kind::One(Code::Sqrt),
+        Function::Relu => Kind::One(Code::Relu),
+        Function::Exp => Kind::Alone(Unary::Exp),
+        Function::Log => Kind::Alone(Unary::Log),
+        Function::Tanh => Kind::Alone(Unary::Tanh),
+        Function::Sigmoid => Kind::Alone(Unary::Sigmoid),
+        Function::Erf => Kind::Alone(Unary::Erf),
         _ => return None,
     })
 }

@@ -1,0 +1,629 @@
+//! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
+//! so that memory is read for operands and written for results alone.
+
+use super::level::{Level, level};
+use super::number::Number;
+use half::{bf16, f16};
+
+/// The most places of a program: its tensors, and registers for what is read later.
+pub(crate) const PLACES: usize = 16;
+
+/// What is done to the elements in the registers. `x` are the elements of the line's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// They become `x`.
+    Load,
+    /// They are written to the place.
+    Keep,
+    /// `self + x`.
+    Add,
+    /// `self - x`.
+    Sub,
+    /// `x - self`.
+    SubFrom,
+    /// `self * x`.
+    Mul,
+    /// `self / x`.
+    Div,
+    /// `x / self`.
+    DivFrom,
+    /// The larger of `self` and `x`, or NaN if either is NaN.
+    Max,
+    /// The larger of `x` and `self`, which differs in which zero it is.
+    MaxFrom,
+    /// The smaller of `self` and `x`, or NaN if either is NaN.
+    Min,
+    /// The smaller of `x` and `self`.
+    MinFrom,
+    /// `-self`.
+    Neg,
+    /// The absolute value.
+    Abs,
+    /// `max(self, 0)`; NaN stays NaN.
+    Relu,
+    /// The square root.
+    Sqrt,
+    /// They are rounded to `f16`.
+    RoundF16,
+    /// They are rounded to `bf16`.
+    RoundBf16,
+}
+
+/// A line of a chain.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    pub(crate) code: Code,
+    /// The place that the line reads or writes; [`PLACES`] if it does neither.
+    pub(crate) place: usize,
+}
+
+/// Runs the lines for `n` elements of each place, and writes what is in the registers at the end to `out`.
+///
+/// # Safety
+///
+/// The places that lines read or write have `n` elements; those that are written, and `out`, overlap no other, save that
+/// `out` may be a place that is read.
+pub(crate) unsafe fn run(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+    // SAFETY: this function has the same contract; `level` returns only what the processor has.
+    unsafe {
+        match level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512 => x86::avx512(lines, places, out, n),
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 => x86::avx2(lines, places, out, n),
+            _ => walk::<Portable>(lines, places, out, n),
+        }
+    }
+}
+
+/// The vectors that go through the lines at once. Their number hides how long each function takes.
+const VECTORS: usize = 8;
+
+/// A vector register of `f32`.
+///
+/// # Safety
+///
+/// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
+trait Lanes: Copy {
+    /// The number of lanes.
+    const LANES: usize;
+
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    unsafe fn div(self, other: Self) -> Self;
+    /// The larger, or NaN if either is NaN; of equal ones, `self`.
+    unsafe fn max(self, other: Self) -> Self;
+    /// The smaller, or NaN if either is NaN; of equal ones, `self`.
+    unsafe fn min(self, other: Self) -> Self;
+    unsafe fn neg(self) -> Self;
+    unsafe fn abs(self) -> Self;
+    unsafe fn sqrt(self) -> Self;
+    unsafe fn zero() -> Self;
+    unsafe fn round_f16(self) -> Self;
+    unsafe fn round_bf16(self) -> Self;
+}
+
+/// # Safety
+///
+/// As for [`run`], with the instruction set of the vectors.
+#[inline(always)]
+unsafe fn walk<V: Lanes>(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+    let mut at = 0;
+    // SAFETY: this function's contract; the last elements are copied to where whole vectors are.
+    unsafe {
+        while at + VECTORS * V::LANES <= n {
+            through::<V, VECTORS>(lines, places, out, at);
+            at += VECTORS * V::LANES;
+        }
+        while at + V::LANES <= n {
+            through::<V, 1>(lines, places, out, at);
+            at += V::LANES;
+        }
+        if at < n {
+            rest::<V>(lines, places, out, [at, n - at]);
+        }
+    }
+}
+
+/// Runs the lines for the elements of some vectors from element `at` on.
+///
+/// # Safety
+///
+/// As for [`walk`], for these elements.
+#[inline(always)]
+unsafe fn through<V: Lanes, const N: usize>(
+    lines: &[Line],
+    places: &[*mut f32; PLACES],
+    out: *mut f32,
+    at: usize,
+) {
+    // SAFETY: this function's contract. All loops over the vectors are unrolled.
+    unsafe {
+        let mut vectors = [V::zero(); N];
+        for line in lines {
+            let place = places.get(line.place).map_or(out, |place| place.add(at));
+            macro_rules! each {
+                ($vector:ident, $x:ident => $result:expr) => {
+                    for (i, $vector) in vectors.iter_mut().enumerate() {
+                        let $x = V::load(place.add(i * V::LANES));
+                        *$vector = $result;
+                    }
+                };
+                ($vector:ident => $result:expr) => {
+                    for $vector in &mut vectors {
+                        *$vector = $result;
+                    }
+                };
+            }
+            match line.code {
+                Code::Load => each!(v, x => x),
+                Code::Keep => {
+                    for (i, vector) in vectors.iter().enumerate() {
+                        vector.store(place.add(i * V::LANES));
+                    }
+                }
+                Code::Add => each!(v, x => v.add(x)),
+                Code::Sub => each!(v, x => v.sub(x)),
+                Code::SubFrom => each!(v, x => x.sub(*v)),
+                Code::Mul => each!(v, x => v.mul(x)),
+                Code::Div => each!(v, x => v.div(x)),
+                Code::DivFrom => each!(v, x => x.div(*v)),
+                Code::Max => each!(v, x => v.max(x)),
+                Code::MaxFrom => each!(v, x => x.max(*v)),
+                Code::Min => each!(v, x => v.min(x)),
+                Code::MinFrom => each!(v, x => x.min(*v)),
+                Code::Neg => each!(v => v.neg()),
+                Code::Abs => each!(v => v.abs()),
+                Code::Relu => each!(v => v.max(V::zero())),
+                Code::Sqrt => each!(v => v.sqrt()),
+                Code::RoundF16 => each!(v => v.round_f16()),
+                Code::RoundBf16 => each!(v => v.round_bf16()),
+            }
+        }
+        for (i, vector) in vectors.iter().enumerate() {
+            vector.store(out.add(at + i * V::LANES));
+        }
+    }
+}
+
+/// Runs the lines for the last elements, fewer than a vector has. They are copied, because whole vectors are read.
+///
+/// # Safety
+///
+/// As for [`walk`], for `n` elements from element `at` on.
+#[inline(never)]
+unsafe fn rest<V: Lanes>(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, [at, n]: [usize; 2]) {
+    /// The most lanes of a vector.
+    const MOST: usize = 16;
+    let mut copies = [[0f32; MOST]; PLACES];
+    let mut own = [std::ptr::null_mut(); PLACES];
+    let mut result = [0f32; MOST];
+    // SAFETY: this function's contract; each copy has room for a vector. What is kept is written before it is read.
+    unsafe {
+        for (((number, copy), own), place) in copies.iter_mut().enumerate().zip(&mut own).zip(places) {
+            let first = lines.iter().find(|line| line.place == number);
+            if first.is_some_and(|line| line.code != Code::Keep) {
+                copy.as_mut_ptr().copy_from_nonoverlapping(place.add(at), n);
+            }
+            *own = copy.as_mut_ptr();
+        }
+        through::<V, 1>(lines, &own, result.as_mut_ptr(), 0);
+        for line in lines.iter().filter(|line| line.code == Code::Keep) {
+            if let (Some(place), Some(copy)) = (places.get(line.place), copies.get(line.place)) {
+                place.add(at).copy_from_nonoverlapping(copy.as_ptr(), n);
+            }
+        }
+        out.add(at).copy_from_nonoverlapping(result.as_ptr(), n);
+    }
+}
+
+/// An array of lanes, for which the compiler uses the vectors that the target has.
+#[derive(Clone, Copy)]
+struct Portable([f32; 8]);
+
+impl Portable {
+    #[inline(always)]
+    fn with(mut self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        for (x, y) in self.0.iter_mut().zip(other.0) {
+            *x = f(*x, y);
+        }
+        self
+    }
+}
+
+impl Lanes for Portable {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: this function has the same contract.
+        Self(unsafe { from.cast::<[f32; 8]>().read() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: this function has the same contract.
+        unsafe { to.cast::<[f32; 8]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        self.with(other, Number::add)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        self.with(other, Number::sub)
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        self.with(other, Number::mul)
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        self.with(other, Number::div)
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        self.with(other, Number::max)
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        self.with(other, Number::min)
+    }
+    #[inline(always)]
+    unsafe fn neg(self) -> Self {
+        self.with(self, |x, _| Number::neg(x))
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        self.with(self, |x, _| Number::abs(x))
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        self.with(self, |x, _| x.sqrt())
+    }
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Self([0.0; 8])
+    }
+    #[inline(always)]
+    unsafe fn round_f16(self) -> Self {
+        self.with(self, |x, _| f16::from_f32(x).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(self) -> Self {
+        self.with(self, |x, _| bf16::from_f32(x).to_f32())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Lanes, Line, PLACES, walk};
+    use std::arch::x86_64::*;
+
+    /// # Safety
+    ///
+    /// As for [`run`](super::run).
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+    pub(super) unsafe fn avx512(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+        // SAFETY: this function has the same contract.
+        unsafe { walk::<F32x16>(lines, places, out, n) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`run`](super::run).
+    #[target_feature(enable = "avx2,fma,f16c")]
+    pub(super) unsafe fn avx2(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+        // SAFETY: this function has the same contract.
+        unsafe { walk::<F32x8>(lines, places, out, n) }
+    }
+
+    #[derive(Clone, Copy)]
+    struct F32x16(__m512);
+
+    #[derive(Clone, Copy)]
+    struct F32x8(__m256);
+
+    /// Writes the functions of vectors that instructions compute.
+    macro_rules! instructions {
+        ($($name:ident ( $($x:ident),* ) = $result:expr;)*) => {
+            $(
+                #[inline(always)]
+                unsafe fn $name(self $(, $x: Self)*) -> Self {
+                    // SAFETY: the caller promises the instruction set.
+                    Self(unsafe { $result(self.0 $(, $x.0)*) })
+                }
+            )*
+        };
+    }
+
+    impl Lanes for F32x16 {
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: this function has the same contract.
+            Self(unsafe { _mm512_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: this function has the same contract.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_setzero_ps() })
+        }
+        #[inline(always)]
+        unsafe fn neg(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
+        }
+        #[inline(always)]
+        unsafe fn abs(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), self.0) })
+        }
+        // The instruction returns its second operand if either is NaN, or if they are equal.
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm512_mask_mov_ps(_mm512_max_ps(other.0, self.0), is_nan, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn min(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm512_mask_mov_ps(_mm512_min_ps(other.0, self.0), is_nan, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn round_f16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
+        }
+        #[inline(always)]
+        unsafe fn round_bf16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let bits = _mm512_castps_si512(self.0);
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+                let rounded = _mm512_add_epi32(bits, half);
+                // NaN stays NaN, and becomes a quiet one.
+                let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+                let bits = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
+                let upper = _mm512_and_si512(bits, _mm512_set1_epi32(0xffff_0000_u32.cast_signed()));
+                Self(_mm512_castsi512_ps(upper))
+            }
+        }
+        instructions! {
+            add(other) = _mm512_add_ps;
+            sub(other) = _mm512_sub_ps;
+            mul(other) = _mm512_mul_ps;
+            div(other) = _mm512_div_ps;
+            sqrt() = _mm512_sqrt_ps;
+        }
+    }
+
+    impl Lanes for F32x8 {
+        const LANES: usize = 8;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: this function has the same contract.
+            Self(unsafe { _mm256_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: this function has the same contract.
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_setzero_ps() })
+        }
+        #[inline(always)]
+        unsafe fn neg(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)) })
+        }
+        #[inline(always)]
+        unsafe fn abs(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm256_blendv_ps(_mm256_max_ps(other.0, self.0), other.0, is_nan))
+            }
+        }
+        #[inline(always)]
+        unsafe fn min(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm256_blendv_ps(_mm256_min_ps(other.0, self.0), other.0, is_nan))
+            }
+        }
+        #[inline(always)]
+        unsafe fn round_f16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
+        }
+        #[inline(always)]
+        unsafe fn round_bf16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let bits = _mm256_castps_si256(self.0);
+                let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+                let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+                let rounded = _mm256_castsi256_ps(_mm256_add_epi32(bits, half));
+                // NaN stays NaN, and becomes a quiet one.
+                let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000));
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
+                let bits = _mm256_blendv_ps(rounded, _mm256_castsi256_ps(quiet), is_nan);
+                let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
+                Self(_mm256_and_ps(bits, _mm256_castsi256_ps(upper)))
+            }
+        }
+        instructions! {
+            add(other) = _mm256_add_ps;
+            sub(other) = _mm256_sub_ps;
+            mul(other) = _mm256_mul_ps;
+            div(other) = _mm256_div_ps;
+            sqrt() = _mm256_sqrt_ps;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::level::{at, levels};
+
+    /// Numbers of all sizes, and those that functions treat apart.
+    fn numbers(n: usize, seed: usize) -> Vec<f32> {
+        let special =
+            [0.0, -0.0, 1.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 65519.9, 1e-45, f32::MAX];
+        let of = |i: usize| {
+            let bits = ((i * seed + 12_345) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            let drawn = f32::from_bits(bits as u32);
+            special.get(bits as usize % 40).copied().unwrap_or(drawn)
+        };
+        (0..n).map(of).collect()
+    }
+
+    /// What a line makes of one element, by its definition.
+    fn defined(code: Code, own: f32, x: f32) -> f32 {
+        let larger = |a: f32, b: f32| {
+            if a.is_nan() || b.is_nan() {
+                f32::NAN
+            } else if b > a {
+                b
+            } else {
+                a
+            }
+        };
+        let smaller = |a: f32, b: f32| {
+            if a.is_nan() || b.is_nan() {
+                f32::NAN
+            } else if b < a {
+                b
+            } else {
+                a
+            }
+        };
+        match code {
+            Code::Load => x,
+            Code::Keep => own,
+            Code::Add => own + x,
+            Code::Sub => own - x,
+            Code::SubFrom => x - own,
+            Code::Mul => own * x,
+            Code::Div => own / x,
+            Code::DivFrom => x / own,
+            Code::Max => larger(own, x),
+            Code::MaxFrom => larger(x, own),
+            Code::Min => smaller(own, x),
+            Code::MinFrom => smaller(x, own),
+            Code::Neg => -own,
+            Code::Abs => own.abs(),
+            Code::Relu => larger(own, 0.0),
+            Code::Sqrt => own.sqrt(),
+            Code::RoundF16 => f16::from_f32(own).to_f32(),
+            Code::RoundBf16 => bf16::from_f32(own).to_f32(),
+        }
+    }
+
+    #[track_caller]
+    fn assert_same(results: &[f32], expected: &[f32], what: &str) {
+        for (i, (y, want)) in results.iter().zip(expected).enumerate() {
+            let same = y.to_bits() == want.to_bits() || (y.is_nan() && want.is_nan());
+            assert!(same, "{what}: {y:e} at {i}, expected {want:e}");
+        }
+    }
+
+    const CODES: [Code; 18] = [
+        Code::Load,
+        Code::Keep,
+        Code::Add,
+        Code::Sub,
+        Code::SubFrom,
+        Code::Mul,
+        Code::Div,
+        Code::DivFrom,
+        Code::Max,
+        Code::MaxFrom,
+        Code::Min,
+        Code::MinFrom,
+        Code::Neg,
+        Code::Abs,
+        Code::Relu,
+        Code::Sqrt,
+        Code::RoundF16,
+        Code::RoundBf16,
+    ];
+
+    #[test]
+    fn each_line_is_what_its_definition_says() {
+        for level in levels() {
+            for n in [1, 7, 8, 15, 16, 17, 100, 128, 129, 512] {
+                let (mut first, mut second) = (numbers(n, 3), numbers(n, 7));
+                for code in CODES {
+                    let mut kept = vec![0.0; n];
+                    let place = if code == Code::Keep { 2 } else { 1 };
+                    let lines = [Line { code: Code::Load, place: 0 }, Line { code, place }];
+                    let mut places = [std::ptr::null_mut(); PLACES];
+                    for (place, x) in places.iter_mut().zip([&mut first, &mut second, &mut kept]) {
+                        *place = x.as_mut_ptr();
+                    }
+                    let mut out = vec![0.0; n];
+                    // SAFETY: the places and the results have `n` elements.
+                    at(level, || unsafe { run(&lines, &places, out.as_mut_ptr(), n) });
+                    let expected: Vec<f32> =
+                        first.iter().zip(&second).map(|(&a, &b)| defined(code, a, b)).collect();
+                    assert_same(&out, &expected, &format!("{code:?} of {n} at {level:?}"));
+                    if code == Code::Keep {
+                        assert_same(&kept, &expected, "what is kept");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn results_may_take_the_place_of_an_operand() {
+        // `x * x - x`, in the place of `x`.
+        let lines = [
+            Line { code: Code::Load, place: 0 },
+            Line { code: Code::Keep, place: 1 },
+            Line { code: Code::Mul, place: 1 },
+            Line { code: Code::Sub, place: 0 },
+        ];
+        for level in levels() {
+            for n in [5, 16, 300] {
+                let (mut x, mut block) = (numbers(n, 5), vec![0.0; n]);
+                let expected: Vec<f32> = x.iter().map(|x| x * x - x).collect();
+                let mut places = [std::ptr::null_mut(); PLACES];
+                let [first, second, ..] = &mut places;
+                (*first, *second) = (x.as_mut_ptr(), block.as_mut_ptr());
+                // SAFETY: the places have `n` elements; the result takes one that is only read.
+                at(level, || unsafe { run(&lines, &places, x.as_mut_ptr(), n) });
+                assert_same(&x, &expected, &format!("{n} at {level:?}"));
+            }
+        }
+    }
+}
