@@ -11,6 +11,7 @@ import platform
 import statistics
 import subprocess
 import sys
+from importlib import metadata
 
 HERE = pathlib.Path(__file__).parent
 
@@ -140,4 +141,5 @@ def processor():
 
 def about(threads, rounds):
     """What a table says of its circumstances."""
-    return f"{threads} thread(s), {rounds} rounds, {processor()}, {os.cpu_count()} processors"
+    versions = f"ONNX Runtime {metadata.version('onnxruntime')}, NumPy {metadata.version('numpy')}"
+    return f"{versions}, {threads} thread(s), {rounds} rounds, {processor()}, {os.cpu_count()} processors"
