@@ -1,48 +1,87 @@
-//! Times a model on another engine: `peer tract|rten MODEL FOLDER RUNS THREADS`.
+//! Times a model or an operator on another engine: `peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS`.
 //!
-//! FOLDER has the inputs, `input_0.pb`, `input_1.pb`, …, with their names in them. Prints the median of the runs in seconds.
+//! The subject is a model's file for tract and RTen, and the name of an operator in `catalogue.py` for candle and burn. FOLDER has
+//! the inputs, `input_0.pb`, `input_1.pb`, …, with their names in them. Prints what `engines.py` says, as JSON.
+//!
+//! `peer peak THREADS` prints how many products a second the processor can compute at most.
 
+mod burn;
+mod candle;
+mod peak;
 mod rten;
 mod tract;
 
 use bb_ir::TensorData;
 use bb_ir::proto::TensorProto;
+use cpu_time::ProcessTime;
 use prost::Message;
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
 
-/// A reason for which a model does not run, in the words of its engine.
+/// A reason for which a subject does not run, in the words of its engine.
 type Failed = Box<dyn Error + Send + Sync>;
 
 /// An input's name and elements.
 type Input = (String, TensorData);
 
-/// Runs a model once.
+/// Runs a subject once.
 type Run = Box<dyn FnMut() -> Result<(), Failed>>;
 
 fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [engine, model, folder, runs, threads] = arguments.as_slice() else {
-        return Err("expected: peer tract|rten MODEL FOLDER RUNS THREADS".into());
-    };
-    let (model, inputs, threads) = (Path::new(model), inputs(Path::new(folder))?, threads.parse()?);
-    let mut run = match engine.as_str() {
-        "tract" => tract::prepare(model, &inputs, threads)?,
-        "rten" => rten::prepare(model, &inputs, threads)?,
-        other => return Err(format!("there is no engine {other}, expected tract or rten").into()),
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["peak", threads] => {
+            let peak = peak::measured(threads.parse()?);
+            println!("{{\"f32\": {:e}, \"i8\": {:e}}}", peak.f32, peak.i8);
+            Ok(())
+        }
+        [engine, subject, folder, runs, threads] => {
+            measure(engine, subject, Path::new(folder), runs.parse()?, threads.parse()?)
+        }
+        _ => Err("expected: peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS, or peer peak THREADS".into()),
+    }
+}
+
+fn measure(engine: &str, subject: &str, folder: &Path, runs: usize, threads: usize) -> Result<(), Failed> {
+    let inputs = inputs(folder)?;
+    let begun = Instant::now();
+    let mut run = match engine {
+        "tract" => tract::prepare(Path::new(subject), &inputs, threads)?,
+        "rten" => rten::prepare(Path::new(subject), &inputs, threads)?,
+        // Their threads are those of rayon, whose number is in `RAYON_NUM_THREADS`.
+        "candle" => candle::prepare(subject, &inputs)?,
+        "burn" => burn::prepare(subject, &inputs)?,
+        other => return Err(format!("there is no engine {other}").into()),
     };
     // The first run may prepare what the others use.
     run()?;
-    let mut seconds = Vec::new();
-    for _ in 0..runs.parse::<usize>()?.max(1) {
+    let ready = begun.elapsed().as_secs_f64();
+    for _ in 0..3 {
+        run()?;
+    }
+    let (mut seconds, before) = (Vec::new(), ProcessTime::now());
+    for _ in 0..runs.max(1) {
         let start = Instant::now();
         run()?;
         seconds.push(start.elapsed().as_secs_f64());
     }
+    let processors = before.elapsed().as_secs_f64() / seconds.len() as f64;
     seconds.sort_by(f64::total_cmp);
-    println!("{:e}", seconds.get(seconds.len() / 2).copied().unwrap_or_default());
+    let median = seconds.get(seconds.len() / 2).copied().unwrap_or_default();
+    let peak = peak_memory().map_or("null".to_owned(), |bytes| bytes.to_string());
+    println!(
+        "{{\"seconds\": {median:e}, \"cpu_seconds\": {processors:e}, \"ready_seconds\": {ready:e}, \"peak_bytes\": {peak}}}"
+    );
     Ok(())
+}
+
+/// Returns the greatest number of bytes of memory that this process has used, on Linux.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// Reads the inputs of a folder.

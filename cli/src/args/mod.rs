@@ -212,6 +212,9 @@ pub(crate) struct Conformance {
     /// How many cases to run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) jobs: Option<usize>,
+    /// Run the cases one by one in this process, where a process cannot start itself, as under an emulator
+    #[arg(long, conflicts_with_all = ["jobs", "timeout"])]
+    pub(crate) in_process: bool,
 }
 
 #[derive(Debug, Args)]

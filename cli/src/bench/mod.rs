@@ -41,7 +41,13 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let prepare = start.elapsed().as_secs_f64();
     let warm_up = repeat(&options.warmup, || run(&session, &values))?.len();
     let amount = options.seconds.map_or(Amount::Runs(options.runs as usize), Amount::Seconds);
-    let runs = Times::of(repeat(&amount, || run(&session, &values))?);
+    let before = processor_time();
+    let runs = repeat(&amount, || run(&session, &values))?;
+    // Shorter times are less than the unit in which they are known allows to tell.
+    let spent =
+        before.zip(processor_time()).map(|(from, to)| to - from).filter(|spent| *spent >= 10.0 * TICK);
+    let processors = spent.map(|spent| spent / runs.len() as f64);
+    let runs = Times::of(runs);
     let batch = batch(&session, &values);
     let profiled = options.profile || options.trace.is_some();
     let profile = profiled.then(|| profiled_runs(&session, &values, runs.count(), options)).transpose()?;
@@ -55,7 +61,7 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
         let mut record = json!({
             "backend": backend.name(), "extents": given.chosen_json(), "load_seconds": load,
             "prepare_seconds": prepare, "warmup_runs": warm_up, "runs": runs.count(), "run_seconds": runs.json(),
-            "runs_per_second": runs.per_second(), "items_per_run": batch.map(|batch| batch.items),
+            "run_cpu_seconds": processors, "runs_per_second": runs.per_second(), "items_per_run": batch.map(|batch| batch.items),
             "items_per_second": items_per_second, "peak_bytes": peak,
         });
         if let (Some(profile), Some(fields)) = (profile, record.as_object_mut()) {
@@ -73,6 +79,9 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     table.add_row(std::iter::once(name).chain(times.map(render::duration)));
     out::line(table)?;
     out::line(format_args!("{:.1} runs per second", runs.per_second()))?;
+    if let Some(seconds) = processors {
+        out::line(format_args!("{} of all processors in a run, on average", render::duration(seconds)))?;
+    }
     if let (Some(batch), Some(items)) = (&batch, items_per_second) {
         out::line(format_args!("{items:.1} items per second, {} a run ({})", batch.items, batch.of))?;
     }
@@ -157,6 +166,18 @@ fn batch(session: &Session, values: &[Option<OnnxValue<Value>>]) -> Option<Batch
         }
     }
     batch
+}
+
+/// The unit in which Linux tells times of processors, in seconds.
+const TICK: f64 = 0.01;
+
+/// Returns the seconds that all threads of this process have spent on processors so far; `None` if the system does not report it.
+fn processor_time() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name, which may contain anything, in parentheses.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let [user, system] = [fields.next()?, fields.next()?].map(|ticks| ticks.parse::<u64>().ok());
+    Some((user? + system?) as f64 * TICK)
 }
 
 /// Returns the greatest amount of memory that this process has used, in bytes; `None` if the system does not

@@ -1,11 +1,13 @@
 //! `bb conformance`: runs every case below a folder, each in isolation.
 //!
-//! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory.
+//! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
+//! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
 mod pool;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
+use bb::BackendRuntime;
 use bb::conformance::onnx;
 use pool::{ANSWER, Job, Outcome};
 use std::collections::BTreeSet;
@@ -14,7 +16,8 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     let backend = session::backend(options.backend.as_deref())?.name();
@@ -61,15 +64,20 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         ));
     }
     let bar = progress(jobs.len());
-    let workers = options.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let timeout = Duration::from_secs(options.timeout);
-    let mut outcomes = pool::run(jobs, backend, workers, timeout, |outcome| {
+    let done = |outcome: &Outcome| {
         if let Some(reason) = &outcome.reason {
             bar.suspend(|| report(format_args!("failed {}: {reason}", outcome.name)))?;
         }
         bar.inc(1);
         Ok(())
-    })?;
+    };
+    let mut outcomes = if options.in_process {
+        run_here(jobs, backend, done)?
+    } else {
+        let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = options.jobs.unwrap_or_else(processors);
+        pool::run(jobs, backend, workers, Duration::from_secs(options.timeout), done)?
+    };
     bar.finish_and_clear();
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(path) = &options.json {
@@ -86,18 +94,35 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     let runtime = bb::backend(&options.backend)?.runtime().clone();
     for path in std::io::stdin().lock().split(0) {
         let path = path_of(path.map_err(Error::Worker)?)?;
-        let run = std::panic::AssertUnwindSafe(|| onnx::run(&path, &runtime));
-        let reason = match std::panic::catch_unwind(run) {
-            Ok(Ok(())) => String::new(),
-            Ok(Err(failure)) => render::chain(&failure),
-            Err(_) => "panicked".to_owned(),
-        };
+        let reason = failure(&path, &runtime).unwrap_or_default();
         // Standard output is not locked while a case runs, because kernels may print from any thread.
         let mut out = std::io::stdout().lock();
         writeln!(out, "{ANSWER}{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
         out.flush().map_err(Error::Worker)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs all jobs in this process, and calls `done` after each job.
+fn run_here(jobs: Vec<Job>, backend: &str, done: impl Fn(&Outcome) -> Result<()>) -> Result<Vec<Outcome>> {
+    let runtime = bb::backend(backend)?.runtime().clone();
+    let one = |job: Job| {
+        let start = Instant::now();
+        let reason = failure(&job.path, &runtime);
+        let outcome = Outcome { name: job.name, reason, seconds: start.elapsed().as_secs_f64() };
+        done(&outcome).map(|()| outcome)
+    };
+    jobs.into_iter().map(one).collect()
+}
+
+/// Runs a case, and returns why it failed.
+fn failure(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
+    let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
+    match std::panic::catch_unwind(run) {
+        Ok(Ok(())) => None,
+        Ok(Err(failure)) => Some(render::chain(&failure)),
+        Err(_) => Some("panicked".to_owned()),
+    }
 }
 
 /// Returns the bytes of a path for a worker. On Unix the path need not be Unicode.

@@ -72,6 +72,17 @@ fn the_time_of_runs_can_be_limited() {
     assert_eq!(bb(&["bench", &path, "--runs", "2", "--seconds", "1"]).code(), 2);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn the_time_of_processors_is_known_unless_runs_are_short() {
+    let folder = folder("bench-processors");
+    let path = product(&folder);
+    let json = bb(&["bench", &path, "--seconds", "0.5", "--json"]).json();
+    assert!(number(&json["run_cpu_seconds"]) > 0.0);
+    let json = bb(&["bench", &path, "--runs", "1", "--json"]).json();
+    assert!(json["run_cpu_seconds"].is_null(), "{json}");
+}
+
 fn rows<'a>(json: &'a Value, of: &str) -> Vec<&'a Value> {
     json["profile"][of].as_array().unwrap().iter().collect()
 }

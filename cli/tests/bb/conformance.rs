@@ -67,6 +67,30 @@ fn a_failed_case_is_reported_with_its_reason() {
 }
 
 #[test]
+fn cases_in_this_process_have_the_same_outcomes() {
+    let folder = folder("conformance-in-process");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    write(&folder, "cases/unreadable/model.onnx", b"no model");
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--in-process"]);
+    assert_eq!(ended.code(), 1);
+    assert_eq!(ended.out.lines().last(), Some("1 passed, 2 failed, 0 skipped"), "{}", ended.out);
+    assert!(
+        ended.out.contains("failed wrong: ") && ended.out.contains("expected 5, got -2"),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.contains("failed unreadable: "), "{}", ended.out);
+}
+
+#[test]
+fn a_time_limit_needs_a_process_for_each_case() {
+    let ended = bb(&["conformance", "cases", "--in-process", "--timeout", "5"]);
+    assert_eq!(ended.code(), 2);
+    assert!(ended.err.contains("--in-process") && ended.err.contains("--timeout"), "{}", ended.err);
+}
+
+#[test]
 fn a_filter_chooses_cases_by_their_path() {
     let folder = folder("conformance-filter");
     negation(&folder, "cases/right", [-1.0, -2.0]);

@@ -5,9 +5,11 @@ use super::conv::{Plan, with_buffers};
 use super::sliding::Padded;
 use super::window::Plane;
 use crate::error::Result;
-use crate::gemm::vector::{Portable, Vector};
+use crate::gemm::vector::{Vector, baseline};
 use crate::gemm::{self, Dims, Strided};
-use crate::kernels::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::level::Level;
+use crate::kernels::level::level;
 use crate::kernels::{Shared, walk};
 use crate::pool::Pool;
 use crate::threads;
@@ -283,7 +285,7 @@ impl Pack<'_> {
                 Level::Avx512 => avx512(self),
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => avx2(self),
-                _ => pack::<Portable<f32>>(self),
+                _ => pack::<baseline::F32>(self),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::dot::{self, Dots};
 use super::stream::{self, Stream};
-use super::vector::{Portable, Vector};
+use super::vector::{Portable, Vector, baseline};
 use crate::kernels::level::Level;
 use crate::kernels::number::Number;
 
@@ -155,6 +155,15 @@ levels! {
     tile_portable, dots_portable, stream_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [];
 }
 
+// Tiles for the 32 registers of a processor of ARM, each of half a vector.
+#[cfg(target_arch = "aarch64")]
+levels! {
+    tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+use portable as base;
+
 #[cfg(target_arch = "x86_64")]
 levels! {
     tile_avx2, dots_avx2, stream_avx2, avx2, #[target_feature(enable = "avx2,fma")]
@@ -175,7 +184,7 @@ pub(crate) trait Compute: Number<Sum = Self> {
 }
 
 macro_rules! compute {
-    ($($t:ty: $wide:ident $avx512:ident, $narrow:ident $avx2:ty;)*) => {$(
+    ($($t:ty: $wide:ident $avx512:ident, $narrow:ident $avx2:ty, $base:ident $vector:ty;)*) => {$(
         impl Compute for $t {
             fn kernels(level: Level) -> &'static Kernels<$t> {
                 match level {
@@ -183,7 +192,7 @@ macro_rules! compute {
                     Level::Avx512 => const { &$wide::<super::vector::$avx512>() },
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => const { &$narrow::<$avx2>() },
-                    _ => const { &portable::<Portable<$t>>() },
+                    _ => const { &$base::<$vector>() },
                 }
             }
         }
@@ -191,8 +200,8 @@ macro_rules! compute {
 }
 
 compute! {
-    f32: avx512 F32x16, avx2 super::vector::F32x8;
-    f64: avx512 F64x8, avx2 super::vector::F64x4;
-    i32: integers I32x16, avx2 super::vector::I32x8;
-    i64: integers I64x8, portable Portable<i64>;
+    f32: avx512 F32x16, avx2 super::vector::F32x8, base baseline::F32;
+    f64: avx512 F64x8, avx2 super::vector::F64x4, base baseline::F64;
+    i32: integers I32x16, avx2 super::vector::I32x8, base baseline::I32;
+    i64: integers I64x8, portable Portable<i64>, portable Portable<i64>;
 }

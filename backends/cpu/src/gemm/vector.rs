@@ -92,6 +92,10 @@ impl<T: Number> Vector for Portable<T> {
     }
     #[inline(always)]
     unsafe fn load_some(from: *const T, mask: usize) -> Self {
+        if mask == Self::LANES {
+            // SAFETY: this function has the same contract.
+            return unsafe { Self::load(from) };
+        }
         let mut lanes = [T::default(); 8];
         for (i, lane) in lanes.iter_mut().enumerate().take(mask) {
             // SAFETY: this function has the same contract.
@@ -101,6 +105,10 @@ impl<T: Number> Vector for Portable<T> {
     }
     #[inline(always)]
     unsafe fn store_some(self, to: *mut T, mask: usize) {
+        if mask == Self::LANES {
+            // SAFETY: this function has the same contract.
+            return unsafe { self.store(to) };
+        }
         for (i, lane) in self.0.into_iter().enumerate().take(mask) {
             // SAFETY: this function has the same contract.
             unsafe { to.add(i).write(lane) };
@@ -120,6 +128,25 @@ impl<T: Number> Vector for Portable<T> {
         }
         self
     }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+/// The vectors of the instructions that every processor of the target has.
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod baseline {
+    pub(crate) use super::neon::{F32, F64, I32};
+}
+
+/// The vectors of the instructions that every processor of the target has.
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) mod baseline {
+    use super::Portable;
+
+    pub(crate) type F32 = Portable<f32>;
+    pub(crate) type F64 = Portable<f64>;
+    pub(crate) type I32 = Portable<i32>;
 }
 
 #[cfg(target_arch = "x86_64")]

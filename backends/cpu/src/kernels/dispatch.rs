@@ -36,7 +36,8 @@ fn dispatch_to<L: VectorLoop>(level: Level, vector: L) -> L::Output {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: `level` returns only a level that it detected on this processor.
         Level::Avx2 => unsafe { avx2(vector) },
-        _ => vector.run::<false>(),
+        // On x86-64, the instruction is part of no level below AVX2; every 64-bit processor of ARM has it.
+        _ => vector.run::<{ cfg!(target_arch = "aarch64") }>(),
     }
 }
 

@@ -1,7 +1,9 @@
 //! Conversions between 16-bit floats and `f32`, in which kernels compute with them.
 
 use super::elementwise::{Run, map, slices};
-use super::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use super::level::Level;
+use super::level::level;
 use super::number::Number;
 use bb::DataType;
 use half::{bf16, f16};

@@ -1,5 +1,7 @@
 //! The instruction set that the kernels use, detected once.
 
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set level for which kernels are compiled.
@@ -14,7 +16,7 @@ pub(crate) enum Level {
     Avx512 = 3,
 }
 
-/// Returns the widest level that this processor supports.
+/// Returns the widest level that this processor supports, or the one that tests ask for.
 #[inline]
 pub(crate) fn level() -> Level {
     static DETECTED: AtomicU8 = AtomicU8::new(0);
@@ -34,8 +36,35 @@ pub(crate) fn level() -> Level {
     }
 }
 
-#[cold]
+/// Returns the level that tests ask for by the environment variable `BB_CPU_LEVEL`: `portable`, `avx2` or `avx512`. Only builds
+/// with debug assertions read it.
+fn asked() -> Option<Level> {
+    if !cfg!(debug_assertions) {
+        return None;
+    }
+    match std::env::var("BB_CPU_LEVEL").as_deref() {
+        Ok("portable") => Some(Level::Portable),
+        Ok("avx2") => Some(Level::Avx2),
+        Ok("avx512") => Some(Level::Avx512),
+        _ => None,
+    }
+}
+
+/// Tells whether kernels may use instructions that only some processors of a level have. If tests ask for a level, they test the
+/// kernels of processors that have nothing else.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+pub(crate) fn extras() -> bool {
+    static ALLOWED: OnceLock<bool> = OnceLock::new();
+    !cfg!(debug_assertions) || *ALLOWED.get_or_init(|| asked().is_none())
+}
+
 fn detect() -> Level {
+    let found = supported();
+    asked().map_or(found, |asked| asked.min(found))
+}
+
+#[cold]
+fn supported() -> Level {
     #[cfg(target_arch = "x86_64")]
     {
         let avx2 = is_x86_feature_detected!("avx2")

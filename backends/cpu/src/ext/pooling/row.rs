@@ -4,8 +4,10 @@ use super::super::sliding::{Fill, fill};
 use super::super::window::Plane;
 use super::{Layout, Rows};
 use crate::gemm::floats::Floats;
-use crate::gemm::vector::Portable;
-use crate::kernels::level::{Level, level};
+use crate::gemm::vector::baseline;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::level::Level;
+use crate::kernels::level::level;
 use crate::pace::Pace;
 
 /// Planes that are pooled one after another. If not `SUM`, windows are reduced to their greatest element.
@@ -38,7 +40,7 @@ impl<const SUM: bool> Planes<'_, SUM> {
                 Level::Avx512 => avx512::<crate::gemm::vector::F32x16, SUM>(self),
                 #[cfg(target_arch = "x86_64")]
                 Level::Avx2 => avx2::<crate::gemm::vector::F32x8, SUM>(self),
-                _ => planes::<Portable<f32>, SUM>(self),
+                _ => planes::<baseline::F32, SUM>(self),
             }
         }
     }

@@ -1,8 +1,10 @@
 //! The inner kernel of windows that slide: some rows and vectors of results, kept in registers over all weights.
 
 use crate::gemm::floats::Floats;
-use crate::gemm::vector::{Portable, Vector};
-use crate::kernels::level::{Level, level};
+use crate::gemm::vector::{Vector, baseline};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::level::Level;
+use crate::kernels::level::level;
 
 /// The greatest number of rows of a tile.
 pub(super) const ROWS: usize = 8;
@@ -101,7 +103,7 @@ pub(super) fn tiles() -> [&'static Tiles; 2] {
         }
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 => [const { &avx2::<crate::gemm::vector::F32x8>() }; 2],
-        _ => [const { &portable::<Portable<f32>>() }; 2],
+        _ => [const { &portable::<baseline::F32>() }; 2],
     }
 }
 

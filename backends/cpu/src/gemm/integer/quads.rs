@@ -1,6 +1,10 @@
 //! Vectors of sums of products of bytes, four of which go to each sum, and the tiles made of them.
 
-use crate::kernels::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::level::Level;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::kernels::level::extras;
+use crate::kernels::level::level;
 
 /// A vector of `i32`, to each of which products of four bytes are added at once. Sums wrap.
 ///
@@ -29,16 +33,22 @@ trait Quads: Copy {
     unsafe fn store(self, to: *mut i32);
 }
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
 /// An array of lanes, for processors without known instructions.
+#[cfg(not(target_arch = "aarch64"))]
 #[derive(Debug, Clone, Copy)]
 struct Lanes([i32; 8]);
 
 /// Returns a byte as a number.
+#[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 const fn number(byte: u8, signed: bool) -> i32 {
     if signed { byte.cast_signed() as i32 } else { byte as i32 }
 }
 
+#[cfg(not(target_arch = "aarch64"))]
 impl Quads for Lanes {
     type Left = [i32; 4];
     type Right = [[u8; 4]; 8];
@@ -316,6 +326,7 @@ macro_rules! kernels {
     };
 }
 
+#[cfg(not(target_arch = "aarch64"))]
 kernels!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
 #[cfg(target_arch = "x86_64")]
 kernels!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 4, 2, [1 2 3 4], [1 2]);
@@ -327,15 +338,25 @@ kernels!(
     8, 3, [1 2 3 4 5 6 7 8], [1 2 3]
 );
 
+#[cfg(target_arch = "aarch64")]
+kernels!(NEON, widened, neon::Widened, [], 6, 2, [1 2 3 4 5 6], [1 2]);
+#[cfg(target_arch = "aarch64")]
+kernels!(I8MM, i8mm, neon::Mixed, ["neon,i8mm"], 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
+
 /// Returns the kernels for this processor.
 pub(crate) fn kernels() -> &'static Kernels {
     match level() {
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 if is_x86_feature_detected!("avx512vnni") => &AVX512,
+        Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => &AVX512,
         #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx2 if is_x86_feature_detected!("avxvnni") => &AVX_VNNI,
+        Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => &AVX_VNNI,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => &AVX2,
+        #[cfg(target_arch = "aarch64")]
+        _ if extras() && std::arch::is_aarch64_feature_detected!("i8mm") => &I8MM,
+        #[cfg(target_arch = "aarch64")]
+        _ => &NEON,
+        #[cfg(not(target_arch = "aarch64"))]
         _ => &PORTABLE,
     }
 }

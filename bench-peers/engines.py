@@ -1,0 +1,145 @@
+"""The engines that are compared, each a command that times a model or an operator in a process of its own.
+
+A measurement is a dictionary: `seconds` (the median time of a run), `cpu_seconds` (the time that all threads together spend on
+processors in a run, on average), `ready_seconds` (loading, preparing and the first run) and `peak_bytes` (the greatest memory).
+"""
+
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import sys
+from importlib import metadata
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Failed(Exception):
+    """The reason for which an engine does not run a subject, in its words."""
+
+
+class Engine:
+    """An engine that is started anew for each measurement."""
+
+    def __init__(self, name, colour, command):
+        self.name, self.colour, self.command = name, colour, [str(part) for part in command]
+
+    def measure(self, subject, room, runs, threads):
+        """Times runs of a subject, whose inputs are in the folder `room`."""
+        command = self.command + [str(argument) for argument in (subject, room, runs, threads)]
+        return run(command, threads)
+
+
+class Bb(Engine):
+    def __init__(self, command):
+        super().__init__("bb", "#222222", [command])
+
+    def measure(self, subject, room, runs, threads):
+        options = ["--inputs", room, "--runs", runs, "--threads", threads, "--json"]
+        got = run(self.command + [str(argument) for argument in ["bench", subject] + options], threads)
+        return {
+            "seconds": got["run_seconds"]["p50"],
+            "cpu_seconds": got.get("run_cpu_seconds"),
+            "ready_seconds": got["load_seconds"] + got["prepare_seconds"],
+            "peak_bytes": got["peak_bytes"],
+        }
+
+
+class Kept(Engine):
+    """An engine in Python, which is kept between measurements because it takes long to start."""
+
+    def __init__(self, name, colour, script):
+        super().__init__(name, colour, [sys.executable, HERE / script])
+        self.processes = {}
+
+    def measure(self, subject, room, runs, threads):
+        process = self.processes.get(threads)
+        if process is None:
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "env": environment(threads)}
+            process = self.processes[threads] = subprocess.Popen(self.command, **pipes)
+        process.stdin.write("\t".join(str(argument) for argument in (subject, room, runs, threads)) + "\n")
+        process.stdin.flush()
+        answer = json.loads(process.stdout.readline() or '{"error": "it ended"}')
+        if "error" in answer:
+            raise Failed(answer["error"])
+        return answer
+
+
+def environment(threads):
+    """The variables that tell libraries how many threads to use."""
+    names = ("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return os.environ | {name: str(threads) for name in names}
+
+
+def run(command, threads):
+    """The JSON that a command prints; if it fails, its first words about that are the error."""
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment(threads))
+    if ran.returncode:
+        lines = [line for line in ran.stderr.splitlines() if line.strip()]
+        raise Failed(lines[0] if lines else f"exit status {ran.returncode}")
+    return json.loads(ran.stdout[ran.stdout.index("{") :])
+
+
+def onnx_runtime(kept=False):
+    """ONNX Runtime. If it is kept, its inputs and outputs are bound before it is timed, as a call of an operator needs it."""
+    name, colour, script = "ONNX Runtime", "#2a7f4f", "session.py"
+    return Kept(name, colour, script) if kept else Engine(name, colour, [sys.executable, HERE / script])
+
+
+def models(args):
+    """The engines that run models, `bb` first."""
+    engines = [Bb(args.bb), onnx_runtime()]
+    if args.peer:
+        engines += [Engine("tract", "#3a6ea5", [args.peer, "tract"]), Engine("RTen", "#b3541e", [args.peer, "rten"])]
+    return engines
+
+
+def operators(args):
+    """The engines that run single operators, `bb` first."""
+    engines = [Bb(args.bb), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
+    if args.peer:
+        engines += [Engine("candle", "#7a4a99", [args.peer, "candle"]), Engine("burn", "#b3541e", [args.peer, "burn"])]
+    return engines
+
+
+def alternating(subjects, threads, rounds, seconds, skipped):
+    """Measures each engine once in each round, so that what else the machine does falls on all.
+
+    `subjects` are engines, what each is told to run, and the folder of the inputs. Returns the medians of the rounds by the
+    engine's name. `skipped` is called with an engine that fails, and why; what one engine lacks does not end the others.
+    """
+    entries = []
+    for engine, subject, room in subjects:
+        try:
+            once = engine.measure(subject, room, 3, threads)["seconds"]
+        except Failed as error:
+            skipped(engine, error)
+            continue
+        entries.append((engine, subject, room, max(3, min(5000, int(seconds / max(once, 1e-7)))), []))
+    for _ in range(rounds):
+        for engine, subject, room, runs, got in entries:
+            got.append(engine.measure(subject, room, runs, threads))
+    return {engine.name: medians(got) for engine, _, _, _, got in entries}
+
+
+def medians(measurements):
+    keys = [key for key, value in measurements[0].items() if value is not None]
+    return {key: statistics.median(each[key] for each in measurements) for key in keys}
+
+
+def processor():
+    try:
+        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def about(threads, rounds):
+    """What a table says of its circumstances."""
+    versions = f"ONNX Runtime {metadata.version('onnxruntime')}, NumPy {metadata.version('numpy')}"
+    return f"{versions}, {threads} thread(s), {rounds} rounds, {processor()}, {os.cpu_count()} processors"
