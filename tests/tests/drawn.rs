@@ -533,3 +533,14 @@ fn ranges_have_three_numbers_of_one_type() {
         }
     }
 }
+
+#[test]
+fn results_have_the_type_that_follows_from_declarations() {
+    let doubles = TensorData::new(&[2], &[0.5f64, 1.0]).unwrap();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let node = node("DynamicQuantizeLinear", &["x0"], &["y", "scale", "zero"]);
+        let error = called(&on, node, std::slice::from_ref(&doubles)).unwrap_err();
+        assert!(chain(&error).contains("makes a result of type f64"), "{name}: {}", chain(&error));
+    }
+}

@@ -249,16 +249,26 @@ impl<'t> Tracing<'t> {
         Ok(())
     }
 
-    /// Checks that a result has the extents that follow from what the operands are declared as.
+    /// Checks that a result has the type and the extents that follow from what the operands are declared as.
     ///
-    /// An operand of other extents than an operator takes might otherwise broadcast, and with it the result.
+    /// An operand of another type or of other extents than an operator takes might otherwise be computed with, and so might the
+    /// result.
     fn agrees(&self, node: &Node, value: ValueId, result: &OnnxValue<TracedTensor>) -> Result<(), Error> {
         let info = self.resolved.graph.values.get(value.index());
-        let (Some(ValueType::Tensor { shape: Some(dims), .. }), OnnxValue::Tensor(x)) =
+        let (Some(ValueType::Tensor { dtype, shape }), OnnxValue::Tensor(x)) =
             (info.map(|info| &info.ty), result)
         else {
             return Ok(());
         };
+        let got = crate::Tensor::dtype(x);
+        if got != *dtype {
+            return Err(Error::Operator {
+                op: node.op_type.clone(),
+                part: NodePart::other("an operand"),
+                problem: format!("makes a result of type {got}; its declared type makes one of type {dtype}"),
+            });
+        }
+        let Some(dims) = shape else { return Ok(()) };
         // Only these extents are read, because a plan holds for the extents that were read.
         let same = |(axis, dim): (usize, &Dim)| match dim {
             Dim::Known(known) => self.tracer.has_extent(x, axis, *known),

@@ -4,6 +4,7 @@
 use super::sliding::Sliding;
 use super::unrolled::Unrolled;
 use super::window::Plane;
+use super::winograd::{Filters, Winograd};
 use super::{computed, floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -67,17 +68,36 @@ pub(crate) fn conv(
     bias: Option<&Array>,
     options: ConvOptions<'_>,
 ) -> Result<Option<Array>> {
+    prepared(cpu, x, w, None, bias, options)
+}
+
+/// Computes the convolution like [`conv`], with points of the filters if there are some and the extents suit them.
+pub(crate) fn prepared(
+    cpu: &Cpu,
+    x: &Array,
+    w: &Array,
+    points: Option<&Filters>,
+    bias: Option<&Array>,
+    options: ConvOptions<'_>,
+) -> Result<Option<Array>> {
     if !computed(x) {
         return Ok(None);
     }
     match Plan::new(x.shape(), w.shape(), bias.map(Tensor::shape), options) {
-        Some(plan) => planned(cpu, &plan, x, w, bias).map(Some),
+        Some(plan) => planned(cpu, &plan, x, w, points, bias).map(Some),
         None => Ok(None),
     }
 }
 
 /// Computes a convolution that was resolved.
-fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
+fn planned(
+    cpu: &Cpu,
+    plan: &Plan,
+    x: &Array,
+    w: &Array,
+    points: Option<&Filters>,
+    bias: Option<&Array>,
+) -> Result<Array> {
     let pool = cpu.pool();
     let refused = || unsupported("conv", x.dtype());
     let dtype = x.dtype();
@@ -87,15 +107,17 @@ fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -
     let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
     let shape = plane.shape(*n, m);
-    let sliding = Sliding::new(plan);
-    let unrolled = if sliding.is_none() { Unrolled::new(plan) } else { None };
+    let winograd = points.and_then(|points| Winograd::new(plan, points));
+    let sliding = if winograd.is_none() { Sliding::new(plan) } else { None };
+    let unrolled = if sliding.is_none() && winograd.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());
     let out = made(pool, DataType::F32, shape, |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
         done = unsafe {
-            match (&sliding, &unrolled) {
-                (Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
-                (_, Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+            match (&winograd, &sliding, &unrolled) {
+                (Some(winograd), ..) => winograd.convolve(pool, floats(&x), plus, out.cast()),
+                (_, Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                (.., Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
                 _ => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
             }
         };

@@ -19,6 +19,7 @@ mod unrolled;
 mod window;
 #[cfg(test)]
 mod windows_tests;
+pub(crate) mod winograd;
 
 use crate::array::Array;
 use crate::error::Result;

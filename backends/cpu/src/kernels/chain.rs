@@ -1,9 +1,8 @@
 //! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
 //! so that memory is read for operands and written for results alone.
 
+use super::lanes::{Lanes, Portable};
 use super::level::{Level, level};
-use super::number::Number;
-use half::{bf16, f16};
 
 /// The most places of a program: its tensors, and registers for what is read later.
 pub(crate) const PLACES: usize = 16;
@@ -78,33 +77,6 @@ pub(crate) unsafe fn run(lines: &[Line], places: &[*mut f32; PLACES], out: *mut 
 
 /// The vectors that go through the lines at once. Their number hides how long each function takes.
 const VECTORS: usize = 8;
-
-/// A vector register of `f32`.
-///
-/// # Safety
-///
-/// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
-trait Lanes: Copy {
-    /// The number of lanes.
-    const LANES: usize;
-
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    unsafe fn add(self, other: Self) -> Self;
-    unsafe fn sub(self, other: Self) -> Self;
-    unsafe fn mul(self, other: Self) -> Self;
-    unsafe fn div(self, other: Self) -> Self;
-    /// The larger, or NaN if either is NaN; of equal ones, `self`.
-    unsafe fn max(self, other: Self) -> Self;
-    /// The smaller, or NaN if either is NaN; of equal ones, `self`.
-    unsafe fn min(self, other: Self) -> Self;
-    unsafe fn neg(self) -> Self;
-    unsafe fn abs(self) -> Self;
-    unsafe fn sqrt(self) -> Self;
-    unsafe fn zero() -> Self;
-    unsafe fn round_f16(self) -> Self;
-    unsafe fn round_bf16(self) -> Self;
-}
 
 /// # Safety
 ///
@@ -220,87 +192,10 @@ unsafe fn rest<V: Lanes>(lines: &[Line], places: &[*mut f32; PLACES], out: *mut 
     }
 }
 
-/// An array of lanes, for which the compiler uses the vectors that the target has.
-#[derive(Clone, Copy)]
-struct Portable([f32; 8]);
-
-impl Portable {
-    #[inline(always)]
-    fn with(mut self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        for (x, y) in self.0.iter_mut().zip(other.0) {
-            *x = f(*x, y);
-        }
-        self
-    }
-}
-
-impl Lanes for Portable {
-    const LANES: usize = 8;
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: this function has the same contract.
-        Self(unsafe { from.cast::<[f32; 8]>().read() })
-    }
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: this function has the same contract.
-        unsafe { to.cast::<[f32; 8]>().write(self.0) }
-    }
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        self.with(other, Number::add)
-    }
-    #[inline(always)]
-    unsafe fn sub(self, other: Self) -> Self {
-        self.with(other, Number::sub)
-    }
-    #[inline(always)]
-    unsafe fn mul(self, other: Self) -> Self {
-        self.with(other, Number::mul)
-    }
-    #[inline(always)]
-    unsafe fn div(self, other: Self) -> Self {
-        self.with(other, Number::div)
-    }
-    #[inline(always)]
-    unsafe fn max(self, other: Self) -> Self {
-        self.with(other, Number::max)
-    }
-    #[inline(always)]
-    unsafe fn min(self, other: Self) -> Self {
-        self.with(other, Number::min)
-    }
-    #[inline(always)]
-    unsafe fn neg(self) -> Self {
-        self.with(self, |x, _| Number::neg(x))
-    }
-    #[inline(always)]
-    unsafe fn abs(self) -> Self {
-        self.with(self, |x, _| Number::abs(x))
-    }
-    #[inline(always)]
-    unsafe fn sqrt(self) -> Self {
-        self.with(self, |x, _| x.sqrt())
-    }
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        Self([0.0; 8])
-    }
-    #[inline(always)]
-    unsafe fn round_f16(self) -> Self {
-        self.with(self, |x, _| f16::from_f32(x).to_f32())
-    }
-    #[inline(always)]
-    unsafe fn round_bf16(self) -> Self {
-        self.with(self, |x, _| bf16::from_f32(x).to_f32())
-    }
-}
-
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Lanes, Line, PLACES, walk};
-    use std::arch::x86_64::*;
+    use super::{Line, PLACES, walk};
+    use crate::kernels::lanes::x86::{F32x8, F32x16};
 
     /// # Safety
     ///
@@ -319,180 +214,13 @@ mod x86 {
         // SAFETY: this function has the same contract.
         unsafe { walk::<F32x8>(lines, places, out, n) }
     }
-
-    #[derive(Clone, Copy)]
-    struct F32x16(__m512);
-
-    #[derive(Clone, Copy)]
-    struct F32x8(__m256);
-
-    /// Writes the functions of vectors that instructions compute.
-    macro_rules! instructions {
-        ($($name:ident ( $($x:ident),* ) = $result:expr;)*) => {
-            $(
-                #[inline(always)]
-                unsafe fn $name(self $(, $x: Self)*) -> Self {
-                    // SAFETY: the caller promises the instruction set.
-                    Self(unsafe { $result(self.0 $(, $x.0)*) })
-                }
-            )*
-        };
-    }
-
-    impl Lanes for F32x16 {
-        const LANES: usize = 16;
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: this function has the same contract.
-            Self(unsafe { _mm512_loadu_ps(from) })
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: this function has the same contract.
-            unsafe { _mm512_storeu_ps(to, self.0) }
-        }
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm512_setzero_ps() })
-        }
-        #[inline(always)]
-        unsafe fn neg(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
-        }
-        #[inline(always)]
-        unsafe fn abs(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), self.0) })
-        }
-        // The instruction returns its second operand if either is NaN, or if they are equal.
-        #[inline(always)]
-        unsafe fn max(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
-                Self(_mm512_mask_mov_ps(_mm512_max_ps(other.0, self.0), is_nan, other.0))
-            }
-        }
-        #[inline(always)]
-        unsafe fn min(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
-                Self(_mm512_mask_mov_ps(_mm512_min_ps(other.0, self.0), is_nan, other.0))
-            }
-        }
-        #[inline(always)]
-        unsafe fn round_f16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
-        }
-        #[inline(always)]
-        unsafe fn round_bf16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let bits = _mm512_castps_si512(self.0);
-                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
-                let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
-                let rounded = _mm512_add_epi32(bits, half);
-                // NaN stays NaN, and becomes a quiet one.
-                let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
-                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
-                let bits = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
-                let upper = _mm512_and_si512(bits, _mm512_set1_epi32(0xffff_0000_u32.cast_signed()));
-                Self(_mm512_castsi512_ps(upper))
-            }
-        }
-        instructions! {
-            add(other) = _mm512_add_ps;
-            sub(other) = _mm512_sub_ps;
-            mul(other) = _mm512_mul_ps;
-            div(other) = _mm512_div_ps;
-            sqrt() = _mm512_sqrt_ps;
-        }
-    }
-
-    impl Lanes for F32x8 {
-        const LANES: usize = 8;
-
-        #[inline(always)]
-        unsafe fn load(from: *const f32) -> Self {
-            // SAFETY: this function has the same contract.
-            Self(unsafe { _mm256_loadu_ps(from) })
-        }
-        #[inline(always)]
-        unsafe fn store(self, to: *mut f32) {
-            // SAFETY: this function has the same contract.
-            unsafe { _mm256_storeu_ps(to, self.0) }
-        }
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm256_setzero_ps() })
-        }
-        #[inline(always)]
-        unsafe fn neg(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)) })
-        }
-        #[inline(always)]
-        unsafe fn abs(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
-        }
-        #[inline(always)]
-        unsafe fn max(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
-                Self(_mm256_blendv_ps(_mm256_max_ps(other.0, self.0), other.0, is_nan))
-            }
-        }
-        #[inline(always)]
-        unsafe fn min(self, other: Self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
-                Self(_mm256_blendv_ps(_mm256_min_ps(other.0, self.0), other.0, is_nan))
-            }
-        }
-        #[inline(always)]
-        unsafe fn round_f16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            Self(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
-        }
-        #[inline(always)]
-        unsafe fn round_bf16(self) -> Self {
-            // SAFETY: the caller promises the instruction set.
-            unsafe {
-                let bits = _mm256_castps_si256(self.0);
-                let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
-                let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
-                let rounded = _mm256_castsi256_ps(_mm256_add_epi32(bits, half));
-                // NaN stays NaN, and becomes a quiet one.
-                let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000));
-                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
-                let bits = _mm256_blendv_ps(rounded, _mm256_castsi256_ps(quiet), is_nan);
-                let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
-                Self(_mm256_and_ps(bits, _mm256_castsi256_ps(upper)))
-            }
-        }
-        instructions! {
-            add(other) = _mm256_add_ps;
-            sub(other) = _mm256_sub_ps;
-            mul(other) = _mm256_mul_ps;
-            div(other) = _mm256_div_ps;
-            sqrt() = _mm256_sqrt_ps;
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::kernels::level::{at, levels};
+    use half::{bf16, f16};
 
     /// Numbers of all sizes, and those that functions treat apart.
     fn numbers(n: usize, seed: usize) -> Vec<f32> {

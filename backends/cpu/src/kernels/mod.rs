@@ -16,6 +16,7 @@ pub(crate) mod extremum;
 pub(crate) mod forest;
 mod gelu;
 pub(crate) mod half;
+pub(crate) mod lanes;
 pub(crate) mod level;
 mod math;
 pub(crate) mod moves;

@@ -1,16 +1,18 @@
-//! Convolutions of 16-bit floats, whose filters are widened once.
+//! Convolutions whose filters are widened or transformed once.
 
 use super::CpuKernel;
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::error::Result;
+use crate::error::{CpuError, Result};
+use crate::ext::winograd::Filters;
 use crate::ext::{conv, rounded};
 use bb::ext::ConvOptions;
 use bb::ir::op::Param;
-use bb::{DataType, Kernel, KernelOperands, Outputs, PrepareStep, Tensor};
+use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Tensor};
 
-/// Prepares a convolution whose filters, and bias if there is one, are constants of 16-bit floats.
-pub(super) fn of_halves(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+/// Prepares a convolution whose filters, and bias if there is one, are constants: those of 16-bit floats, and those whose
+/// filters are transformed to points.
+pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let [Param::Ints(strides), Param::Ints(pads), Param::Ints(dilations), Param::Int(group)] = step.params()
     else {
         return Ok(None);
@@ -18,16 +20,25 @@ pub(super) fn of_halves(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Opti
     let (Some(w), bias) = (step.constant(1), step.constant(2)) else { return Ok(None) };
     let dtype = w.dtype();
     let alike = step.operands().flatten().all(|operand| operand.dtype() == dtype);
-    if !matches!(dtype, DataType::F16 | DataType::BF16)
-        || !alike
-        || bias.is_some() != step.operand(2).is_some()
-    {
+    if !alike || bias.is_some() != step.operand(2).is_some() {
         return Ok(None);
     }
+    let is_half = match dtype {
+        DataType::F32 => false,
+        DataType::F16 | DataType::BF16 => true,
+        _ => return Ok(None),
+    };
     let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
+    let filters = wide(w)?;
+    let adjacent = [strides, dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
+    let points = if adjacent { points(cpu, &filters, *group)? } else { None };
+    if points.is_none() && !is_half {
+        return Ok(None);
+    }
     Ok(Some(Box::new(Conv {
         dtype,
-        w: wide(w)?,
+        w: filters,
+        points,
         bias: bias.map(wide).transpose()?,
         strides: strides.to_vec(),
         pads: pads.to_vec(),
@@ -36,10 +47,21 @@ pub(super) fn of_halves(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Opti
     })))
 }
 
+/// Transforms filters, if they suit.
+fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
+    let Some(groups) = usize::try_from(group).ok().filter(|&groups| Filters::suit(w.shape(), groups)) else {
+        return Ok(None);
+    };
+    let w = cpu.to_host(w)?;
+    let elements = w.as_slice().map_err(CpuError::from)?;
+    Ok(Filters::new(elements, w.shape(), groups).map_err(CpuError::from)?)
+}
+
 /// A convolution with its filters and bias as `f32`.
 struct Conv {
     dtype: DataType,
     w: Array,
+    points: Option<Filters>,
     bias: Option<Array>,
     strides: Vec<i64>,
     pads: Vec<i64>,
@@ -56,7 +78,7 @@ impl Kernel<Cpu> for Conv {
             dilations: &self.dilations,
             group: self.group,
         };
-        if let Some(y) = conv::conv(on, x, &self.w, self.bias.as_ref(), options)? {
+        if let Some(y) = conv::prepared(on, x, &self.w, self.points.as_ref(), self.bias.as_ref(), options)? {
             return Ok(Outputs::from_buf([y]));
         }
         // The body's operands have one type; what was widened is the same when it is rounded.
@@ -67,7 +89,7 @@ impl Kernel<Cpu> for Conv {
 
     fn bytes(&self) -> usize {
         let elements = self.w.len() + self.bias.as_ref().map_or(0, Array::len);
-        elements * size_of::<f32>()
+        elements * size_of::<f32>() + self.points.as_ref().map_or(0, Filters::bytes)
     }
 }
 
@@ -75,6 +97,7 @@ impl Kernel<Cpu> for Conv {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::kernels::level::{at, levels};
     use bb::ext::{Nn, NnOp};
     use bb::{Backend, KernelOperand, PrepareOperand, RoundMode, TensorData};
 
@@ -141,6 +164,100 @@ mod tests {
             let [prepared, alone] = both(DataType::F16, [x, w], true, [1, 1]).unwrap();
             assert_eq!(prepared.unwrap_err().to_string(), alone.unwrap_err().to_string());
         }
+    }
+
+    /// Sums in `f64` over the windows of 3 by 3 elements, by the definition.
+    fn defined(
+        x: &TensorData,
+        w: &TensorData,
+        bias: &[f32],
+        [top, left, bottom, right]: [i64; 4],
+        groups: usize,
+    ) -> Vec<f64> {
+        let (&[n, c, height, width], &[m, depth, ..]) = (x.shape(), w.shape()) else { unreachable!() };
+        let (x, w) = (x.as_slice::<f32>().unwrap(), w.as_slice::<f32>().unwrap());
+        let rows = height as i64 + top + bottom - 2;
+        let cols = width as i64 + left + right - 2;
+        let mut results = Vec::new();
+        for sample in 0..n {
+            for filter in 0..m {
+                for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
+                    let mut sum = bias.get(filter).copied().map_or(0.0, f64::from);
+                    for channel in 0..depth {
+                        for (ky, kx) in (0..3).flat_map(|ky| (0..3).map(move |kx| (ky, kx))) {
+                            let (y, x_at) = (row + ky - top, col + kx - left);
+                            if (0..height as i64).contains(&y) && (0..width as i64).contains(&x_at) {
+                                let plane = sample * c + filter / (m / groups) * depth + channel;
+                                let at = (plane * height + y as usize) * width + x_at as usize;
+                                let of = ((filter * depth + channel) * 3 + ky as usize) * 3 + kx as usize;
+                                sum += f64::from(x[at]) * f64::from(w[of]);
+                            }
+                        }
+                    }
+                    results.push(sum);
+                }
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn convolutions_by_points_are_those_of_the_definition() {
+        let cpu = Cpu::new();
+        for ([n, c, height, width], m, groups, pads) in [
+            ([1usize, 16, 12, 12], 16usize, 1usize, [1i64, 1, 1, 1]),
+            ([2, 20, 13, 15], 17, 1, [1, 1, 1, 1]),
+            ([1, 16, 14, 37], 24, 1, [0, 0, 0, 0]),
+            ([1, 40, 17, 70], 19, 1, [2, 0, 1, 2]),
+            ([2, 48, 24, 9], 66, 3, [0, 1, 2, 0]),
+            ([1, 130, 40, 41], 16, 1, [1, 1, 1, 1]),
+        ] {
+            for with_bias in [false, true] {
+                let x = array(&cpu, &[n, c, height, width], DataType::F32);
+                let w = array(&cpu, &[m, c / groups, 3, 3], DataType::F32);
+                let bias = with_bias.then(|| array(&cpu, &[m], DataType::F32));
+                let group = groups as i64;
+                let params = [
+                    Param::Ints([1, 1][..].into()),
+                    Param::Ints(pads.to_vec().into()),
+                    Param::Ints([][..].into()),
+                    Param::Int(group),
+                ];
+                let varying = PrepareOperand::varying(DataType::F32, x.shape().iter().map(|_| None), false);
+                let constants =
+                    [Some(PrepareOperand::of_constant(&w)), bias.as_ref().map(PrepareOperand::of_constant)];
+                let operands = std::iter::once(Some(varying)).chain(constants);
+                let kernel =
+                    cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
+                assert!(kernel.bytes() >= 4 * w.len() * 25 / 9);
+                let host = |x: &Array| cpu.to_host(x).unwrap();
+                let bias = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
+                let expected = defined(&host(&x), &host(&w), &bias.unwrap_or_default(), pads, groups);
+                // The transforms add four numbers before a product and after it.
+                let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
+                let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
+                for level in levels() {
+                    let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
+                    let y = at(level, || kernel.run(&cpu, &mut given.into_iter().collect()));
+                    let y = host(&y.unwrap().remove(0));
+                    let y = y.as_slice::<f32>().unwrap();
+                    assert_eq!(y.len(), expected.len());
+                    for (place, (y, want)) in y.iter().zip(&expected).enumerate() {
+                        let error = (f64::from(*y) - want).abs();
+                        assert!(error <= bound, "{y} at {place}, expected {want}: {error:e} > {bound:e}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_tiles_are_computed_like_the_operation() {
+        let cpu = Cpu::new();
+        let (x, w) =
+            (array(&cpu, &[1, 16, 7, 7], DataType::F32), array(&cpu, &[16, 16, 3, 3], DataType::F32));
+        let [prepared, alone] = both(DataType::F32, [x.shape(), w.shape()], false, [1, 1]).unwrap();
+        assert_eq!(prepared.unwrap(), alone.unwrap());
     }
 
     #[test]

@@ -37,7 +37,7 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
         return fused::programs(step);
     }
     if step.spec() == NnOp::Conv.spec() {
-        return conv::of_halves(cpu, step);
+        return conv::convolutions(cpu, step);
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
         return product::bytes(cpu, step, product::integers);

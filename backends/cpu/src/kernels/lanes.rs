@@ -1,0 +1,357 @@
+//! Vectors of `f32` with the functions that kernels compute in registers.
+
+use super::number::Number;
+use half::{bf16, f16};
+
+/// A vector register of `f32`.
+///
+/// # Safety
+///
+/// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
+pub(crate) trait Lanes: Copy {
+    /// The number of lanes.
+    const LANES: usize;
+
+    unsafe fn load(from: *const f32) -> Self;
+    unsafe fn store(self, to: *mut f32);
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn sub(self, other: Self) -> Self;
+    unsafe fn mul(self, other: Self) -> Self;
+    unsafe fn div(self, other: Self) -> Self;
+    /// The larger, or NaN if either is NaN; of equal ones, `self`.
+    unsafe fn max(self, other: Self) -> Self;
+    /// The smaller, or NaN if either is NaN; of equal ones, `self`.
+    unsafe fn min(self, other: Self) -> Self;
+    unsafe fn neg(self) -> Self;
+    unsafe fn abs(self) -> Self;
+    unsafe fn sqrt(self) -> Self;
+    unsafe fn zero() -> Self;
+    /// Every lane has this number.
+    unsafe fn splat(x: f32) -> Self;
+    /// The elements of two vectors in even places, and those in odd ones.
+    unsafe fn unzip(self, other: Self) -> (Self, Self);
+    /// Two vectors in which elements of `self` and of `other` take turns.
+    unsafe fn zip(self, other: Self) -> (Self, Self);
+    unsafe fn round_f16(self) -> Self;
+    unsafe fn round_bf16(self) -> Self;
+}
+
+/// An array of lanes, for which the compiler uses the vectors that the target has.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable([f32; 8]);
+
+impl Portable {
+    #[inline(always)]
+    fn with(mut self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        for (x, y) in self.0.iter_mut().zip(other.0) {
+            *x = f(*x, y);
+        }
+        self
+    }
+}
+
+impl Lanes for Portable {
+    const LANES: usize = 8;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: this function has the same contract.
+        Self(unsafe { from.cast::<[f32; 8]>().read() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: this function has the same contract.
+        unsafe { to.cast::<[f32; 8]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        self.with(other, Number::add)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, other: Self) -> Self {
+        self.with(other, Number::sub)
+    }
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        self.with(other, Number::mul)
+    }
+    #[inline(always)]
+    unsafe fn div(self, other: Self) -> Self {
+        self.with(other, Number::div)
+    }
+    #[inline(always)]
+    unsafe fn max(self, other: Self) -> Self {
+        self.with(other, Number::max)
+    }
+    #[inline(always)]
+    unsafe fn min(self, other: Self) -> Self {
+        self.with(other, Number::min)
+    }
+    #[inline(always)]
+    unsafe fn neg(self) -> Self {
+        self.with(self, |x, _| Number::neg(x))
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        self.with(self, |x, _| Number::abs(x))
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        self.with(self, |x, _| x.sqrt())
+    }
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Self([0.0; 8])
+    }
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self([x; 8])
+    }
+    #[inline(always)]
+    unsafe fn unzip(self, other: Self) -> (Self, Self) {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        let [i, j, k, l, m, n, o, p] = other.0;
+        (Self([a, c, e, g, i, k, m, o]), Self([b, d, f, h, j, l, n, p]))
+    }
+    #[inline(always)]
+    unsafe fn zip(self, other: Self) -> (Self, Self) {
+        let [a, b, c, d, e, f, g, h] = self.0;
+        let [i, j, k, l, m, n, o, p] = other.0;
+        (Self([a, i, b, j, c, k, d, l]), Self([e, m, f, n, g, o, h, p]))
+    }
+    #[inline(always)]
+    unsafe fn round_f16(self) -> Self {
+        self.with(self, |x, _| f16::from_f32(x).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn round_bf16(self) -> Self {
+        self.with(self, |x, _| bf16::from_f32(x).to_f32())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod x86 {
+    use super::Lanes;
+    use std::arch::x86_64::*;
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct F32x16(__m512);
+
+    #[derive(Clone, Copy)]
+    pub(crate) struct F32x8(__m256);
+
+    /// Writes the functions of vectors that instructions compute.
+    macro_rules! instructions {
+        ($($name:ident ( $($x:ident),* ) = $result:expr;)*) => {
+            $(
+                #[inline(always)]
+                unsafe fn $name(self $(, $x: Self)*) -> Self {
+                    // SAFETY: the caller promises the instruction set.
+                    Self(unsafe { $result(self.0 $(, $x.0)*) })
+                }
+            )*
+        };
+    }
+
+    impl Lanes for F32x16 {
+        const LANES: usize = 16;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: this function has the same contract.
+            Self(unsafe { _mm512_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: this function has the same contract.
+            unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_setzero_ps() })
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_set1_ps(x) })
+        }
+        #[inline(always)]
+        unsafe fn unzip(self, other: Self) -> (Self, Self) {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+                let odd = _mm512_or_si512(even, _mm512_set1_epi32(1));
+                let of = |places| Self(_mm512_permutex2var_ps(self.0, places, other.0));
+                (of(even), of(odd))
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(self, other: Self) -> (Self, Self) {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+                let high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+                let of = |places| Self(_mm512_permutex2var_ps(self.0, places, other.0));
+                (of(low), of(high))
+            }
+        }
+        #[inline(always)]
+        unsafe fn neg(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
+        }
+        #[inline(always)]
+        unsafe fn abs(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_andnot_ps(_mm512_set1_ps(-0.0), self.0) })
+        }
+        // The instruction returns its second operand if either is NaN, or if they are equal.
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm512_mask_mov_ps(_mm512_max_ps(other.0, self.0), is_nan, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn min(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm512_mask_mov_ps(_mm512_min_ps(other.0, self.0), is_nan, other.0))
+            }
+        }
+        #[inline(always)]
+        unsafe fn round_f16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_cvtph_ps(_mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
+        }
+        #[inline(always)]
+        unsafe fn round_bf16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let bits = _mm512_castps_si512(self.0);
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let half = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+                let rounded = _mm512_add_epi32(bits, half);
+                // NaN stays NaN, and becomes a quiet one.
+                let quiet = _mm512_or_si512(bits, _mm512_set1_epi32(0x0040_0000));
+                let is_nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(self.0, self.0);
+                let bits = _mm512_mask_mov_epi32(rounded, is_nan, quiet);
+                let upper = _mm512_and_si512(bits, _mm512_set1_epi32(0xffff_0000_u32.cast_signed()));
+                Self(_mm512_castsi512_ps(upper))
+            }
+        }
+        instructions! {
+            add(other) = _mm512_add_ps;
+            sub(other) = _mm512_sub_ps;
+            mul(other) = _mm512_mul_ps;
+            div(other) = _mm512_div_ps;
+            sqrt() = _mm512_sqrt_ps;
+        }
+    }
+
+    impl Lanes for F32x8 {
+        const LANES: usize = 8;
+
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> Self {
+            // SAFETY: this function has the same contract.
+            Self(unsafe { _mm256_loadu_ps(from) })
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut f32) {
+            // SAFETY: this function has the same contract.
+            unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_setzero_ps() })
+        }
+        #[inline(always)]
+        unsafe fn splat(x: f32) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_set1_ps(x) })
+        }
+        #[inline(always)]
+        unsafe fn unzip(self, other: Self) -> (Self, Self) {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                // The halves of the vectors are shuffled apart, and then put in order.
+                let even = _mm256_castps_pd(_mm256_shuffle_ps::<0b10_00_10_00>(self.0, other.0));
+                let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0b11_01_11_01>(self.0, other.0));
+                let ordered = |x| Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b11_01_10_00>(x)));
+                (ordered(even), ordered(odd))
+            }
+        }
+        #[inline(always)]
+        unsafe fn zip(self, other: Self) -> (Self, Self) {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let low = _mm256_unpacklo_ps(self.0, other.0);
+                let high = _mm256_unpackhi_ps(self.0, other.0);
+                (
+                    Self(_mm256_permute2f128_ps::<0x20>(low, high)),
+                    Self(_mm256_permute2f128_ps::<0x31>(low, high)),
+                )
+            }
+        }
+        #[inline(always)]
+        unsafe fn neg(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_xor_ps(self.0, _mm256_set1_ps(-0.0)) })
+        }
+        #[inline(always)]
+        unsafe fn abs(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0) })
+        }
+        #[inline(always)]
+        unsafe fn max(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm256_blendv_ps(_mm256_max_ps(other.0, self.0), other.0, is_nan))
+            }
+        }
+        #[inline(always)]
+        unsafe fn min(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(other.0, other.0);
+                Self(_mm256_blendv_ps(_mm256_min_ps(other.0, self.0), other.0, is_nan))
+            }
+        }
+        #[inline(always)]
+        unsafe fn round_f16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_cvtph_ps(_mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(self.0)) })
+        }
+        #[inline(always)]
+        unsafe fn round_bf16(self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            unsafe {
+                let bits = _mm256_castps_si256(self.0);
+                let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+                let half = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+                let rounded = _mm256_castsi256_ps(_mm256_add_epi32(bits, half));
+                // NaN stays NaN, and becomes a quiet one.
+                let quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x0040_0000));
+                let is_nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(self.0, self.0);
+                let bits = _mm256_blendv_ps(rounded, _mm256_castsi256_ps(quiet), is_nan);
+                let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
+                Self(_mm256_and_ps(bits, _mm256_castsi256_ps(upper)))
+            }
+        }
+        instructions! {
+            add(other) = _mm256_add_ps;
+            sub(other) = _mm256_sub_ps;
+            mul(other) = _mm256_mul_ps;
+            div(other) = _mm256_div_ps;
+            sqrt() = _mm256_sqrt_ps;
+        }
+    }
+}
