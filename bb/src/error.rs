@@ -2,6 +2,7 @@
 
 mod advice;
 mod backend_id;
+mod buffer;
 mod input;
 mod missing;
 mod node_part;
@@ -11,6 +12,7 @@ mod trace_fault;
 
 pub(crate) use advice::Advice;
 pub use backend_id::BackendId;
+pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
@@ -173,6 +175,35 @@ pub enum Error {
         /// The number that the graph takes.
         expected: usize,
         /// The number that came.
+        got: usize,
+    },
+
+    /// A result does not fit the buffer that the caller gave for it.
+    #[error(transparent)]
+    Buffer(Box<BufferMismatch>),
+
+    /// A buffer was given for an output that the graph does not have.
+    #[error("`{name}` is no output of the graph; its outputs are {expected:?}")]
+    UnknownOutput {
+        /// The name given.
+        name: String,
+        /// The graph's outputs.
+        expected: Vec<String>,
+    },
+
+    /// Two buffers were given for one output.
+    #[error("two buffers are given for output `{name}`")]
+    RepeatedOutput {
+        /// The name given.
+        name: String,
+    },
+
+    /// More buffers came than the graph has outputs.
+    #[error("the graph has {expected} outputs, got buffers for {got}")]
+    OutputCount {
+        /// The number of outputs.
+        expected: usize,
+        /// The number of buffers.
         got: usize,
     },
 

@@ -8,7 +8,7 @@ use super::cache::PlanMemory;
 use super::constants::{Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
-use super::interpreter::Prepared;
+use super::interpreter::{PlanOutputs, Prepared};
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
 use super::passes::{self, PassOptions, rewrite};
@@ -302,7 +302,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         live: &[&B::Tensor],
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<B::Tensor>, B::Error> {
+    ) -> Result<PlanOutputs<B::Tensor>, B::Error> {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
         let results = match (&specialization.code, watch.profile()) {

@@ -10,13 +10,13 @@ use super::{
     OpenOptions, Status, Value,
 };
 use super::{bridge, open};
-use crate::contract::{KeepsPlans, Plans as LentPlans};
+use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port,
+    Module, Outputs, Port, ResultBuffer,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
@@ -435,6 +435,23 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
                 self.executable.run(&on.backend, operands).map_err(on.failed("run"))
             })?;
             Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
+        })
+    }
+
+    fn run_into(
+        &self,
+        inputs: &[Option<&Value>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), Error> {
+        let on = &*self.runtime;
+        on.enter("run", || {
+            // The executable may be a backend's own, which need not check anything.
+            begin_buffers(self.executable.outputs(), outputs)?;
+            bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
+                self.declared.check(operands)?;
+                let ran = self.executable.run_into(&on.backend, operands, outputs);
+                ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))
+            })
         })
     }
 
