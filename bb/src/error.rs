@@ -621,6 +621,28 @@ pub enum Error {
     #[error("the run was cancelled")]
     Cancelled,
 
+    /// A compiled model was made for another backend, another version of it, or another processor.
+    #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`")]
+    SavedFor {
+        /// What differs.
+        what: &'static str,
+        /// What the backend, or the processor, has.
+        expected: String,
+        /// What the file has.
+        got: String,
+    },
+
+    /// A plan of a compiled model is not what plans are, or its results are not what it claims.
+    #[error("a plan of the compiled model is faulty: {0}")]
+    SavedPlan(Box<Internal>),
+
+    /// The backend compiles graphs itself, and what it makes of them cannot be saved.
+    #[error("backend `{backend}` compiles graphs itself, and cannot save what it makes of them")]
+    NotSaved {
+        /// The backend.
+        backend: &'static str,
+    },
+
     /// There is no pass of a name.
     #[error("there is no pass `{name}`; there are {}", quoted(.expected))]
     UnknownPass {
@@ -635,7 +657,7 @@ pub enum Error {
     Internal(Internal),
 }
 
-/// What is wrong inside `bb`. No input can cause any of this.
+/// What is wrong inside `bb`. No input can cause any of this, except in a compiled model that somebody forged ([`Error::SavedPlan`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Internal {

@@ -178,3 +178,46 @@ fn erasure_adds_nothing_to_a_run_into_buffers() {
     let mut buffer = ResultBuffer::open(&mut result);
     assert_eq!(allocations(|| plan.run_into(&[Some(&x)], &mut [Some(&mut buffer)]).unwrap()), 1);
 }
+
+/// What a compiled model claims of itself decides nothing: whichever byte is forged, loading it takes memory in proportion to
+/// the file.
+#[test]
+fn a_compiled_model_allocates_in_proportion_to_its_file() {
+    let cpu = bb::backend("cpu").unwrap();
+    let graph = bb::trace(&[("x", DataType::F32, &[8, 8])], |on, inputs| match inputs {
+        [x] => Ok(vec![on.exp(&on.matmul(x, x)?)?]),
+        _ => Ok(Vec::new()),
+    });
+    let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+    let plan = cpu.compile(module, &CompileOptions::default()).unwrap();
+    plan.run(&[Some(&cpu.tensor(&[8, 8], &[0.5f32; 64]).unwrap())]).unwrap();
+    let path = std::env::temp_dir().join(format!("bb-allocations-{}.bb", std::process::id()));
+    plan.save(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let body = bytes.get(16..24).and_then(|body| <[u8; 8]>::try_from(body).ok()).map(u64::from_le_bytes);
+    let end = 32 + usize::try_from(body.unwrap()).unwrap();
+    let load = || Module::load(&path).and_then(|module| cpu.compile(module, &CompileOptions::default()));
+    assert!(load().is_ok());
+    for at in 32..end {
+        for forged in [0x7f, 0xff] {
+            let mut copy = bytes.clone();
+            *copy.get_mut(at).unwrap() = forged;
+            let sum = crc32(&[copy.get(..12).unwrap(), copy.get(16..end).unwrap()]);
+            copy.get_mut(12..16).unwrap().copy_from_slice(&sum.to_le_bytes());
+            std::fs::write(&path, &copy).unwrap();
+            let taken = most_bytes(|| load().is_ok());
+            assert!(taken < 64 * bytes.len() + (1 << 16), "byte {at} as {forged}: {taken} bytes");
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// CRC-32 as of IEEE 802.3, bit by bit.
+fn crc32(parts: &[&[u8]]) -> u32 {
+    !parts.iter().copied().flatten().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
+}

@@ -4,7 +4,7 @@ use super::Backend;
 use super::buffer::{Ordered, ResultBuffer, begin as begin_buffers, by_output, fill as fill_buffers};
 use super::{OnnxValue, RunOptions};
 use crate::Error;
-use crate::plan::Profile;
+use crate::plan::{Module, Profile};
 use bb_ir::graph::ValueType;
 use std::collections::HashMap;
 
@@ -111,6 +111,17 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
     ) -> Result<(), B::Error> {
         let inputs = by_position(self.inputs(), inputs)?;
         self.run_into(on, &inputs, &mut by_output(self.outputs(), outputs)?)
+    }
+
+    /// Returns the module with the plans that were made so far, to be saved; `None` if the executable has none to save.
+    ///
+    /// The default plans have; the default of this method is `None`.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error.
+    fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
+        Ok(None)
     }
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.

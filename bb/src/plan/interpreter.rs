@@ -6,6 +6,7 @@ use super::kernels::{HeldKernel, Material};
 use super::lir::{Callee, Instruction, Operand, Plan, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
+use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::ext::host;
 use crate::trace::{Table, TableIndex, held};
@@ -24,6 +25,8 @@ pub(crate) struct Prepared<B: Backend + ?Sized> {
     material: Material<B>,
     /// The nodes that the instructions come from.
     origins: Origins,
+    /// What the plan claims of its results, if it comes from a file.
+    claims: Option<Claims>,
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
     /// Tables whose slots are empty, for the next runs, so that a run makes none. There are as many as ran at once.
@@ -35,8 +38,13 @@ pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
 impl<B: Backend + ?Sized> Prepared<B> {
     /// Puts a plan together with what it needs of the backend.
-    pub(crate) fn new(plan: Plan, material: Material<B>, origins: Origins) -> Prepared<B> {
-        Prepared { plan, material, origins, sites: OnceLock::new(), spare: Mutex::default() }
+    pub(crate) fn new(
+        plan: Plan,
+        material: Material<B>,
+        origins: Origins,
+        claims: Option<Claims>,
+    ) -> Prepared<B> {
+        Prepared { plan, material, origins, claims, sites: OnceLock::new(), spare: Mutex::default() }
     }
 
     /// Iterates over the constants that the plan holds.
@@ -70,6 +78,10 @@ impl<B: Backend + ?Sized> Prepared<B> {
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
             let ran = self.execute(on, natives, inputs, at, instruction, &mut slots, first, state, watch);
             let results = ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
+            if let Some(claims) = &self.claims {
+                let agree = claims.check(at, &results);
+                agree.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
+            }
             let stored = self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger);
             stored.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
         }

@@ -15,7 +15,7 @@ use super::{Activity, Profile};
 use crate::contract::{Caller, begin_buffers, fill_buffers};
 use crate::onnx::{Call, OnnxValue};
 use crate::trace::Table;
-use crate::{Backend, Error, Executable, Port, ResultBuffer, Tensor};
+use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
 use smallvec::SmallVec;
@@ -402,6 +402,10 @@ impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program
         begin_buffers(&self.outputs, outputs)?;
         let results = Caller::within(&self.caller, || self.run_tensors(on, inputs))?;
         fill_buffers(on, &self.outputs, &results, outputs)
+    }
+
+    fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
+        Ok(Some(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?)))
     }
 
     fn run_items(

@@ -13,6 +13,7 @@ use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
 use std::any::Any;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The results of one operation, or its error.
@@ -253,6 +254,37 @@ pub trait ErasedExecutable: Send + Sync {
         let inputs = by_position(self.inputs(), inputs)?;
         self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
     }
+
+    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the plans made
+    /// so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The file appears whole
+    /// or not at all, and replaces another of its name.
+    ///
+    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is saved
+    /// unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
+    /// the same options. Inputs for which there is no plan are planned as always. Kernels are prepared again.
+    ///
+    /// The file is for this version of the backend on processors like this one; compiling it for another is
+    /// [`Error::SavedFor`]. It is loaded as a model from strangers is: within limits, and with an error if it is damaged.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the file cannot be written; [`Error::NotSaved`] if the backend compiles graphs itself.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let options = bb::CompileOptions::default();
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &options)?;
+    /// model.run(&[Some(&cpu.tensor(&[1, 2], &[1f32, 2.])?)])?;
+    /// model.save("model.bb".as_ref())?;
+    /// // In another process:
+    /// let model = cpu.compile(bb::Module::load("model.bb")?, &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn save(&self, path: &Path) -> Result<(), Error>;
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///
