@@ -32,15 +32,19 @@ pub struct Module {
 #[derive(Debug)]
 pub(crate) enum SavedModule {
     /// A file whose plans are not read, because nobody compared its stamp with a backend.
-    Sealed {
-        stamp: Stamp,
-        file: Saved,
-        /// Where the plans begin.
-        plans: usize,
-        limits: Limits,
-    },
+    Sealed(Box<Sealed>),
     /// Plans.
     Open(SavedPlans),
+}
+
+/// A file whose plans are not read.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    stamp: Stamp,
+    file: Saved,
+    /// Where the plans begin.
+    plans: usize,
+    limits: Limits,
 }
 
 impl Module {
@@ -137,7 +141,7 @@ impl Module {
         let graph = Graph::read(&mut reader)?;
         let plans = reader.position();
         check::loaded(&graph, OPERATORS)?;
-        let saved = SavedModule::Sealed { stamp, file, plans, limits: limits.clone() };
+        let saved = SavedModule::Sealed(Box::new(Sealed { stamp, file, plans, limits: limits.clone() }));
         Ok(Module { graph: Arc::new(graph), saved: Some(Arc::new(saved)) })
     }
 
@@ -152,9 +156,8 @@ impl Module {
     ///
     /// [`Error::SavedFor`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
     pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
-        let Some(SavedModule::Sealed { stamp, file, plans, limits }) = self.saved.as_deref() else {
-            return Ok(self);
-        };
+        let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
+        let Sealed { stamp, file, plans, limits } = sealed.as_ref();
         stamp.check(&own())?;
         let mut reader = file.reader(*plans, limits);
         let plans = SavedPlans::read(&mut reader)?;
@@ -166,7 +169,7 @@ impl Module {
     pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
         match self.saved.as_deref() {
             Some(SavedModule::Open(plans)) => Some(plans),
-            Some(SavedModule::Sealed { .. }) | None => None,
+            Some(SavedModule::Sealed(_)) | None => None,
         }
     }
 

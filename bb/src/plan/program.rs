@@ -88,7 +88,7 @@ pub(super) struct Specialization<B: Backend + ?Sized> {
 /// What runs a segment.
 enum Code<B: Backend + ?Sized> {
     /// Instructions, one call of an operation each.
-    Plan(Prepared<B>),
+    Plan(Box<Prepared<B>>),
     /// Graphs of primitives, run whole by the backend.
     Graph(Box<PartitionedGraph<B::Tensor>>),
 }
@@ -135,7 +135,7 @@ impl<B: Backend + ?Sized> Specialization<B> {
     /// Iterates over the constants and kernels: how many plans hold each, and its bytes.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
         let plan = match &self.code {
-            Code::Plan(plan) => Some(plan),
+            Code::Plan(plan) => Some(plan.as_ref()),
             Code::Graph(_) => None,
         };
         let constants = plan.into_iter().flat_map(Prepared::constants);
@@ -466,7 +466,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 let claims = claims.transpose()?;
                 let material =
                     materialize(on, &self.natives, &mut pool, traced, &plan, guards, self.prepares)?;
-                Ok(Code::Plan(Prepared::new(plan, material, traced.origins.clone(), claims)))
+                let prepared = Prepared::new(plan, material, traced.origins.clone(), claims);
+                Ok(Code::Plan(Box::new(prepared)))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
