@@ -818,6 +818,78 @@ pub enum Error {
         got: u64,
     },
 
+    /// The bytes do not begin with the magic number of a compiled model.
+    #[error("not a compiled model: the magic number is missing")]
+    SavedMagic,
+
+    /// A compiled model has another version of the format.
+    #[error("the compiled model has version {got} of the format; expected {expected}")]
+    SavedVersion {
+        /// The supported version.
+        expected: u16,
+        /// The version of the file.
+        got: u16,
+    },
+
+    /// A compiled model is shorter or longer than it states.
+    #[error("the compiled model has {got} bytes; expected {expected}")]
+    SavedEnd {
+        /// The length that the file states, or the least that it needs.
+        expected: u64,
+        /// The number of bytes given.
+        got: u64,
+    },
+
+    /// A compiled model is damaged.
+    #[error("the compiled model has checksum {got:#010x}; expected {expected:#010x}")]
+    SavedChecksum {
+        /// The checksum in the file.
+        expected: u32,
+        /// The checksum of the given bytes.
+        got: u32,
+    },
+
+    /// The elements of a tensor of a compiled model are damaged.
+    #[error("tensor {number} of the compiled model has checksum {got:#010x}; expected {expected:#010x}")]
+    SavedTensor {
+        /// The number of the tensor in the file.
+        number: usize,
+        /// The checksum in the file.
+        expected: u32,
+        /// The checksum of the elements.
+        got: u32,
+    },
+
+    /// A compiled model contains something else than its format has at that place.
+    #[error("the compiled model is malformed at byte {at} of its content; expected {expected}")]
+    SavedForm {
+        /// The place.
+        at: usize,
+        /// What the format has there.
+        expected: &'static str,
+    },
+
+    /// The graph of a compiled model is not what a checked graph is.
+    #[error("graph `{graph}` of the compiled model {problem}")]
+    SavedGraph {
+        /// The name of the graph.
+        graph: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+
+    /// A node of a compiled model is not what its operator takes.
+    #[error("node `{node}` ({op}) of the compiled model is invalid")]
+    SavedNode {
+        /// The name of the node.
+        node: String,
+        /// The operator.
+        op: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<Error>,
+    },
+
     /// Two type names have the same hash, so that their frames could not be distinguished.
     #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}")]
     HashCollision {

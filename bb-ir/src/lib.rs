@@ -4,6 +4,7 @@
 //! inference and the wire format. The traits, the backends and the plans are in the `bb` crate.
 
 pub mod check;
+pub mod compact;
 pub mod convert;
 mod dtype;
 mod error;

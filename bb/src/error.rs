@@ -2,6 +2,7 @@
 
 mod advice;
 mod backend_id;
+mod buffer;
 mod input;
 mod missing;
 mod node_part;
@@ -11,6 +12,7 @@ mod trace_fault;
 
 pub(crate) use advice::Advice;
 pub use backend_id::BackendId;
+pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
@@ -173,6 +175,35 @@ pub enum Error {
         /// The number that the graph takes.
         expected: usize,
         /// The number that came.
+        got: usize,
+    },
+
+    /// A result does not fit the buffer that the caller gave for it.
+    #[error(transparent)]
+    Buffer(Box<BufferMismatch>),
+
+    /// A buffer was given for an output that the graph does not have.
+    #[error("`{name}` is no output of the graph; its outputs are {expected:?}")]
+    UnknownOutput {
+        /// The name given.
+        name: String,
+        /// The graph's outputs.
+        expected: Vec<String>,
+    },
+
+    /// Two buffers were given for one output.
+    #[error("two buffers are given for output `{name}`")]
+    RepeatedOutput {
+        /// The name given.
+        name: String,
+    },
+
+    /// More buffers came than the graph has outputs.
+    #[error("the graph has {expected} outputs, got buffers for {got}")]
+    OutputCount {
+        /// The number of outputs.
+        expected: usize,
+        /// The number of buffers.
         got: usize,
     },
 
@@ -590,6 +621,28 @@ pub enum Error {
     #[error("the run was cancelled")]
     Cancelled,
 
+    /// A compiled model was made for another backend, another version of it, or another processor.
+    #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`")]
+    SavedFor {
+        /// What differs.
+        what: &'static str,
+        /// What the backend, or the processor, has.
+        expected: String,
+        /// What the file has.
+        got: String,
+    },
+
+    /// A plan of a compiled model is not what plans are, or its results are not what it claims.
+    #[error("a plan of the compiled model is faulty: {0}")]
+    SavedPlan(Box<Internal>),
+
+    /// The backend compiles graphs itself, and what it makes of them cannot be saved.
+    #[error("backend `{backend}` compiles graphs itself, and cannot save what it makes of them")]
+    NotSaved {
+        /// The backend.
+        backend: &'static str,
+    },
+
     /// There is no pass of a name.
     #[error("there is no pass `{name}`; there are {}", quoted(.expected))]
     UnknownPass {
@@ -604,7 +657,7 @@ pub enum Error {
     Internal(Internal),
 }
 
-/// What is wrong inside `bb`. No input can cause any of this.
+/// What is wrong inside `bb`. No input can cause any of this, except in a compiled model that somebody forged ([`Error::SavedPlan`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Internal {

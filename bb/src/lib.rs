@@ -39,11 +39,11 @@ pub use call::call_primitive;
 pub use contract::{
     Backend, BackendAttrs, CancelToken, Completer, CompletionHandle, ContractResponse, Executable,
     GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port, PrepareOperand,
-    PrepareStep, RunOptions, SlotValue, Tensor,
+    PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };
 pub use error::{
-    BackendId, BoxError, Error, InputMismatch, InputProblem, Internal, NodePart, OpenOption, Problem,
-    ProblemList, TraceFault, Uncovered,
+    BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
+    NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};

@@ -25,6 +25,7 @@ mod args;
 mod backends;
 mod bench;
 mod compare;
+mod compile;
 mod conformance;
 mod coverage;
 mod error;
@@ -79,6 +80,7 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::ConformanceWorker(options) => conformance::worker(options),
         Command::Bench(options) => bench::bench(options),
         Command::Export(options) => export::export(options),
+        Command::Compile(options) => compile::compile(options),
         Command::Backends(options) => backends::backends(options),
         Command::Completions(options) => out::completions(options),
     }

@@ -2,7 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
-use bb::{Backend, BackendHandle, Backends, Runtime, TensorData};
+use bb::{
+    Backend, BackendHandle, Backends, CompileOptions, DataType, Executable, Module, ResultBuffer, Runtime,
+    TensorData,
+};
 use bb_cpu::Cpu;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -126,4 +129,95 @@ fn a_frame_allocates_as_much_as_arrives_and_not_what_it_claims() {
         assert!(tensor <= most && raw <= most, "{arrived} bytes arrived, {tensor} and {raw} were allocated");
     }
     assert_eq!(wire::read(&mut frame.as_slice(), usize::MAX).unwrap(), Some(zeros));
+}
+
+/// Compiles `exp(x · y) · z`, a plan of three instructions, because nothing fuses them.
+fn three_instructions(cpu: &Cpu) -> Box<dyn Executable<Cpu>> {
+    let inputs: [(&str, DataType, &[usize]); 3] =
+        [("x", DataType::F32, &[8, 8]), ("y", DataType::F32, &[8, 8]), ("z", DataType::F32, &[8, 8])];
+    let graph = bb::trace(&inputs, |on, inputs| match inputs {
+        [x, y, z] => Ok(vec![on.matmul(&on.exp(&on.matmul(x, y)?)?, z)?]),
+        _ => Ok(Vec::new()),
+    });
+    let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+    cpu.compile(module, &CompileOptions::default()).unwrap()
+}
+
+#[test]
+fn a_run_into_buffers_allocates_the_handles_of_results_and_nothing_else() {
+    let cpu = Cpu::new();
+    let plan = three_instructions(&cpu);
+    let data = TensorData::new(&[8, 8], &[0.5f32; 64]).unwrap();
+    let x = cpu.constant(&data).unwrap();
+    let mut result = [0f32; 64];
+    let mut buffer = ResultBuffer::new(&[8, 8], &mut result).unwrap();
+    let inputs = [Some(&x); 3];
+    let into = allocations(|| plan.run_into(&cpu, &inputs, &mut [Some(&mut buffer)]).unwrap());
+    assert_eq!(into, 3, "one handle for the result of each instruction");
+    let named = [("z", &x), ("y", &x), ("x", &x)];
+    let name = plan.outputs().first().unwrap().name.clone();
+    let by_name = allocations(|| plan.run_named_into(&cpu, &named, &mut [(&name, &mut buffer)]).unwrap());
+    assert_eq!(by_name, into, "names add nothing");
+    let returned = allocations(|| plan.run(&cpu, &inputs).unwrap());
+    assert_eq!(returned, into + 1, "a list of results");
+    // By definition: each element of x · y is 8 · 0.25, and each of the product with z is 8 · e² · 0.5.
+    assert!(result.iter().all(|y| (y - 4.0 * 2f32.exp()).abs() < 1e-4), "{result:?}");
+}
+
+#[test]
+fn erasure_adds_nothing_to_a_run_into_buffers() {
+    let cpu = bb::backend("cpu").unwrap();
+    let graph = bb::trace(&[("x", DataType::F32, &[8, 8])], |on, inputs| match inputs {
+        [x] => Ok(vec![on.matmul(x, x)?]),
+        _ => Ok(Vec::new()),
+    });
+    let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+    let plan = cpu.compile(module, &CompileOptions::default()).unwrap();
+    let x = cpu.tensor(&[8, 8], &[0.5f32; 64]).unwrap();
+    let mut result = [0f32; 64];
+    let mut buffer = ResultBuffer::open(&mut result);
+    assert_eq!(allocations(|| plan.run_into(&[Some(&x)], &mut [Some(&mut buffer)]).unwrap()), 1);
+}
+
+/// What a compiled model claims of itself decides nothing: whichever byte is forged, loading it takes memory in proportion to
+/// the file.
+#[test]
+fn a_compiled_model_allocates_in_proportion_to_its_file() {
+    let cpu = bb::backend("cpu").unwrap();
+    let graph = bb::trace(&[("x", DataType::F32, &[8, 8])], |on, inputs| match inputs {
+        [x] => Ok(vec![on.exp(&on.matmul(x, x)?)?]),
+        _ => Ok(Vec::new()),
+    });
+    let module = Module::from_graph(&graph.unwrap(), &[], &[]).unwrap();
+    let plan = cpu.compile(module, &CompileOptions::default()).unwrap();
+    plan.run(&[Some(&cpu.tensor(&[8, 8], &[0.5f32; 64]).unwrap())]).unwrap();
+    let path = std::env::temp_dir().join(format!("bb-allocations-{}.bb", std::process::id()));
+    plan.save(&path).unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let body = bytes.get(16..24).and_then(|body| <[u8; 8]>::try_from(body).ok()).map(u64::from_le_bytes);
+    let end = 32 + usize::try_from(body.unwrap()).unwrap();
+    let load = || Module::load(&path).and_then(|module| cpu.compile(module, &CompileOptions::default()));
+    assert!(load().is_ok());
+    for at in 32..end {
+        for forged in [0x7f, 0xff] {
+            let mut copy = bytes.clone();
+            *copy.get_mut(at).unwrap() = forged;
+            let sum = crc32(&[copy.get(..12).unwrap(), copy.get(16..end).unwrap()]);
+            copy.get_mut(12..16).unwrap().copy_from_slice(&sum.to_le_bytes());
+            std::fs::write(&path, &copy).unwrap();
+            let taken = most_bytes(|| load().is_ok());
+            assert!(taken < 64 * bytes.len() + (1 << 16), "byte {at} as {forged}: {taken} bytes");
+        }
+    }
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// CRC-32 as of IEEE 802.3, bit by bit.
+fn crc32(parts: &[&[u8]]) -> u32 {
+    !parts.iter().copied().flatten().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(
+            crc ^ u32::from(*byte),
+            |crc, _| if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 },
+        )
+    })
 }

@@ -235,6 +235,10 @@ impl bb::Backend for Cpu {
         host::to_host(&self.pool, x)
     }
 
+    fn read_into(&self, x: &Array, into: &mut [u8]) -> Result<()> {
+        host::read_into(&self.pool, x, into)
+    }
+
     fn prepare(&self, step: &PrepareStep<'_, Array>) -> Result<Option<Box<dyn Kernel<Cpu>>>> {
         prepare::prepare(self, step)
     }

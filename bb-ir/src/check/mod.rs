@@ -10,10 +10,12 @@ mod build;
 mod constant;
 mod control;
 mod function;
+mod loaded;
 mod model;
 mod names;
 mod order;
 mod schema;
 mod types;
 
+pub use loaded::loaded;
 pub use model::{CheckOptions, CheckedModel, check, check_graph, declared_inputs, load_model, parse_model};

@@ -48,6 +48,21 @@ macro_rules! contract {
             /// The backend's own error if the device failed.
             fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error>;
 
+            /// Copies a tensor that is not of strings into memory of the caller, in the form that [`TensorData`]
+            /// describes.
+            ///
+            /// [`Executable::run_into`] calls this. The default copies what [`to_host`](Self::to_host) returns.
+            ///
+            /// Units: `into` has as many bytes as the tensor takes on the host.
+            ///
+            /// # Errors
+            ///
+            /// [`bb_ir::Error::ByteLength`] if it has another number of bytes; the backend's own error if the device
+            /// failed. Then the contents of `into` are not specified.
+            fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> Result<(), Self::Error> {
+                crate::contract::copy_from_host(&self.to_host(x)?, into).map_err(Self::Error::from)
+            }
+
             /// Runs a graph and returns its outputs by name.
             ///
             /// The default lowers the graph and runs what [`compile`](Self::compile) returns. If a

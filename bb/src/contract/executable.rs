@@ -1,9 +1,10 @@
 //! Compiled graphs and how they run.
 
 use super::Backend;
+use super::buffer::{Ordered, ResultBuffer, begin as begin_buffers, by_output, fill as fill_buffers};
 use super::{OnnxValue, RunOptions};
 use crate::Error;
-use crate::plan::Profile;
+use crate::plan::{Module, Profile};
 use bb_ir::graph::ValueType;
 use std::collections::HashMap;
 
@@ -71,6 +72,58 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
         Ok(by_name(self.outputs(), results))
     }
 
+    /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
+    ///
+    /// An output without a buffer, `None` or behind the last one, is computed and dropped;
+    /// [`Module::with_outputs`](crate::Module::with_outputs) leaves out what only that output needs.
+    ///
+    /// Results are copied into the buffers once all of them are there and fit. So if the run fails, or a result does not
+    /// fit its buffer, no buffer was written. If the backend fails while it copies, the contents of all buffers are not
+    /// specified. After every failure, [`ResultBuffer::result`] is `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutputCount`](crate::Error::OutputCount) if there are more buffers than outputs;
+    /// [`Error::Buffer`](crate::Error::Buffer) if a buffer does not fit: before the run as far as the outputs' types are known
+    /// then; the errors of [`run`](Self::run) and of [`Backend::read_into`].
+    fn run_into(
+        &self,
+        on: &B,
+        inputs: &[Option<&B::Tensor>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), B::Error> {
+        begin_buffers(self.outputs(), outputs)?;
+        fill_buffers(on, self.outputs(), &self.run(on, inputs)?, outputs)
+    }
+
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name, of as many outputs as the caller wants.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`](crate::Error::UnknownInput), [`Error::RepeatedInput`](crate::Error::RepeatedInput),
+    /// [`Error::UnknownOutput`](crate::Error::UnknownOutput) and [`Error::RepeatedOutput`](crate::Error::RepeatedOutput); as
+    /// [`run_into`](Self::run_into).
+    fn run_named_into(
+        &self,
+        on: &B,
+        inputs: &[(&str, &B::Tensor)],
+        outputs: &mut [(&str, &mut ResultBuffer<'_>)],
+    ) -> Result<(), B::Error> {
+        let inputs = by_position(self.inputs(), inputs)?;
+        self.run_into(on, &inputs, &mut by_output(self.outputs(), outputs)?)
+    }
+
+    /// Returns the module with the plans that were made so far, to be saved; `None` if the executable has none to save.
+    ///
+    /// The default plans have; the default of this method is `None`.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error.
+    fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
+        Ok(None)
+    }
+
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///
     /// The default only accepts tensors.
@@ -120,11 +173,8 @@ pub trait Executable<B: Backend + ?Sized>: Send + Sync {
 /// # Errors
 ///
 /// [`Error::UnknownInput`] and [`Error::RepeatedInput`].
-pub(crate) fn by_position<'a, T>(
-    ports: &[Port],
-    inputs: &[(&str, &'a T)],
-) -> Result<Vec<Option<&'a T>>, Error> {
-    let mut ordered = vec![None; ports.len()];
+pub(crate) fn by_position<'a, T>(ports: &[Port], inputs: &[(&str, &'a T)]) -> Result<Ordered<&'a T>, Error> {
+    let mut ordered: Ordered<&'a T> = ports.iter().map(|_| None).collect();
     for (name, value) in inputs {
         let place = ports.iter().zip(&mut ordered).find(|(port, _)| port.name == *name);
         let Some((_, place)) = place else {

@@ -4,6 +4,7 @@
 
 mod attrs;
 mod backend;
+mod buffer;
 mod completion;
 mod executable;
 mod inputs;
@@ -18,6 +19,10 @@ mod value;
 pub use attrs::{BackendAttrs, GraphIdentity};
 pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
 pub use backend::Backend;
+pub use buffer::ResultBuffer;
+pub(crate) use buffer::{
+    begin as begin_buffers, by_output, copy_from_host, fill as fill_buffers, refused as refused_buffer,
+};
 pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};

@@ -11,3 +11,4 @@ pub use inlined::inlined;
 pub use model::{ModelTrace, trace};
 pub use options::{ExportOptions, check_ir_version};
 pub use save::save;
+pub(crate) use save::write_whole;

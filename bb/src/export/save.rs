@@ -34,6 +34,23 @@ pub fn save(model: ModelProto, path: &Path, external_above: Option<usize>) -> Re
     save_within(PROTOBUF, model, path, external_above)
 }
 
+/// Writes a file that appears whole or not at all.
+///
+/// # Errors
+///
+/// [`Error::Write`].
+pub(crate) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut io::BufWriter<&mut File>) -> io::Result<()>,
+) -> Result<(), Error> {
+    let written = Temporary::write(path, |file| {
+        let mut buffered = io::BufWriter::new(file);
+        write(&mut buffered)?;
+        buffered.flush()
+    });
+    written?.rename().map(drop)
+}
+
 /// Writes a model to files of which the model's own has at most `most` bytes.
 fn save_within(
     most: usize,

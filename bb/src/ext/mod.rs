@@ -326,6 +326,15 @@ macro_rules! families {
             }
         }
 
+        /// Returns the operation at a position of the table of a family; `None` if there is none.
+        pub(crate) fn row(family: Family, index: usize) -> Option<&'static OpSpec> {
+            match family {
+                $( Family::$trait => $enum::ALL.get(index).map(|op| op.spec()), )*
+                Family::Primitive => Primitive::ALL.get(index).map(|op| op.spec()),
+                _ => None,
+            }
+        }
+
         /// Returns every operation of every family.
         pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
             let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));

@@ -9,6 +9,7 @@ use super::guard::Guards;
 use super::kernels::{KernelPool, Material};
 use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::prepare::Preparing;
+use super::saved::other_result;
 use super::segment::SegmentTrace;
 use crate::contract::bytes_of;
 use crate::ext::{FamilyTable, OpSet};
@@ -348,6 +349,11 @@ impl<B: Backend + ?Sized> Making<'_, B> {
 
     /// Keeps the result of a step.
     fn fold(&mut self, value: TraceValue, tensor: B::Tensor) -> Result<(), Error> {
+        let info = self.traced.recorded.values.get(value)?;
+        if self.traced.is_loaded && (tensor.dtype() != info.dtype || tensor.shape() != info.shape.as_slice())
+        {
+            return Err(other_result(&tensor, info.dtype, Some(&info.shape)));
+        }
         let bytes = bytes_of(tensor.dtype(), tensor.shape());
         let held = self.pool.keep(self.sources.get(value)?, tensor, bytes);
         self.made.set(value, Some(held))

@@ -6,6 +6,7 @@ use super::kernels::{HeldKernel, Material};
 use super::lir::{Callee, Instruction, Operand, Plan, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
+use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::ext::host;
 use crate::trace::{Table, TableIndex, held};
@@ -13,7 +14,7 @@ use crate::{Backend, Error, KernelOperand, KernelOperands, Outputs};
 use bb_ir::TensorData;
 use bb_ir::graph::Graph;
 use smallvec::SmallVec;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The results of instructions that others will read yet.
 type Slots<T> = Table<SlotId, Option<T>>;
@@ -24,14 +25,26 @@ pub(crate) struct Prepared<B: Backend + ?Sized> {
     material: Material<B>,
     /// The nodes that the instructions come from.
     origins: Origins,
+    /// What the plan claims of its results, if it comes from a file.
+    claims: Option<Claims>,
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
+    /// Tables whose slots are empty, for the next runs, so that a run makes none. There are as many as ran at once.
+    spare: Mutex<Vec<Slots<B::Tensor>>>,
 }
+
+/// The results of a plan. Few of them need no allocation.
+pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
 impl<B: Backend + ?Sized> Prepared<B> {
     /// Puts a plan together with what it needs of the backend.
-    pub(crate) fn new(plan: Plan, material: Material<B>, origins: Origins) -> Prepared<B> {
-        Prepared { plan, material, origins, sites: OnceLock::new() }
+    pub(crate) fn new(
+        plan: Plan,
+        material: Material<B>,
+        origins: Origins,
+        claims: Option<Claims>,
+    ) -> Prepared<B> {
+        Prepared { plan, material, origins, claims, sites: OnceLock::new(), spare: Mutex::default() }
     }
 
     /// Iterates over the constants that the plan holds.
@@ -55,8 +68,8 @@ impl<B: Backend + ?Sized> Prepared<B> {
         graph: &Graph,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<B::Tensor>, Failure<B::Error>> {
-        let mut slots: Slots<B::Tensor> = Table::with(self.plan.slots, || None);
+    ) -> Result<PlanOutputs<B::Tensor>, Failure<B::Error>> {
+        let mut slots = self.slots();
         // A plan whose results fit all together needs no counting.
         let counted = !self.plan.bytes.is_some_and(|bytes| state.ledger.has_room(bytes));
         let mut sizes: Option<Table<SlotId, usize>> = counted.then(|| Table::with(self.plan.slots, || 0));
@@ -65,16 +78,33 @@ impl<B: Backend + ?Sized> Prepared<B> {
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
             let ran = self.execute(on, natives, inputs, at, instruction, &mut slots, first, state, watch);
             let results = ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
+            if let Some(claims) = &self.claims {
+                let agree = claims.check(at, &results);
+                agree.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
+            }
             let stored = self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger);
             stored.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
         }
-        let mut outputs = Vec::with_capacity(self.plan.outputs.len());
+        let mut outputs = PlanOutputs::with_capacity(self.plan.outputs.len());
         for &operand in &self.plan.outputs {
             let output = self.operand(&slots, inputs, operand);
             let output = output.and_then(|x| x.ok_or_else(|| Error::excluded("a plan's output to be given")));
             outputs.push(output.map_err(|error| Failure { at: Where::Graph, error: error.into() })?.clone());
         }
+        self.keep(slots);
         Ok(outputs)
+    }
+
+    /// Returns a table of empty slots.
+    fn slots(&self) -> Slots<B::Tensor> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| Table::with(self.plan.slots, || None))
+    }
+
+    /// Empties the slots, which may still hold outputs, and keeps the table. That of a run that failed is dropped.
+    fn keep(&self, mut slots: Slots<B::Tensor>) {
+        slots.iter_mut().for_each(|(_, slot)| *slot = None);
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
     }
 
     /// Runs one instruction.

@@ -30,9 +30,11 @@ mod repetition;
 mod resolve;
 mod run_segments;
 mod run_state;
+mod saved;
 mod segment;
 mod segment_end;
 mod splice;
+mod stamp;
 mod trace_nodes;
 mod watch;
 
@@ -56,3 +58,4 @@ pub(crate) use resolve::Resolved;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
 pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
+pub(crate) use stamp::Stamp;

@@ -1,11 +1,14 @@
 //! A model on its way to a backend.
 
+use super::saved::SavedPlans;
+use super::stamp::Stamp;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::onnx::OPERATORS;
 use crate::{Backend, Error};
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
+use bb_ir::compact::{self, Compact, Saved, Writer};
 use bb_ir::graph::{Graph, Node, ValueId, Warning};
 use bb_ir::proto::{
     AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
@@ -21,18 +24,39 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct Module {
     graph: Arc<Graph>,
+    /// What a compiled model has besides its graph.
+    saved: Option<Arc<SavedModule>>,
+}
+
+/// What a compiled model has besides its graph.
+#[derive(Debug)]
+pub(crate) enum SavedModule {
+    /// A file whose plans are not read, because nobody compared its stamp with a backend.
+    Sealed(Box<Sealed>),
+    /// Plans.
+    Open(SavedPlans),
+}
+
+/// A file whose plans are not read.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    stamp: Stamp,
+    file: Saved,
+    /// Where the plans begin.
+    plans: usize,
+    limits: Limits,
 }
 
 impl Module {
     /// Wraps a checked graph.
     pub fn new(mut graph: Graph) -> Module {
         crate::onnx::prepare_gradients(&mut graph);
-        Module { graph: Arc::new(graph) }
+        Module { graph: Arc::new(graph), saved: None }
     }
 
     /// Wraps a part of a module's graph; what [`new`](Self::new) prepares, the part has.
     pub(crate) fn of_part(graph: Graph) -> Module {
-        Module { graph: Arc::new(graph) }
+        Module { graph: Arc::new(graph), saved: None }
     }
 
     /// Loads and checks the model in a file, within the default limits; see [`load_with`](Self::load_with).
@@ -53,7 +77,8 @@ impl Module {
         Module::load_with(path, &Limits::default())
     }
 
-    /// Loads and checks the model in a file, within these limits.
+    /// Loads and checks the model in a file, within these limits. A compiled model is loaded with its plans
+    /// ([`ErasedExecutable::save`](crate::ErasedExecutable::save)).
     ///
     /// The external data of the model lies in the folder of the file, or, if the path is a link, in the folder of the file
     /// that the link leads to.
@@ -67,7 +92,12 @@ impl Module {
     /// [`Error::Ir`] if the file cannot be read or the model is not valid.
     pub fn load_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Module, Error> {
         let path = path.as_ref();
-        let model = check::load_model(path, limits)?;
+        let bytes = bb_ir::file::load(path, limits)?;
+        let inside = |source| bb_ir::Error::InFile { path: path.to_owned(), source: Box::new(source) };
+        if compact::is_saved(&bytes) {
+            return Ok(Module::compiled(&bytes, limits).map_err(inside)?);
+        }
+        let model = check::parse_model(bytes, limits).map_err(inside)?;
         Module::checked(&model, limits, Some(&ExternalData::of_model(path, limits)))
     }
 
@@ -101,6 +131,55 @@ impl Module {
     ) -> Result<Module, Error> {
         let model = check::parse_model(bytes.into(), limits)?;
         Module::checked(&model, limits, Some(&ExternalData::in_folder(folder.as_ref(), limits)))
+    }
+
+    /// Reads a compiled model as far as it is the same for all backends.
+    fn compiled(bytes: &Bytes, limits: &Limits) -> Result<Module, bb_ir::Error> {
+        let file = Saved::open(bytes, limits)?;
+        let mut reader = file.reader(0, limits);
+        let stamp = Stamp::read(&mut reader)?;
+        let graph = Graph::read(&mut reader)?;
+        let plans = reader.position();
+        check::loaded(&graph, OPERATORS)?;
+        let saved = SavedModule::Sealed(Box::new(Sealed { stamp, file, plans, limits: limits.clone() }));
+        Ok(Module { graph: Arc::new(graph), saved: Some(Arc::new(saved)) })
+    }
+
+    /// Makes a compiled module of a graph and plans.
+    pub(crate) fn with_plans(graph: Arc<Graph>, plans: SavedPlans) -> Module {
+        Module { graph, saved: Some(Arc::new(SavedModule::Open(plans))) }
+    }
+
+    /// Returns the module with its plans read, if it was loaded with plans and is stamped for the backend with this stamp.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SavedFor`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
+    pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
+        let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
+        let Sealed { stamp, file, plans, limits } = sealed.as_ref();
+        stamp.check(&own())?;
+        let mut reader = file.reader(*plans, limits);
+        let plans = SavedPlans::read(&mut reader)?;
+        reader.finish()?;
+        Ok(Module::with_plans(self.graph, plans))
+    }
+
+    /// Returns the plans; `None` if there are none, or if nobody compared the stamp of their file with a backend.
+    pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
+        match self.saved.as_deref() {
+            Some(SavedModule::Open(plans)) => Some(plans),
+            Some(SavedModule::Sealed(_)) | None => None,
+        }
+    }
+
+    /// Writes the module for a backend with this stamp.
+    pub(crate) fn write(&self, stamp: &Stamp, to: &mut Writer) {
+        stamp.write(to);
+        self.graph.as_ref().write(to);
+        if let Some(plans) = self.saved_plans() {
+            plans.write(to);
+        }
     }
 
     fn checked(
@@ -174,7 +253,7 @@ impl Module {
             None => Err(missing(graph, name)),
         };
         let outputs = names.iter().map(find).collect::<Result<_, _>>()?;
-        Ok(Module { graph: Arc::new(Graph { outputs, ..graph.clone() }) })
+        Ok(Module { graph: Arc::new(Graph { outputs, ..graph.clone() }), saved: None })
     }
 
     /// Returns the checked graph.

@@ -1,6 +1,7 @@
 //! A segment for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
 use super::failure::{Failure, Where, in_node};
+use super::interpreter::PlanOutputs;
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
@@ -141,7 +142,7 @@ impl<T> PartitionedGraph<T> {
         graph: &Graph,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<T>, Failure<B::Error>>
+    ) -> Result<PlanOutputs<T>, Failure<B::Error>>
     where
         T: crate::Tensor,
     {

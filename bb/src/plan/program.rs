@@ -8,13 +8,14 @@ use super::cache::PlanMemory;
 use super::constants::{Natives, Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
-use super::interpreter::Prepared;
+use super::interpreter::{PlanOutputs, Prepared};
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
 use super::passes::{self, PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::run_state::{RunLimits, RunState};
+use super::saved::{Claims, Loaded, LoadedPlan, MadeFor};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
 use super::watch::{Silent, Watch};
@@ -36,8 +37,8 @@ const KEPT: usize = 64;
 pub(crate) struct Program<B: Backend + ?Sized, N> {
     pub(super) resolved: Arc<Resolved>,
     natives: N,
-    settings: Settings,
-    passes: PassOptions,
+    pub(super) settings: Settings,
+    pub(super) passes: PassOptions,
     pub(super) inputs: Vec<Port>,
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
@@ -55,15 +56,19 @@ pub(crate) struct Program<B: Backend + ?Sized, N> {
 /// A segment and its plans.
 pub(super) struct Segment<B: Backend + ?Sized> {
     resolved: Arc<Resolved>,
-    start: Start,
+    pub(super) start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
+    /// The plans that the graph was loaded with, as far as nobody needed them yet.
+    loaded: Mutex<Vec<LoadedPlan>>,
     specializations: Made<Vec<Arc<Specialization<B>>>>,
 }
 
 /// A plan of a segment, and for which inputs it holds.
 pub(super) struct Specialization<B: Backend + ?Sized> {
     guards: Guards,
+    /// The inputs that it was made for.
+    made_for: Vec<MadeFor>,
     /// What the inputs must make up.
     structure: Structure,
     /// The graph that was traced, to name nodes.
@@ -83,7 +88,7 @@ pub(super) struct Specialization<B: Backend + ?Sized> {
 /// What runs a segment.
 enum Code<B: Backend + ?Sized> {
     /// Instructions, one call of an operation each.
-    Plan(Prepared<B>),
+    Plan(Box<Prepared<B>>),
     /// Graphs of primitives, run whole by the backend.
     Graph(Box<PartitionedGraph<B::Tensor>>),
 }
@@ -101,6 +106,12 @@ impl<B: Backend + ?Sized> Specialization<B> {
     /// Says in which node of the graph a kernel failed.
     pub(super) fn name(&self, failure: Failure<B::Error>) -> B::Error {
         failure.at.name(&self.resolved.graph, failure.error)
+    }
+
+    /// Returns the inputs that the plan was made for, if it runs the graph to its end on tensors and so can be saved.
+    pub(super) fn made_for(&self) -> Option<Vec<MadeFor>> {
+        let plain = self.structure.is_none() && self.results.is_none();
+        (plain && matches!(self.end, End::Done)).then(|| self.made_for.clone())
     }
 
     /// Returns when the plan was used last.
@@ -124,7 +135,7 @@ impl<B: Backend + ?Sized> Specialization<B> {
     /// Iterates over the constants and kernels: how many plans hold each, and its bytes.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
         let plan = match &self.code {
-            Code::Plan(plan) => Some(plan),
+            Code::Plan(plan) => Some(plan.as_ref()),
             Code::Graph(_) => None,
         };
         let constants = plan.into_iter().flat_map(Prepared::constants);
@@ -150,7 +161,7 @@ impl<W> Seen<'_, W> {
 impl<B: Backend + ?Sized> Segment<B> {
     /// Reads the live tensors that some plan had to read.
     fn read<W: Watch>(&self, on: &B, live: &[&B::Tensor], seen: &mut Seen<'_, W>) -> Result<(), B::Error> {
-        let read = self.read.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let read = self.wanted();
         if !read.is_empty() {
             seen.values.resize(live.len(), None);
         }
@@ -176,7 +187,21 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<B> {
-        Segment { resolved, start, read: RwLock::new(read), specializations: Made::default() }
+        let (read, loaded) = (RwLock::new(read), Mutex::default());
+        Segment { resolved, start, read, loaded, specializations: Made::default() }
+    }
+
+    /// Returns the live tensors that some plan had to read.
+    pub(super) fn wanted(&self) -> Vec<Arc<Wanted>> {
+        self.read.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes the plan for these inputs out of those that the graph was loaded with.
+    fn take_loaded<W>(&self, live: &[&B::Tensor], seen: &Seen<'_, W>) -> Option<LoadedPlan> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = |plan: &LoadedPlan| plan.guards.hold(live, |i| seen.value(i));
+        let at = loaded.iter().position(holds)?;
+        Some(loaded.swap_remove(at))
     }
 
     /// Returns the plans.
@@ -266,7 +291,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(&natives.native());
     refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
-    Ok(Program {
+    let program = Program {
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
@@ -285,7 +310,16 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         outputs,
         resolved,
         passes: PassOptions { engine, check: options.check_passes, fold_bytes: options.fold_bytes, fuse },
-    })
+    };
+    match module.saved_plans() {
+        None => Ok(program),
+        Some(saved) => {
+            let Loaded { read, plans } = saved.load(&program.resolved, &program.saved_settings())?;
+            let loaded = Mutex::new(plans);
+            let first = Segment { read: RwLock::new(read), loaded, ..program.first };
+            Ok(Program { first, ..program })
+        }
+    }
 }
 
 impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
@@ -302,7 +336,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         live: &[&B::Tensor],
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Vec<B::Tensor>, B::Error> {
+    ) -> Result<PlanOutputs<B::Tensor>, B::Error> {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
         let results = match (&specialization.code, watch.profile()) {
@@ -349,6 +383,14 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         structure: &Structure,
         seen: &mut Seen<'_, W>,
     ) -> Result<Arc<Specialization<B>>, B::Error> {
+        let since = seen.watch.mark();
+        if structure.is_none()
+            && let Some(LoadedPlan { guards, traced, inputs }) = segment.take_loaded(live, seen)
+        {
+            let made = self.made(on, segment, traced, End::Done, guards, inputs, structure)?;
+            seen.watch.activity(since, Activity::Planning, None);
+            return Ok(made);
+        }
         loop {
             let since = seen.watch.mark();
             let input = |(i, x): (usize, &&B::Tensor)| SegmentInput {
@@ -370,28 +412,46 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 }
                 Outcome::Traced(mut traced, end) => {
                     rewrite(&mut traced.recorded, self.passes)?;
+                    let made_for = MadeFor::of(&inputs);
                     let inputs = inputs.into_iter().map(|input| (input.dtype, input.shape, input.known));
                     let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;
-                    let code = self.code(on, &traced, &guards)?;
-                    let overhead = traced.overhead(&segment.resolved);
-                    let specialization = Arc::new(Specialization {
-                        guards,
-                        structure: structure.clone(),
-                        from: segment.start.node,
-                        end: end.segments(&traced.resolved, Segment::follows),
-                        resolved: traced.resolved,
-                        code,
-                        results: traced.structure,
-                        used: AtomicU64::new(self.memory.begin()),
-                        overhead,
-                    });
+                    let made = self.made(on, segment, *traced, end, guards, made_for, structure)?;
                     seen.watch.activity(since, Activity::Planning, None);
-                    segment.add(specialization.clone());
-                    self.count_plan(&specialization);
-                    return Ok(specialization);
+                    return Ok(made);
                 }
             }
         }
+    }
+
+    /// Makes a plan of a trace, and adds it to a segment.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
+    fn made(
+        &self,
+        on: &B,
+        segment: &Segment<B>,
+        traced: SegmentTrace,
+        end: End<Start>,
+        guards: Guards,
+        made_for: Vec<MadeFor>,
+        structure: &Structure,
+    ) -> Result<Arc<Specialization<B>>, B::Error> {
+        let code = self.code(on, &traced, &guards)?;
+        let overhead = traced.overhead(&segment.resolved);
+        let specialization = Arc::new(Specialization {
+            guards,
+            made_for,
+            structure: structure.clone(),
+            from: segment.start.node,
+            end: end.segments(&traced.resolved, Segment::follows),
+            resolved: traced.resolved,
+            code,
+            results: traced.structure,
+            used: AtomicU64::new(self.memory.begin()),
+            overhead,
+        });
+        segment.add(specialization.clone());
+        self.count_plan(&specialization);
+        Ok(specialization)
     }
 
     /// Makes of a trace what runs it.
@@ -399,10 +459,15 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
-                let plan = Plan::new(&traced.recorded, guards.are_fixed())?;
+                let fixed = guards.are_fixed();
+                // The sizes that a file claims are not relied on, so its results are counted.
+                let plan = Plan::new(&traced.recorded, fixed && !traced.is_loaded)?;
+                let claims = traced.is_loaded.then(|| Claims::new(&traced.recorded, &plan, fixed));
+                let claims = claims.transpose()?;
                 let material =
                     materialize(on, &self.natives, &mut pool, traced, &plan, guards, self.prepares)?;
-                Ok(Code::Plan(Prepared::new(plan, material, traced.origins.clone())))
+                let prepared = Prepared::new(plan, material, traced.origins.clone(), claims);
+                Ok(Code::Plan(Box::new(prepared)))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
@@ -412,7 +477,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Says which extents of a live value other runs may bring otherwise.
-    fn varies(&self, segment: &Segment<B>, structure: &Structure, position: usize) -> Varies {
+    pub(super) fn varies(&self, segment: &Segment<B>, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start
             .live

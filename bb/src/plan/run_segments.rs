@@ -4,6 +4,7 @@
 
 use super::constants::Natives;
 use super::failure::{Where, initializer};
+use super::interpreter::PlanOutputs;
 use super::program::{Program, Segment, Specialization};
 use super::repetition::Repetition;
 use super::run_state::{Ledger, RunState, bytes_of_all};
@@ -11,12 +12,13 @@ use super::segment::{Structure, filled};
 use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode};
 use super::watch::{Silent, Watch, Watcher};
 use super::{Activity, Profile};
-use crate::contract::Caller;
+use crate::contract::{Caller, begin_buffers, fill_buffers};
 use crate::onnx::{Call, OnnxValue};
 use crate::trace::Table;
-use crate::{Backend, Error, Executable, Port, Tensor};
+use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
+use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -109,7 +111,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         let refs: Vec<&B::Tensor> = live.tensors.iter().collect();
         let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
         let tensors = self.run_specialization(on, &specialization, &refs, state, watch)?;
-        let live = Live { tensors, structure: specialization.results.clone() };
+        let live = Live { tensors: tensors.into_vec(), structure: specialization.results.clone() };
         Ok(Ran { specialization, live })
     }
 
@@ -210,9 +212,9 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Runs with tensors, and gives tensors.
-    fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
+    fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<PlanOutputs<B::Tensor>, B::Error> {
         // The common case, one segment and every input given, clones no tensor.
-        let given: Option<Vec<&B::Tensor>> =
+        let given: Option<SmallVec<[&B::Tensor; 8]>> =
             (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
         let live = match given {
             Some(given) => {
@@ -225,7 +227,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 if matches!(specialization.end, End::Done) && specialization.results.is_none() {
                     return Ok(tensors);
                 }
-                let live = Live { tensors, structure: specialization.results.clone() };
+                let live = Live { tensors: tensors.into_vec(), structure: specialization.results.clone() };
                 self.follow(on, Ran { specialization, live }, state, &mut Watcher(None))?
             }
             None => {
@@ -241,7 +243,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 }
             }
         }
-        Ok(live.tensors)
+        Ok(live.tensors.into())
     }
 
     /// Runs with items, some of them defaults.
@@ -388,7 +390,22 @@ impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program
     }
 
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
-        Caller::within(&self.caller, || self.run_tensors(on, inputs))
+        Caller::within(&self.caller, || Ok(self.run_tensors(on, inputs)?.into_vec()))
+    }
+
+    fn run_into(
+        &self,
+        on: &B,
+        inputs: &[Option<&B::Tensor>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), B::Error> {
+        begin_buffers(&self.outputs, outputs)?;
+        let results = Caller::within(&self.caller, || self.run_tensors(on, inputs))?;
+        fill_buffers(on, &self.outputs, &results, outputs)
+    }
+
+    fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
+        Ok(Some(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?)))
     }
 
     fn run_items(

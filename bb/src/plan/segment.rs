@@ -64,6 +64,8 @@ pub(crate) struct SegmentTrace {
     pub(crate) origins: Origins,
     /// The nodes that made the trace depend on extents.
     pub(crate) causes: Vec<Cause>,
+    /// Whether it comes from a file, so that what it claims of its values has to be compared with them.
+    pub(crate) is_loaded: bool,
 }
 
 impl SegmentTrace {
@@ -305,6 +307,7 @@ fn finished(
         inner_weights: bodies.weights,
         origins: bodies.origins,
         causes,
+        is_loaded: false,
     }
 }
 

@@ -2,15 +2,18 @@
 
 use super::answers::Answers;
 use super::{BackendId, Capabilities, CheckedGraph, Status, Value};
-use crate::contract::{by_name, by_position};
+use crate::contract::{by_name, by_output, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
-use crate::{BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, RunOptions};
+use crate::{
+    BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
+};
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
 use bb_ir::proto::GraphProto;
 use std::any::Any;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// The results of one operation, or its error.
@@ -206,6 +209,82 @@ pub trait ErasedExecutable: Send + Sync {
         let results = self.run(&by_position(self.inputs(), inputs)?)?;
         Ok(by_name(self.outputs(), results))
     }
+
+    /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
+    ///
+    /// What [`Executable::run_into`](crate::Executable::run_into) says of outputs without a buffer and of failures holds here,
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutputCount`] and [`Error::Buffer`]; the errors of [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let mut scores = [0f32; 10];
+    /// let mut buffer = bb::ResultBuffer::new(&[1, 10], &mut scores)?;
+    /// for _ in 0..1000 {
+    ///     model.run_into(&[Some(&x)], &mut [Some(&mut buffer)])?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_into(
+        &self,
+        inputs: &[Option<&Value>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), Error>;
+
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name, of as many outputs as the caller wants.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`], [`Error::RepeatedInput`], [`Error::UnknownOutput`] and [`Error::RepeatedOutput`]; the errors
+    /// of [`run_into`](Self::run_into).
+    fn run_named_into(
+        &self,
+        inputs: &[(&str, &Value)],
+        outputs: &mut [(&str, &mut ResultBuffer<'_>)],
+    ) -> Result<(), Error> {
+        let inputs = by_position(self.inputs(), inputs)?;
+        self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
+    }
+
+    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the plans made
+    /// so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The file appears whole
+    /// or not at all, and replaces another of its name.
+    ///
+    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is saved
+    /// unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
+    /// the same options. Inputs for which there is no plan are planned as always. Kernels are prepared again.
+    ///
+    /// The file is for this version of the backend on processors like this one; compiling it for another is
+    /// [`Error::SavedFor`]. It is loaded as a model from strangers is: within limits, and with an error if it is damaged.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the file cannot be written; [`Error::NotSaved`] if the backend compiles graphs itself.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let options = bb::CompileOptions::default();
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &options)?;
+    /// model.run(&[Some(&cpu.tensor(&[1, 2], &[1f32, 2.])?)])?;
+    /// model.save("model.bb".as_ref())?;
+    /// // In another process:
+    /// let model = cpu.compile(bb::Module::load("model.bb")?, &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn save(&self, path: &Path) -> Result<(), Error>;
 
     /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
     ///

@@ -10,18 +10,20 @@ use super::{
     OpenOptions, Status, Value,
 };
 use super::{bridge, open};
-use crate::contract::{KeepsPlans, Plans as LentPlans};
+use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
-use crate::plan::Profile;
+use crate::plan::{Profile, Stamp};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port,
+    Module, Outputs, Port, ResultBuffer,
 };
 use bb_ir::TensorData;
+use bb_ir::compact::Writer;
 use bb_ir::op::{AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A running backend.
@@ -175,6 +177,11 @@ impl<B: Backend + 'static> Runtime<B> {
             family,
             ops: ops.into_iter().map(|spec| AtomicOpDecl { spec, native: native(spec.index) }).collect(),
         }
+    }
+
+    /// Returns what a compiled model for this backend is stamped with.
+    fn stamp(&self) -> Stamp {
+        Stamp::new(self.name, self.version, self.abi_fingerprint())
     }
 
     /// Compiles a graph with the operations that the backend declared as native.
@@ -333,6 +340,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         module: Module,
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error> {
+        let module = module.opened(|| self.stamp())?;
         let declared = InputSpec::new(module.graph());
         let executable = self.plans.get_or(options, || self.prepare(module, options))?;
         Ok(Arc::new(Compiled { runtime: self, executable, declared }))
@@ -436,6 +444,32 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
             })?;
             Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
         })
+    }
+
+    fn run_into(
+        &self,
+        inputs: &[Option<&Value>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), Error> {
+        let on = &*self.runtime;
+        on.enter("run", || {
+            // The executable may be a backend's own, which need not check anything.
+            begin_buffers(self.executable.outputs(), outputs)?;
+            bridge::with_operands::<B::Tensor, _>("run", on.owner(), inputs, |operands| {
+                self.declared.check(operands)?;
+                let ran = self.executable.run_into(&on.backend, operands, outputs);
+                ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))
+            })
+        })
+    }
+
+    fn save(&self, path: &Path) -> Result<(), Error> {
+        let on = &*self.runtime;
+        let module = on.enter("save", || self.executable.compiled_module().map_err(on.failed("save")))?;
+        let module = module.ok_or(Error::NotSaved { backend: on.name })?;
+        let mut content = Writer::default();
+        module.write(&on.stamp(), &mut content);
+        crate::export::write_whole(path, |file| bb_ir::compact::write(&content, file))
     }
 
     fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error> {

@@ -30,6 +30,17 @@ impl Trace {
     /// [`Internal::Trace`](crate::Internal::Trace) with the first fault; [`Internal::NoEntry`](crate::Internal::NoEntry) for
     /// an index without an entry.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        self.check_order()?;
+        self.steps.iter().try_for_each(|(id, step)| self.check_results(id, step))
+    }
+
+    /// Checks that values are made before they are read, and once, and that constants are what their values say; not that
+    /// results are what the rules give.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub(crate) fn check_order(&self) -> Result<(), Error> {
         let mut made: Table<TraceValue, Made> = Table::with(self.values.len(), || Made::No);
         for (value, info) in self.values.iter() {
             made.set(
@@ -57,7 +68,6 @@ impl Trace {
                     _ => {}
                 }
             }
-            self.check_results(id, step)?;
             for &value in &step.outputs {
                 if *made.get(value)? != Made::No {
                     return Err(TraceFault::MadeTwice { step: of(id), value: self.name(value) }.into());
@@ -79,7 +89,17 @@ impl Trace {
         self.check_type(value, data.dtype(), data.shape())
     }
 
-    fn check_type(&self, value: TraceValue, dtype: DataType, shape: &[usize]) -> Result<(), Error> {
+    /// Checks that a value has this element type and these extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Trace`](crate::Internal::Trace) if it has others.
+    pub(crate) fn check_type(
+        &self,
+        value: TraceValue,
+        dtype: DataType,
+        shape: &[usize],
+    ) -> Result<(), Error> {
         let info = self.values.get(value)?;
         if info.dtype == dtype && info.shape.as_slice() == shape {
             return Ok(());
@@ -89,7 +109,11 @@ impl Trace {
     }
 
     /// Checks the results of a step with the rule of its operation.
-    fn check_results(&self, id: StepId, step: &Step) -> Result<(), Error> {
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub(crate) fn check_results(&self, id: StepId, step: &Step) -> Result<(), Error> {
         let Some(expected) = self.results_of(id, step)? else { return Ok(()) };
         let (expected_count, got) = (expected.len(), step.outputs.len());
         if expected_count != got {

@@ -4,6 +4,7 @@
 //! its operations compute nothing but what the small evaluator can.
 
 mod check;
+mod compact;
 mod edit;
 mod elements;
 mod extents;

@@ -54,6 +54,12 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Write a model for other programs, with its functions inlined or lowered to primitives
     Export(Export),
+    /// Save a model with its plans for one backend and processor, so that it loads and starts faster; every command takes the
+    /// file like a model
+    #[command(
+        after_help = "Examples:\n  bb compile model.onnx --output model.bb\n  bb compile model.onnx --dim batch=8 -o model.bb && bb run model.bb --random"
+    )]
+    Compile(Compile),
     /// List the linked backends
     #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),
@@ -149,6 +155,22 @@ pub(crate) struct Export {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Compile {
+    #[command(flatten)]
+    pub(crate) model: Model,
+    /// The file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// The inputs to plan for; those that are not given are random. Other inputs are planned when they come
+    #[command(flatten)]
+    pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    #[command(flatten)]
+    pub(crate) common: Common,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// A model and its limits.
 #[derive(Debug, Args)]
 pub(crate) struct Model {
-    /// The model, an .onnx file
+    /// The model: an .onnx file, or what `bb compile` wrote
     pub(crate) model: PathBuf,
     /// Change a limit, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists all
     /// limits

@@ -3,6 +3,7 @@
 
 mod bench;
 mod compare;
+mod compile;
 mod conformance;
 mod coverage;
 mod export;

@@ -1,9 +1,10 @@
 //! Copies to and from the host.
 
 use super::convert::elements;
-use super::{dense, made, text};
+use super::{copy_to, dense, made, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
+use crate::layout::dense_strides;
 use crate::pool::Pool;
 use crate::storage::{INLINE, Storage};
 use bb::ir::unpack_into;
@@ -69,4 +70,29 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
         Storage::Pooled(_) => Bytes::from_owner(Owner(x.clone())),
     };
     Ok(TensorData::adopt(dtype, x.shape(), bytes)?)
+}
+
+/// Copies the elements of an array to `into`, in row-major order. It makes nothing on the way, unless the elements are packed.
+pub(crate) fn read_into(pool: &Arc<Pool>, x: &Array, into: &mut [u8]) -> Result<()> {
+    let dtype = x.dtype();
+    let expected = match dtype {
+        DataType::String => return Err(unsupported("read_into", dtype)),
+        _ if dtype.is_sub_byte() => {
+            let packed = to_host(pool, x)?;
+            if packed.byte_len() == into.len() {
+                into.copy_from_slice(packed.bytes());
+                return Ok(());
+            }
+            packed.byte_len()
+        }
+        _ => x.len() * element_size(dtype),
+    };
+    if expected != into.len() {
+        let (shape, got) = (x.shape().into(), into.len());
+        return Err(bb::ir::Error::ByteLength { dtype, shape, expected, got }.into());
+    }
+    let (out, strides) = (into.as_mut_ptr(), dense_strides(x.shape()));
+    // SAFETY: `into` has room for all elements of `x` in row-major order; nothing else refers to it. Copying needs
+    // no alignment.
+    pool.run(|| unsafe { copy_to(x, out, &strides) })
 }

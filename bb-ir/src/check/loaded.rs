@@ -1,0 +1,126 @@
+//! Checks a graph that was saved in its checked form, and that a stranger may have written.
+//!
+//! Models are checked on their way from protobuf, which also infers types. Here the types are there already, and what remains
+//! is what [`Graph`] guarantees.
+
+use crate::graph::{Attribute, Graph, Node, ValueId, ValueType};
+use crate::infer::Operators;
+use crate::{Error, TensorData, memory};
+use std::collections::{HashMap, HashSet};
+
+/// Checks that a graph is what [`Graph`] guarantees.
+///
+/// # Errors
+///
+/// [`Error::SavedGraph`] with the first fault; [`Error::SavedNode`] with the node whose operands, results or attributes are not
+/// those of its operator.
+pub fn loaded(graph: &Graph, operators: Operators) -> Result<(), Error> {
+    if !graph.captures.is_empty() {
+        return Err(fault(graph, "captures values, but is in no other graph"));
+    }
+    // Values inside may share names, where the branches of several nodes took the nodes' places.
+    for ports in [&graph.inputs, &graph.outputs] {
+        let mut names: HashMap<&str, ValueId> = HashMap::with_capacity(ports.len());
+        if ports.iter().any(|value| *names.entry(graph.name_of(*value)).or_insert(*value) != *value) {
+            return Err(fault(graph, "has two inputs or outputs of one name"));
+        }
+    }
+    check(graph, &[], operators)
+}
+
+fn fault(graph: &Graph, problem: &'static str) -> Error {
+    Error::SavedGraph { graph: graph.name.clone(), problem }
+}
+
+/// Checks a graph inside another one, of which `outer` says which values are made.
+fn check(graph: &Graph, outer: &[bool], operators: Operators) -> Result<(), Error> {
+    let made = memory::filled("loading a compiled model", false, graph.values.len())?;
+    let mut made = Made { graph, made, operators };
+    for &input in &graph.inputs {
+        made.make(input)?;
+    }
+    let given = made.made.clone();
+    for &(from, to) in &graph.captures {
+        if outer.get(from.index()) != Some(&true) {
+            return Err(fault(graph, "captures a value that is not made before it"));
+        }
+        made.make(to)?;
+    }
+    let mut constants = HashSet::with_capacity(graph.constants.len());
+    for (value, data) in &graph.constants {
+        // A constant may be the default value of an input.
+        if given.get(value.index()) != Some(&true) {
+            made.make(*value)?;
+        }
+        made.constant(*value, data)?;
+        if !constants.insert(*value) {
+            return Err(fault(graph, "has two constants for one value"));
+        }
+    }
+    for node in &graph.nodes {
+        made.node(node)?;
+    }
+    graph.outputs.iter().try_for_each(|output| made.read(*output))
+}
+
+/// Which values are made.
+struct Made<'a> {
+    graph: &'a Graph,
+    made: Vec<bool>,
+    operators: Operators,
+}
+
+impl Made<'_> {
+    fn make(&mut self, value: ValueId) -> Result<(), Error> {
+        match self.made.get_mut(value.index()) {
+            Some(made @ false) => {
+                *made = true;
+                Ok(())
+            }
+            Some(true) => Err(fault(self.graph, "makes a value twice")),
+            None => Err(fault(self.graph, "makes a value that does not exist")),
+        }
+    }
+
+    fn read(&self, value: ValueId) -> Result<(), Error> {
+        match self.made.get(value.index()) {
+            Some(true) => Ok(()),
+            Some(false) => Err(fault(self.graph, "reads a value that nothing before makes")),
+            None => Err(fault(self.graph, "reads a value that does not exist")),
+        }
+    }
+
+    /// Checks the type of a constant.
+    fn constant(&self, value: ValueId, data: &TensorData) -> Result<(), Error> {
+        match self.graph.values.get(value.index()).map(|info| &info.ty) {
+            Some(ValueType::Tensor { dtype, .. }) if *dtype == data.dtype() => Ok(()),
+            _ => Err(fault(self.graph, "has a constant of another type than its value")),
+        }
+    }
+
+    fn node(&mut self, node: &Node) -> Result<(), Error> {
+        let is_graph =
+            |attribute: &Attribute| matches!(attribute, Attribute::Graph(_) | Attribute::Graphs(_));
+        let mut checked = super::schema::check(node);
+        // The schema of control flow demands a subgraph, so a node without one has none to check.
+        if node.attributes.iter().any(|(_, attribute)| is_graph(attribute)) {
+            checked = checked.and_then(|()| super::control::check(node, self.operators));
+        }
+        checked.map_err(|source| Error::SavedNode {
+            node: node.name.clone(),
+            op: node.op_type.clone(),
+            source: Box::new(source),
+        })?;
+        node.inputs.iter().flatten().try_for_each(|input| self.read(*input))?;
+        for (_, attribute) in node.attributes.iter() {
+            match attribute {
+                Attribute::Graph(inner) => check(inner, &self.made, self.operators)?,
+                Attribute::Graphs(inner) => {
+                    inner.iter().try_for_each(|inner| check(inner, &self.made, self.operators))?
+                }
+                _ => {}
+            }
+        }
+        node.outputs.iter().flatten().try_for_each(|output| self.make(*output))
+    }
+}
