@@ -51,7 +51,10 @@ pub(crate) fn prepare(operator: &str, inputs: &[Input]) -> Result<Run, Failed> {
 }
 
 /// A run of a function of one tensor.
-fn on<const D: usize, R: 'static>(x: &TensorData, f: impl Fn(Tensor<D>) -> R + 'static) -> Result<Run, Failed> {
+fn on<const D: usize, R: 'static>(
+    x: &TensorData,
+    f: impl Fn(Tensor<D>) -> R + 'static,
+) -> Result<Run, Failed> {
     let x = floats::<D>(x)?;
     Ok(Box::new(move || {
         // The operand is held here, too, so that no operation works in place.

@@ -40,7 +40,10 @@ fn main() -> Result<(), Failed> {
         [engine, subject, folder, runs, threads] => {
             measure(engine, subject, Path::new(folder), runs.parse()?, threads.parse()?)
         }
-        _ => Err("expected: peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS, or peer peak THREADS".into()),
+        _ => {
+            Err("expected: peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS, or peer peak THREADS"
+                .into())
+        }
     }
 }
 

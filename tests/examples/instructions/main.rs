@@ -35,7 +35,7 @@ const PATHS: [(&str, fn(&On) -> Run); 15] = [
     ("layer norm", |on| {
         operator(on, &[&[64, 256], &[256]], node("LayerNormalization", &["x0", "x1"], &["y"]))
     }),
-    ("sum of rows", |on| operator(on, &[&[64, 1024]], node("ReduceL1", &["x0"], &["y"]))),
+    ("sum of all", |on| operator(on, &[&[64, 1024]], node("ReduceSum", &["x0"], &["y"]))),
     ("transpose", |on| operator(on, &[&[128, 128]], node("Transpose", &["x0"], &["y"]))),
     ("matmul", |on| operator(on, &[&[128, 128], &[128, 128]], node("MatMul", &["x0", "x1"], &["y"]))),
     ("matmul of bytes", bytes),
