@@ -7,7 +7,7 @@ mod create;
 pub(crate) mod fused;
 mod index;
 mod llm;
-mod ml;
+pub(crate) mod ml;
 mod nn;
 mod pooling;
 mod quant;

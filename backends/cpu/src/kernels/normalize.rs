@@ -147,9 +147,10 @@ impl RowFunction for Softmax {
             pace.step(x.len());
             exponentials::<FMA>(out, x, most);
         }
-        let total = sum(out, |e| e) as f32;
+        // The sum is at least 1, as one of the powers is. A division takes as long as several products.
+        let factor = (1.0 / sum(out, |e| e)) as f32;
         for out in out {
-            *out /= total;
+            *out *= factor;
         }
     }
 }
@@ -182,8 +183,8 @@ impl VectorLoop for ShortSoftmax<'_> {
             out.iter_mut().for_each(|out| *out = exp::<FMA, false>(*out));
         }
         for out in out.chunks_exact_mut(cols) {
-            let total = out.iter().copied().map(f64::from).sum::<f64>() as f32;
-            out.iter_mut().for_each(|out| *out /= total);
+            let factor = (1.0 / out.iter().copied().map(f64::from).sum::<f64>()) as f32;
+            out.iter_mut().for_each(|out| *out *= factor);
         }
     }
 }

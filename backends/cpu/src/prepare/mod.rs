@@ -5,13 +5,14 @@
 //! operation.
 
 mod conv;
+mod forest;
 mod fused;
 mod product;
 
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
-use bb::ext::{NnOp, QuantOp, ScalarOp};
+use bb::ext::{MlOp, NnOp, QuantOp, ScalarOp};
 use bb::{Kernel, PrepareStep, Primitive};
 
 /// A kernel of this backend.
@@ -38,6 +39,9 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
     }
     if step.spec() == NnOp::Conv.spec() {
         return conv::of_halves(cpu, step);
+    }
+    if step.spec() == MlOp::TreeEnsemble.spec() {
+        return forest::trees(cpu, step);
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
         return product::bytes(cpu, step, product::integers);
