@@ -26,6 +26,8 @@ pub(crate) trait Key: Copy + Ord + Sync + Send + Default + BitAnd<Output = Self>
     fn below(self) -> Self;
     /// Returns all bits but those of the range, of which the last is one.
     fn without(range: Range<usize>) -> Self;
+    /// Returns all bits if a condition holds, and others if not. There is no branch, so that loops over it are vectorised.
+    fn all_if(holds: bool, others: Self) -> Self;
     /// Returns the number of the first bit.
     fn first_bit(self) -> usize;
 }
@@ -46,6 +48,11 @@ macro_rules! keys {
             #[inline(always)]
             fn without(range: Range<usize>) -> $t {
                 range.fold(-1, |bits, bit| bits & !(1 << bit))
+            }
+
+            #[inline(always)]
+            fn all_if(holds: bool, others: $t) -> $t {
+                others | -$t::from(holds)
             }
 
             #[inline(always)]

@@ -95,7 +95,7 @@ impl<K: Key> VectorLoop for Leave<'_, K> {
             for node in nodes {
                 let x = tile.get(node.column as usize..)?.first_chunk::<TILE>()?;
                 for (open, &x) in open.iter_mut().zip(x) {
-                    *open = *open & if x <= node.key { K::ALL } else { node.mask };
+                    *open = *open & K::all_if(x <= node.key, node.mask);
                 }
             }
             for (at, open) in at.iter_mut().zip(open) {
