@@ -247,7 +247,7 @@ impl<K: Key> Packed<K> {
             let Top { nodes, ends: places } = Top::of(&self.nodes, nodes, root)?;
             let rest = places.iter().map(|&end| height(end as usize / size)).max().unwrap_or(0);
             // Steps are taken several at a time; more steps than a walk has do no harm.
-            let whole = |steps: usize| steps.next_multiple_of(super::walks::STEPS);
+            let whole = |steps: usize| steps.next_multiple_of(super::walks::LAST_STEPS);
             let steps =
                 if regular { [height(tree.root as usize), rest].map(whole) } else { [depth.min(inner); 2] };
             memory::reserve("tree_ensemble", &mut self.tops, nodes.len())?;

@@ -6,13 +6,14 @@
 
 use super::packed::{Key, Node, Packed, Tree};
 use super::top::{Keys, Leave};
-use super::{Forest, ROWS, Real, TILE};
+use super::{Aggregate, Forest, ROWS, Real, TILE};
 use crate::kernels::dispatch::dispatch;
 use crate::pace::Pace;
 use bb::ir::memory;
 
-/// How many steps walks take before those that have arrived are dropped.
-pub(super) const STEPS: usize = 4;
+/// How many steps walks take before those that have arrived are dropped, and how many at the end.
+const STEPS: usize = 4;
+pub(super) const LAST_STEPS: usize = 2;
 
 /// The number of rows from which on vectors test the tops of trees for all.
 const SEVERAL: usize = 6;
@@ -80,8 +81,19 @@ impl<K: Key> Packed<K> {
             let ends = self.ends.get(tree.ends.clone())?;
             dispatch(Leave { nodes, ends, tiles, tile, at })?;
             let at = at.get_mut(..rows)?;
-            // SAFETY: the places are those of rows in the tiles, and tops end at nodes.
-            unsafe { self.walk(tiles, bases, at, tree.steps[1]) };
+            if tree.steps[1] > 0 {
+                // SAFETY: the places are those of rows in the tiles, and tops end at nodes.
+                unsafe { self.walk(tiles, bases, at, tree.steps[1]) };
+            }
+            if let (Some(target), Aggregate::Sum | Aggregate::Average) = (tree.target, forest.aggregate) {
+                for (sums, &mut at) in sums.chunks_exact_mut(forest.targets).zip(at) {
+                    // SAFETY: walks end at nodes, and in a tree with one target at leaves.
+                    let leaf =
+                        unsafe { &*self.nodes.as_ptr().cast::<u8>().add(at as usize).cast::<Node<K>>() };
+                    *sums.get_mut(target)? += T::of_bits(leaf.key).wide();
+                }
+                continue;
+            }
             let sums = sums.chunks_exact_mut(forest.targets);
             sums.zip(at).try_for_each(|(sums, &mut at)| self.add(forest, tree, at, sums))?;
         }
@@ -128,14 +140,15 @@ impl<K: Key> Packed<K> {
         while left > 0 && steps > 0 {
             let under_way = under_way.get_mut(..left).unwrap_or_default();
             // SAFETY: this function's contract, and the list has numbers of walks.
-            left = unsafe {
-                if steps >= STEPS {
-                    self.go_on::<STEPS>(tiles, bases, at, under_way)
-                } else {
-                    self.go_on::<1>(tiles, bases, at, under_way)
+            let taken;
+            (taken, left) = unsafe {
+                match steps {
+                    STEPS.. => (STEPS, self.go_on::<STEPS>(tiles, bases, at, under_way)),
+                    LAST_STEPS.. => (LAST_STEPS, self.go_on::<LAST_STEPS>(tiles, bases, at, under_way)),
+                    _ => (1, self.go_on::<1>(tiles, bases, at, under_way)),
                 }
             };
-            steps -= if steps >= STEPS { STEPS } else { 1 };
+            steps -= taken;
         }
     }
 
