@@ -24,7 +24,9 @@
 //! | `matmul` by a constant, in a plan | `prepare::product` | `gemm::panels` | `gemm::{panels, blocked}` | `gemm::tile` |
 //! | `matmul_integer conv_integer qlinear_conv …` | `ext::quant` | `gemm::integer::product` | `gemm::integer` | `gemm::integer::quads` |
 //! | `quantize_linear requantize lookup …` | `ext::quant::elements` | `kernels::quantize` | `kernels::quantize` | `kernels::quantize` |
-//! | `lstm gru` | `ext::recurrent` | | `ext::recurrent` | `kernels::gates` |
+//! | `matmul_n_bits` | `ext::quant::n_bits` | `gemm::n_bits::Format` | `ext::quant::n_bits` | `gemm::n_bits` |
+//! | `rnn gru lstm` | `ext::recurrent` | | `ext::recurrent` | `kernels::recurrent` |
+//! | `tree_ensemble` | `ext::ml` | `kernels::forest::packed` | `kernels::forest::walks` | `kernels::forest::{top, walks}` |
 //! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |
 //! | `cast` | `ops::convert` | `bb::ir::convert` | | |
 //! | `reshape transpose slice split squeeze unsqueeze` | `ops::views` | no kernel: the result is a view | | |

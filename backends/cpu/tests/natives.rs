@@ -163,3 +163,44 @@ fn an_expansion_to_a_great_extent_is_one_to_a_small_one_again_and_again() {
         assert_near(&cpu, &y, &cpu.expand(&x, &[2, count, 3]).unwrap(), "expand");
     }
 }
+
+#[test]
+fn products_along_axes_are_the_definition() {
+    let cpu = Cpu::new();
+    let of = |x: &Array| cpu.to_host(x).unwrap().as_slice::<i64>().unwrap().to_vec();
+    let at = |i: usize, j: usize, k: usize| (i * 20 + j * 5 + k) as i64 % 7 - 3;
+    let all: Vec<i64> = (0..60).map(|n| at(n / 20, n / 5 % 4, n % 5)).collect();
+    let x = cpu.constant(&TensorData::new(&[3, 4, 5], &all).unwrap()).unwrap();
+    let turned = cpu.transpose(&x, &[2, 0, 1]).unwrap();
+    // Products of 60 numbers wrap, and some of them are 0.
+    let odd = cpu.constant(&TensorData::new(&[90], &[3i64; 90]).unwrap()).unwrap();
+    assert_eq!(of(&cpu.reduce_prod(&odd, &[], false).unwrap()), [3i64.wrapping_pow(90)]);
+    let middle: Vec<i64> = (0..15).map(|n| (0..4).map(|j| at(n / 5, j, n % 5)).product()).collect();
+    for (y, shape) in [
+        (cpu.reduce_prod(&x, &[1], false).unwrap(), &[3usize, 5][..]),
+        (cpu.reduce_prod(&x, &[-2], true).unwrap(), &[3, 1, 5]),
+    ] {
+        assert_eq!((y.shape(), of(&y)), (shape, middle.clone()));
+    }
+    let outer: Vec<i64> =
+        (0..4).map(|j| (0..15).map(|n| at(n / 5, j, n % 5)).fold(1, i64::wrapping_mul)).collect();
+    assert_eq!(of(&cpu.reduce_prod(&x, &[0, 2], false).unwrap()), outer);
+    assert_eq!(of(&cpu.reduce_prod(&turned, &[1, 0], false).unwrap()), outer);
+    let last = cpu.reduce_prod(&turned, &[2], false).unwrap();
+    let want: Vec<i64> = (0..15).map(|n| (0..4).map(|j| at(n % 3, j, n / 3)).product()).collect();
+    assert_eq!((last.shape(), of(&last)), (&[5usize, 3][..], want));
+    // Of no elements, and of one each.
+    let none = cpu.slice(&x, &[0], &[0], &[1], &[]).unwrap();
+    assert_eq!(of(&cpu.reduce_prod(&none, &[1], false).unwrap()), [1; 15]);
+    assert_eq!(cpu.reduce_prod(&none, &[0], false).unwrap().shape(), [0, 5]);
+    let single = cpu.slice(&x, &[2], &[3], &[1], &[]).unwrap();
+    let want: Vec<i64> = (0..15).map(|n| at(n / 5, 2, n % 5)).collect();
+    assert_eq!(of(&cpu.reduce_prod(&single, &[1], false).unwrap()), want);
+    assert!(cpu.reduce_prod(&x, &[3], false).is_err());
+    // Floats, and types without a kernel, as their body has them.
+    let x = varied(&cpu, &[6, 7, 5]);
+    for axes in [&[][..], &[0], &[1, 2], &[-1]] {
+        let got = cpu.reduce_prod(&x, axes, true).unwrap();
+        assert_near(&cpu, &got, &bb::ext::nn::reduce_prod(&cpu, &x, axes, true).unwrap(), "reduce_prod");
+    }
+}

@@ -2,8 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ext::{GruOptions, LstmOptions, Nn, RnnOptions};
-use bb::{Backend, Tensor, TensorData};
+use bb::ext::{GruOptions, LstmOptions, Nn, NnOp, RnnOptions};
+use bb::ir::op::Param;
+use bb::{Backend, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
 /// Numbers of both signs, which differ by `seed`.
@@ -118,6 +119,38 @@ impl Layer {
     }
 }
 
+/// Runs the kernel that is prepared for constant weights, which are packed. The weights are those of a layer, in the layout that
+/// ONNX's operators have: transposed.
+fn prepared(
+    cpu: &Cpu,
+    op: NnOp,
+    layer: &Layer,
+    first: Option<bool>,
+    [x, hidden]: [&Array; 2],
+    others: &[Option<&Array>],
+) -> Vec<Array> {
+    let (h, wide) = (layer.extents[2], layer.gates * layer.extents[2]);
+    let turned: Vec<f32> = (0..wide * h).map(|i| layer.weights[i % h * wide + i / h]).collect();
+    let weights = cpu.transpose(&array(cpu, &[wide, h], &turned), &[1, 0]).unwrap();
+    let rest = [
+        Param::Bool(layer.backwards),
+        Param::Ints((&[][..]).into()),
+        Param::Floats((&[][..]).into()),
+        Param::OptFloat(layer.clip),
+    ];
+    let params: Vec<Param<'_>> = first.map(Param::Bool).into_iter().chain(rest).collect();
+    let varying = |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|_| None), false);
+    let described = [Some(varying(x)), Some(PrepareOperand::of_constant(&weights)), Some(varying(hidden))]
+        .into_iter()
+        .chain(others.iter().map(|x| x.map(varying)));
+    let kernel = cpu.prepare(&PrepareStep::new(op.spec(), &params, described)).unwrap().unwrap();
+    assert!(kernel.bytes() >= 4 * weights.len());
+    let given = [Some(x), Some(&weights), Some(hidden)].into_iter().chain(others.iter().copied());
+    let mut given: KernelOperands<'_, Array> =
+        given.map(|x| x.map_or(KernelOperand::Absent, KernelOperand::Shared)).collect();
+    kernel.run(cpu, &mut given).unwrap().into_vec()
+}
+
 /// Calls `f` for extents below, at and above those of blocks and vectors, with and without lengths and bounds, both ways.
 fn each(gates: usize, f: impl Fn(&Cpu, &Layer)) {
     let cpu = Cpu::new();
@@ -140,6 +173,11 @@ fn plain_cells() {
         let got = cpu.rnn(&x, &weights, &hidden, lengths.as_ref(), options).unwrap();
         assert_eq!(got.len(), 2);
         layer.check(cpu, &got, &want, "rnn");
+        // A panel of one column would be mostly empty.
+        if layer.extents[2] > 16 {
+            let got = prepared(cpu, NnOp::Rnn, layer, None, [&x, &hidden], &[lengths.as_ref()]);
+            layer.check(cpu, &got, &want, "prepared rnn");
+        }
     });
 }
 
@@ -167,6 +205,11 @@ fn gated_units() {
             let bias = biased.then_some(&bias);
             let got = cpu.gru(&x, &weights, &hidden, bias, lengths.as_ref(), options).unwrap();
             layer.check(cpu, &got, &want, "gru");
+            if h > 16 {
+                let others = [bias, lengths.as_ref()];
+                let got = prepared(cpu, NnOp::Gru, layer, Some(linear), [&x, &hidden], &others);
+                layer.check(cpu, &got, &want, "prepared gru");
+            }
         }
     });
 }
@@ -189,6 +232,11 @@ fn long_short_term_memory() {
             let got = cpu.lstm(&x, &weights, &hidden, &cell, None, None, lengths.as_ref(), options).unwrap();
             assert_eq!(got.len(), 3);
             layer.check(cpu, &got, &want, "lstm");
+            if h > 16 {
+                let others = [Some(&cell), None, None, lengths.as_ref()];
+                let got = prepared(cpu, NnOp::Lstm, layer, Some(coupled), [&x, &hidden], &others);
+                layer.check(cpu, &got, &want, "prepared lstm");
+            }
         }
     });
 }

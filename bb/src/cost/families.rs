@@ -77,6 +77,11 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::Clip => {
             call.elementwise(u128::from(call.input(1).is_some()) + u128::from(call.input(2).is_some()))
         }
+        // One less than elements for each result.
+        NnOp::ReduceProd => {
+            let terms = call.input(0).map(elements).zip(call.output().map(elements));
+            call.cost(terms.map(|(x, y)| x.saturating_sub(y)), Moves::All)
+        }
         NnOp::Softmax => call.cost(softmax(call, Ending::Divide), Moves::All),
         NnOp::LogSoftmax => call.cost(softmax(call, Ending::Subtract), Moves::All),
         NnOp::LayerNormalization => call.cost(layer_normalization(call), Moves::All),
@@ -295,6 +300,14 @@ fn quant(op: QuantOp, call: &Call<'_>) -> Cost {
             call.cost(all(), Moves::All)
         }
         QuantOp::DynamicMatMul => call.cost(dynamic_matmul(call), Moves::All),
+        QuantOp::MatMulNBits => {
+            // The product, and for each weight a difference and a product.
+            let weights = || {
+                let (&inner, columns) = (call.input(0)?.last()?, call.input(1)?.first()?);
+                Some((inner as u128).saturating_mul(*columns as u128).saturating_mul(2))
+            };
+            call.cost(weights().zip(product(call)).map(|(w, p)| w.saturating_add(p)), Moves::All)
+        }
         QuantOp::ConvInteger => call.cost(conv_integer(call, given(3), given(4)), Moves::All),
         QuantOp::QLinearConv => {
             let requantized = call.output().map(|y| elements(y).saturating_mul(6));

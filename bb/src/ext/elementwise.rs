@@ -64,7 +64,8 @@ fn nn(op: NnOp) -> bool {
         | NnOp::Swish
         | NnOp::HardSigmoid
         | NnOp::Clip => true,
-        NnOp::Softmax
+        NnOp::ReduceProd
+        | NnOp::Softmax
         | NnOp::LogSoftmax
         | NnOp::LayerNormalization
         | NnOp::BatchNormalization
@@ -103,6 +104,7 @@ fn quant(op: QuantOp) -> bool {
         | QuantOp::DynamicQuantizeLinear
         | QuantOp::MatMulInteger
         | QuantOp::DynamicMatMul
+        | QuantOp::MatMulNBits
         | QuantOp::ConvInteger
         | QuantOp::QLinearConv => false,
     }

@@ -32,6 +32,7 @@ pub(crate) mod fourier;
 pub(crate) mod fused;
 mod gate;
 pub(crate) mod host;
+pub(crate) mod n_bits;
 mod named;
 
 pub mod bits;
@@ -44,6 +45,7 @@ pub mod ml;
 pub(crate) mod movement;
 pub mod nn;
 pub(crate) mod normalize;
+mod product;
 pub mod quant;
 mod random;
 pub(crate) mod recurrent;
@@ -76,7 +78,9 @@ pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
-pub use quant::{ConvIntegerOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions};
+pub use quant::{
+    ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions,
+};
 pub use random::Mersenne;
 pub use recurrent::Activation;
 pub use scalar::{Scalar, ScalarOp};

@@ -6,6 +6,7 @@ use crate::{DataType, Tensor};
 pub use super::conv_transpose::conv_transpose;
 pub use super::movement::{gather_elements, gather_nd, pad};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
+pub use super::product::reduce_prod;
 pub use super::recurrent::{gru, lstm, rnn};
 pub use super::window::{average_pool, conv, max_pool};
 
@@ -49,6 +50,13 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `Clip`, opset 13.
     Clip 13 = clip(x: Tensor, min: Optional, max: Optional) -> Tensor;
+
+    /// Multiplies the elements along `axes`, or all if `axes` is empty. The product of no elements is 1; integers wrap.
+    ///
+    /// Shapes: those of `reduce_sum`.
+    ///
+    /// Source: ONNX `ReduceProd`, opset 18.
+    ReduceProd 18 = reduce_prod(x: Tensor; axes: Ints, keepdims: Bool) -> Tensor;
 
     /// Normalises `exp(x)` so that it sums to 1 along `axis`.
     ///

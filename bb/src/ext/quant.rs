@@ -49,6 +49,31 @@ crate::ext::family::family! { [
     /// Source: ONNX Runtime's `DynamicQuantizeMatMul`.
     DynamicMatMul 1 = dynamic_matmul(x: Tensor, b: Tensor, b_scale: Tensor, b_zero: Optional, bias: Optional) -> Tensor;
 
+    /// Multiplies with a matrix of integers of few bits, whose columns are quantised by blocks.
+    ///
+    /// A column of the matrix is a row of `b`. Its numbers follow each other in blocks, from the low bits of each byte to the
+    /// high ones, and the last block is filled up. A block stands for its integers, less its zero point, times its scale.
+    /// `order` says for each number of a column the block whose scale and zero point it has, in place of its own.
+    ///
+    /// Shapes: `a: [.., inner]`, `b: [columns, blocks, block * bits / 8]` and `scales: [columns, blocks]` to
+    /// `[.., columns]`. `zeros` are floats like `scales`, or `u8`, as packed as `b`: `[columns, bytes]`, where the blocks of
+    /// each column start with a byte of their own. Without them the zero point is `2^(bits - 1)`. `order: [places]` has an
+    /// integer for each place at least. Types: `a` is a float, `b` is `u8`, and `scales` are floats.
+    ///
+    /// Errors: `b` does not have blocks of this size.
+    ///
+    /// Source: ONNX Runtime's `MatMulNBits`.
+    MatMulNBits 1 = matmul_n_bits(
+        a: Tensor, b: Tensor, scales: Tensor, zeros: Optional, order: Optional
+    ) with options: MatMulNBitsOptions {
+        /// How many numbers each column has; 0 if the blocks have no others.
+        inner: Int = 0,
+        /// The bits of a number: 2, 4 or 8.
+        bits: Int = 4,
+        /// How many numbers a block has.
+        block: Int = 32,
+    } -> Tensor;
+
     /// Correlates integers with filters, after their zero points are subtracted. The result is `i32`, and wraps.
     ///
     /// Shapes: those of [`Nn::conv`](crate::ext::Nn::conv). `x_zero` has one element, `w_zero` has one or one for each filter. Padding
@@ -107,6 +132,8 @@ crate::ext::family::family! { [
     /// Shapes: `table: [256]`; the result has those of `x`. Types: `x` is `u8` or `i8`.
     Lookup 1 = lookup(x: Tensor, table: Tensor) -> Tensor;
 }
+
+pub use super::n_bits::matmul_n_bits;
 
 /// The integers that are quantised.
 const WHOLE: &[DataType] = &[I2, I4, I8, I16, I32, U2, U4, U8, U16];

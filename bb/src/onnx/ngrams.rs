@@ -1,7 +1,9 @@
 //! `TfIdfVectorizer`: counts of n-grams, by looking runs of items up.
 
 use super::call::{Call, OpResult};
+use super::folded::Folded;
 use super::infer;
+use super::kept::Kept;
 use super::ml::texts;
 use super::rows::operators;
 use crate::error::NodePart;
@@ -80,81 +82,204 @@ pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     Ok(on.on_host(&COUNT, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
 }
 
-/// Items that begin n-grams: what follows each, and where the n-gram that ends with it is counted.
-#[derive(Default)]
-struct Trie<'a> {
-    next: HashMap<Item<'a>, usize>,
-    place: Option<usize>,
+/// What is not the number of an item or of a beginning.
+const NONE: u32 = u32::MAX;
+
+/// The numbers of the items that n-grams have.
+enum Items {
+    Texts(HashMap<Box<str>, u32, Folded>),
+    Numbers(HashMap<i64, u32, Folded>),
 }
 
-/// A string or a number.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Item<'a> {
-    Text(&'a str),
-    Number(i64),
+/// N-grams by their beginnings.
+struct Grams {
+    /// What the table was made of.
+    pool: TensorData,
+    starts: Vec<i64>,
+    places: Vec<i64>,
+    lengths: [usize; 2],
+    items: Items,
+    /// The beginnings that are one item, by its number.
+    first: Vec<u32>,
+    /// The beginnings that are another beginning and an item.
+    next: HashMap<(u32, u32), u32, Folded>,
+    /// Where the n-grams are counted that end with a beginning.
+    ends: Vec<Option<usize>>,
 }
 
-fn items<'a>(x: &'a TensorData, wide: &'a TensorData) -> Result<Vec<Item<'a>>, Error> {
-    Ok(match x.dtype() {
-        DataType::String => memory::collected("count_ngrams", x.iter_str().map(Item::Text))?,
-        _ => memory::collected("count_ngrams", wide.as_slice::<i64>()?.iter().map(|&v| Item::Number(v)))?,
-    })
+/// The tables of the models that ran last.
+static GRAMS: Kept<Grams> = Kept::new();
+
+fn missing(bytes: usize) -> Error {
+    bb_ir::Error::Memory { op: "count_ngrams", bytes }.into()
 }
 
-/// Casts integers to `i64`; leaves strings alone.
-fn widened(x: &TensorData) -> Result<TensorData, Error> {
-    Ok(match x.dtype() {
-        DataType::String => x.clone(),
-        _ => cast(x, DataType::I64, Rounding::default())?,
-    })
-}
-
-/// Builds the trie of the n-grams of lengths `least..=most`; node 0 is the root.
-fn grown<'a>(
-    pool: &[Item<'a>],
-    starts: &[i64],
-    places: &[i64],
-    [least, most]: [usize; 2],
-) -> Result<Vec<Trie<'a>>, Error> {
-    let wrong = |what: &str, problem: String| Error::Operator {
-        op: "TfIdfVectorizer".to_owned(),
-        part: what.into(),
-        problem,
-    };
-    let mut nodes = vec![Trie::default()];
-    let mut places = places.iter();
-    for (i, &start) in starts.iter().enumerate() {
-        let size = i + 1;
-        let end = starts.get(size).copied().unwrap_or(pool.len() as i64);
-        let range = usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
-        let run = pool.get(range).ok_or_else(|| {
-            wrong("ngram_counts", format!("has {start} to {end} of a pool of {}", pool.len()))
-        })?;
-        for gram in run.chunks_exact(size) {
-            let Some(&place) = places.next() else {
-                return Err(wrong("ngram_indexes", "has fewer numbers than the pool has n-grams".to_owned()));
-            };
-            if !(least..=most).contains(&size) {
-                continue;
+/// Numbers the items of a pool; with the number of each.
+fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
+    const OP: &str = "count_ngrams";
+    let mut numbers = memory::room(OP, pool.len())?;
+    let bytes = pool.len().saturating_mul(48);
+    if pool.dtype() == DataType::String {
+        // The standard library does not report that it has no memory for a text.
+        memory::probe_strings(OP, pool.len(), pool.byte_len())?;
+        let mut items: HashMap<Box<str>, u32, Folded> = HashMap::default();
+        items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
+        for text in pool.iter_str() {
+            let new = items.len() as u32;
+            let known = items.get(text).copied();
+            numbers.push(known.unwrap_or(new));
+            if known.is_none() {
+                items.insert(text.into(), new);
             }
-            let mut at = 0;
-            for item in gram {
-                let new = nodes.len();
-                let Some(node) = nodes.get_mut(at) else { break };
-                at = *node.next.entry(*item).or_insert(new);
-                if at == new {
-                    nodes.push(Trie::default());
+        }
+        return Ok((Items::Texts(items), numbers));
+    }
+    let wide = cast(pool, DataType::I64, Rounding::default())?;
+    let mut items: HashMap<i64, u32, Folded> = HashMap::default();
+    items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
+    for &number in wide.as_slice::<i64>()? {
+        let new = items.len() as u32;
+        numbers.push(*items.entry(number).or_insert(new));
+    }
+    Ok((Items::Numbers(items), numbers))
+}
+
+impl Items {
+    fn len(&self) -> usize {
+        match self {
+            Items::Texts(items) => items.len(),
+            Items::Numbers(items) => items.len(),
+        }
+    }
+
+    /// Returns the numbers of the elements; [`NONE`] for those that no n-gram has.
+    fn of(&self, x: &TensorData) -> Result<Vec<u32>, Error> {
+        const OP: &str = "count_ngrams";
+        Ok(match self {
+            Items::Texts(items) => {
+                memory::collected(OP, x.iter_str().map(|text| items.get(text).copied().unwrap_or(NONE)))?
+            }
+            Items::Numbers(items) => {
+                let wide = cast(x, DataType::I64, Rounding::default())?;
+                let number = |number: &i64| items.get(number).copied().unwrap_or(NONE);
+                memory::collected(OP, wide.as_slice::<i64>()?.iter().map(number))?
+            }
+        })
+    }
+}
+
+impl Grams {
+    /// Makes the table of the n-grams of lengths `least..=most`.
+    fn new(
+        pool: &TensorData,
+        starts: &[i64],
+        places: &[i64],
+        [least, most]: [usize; 2],
+    ) -> Result<Grams, Error> {
+        const OP: &str = "count_ngrams";
+        let wrong = |what: &str, problem: String| Error::Operator {
+            op: "TfIdfVectorizer".to_owned(),
+            part: what.into(),
+            problem,
+        };
+        let (items, numbers) = numbered(pool)?;
+        let first = memory::filled(OP, NONE, items.len())?;
+        let mut grams = Grams {
+            pool: pool.clone(),
+            starts: memory::copied(OP, starts)?,
+            places: memory::copied(OP, places)?,
+            lengths: [least, most],
+            items,
+            first,
+            next: HashMap::default(),
+            ends: Vec::new(),
+        };
+        let mut places = places.iter();
+        for (i, &start) in starts.iter().enumerate() {
+            let size = i + 1;
+            let end = starts.get(size).copied().unwrap_or(numbers.len() as i64);
+            let range =
+                usize::try_from(start).unwrap_or(usize::MAX)..usize::try_from(end).unwrap_or(usize::MAX);
+            let run = numbers.get(range).ok_or_else(|| {
+                wrong("ngram_counts", format!("has {start} to {end} of a pool of {}", numbers.len()))
+            })?;
+            for gram in run.chunks_exact(size) {
+                let Some(&place) = places.next() else {
+                    return Err(wrong(
+                        "ngram_indexes",
+                        "has fewer numbers than the pool has n-grams".to_owned(),
+                    ));
+                };
+                if (least..=most).contains(&size) {
+                    grams.add(gram, usize::try_from(place).ok())?;
                 }
             }
-            if let Some(node) = nodes.get_mut(at) {
-                node.place = usize::try_from(place).ok();
+        }
+        Ok(grams)
+    }
+
+    fn add(&mut self, gram: &[u32], place: Option<usize>) -> Result<(), Error> {
+        let mut at = None;
+        for &item in gram {
+            let new = self.ends.len() as u32;
+            let slot = match at {
+                None => self.first.get_mut(item as usize),
+                Some(at) => {
+                    self.next.try_reserve(1).map_err(|_| missing(self.next.len().saturating_mul(24)))?;
+                    Some(self.next.entry((at, item)).or_insert(NONE))
+                }
+            };
+            let Some(slot) = slot else { return Ok(()) };
+            if *slot == NONE {
+                *slot = new;
+                memory::push("count_ngrams", &mut self.ends, None)?;
+            }
+            at = Some(*slot);
+        }
+        if let Some(end) = at.and_then(|at| self.ends.get_mut(at as usize)) {
+            *end = place;
+        }
+        Ok(())
+    }
+
+    /// Returns the beginning that is another one and an item; [`NONE`] if no n-gram has it.
+    #[inline]
+    fn after(&self, at: Option<u32>, item: u32) -> u32 {
+        match at {
+            None => self.first.get(item as usize).copied().unwrap_or(NONE),
+            Some(at) => self.next.get(&(at, item)).copied().unwrap_or(NONE),
+        }
+    }
+
+    /// Counts the n-grams of a row whose items lie one, two, … apart.
+    fn count(&self, row: &[u32], skips: usize, counts: &mut [f32]) {
+        let [mut least, most] = self.lengths;
+        // Items farther apart than the row is long make no n-gram.
+        for apart in 1..=skips.saturating_add(1).min(row.len().max(1)) {
+            for start in 0..row.len() {
+                let mut at = None;
+                for (size, &item) in (1..=most).zip(row.iter().skip(start).step_by(apart)) {
+                    let next = self.after(at, item);
+                    if next == NONE {
+                        break;
+                    }
+                    at = Some(next);
+                    let place = self.ends.get(next as usize).copied().flatten().filter(|_| size >= least);
+                    if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+                        *count += 1.0;
+                    }
+                }
+            }
+            // A single item has no distance, and is counted once.
+            least = least.max(2);
+            if least > most {
+                break;
             }
         }
     }
-    Ok(nodes)
 }
 
-/// Counts the n-grams of each row whose items lie one, two, … apart.
+/// Counts the n-grams of each row.
 fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
     const OP: &str = "count_ngrams";
     let [x] = crate::ext::host::operands(OP, inputs)?;
@@ -167,42 +292,32 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let counting = take::Bool(OP, params.get(5))?;
     let shape = take::Extents(OP, params.get(6))?;
     let length = |n: i64| usize::try_from(n).unwrap_or(0);
-    let (least, most) = (length(least).max(1), length(most));
-    let (wide_pool, wide) = (widened(pool)?, widened(x)?);
-    let pool_items = items(pool, &wide_pool)?;
-    let nodes = grown(&pool_items, starts, places, [least, most])?;
-    let row_items = items(x, &wide)?;
+    let lengths = [length(least).max(1), length(most)];
+    let fits = |own: &Grams| {
+        own.lengths == lengths && same(&own.pool, pool) && own.starts == starts && own.places == places
+    };
+    let bytes = pool.byte_len().saturating_add(size_of_val(places));
+    let grams = GRAMS.get(bytes, fits, || Grams::new(pool, starts, places, lengths))?;
+    let items = grams.items.of(x)?;
     let width = shape.last().copied().unwrap_or(1);
     let length_of_row = x.shape().last().copied().unwrap_or(1);
     let rows = bb_ir::element_count(shape).unwrap_or(0) / width.max(1);
     let mut y = memory::filled(OP, 0f32, rows * width)?;
     for (row, counts) in y.chunks_mut(width).enumerate() {
-        let row = row_items.get(row * length_of_row..(row + 1) * length_of_row).unwrap_or_default();
-        let mut least = least;
-        // Items farther apart than the row is long make no n-gram.
-        for apart in 1..=length(skips).saturating_add(1).min(row.len().max(1)) {
-            for start in 0..row.len() {
-                let mut at = 0;
-                for (size, item) in (1..=most).zip(row.iter().skip(start).step_by(apart)) {
-                    let next = nodes.get(at).and_then(|node| node.next.get(item));
-                    let Some(&next) = next else { break };
-                    at = next;
-                    let place = nodes.get(at).and_then(|node| node.place).filter(|_| size >= least);
-                    if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
-                        *count += 1.0;
-                    }
-                }
-            }
-            // A single item has no distance, and is counted once.
-            least = least.max(2);
-            if least > most {
-                break;
-            }
+        let row = items.get(row * length_of_row..(row + 1) * length_of_row).unwrap_or_default();
+        grams.count(row, length(skips), counts);
+        if !counting {
+            counts.iter_mut().for_each(|count| *count = count.min(1.0));
         }
-        for (i, count) in counts.iter_mut().enumerate() {
-            let kept = if counting { *count } else { count.min(1.0) };
-            *count = kept * weights.get(i).copied().unwrap_or(1.0) as f32;
+        for (count, weight) in counts.iter_mut().zip(weights) {
+            *count *= *weight as f32;
         }
     }
     Ok(vec![TensorData::new(shape, &y)?])
+}
+
+/// Tells whether two tensors have the same elements.
+pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
+    let (left, right) = (a.bytes(), b.bytes());
+    a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
 }

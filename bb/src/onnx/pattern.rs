@@ -44,63 +44,178 @@ mod without_feature {
 #[cfg(feature = "regex")]
 mod with_feature {
     use super::Classes;
-    use regex_automata::nfa::thompson::pikevm::{Builder, Cache, Config, PikeVM};
-    use regex_automata::nfa::thompson::{Compiler, Config as Limits};
+    use regex_automata::hybrid::regex::{self, Regex};
+    use regex_automata::hybrid::{dfa, dfa::DFA};
+    use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
+    use regex_automata::nfa::thompson::{Compiler, Config as Limits, NFA, WhichCaptures};
     use regex_automata::{Anchored, Input, MatchKind};
     use std::ops::Range;
+    use std::sync::Mutex;
 
     /// The most bytes that a compiled pattern takes.
     const MOST: usize = 10 << 20;
 
-    /// A compiled pattern.
+    /// The most bytes of the states that an automaton keeps.
+    const STATES: usize = 256 << 10;
+
+    /// A compiled pattern. When it is dropped, the next one of the same text takes its automata.
     pub(in crate::onnx) struct Pattern {
-        /// Finds where the first match starts.
-        first: (PikeVM, Cache),
-        /// Finds where the longest match from a place ends.
-        longest: (PikeVM, Cache),
+        text: String,
+        classes: Classes,
+        /// `None` only while it is dropped.
+        engines: Option<Box<Engines>>,
     }
 
     impl Pattern {
         /// Compiles a pattern, or says what is wrong with it.
         pub(in crate::onnx) fn new(text: &str, classes: Classes) -> Result<Pattern, String> {
-            let pattern = match classes {
-                Classes::Ascii => translated(text),
-                Classes::Unicode => text.to_owned(),
+            let engines = match idle::take(text, classes) {
+                Some(engines) => engines,
+                None => Box::new(Engines::new(text, classes)?),
             };
-            let compiled = Compiler::new()
-                .configure(Limits::new().nfa_size_limit(Some(MOST)))
-                .build(&pattern)
-                .map_err(|e| format!("is `{text}`, which is no pattern: {}", reason(&e)))?;
-            let engine = |kind| {
-                let mut builder = Builder::new();
-                builder.configure(Config::new().match_kind(kind)).build_from_nfa(compiled.clone()).ok()
-            };
-            let engines = (engine(MatchKind::LeftmostFirst), engine(MatchKind::All));
-            let (Some(first), Some(longest)) = engines else {
-                return Err(format!("is `{text}`, which cannot be compiled"));
-            };
-            let (first_cache, longest_cache) = (first.create_cache(), longest.create_cache());
-            Ok(Pattern { first: (first, first_cache), longest: (longest, longest_cache) })
+            Ok(Pattern { text: text.to_owned(), classes, engines: Some(engines) })
         }
 
         /// Finds the first match at or after `from`, and of those the longest; what is before `from` counts as context.
         pub(in crate::onnx) fn find(&mut self, text: &str, from: usize) -> Option<Range<usize>> {
-            let (engine, cache) = &mut self.first;
-            let start = engine.find_iter(cache, Input::new(text).range(from..)).next()?.start();
-            self.longest_at(text, start).map(|end| start..end)
+            let engines = self.engines.as_mut()?;
+            let start = engines.start(text, from)?;
+            engines.longest_at(text, start).map(|end| start..end)
         }
 
         /// Tells whether a match is all of the text.
         pub(in crate::onnx) fn matches_all(&mut self, text: &str) -> bool {
-            self.longest_at(text, 0) == Some(text.len())
+            self.engines.as_mut().is_some_and(|engines| engines.longest_at(text, 0) == Some(text.len()))
+        }
+    }
+
+    impl Drop for Pattern {
+        fn drop(&mut self) {
+            if let Some(engines) = self.engines.take() {
+                idle::put(std::mem::take(&mut self.text), self.classes, engines);
+            }
+        }
+    }
+
+    /// Compiled patterns that nobody uses. Operators compile their patterns in each run, which takes longer than a short
+    /// text.
+    mod idle {
+        use super::{Classes, Engines, Mutex};
+
+        /// The most patterns that are kept.
+        const PATTERNS: usize = 16;
+        /// The most bytes of a pattern that is kept.
+        const BYTES: usize = 1 << 20;
+
+        /// The patterns, of which the last was used last.
+        static PATTERNS_KEPT: Mutex<Vec<(String, Classes, Box<Engines>)>> = Mutex::new(Vec::new());
+
+        pub(super) fn take(text: &str, classes: Classes) -> Option<Box<Engines>> {
+            let mut kept = PATTERNS_KEPT.lock().ok()?;
+            let at = kept.iter().position(|(own, own_classes, _)| own == text && *own_classes == classes)?;
+            Some(kept.remove(at).2)
         }
 
+        pub(super) fn put(text: String, classes: Classes, engines: Box<Engines>) {
+            if engines.bytes > BYTES {
+                return;
+            }
+            if let Ok(mut kept) = PATTERNS_KEPT.lock() {
+                if kept.len() == PATTERNS {
+                    kept.remove(0);
+                }
+                kept.push((text, classes, engines));
+            }
+        }
+    }
+
+    /// Finds where the first match starts, and where the longest match from a place ends.
+    struct Engines {
+        /// The automata, which are built as texts need their states. They give up where `\b` of Unicode meets other
+        /// characters than ASCII, and at some patterns altogether.
+        fast: Option<Fast>,
+        slow: [(PikeVM, pikevm::Cache); 2],
+        /// The size without states.
+        bytes: usize,
+    }
+
+    struct Fast {
+        first: (Regex, regex::Cache),
+        longest: (DFA, dfa::Cache),
+    }
+
+    impl Engines {
+        fn new(text: &str, classes: Classes) -> Result<Engines, String> {
+            let pattern = match classes {
+                Classes::Ascii => translated(text),
+                Classes::Unicode => text.to_owned(),
+            };
+            let compiled = |reverse| {
+                let limits = Limits::new().reverse(reverse).nfa_size_limit(Some(MOST));
+                // Backwards, there are no groups.
+                let groups = if reverse { WhichCaptures::None } else { WhichCaptures::Implicit };
+                let limits = limits.which_captures(groups);
+                let compiled = Compiler::new().configure(limits).build(&pattern);
+                compiled.map_err(|e| format!("is `{text}`, which is no pattern: {}", reason(&e)))
+            };
+            let (forwards, backwards) = (compiled(false)?, compiled(true)?);
+            let bytes = 3 * forwards.memory_usage() + backwards.memory_usage();
+            let engine = |kind| {
+                let config = pikevm::Config::new().match_kind(kind);
+                let engine =
+                    pikevm::Builder::new().configure(config).build_from_nfa(forwards.clone()).ok()?;
+                let cache = engine.create_cache();
+                Some((engine, cache))
+            };
+            let (Some(first), Some(longest)) = (engine(MatchKind::LeftmostFirst), engine(MatchKind::All))
+            else {
+                return Err(format!("is `{text}`, which cannot be compiled"));
+            };
+            Ok(Engines { fast: Fast::new(&forwards, &backwards), slow: [first, longest], bytes })
+        }
+
+        /// Finds where the first match at or after `from` starts.
+        fn start(&mut self, text: &str, from: usize) -> Option<usize> {
+            let input = Input::new(text).range(from..);
+            if let Some(Fast { first: (engine, cache), .. }) = &mut self.fast
+                && let Ok(found) = engine.try_search(cache, &input)
+            {
+                return found.map(|found| found.start());
+            }
+            let [(engine, cache), _] = &mut self.slow;
+            Some(engine.find_iter(cache, input).next()?.start())
+        }
+
+        /// Finds where the longest match that starts at a place ends.
         fn longest_at(&mut self, text: &str, start: usize) -> Option<usize> {
-            let (engine, cache) = &mut self.longest;
             let input = Input::new(text).range(start..).anchored(Anchored::Yes);
+            if let Some(Fast { longest: (engine, cache), .. }) = &mut self.fast
+                && let Ok(found) = engine.try_search_fwd(cache, &input)
+            {
+                return found.map(|found| found.offset());
+            }
+            let [_, (engine, cache)] = &mut self.slow;
             let mut slots = [None, None];
             engine.search_slots(cache, &input, &mut slots)?;
             slots.last().copied().flatten().map(|end| end.get())
+        }
+    }
+
+    impl Fast {
+        fn new(forwards: &NFA, backwards: &NFA) -> Option<Fast> {
+            let engine = |nfa: &NFA, kind| {
+                let config = DFA::config().match_kind(kind).unicode_word_boundary(true);
+                // States that do not fit are computed again, so the time stays in proportion.
+                let config = config.cache_capacity(STATES).skip_cache_capacity_check(true);
+                DFA::builder().configure(config).build_from_nfa(nfa.clone()).ok()
+            };
+            let first = Regex::builder().build_from_dfas(
+                engine(forwards, MatchKind::LeftmostFirst)?,
+                engine(backwards, MatchKind::All)?,
+            );
+            let longest = engine(forwards, MatchKind::All)?;
+            let (first_cache, longest_cache) = (first.create_cache(), longest.create_cache());
+            Some(Fast { first: (first, first_cache), longest: (longest, longest_cache) })
         }
     }
 
@@ -260,6 +375,60 @@ mod with_feature {
             let matches = |pattern: &str, text: &str| ascii(pattern).unwrap().matches_all(text);
             assert!(matches("a|ab", "ab") && matches("", "") && matches("^a.c$", "abc"));
             assert!(!matches("a", "ab") && !matches("b", "ab") && !matches("a.c", "a\nc"));
+        }
+
+        /// The automata say the same as the slow engines, which are the reference.
+        #[test]
+        fn automata_find_what_simulation_finds() {
+            let texts = ["", "a", "naïve_1 words, é", "aab ab\u{301} 12-3", "ЖЖ a.b\nc", "x  y\tz__é"];
+            let patterns = [
+                r"\w+",
+                r"\b\w\w+\b",
+                "[a-z]*",
+                "a|ab|",
+                r"[^\s,.]+",
+                "(?i)É",
+                "",
+                r"\s",
+                "(ab?)+",
+                "^a",
+                "c$",
+            ];
+            for (pattern, classes) in
+                patterns.iter().flat_map(|p| [(p, Classes::Ascii), (p, Classes::Unicode)])
+            {
+                let mut fast = Engines::new(pattern, classes).unwrap();
+                let mut slow = Engines { fast: None, ..Engines::new(pattern, classes).unwrap() };
+                assert!(fast.fast.is_some(), "{pattern}");
+                for text in texts {
+                    for (from, _) in text.char_indices().chain([(text.len(), ' ')]) {
+                        let [got, want] =
+                            [&mut fast, &mut slow].map(|e| (e.start(text, from), e.longest_at(text, from)));
+                        assert_eq!(got, want, "{pattern} in {text:?} from {from}");
+                    }
+                }
+            }
+        }
+
+        /// A pattern whose automata need more states than are kept.
+        #[test]
+        fn many_states_are_built_again() {
+            let text: String = (0u32..20_000)
+                .map(|i| if i.wrapping_mul(2_654_435_761) >> 31 == 0 { 'a' } else { 'b' })
+                .collect();
+            let mut pattern = ascii("a[ab]{13}c").unwrap();
+            assert_eq!(pattern.find(&text, 0), None);
+            let text = text + "abbbbbbbbbbbbbc";
+            assert!(pattern.find(&text, 0).is_some_and(|at| at.end == text.len() && at.len() == 15));
+        }
+
+        #[test]
+        fn patterns_are_kept_for_the_next_run() {
+            let text = "kept for the next run|a";
+            drop(ascii(text).unwrap());
+            assert!(idle::take(text, Classes::Unicode).is_none());
+            assert!(idle::take(text, Classes::Ascii).is_some());
+            assert!(idle::take(text, Classes::Ascii).is_none());
         }
 
         #[test]

@@ -4,8 +4,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::ext::{Ops, math};
-use crate::{DataType, Error, Tensor};
-use bb_ir::Axis;
+use crate::{DataType, Tensor};
 
 operators! {
     "" {
@@ -103,44 +102,11 @@ fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Te
     }
 }
 
-/// `ReduceProd`: products of halves, until one is left.
+/// `ReduceProd`.
 pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
-    let axes = if r.axes.is_empty() { (0..x.rank() as i64).collect() } else { r.axes };
-    let mut y = x.clone();
-    for &axis in &axes {
-        let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-        let mut extent = x.shape().get(at).copied().unwrap_or(1) as i64;
-        if extent == 0 {
-            let mut shape = y.shape().to_vec();
-            if let Some(slot) = shape.get_mut(at) {
-                *slot = 1;
-            }
-            y = on.ones(&shape, x.dtype())?;
-        }
-        while extent > 1 {
-            let half = extent / 2;
-            let product = on.mul(&part(on, &y, 0, half, axis)?, &part(on, &y, half, 2 * half, axis)?)?;
-            y = if extent % 2 == 0 {
-                product
-            } else {
-                on.concat(&[&product, &part(on, &y, 2 * half, extent, axis)?], axis)?
-            };
-            extent = half + extent % 2;
-        }
-    }
-    Ok(one(if r.keepdims { on.identity(&y)? } else { without(on, &y, &axes)? }))
-}
-
-fn part<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    from: i64,
-    to: i64,
-    axis: i64,
-) -> Result<B::Tensor, B::Error> {
-    on.slice(x, &[from], &[to], &[axis], &[])
+    Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
 }
 
 fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {

@@ -116,28 +116,73 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
         }
     };
     let exact = call.flag("is_case_sensitive", false)?;
-    let change: fn(&str) -> String = match call.text_or("case_change_action", "NONE")? {
-        "LOWER" => str::to_lowercase,
-        "UPPER" => str::to_uppercase,
-        "NONE" => str::to_owned,
+    let case = match call.text_or("case_change_action", "NONE")? {
+        "LOWER" => Case::Lower,
+        "UPPER" => Case::Upper,
+        "NONE" => Case::Same,
         other => {
             let problem = format!("is `{other}`, expected `LOWER`, `UPPER` or `NONE`");
             return Err(call.wrong("case_change_action", problem));
         }
     };
-    let key = |text: &str| if exact { text.to_owned() } else { text.to_lowercase() };
-    let stops: std::collections::HashSet<String> =
-        texts(call, "stopwords")?.unwrap_or_default().into_iter().map(key).collect();
-    // Each string has its own allocation, and the standard library does not report that one fails. In another case a
-    // string has up to three times the bytes.
-    memory::probe_strings(OP, x.len(), x.byte_len().saturating_mul(3))?;
-    let kept = own.filter(|text| !stops.contains(&key(text))).map(change);
-    let mut kept: Vec<String> = memory::collected(OP, kept)?;
-    if kept.is_empty() {
-        kept.push(String::new());
+    let stops = texts(call, "stopwords")?.unwrap_or_default();
+    let same = if exact { Case::Same } else { Case::Lower };
+    let (mut key, mut changed) = (String::new(), String::new());
+    let mut stopping = std::collections::HashSet::new();
+    for stop in stops {
+        same.change(OP, stop, &mut key)?;
+        stopping.insert(key.clone());
     }
-    let shape: &[usize] = if row { &[1, kept.len()] } else { &[kept.len()] };
-    Ok(one(TensorData::strings(shape, &kept)?))
+    let mut kept = StringsBuilder::with_room(OP, x.len())?;
+    let mut count = 0;
+    for text in own {
+        if !stopping.is_empty() {
+            same.change(OP, text, &mut key)?;
+            if stopping.contains(&key) {
+                continue;
+            }
+        }
+        case.change(OP, text, &mut changed)?;
+        kept.push(&changed)?;
+        count += 1;
+    }
+    if count == 0 {
+        kept.push("")?;
+        count = 1;
+    }
+    let shape: &[usize] = if row { &[1, count] } else { &[count] };
+    Ok(one(kept.finish(shape)?))
+}
+
+/// What becomes of letters.
+#[derive(Debug, Clone, Copy)]
+enum Case {
+    Lower,
+    Upper,
+    Same,
+}
+
+impl Case {
+    /// Writes a text in this case to `out`, in place of what is there.
+    fn change(self, op: &'static str, text: &str, out: &mut String) -> Result<(), Error> {
+        out.clear();
+        if !text.is_ascii() && !matches!(self, Case::Same) {
+            // The standard library does not report that memory is missing. In another case a string has up to three
+            // times the bytes.
+            memory::probe_strings(op, 1, text.len().saturating_mul(3))?;
+            *out = if matches!(self, Case::Lower) { text.to_lowercase() } else { text.to_uppercase() };
+            return Ok(());
+        }
+        let bytes = text.len();
+        out.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op, bytes })?;
+        out.push_str(text);
+        match self {
+            Case::Lower => out.make_ascii_lowercase(),
+            Case::Upper => out.make_ascii_uppercase(),
+            Case::Same => {}
+        }
+        Ok(())
+    }
 }
 
 /// The parts of a string between delimiters, or between runs of white space where there is none.

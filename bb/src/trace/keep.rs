@@ -107,6 +107,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::Swish => ("Swish", same),
             NnOp::HardSigmoid => ("HardSigmoid", same),
             NnOp::Clip => ("Clip", clip),
+            // Its axes are an input of ONNX's operator.
+            NnOp::ReduceProd => return None,
             NnOp::Softmax => ("Softmax", same),
             NnOp::LogSoftmax => ("LogSoftmax", same),
             NnOp::LayerNormalization => ("LayerNormalization", stashing),

@@ -4,11 +4,13 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::distance;
-use crate::kernels::forest::{self, Aggregate, Forest, MOST_TARGETS, Real, Tests};
+use crate::kernels::forest::{self, Aggregate, Forest, MOST_TARGETS, Packed, Real, Tests};
 use crate::kernels::number::Float;
 use crate::ops::{dense, made};
+use crate::pool::Pool;
 use bb::ext::TreeEnsembleOptions;
 use bb::{DataType, Shape, Tensor};
+use std::sync::Arc;
 
 /// Returns the elements of a contiguous array whose element type is `T`.
 ///
@@ -24,9 +26,8 @@ unsafe fn elements<T>(x: &Array) -> &[T] {
     unsafe { std::slice::from_raw_parts(x.ptr().cast(), x.len()) }
 }
 
-/// The operands of a forest, contiguous.
-struct Operands {
-    x: Array,
+/// The tables of a forest, contiguous.
+pub(crate) struct Tables {
     nodes: Array,
     thresholds: Array,
     roots: Array,
@@ -34,23 +35,57 @@ struct Operands {
     members: Option<Array>,
 }
 
-impl Operands {
-    /// Tells whether the operands have the shapes and the element types that the kernel takes.
-    fn fit(&self) -> bool {
-        let dtype = self.x.dtype();
+/// A packed forest by the type of its floats.
+pub(crate) enum PackedTables {
+    Singles(Packed<i32>),
+    Doubles(Packed<i64>),
+}
+
+impl PackedTables {
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            PackedTables::Singles(packed) => packed.bytes(),
+            PackedTables::Doubles(packed) => packed.bytes(),
+        }
+    }
+
+    fn singles(&self) -> Option<&Packed<i32>> {
+        if let PackedTables::Singles(packed) = self { Some(packed) } else { None }
+    }
+
+    fn doubles(&self) -> Option<&Packed<i64>> {
+        if let PackedTables::Doubles(packed) = self { Some(packed) } else { None }
+    }
+}
+
+impl Tables {
+    /// Makes tables of the operands.
+    pub(crate) fn new(
+        pool: &Arc<Pool>,
+        [nodes, thresholds, roots, weights]: [&Array; 4],
+        members: Option<&Array>,
+    ) -> Result<Tables> {
+        Ok(Tables {
+            nodes: dense(pool, nodes)?,
+            thresholds: dense(pool, thresholds)?,
+            roots: dense(pool, roots)?,
+            weights: dense(pool, weights)?,
+            members: members.map(|members| dense(pool, members)).transpose()?,
+        })
+    }
+
+    /// Tells whether the tables have the shapes and the element types that the kernel takes, with floats of this type.
+    fn fit(&self, dtype: DataType) -> bool {
         let floats = matches!(dtype, DataType::F32 | DataType::F64)
             && [Some(&self.thresholds), Some(&self.weights), self.members.as_ref()]
                 .into_iter()
                 .flatten()
                 .all(|x| x.dtype() == dtype);
         let integers = [&self.nodes, &self.roots].into_iter().all(|x| x.dtype() == DataType::I32);
-        let (&[rows, columns], &[nodes, 4], &[thresholds], &[trees], &[_, targets]) = (
-            self.x.shape(),
-            self.nodes.shape(),
-            self.thresholds.shape(),
-            self.roots.shape(),
-            self.weights.shape(),
-        ) else {
+        let (&[nodes, 4], &[thresholds], &[trees], &[_, targets]) =
+            (self.nodes.shape(), self.thresholds.shape(), self.roots.shape(), self.weights.shape())
+        else {
             return false;
         };
         let sets = self.members.as_ref().is_none_or(|members| members.shape().len() == 2);
@@ -58,39 +93,37 @@ impl Operands {
             && integers
             && sets
             && nodes == thresholds
-            && [rows, columns, trees].into_iter().all(|extent| extent > 0)
+            && trees > 0
             && (1..=MOST_TARGETS).contains(&targets)
     }
 
-    /// Runs the kernel; `None` if a walk got lost.
+    /// Returns the forest of the tables; `None` if it has no meaning.
     ///
     /// # Safety
     ///
-    /// The operands fit, and their floats are of type `T`.
-    unsafe fn run<T: Real>(
-        &self,
-        on: &Cpu,
-        depth: usize,
-        options: TreeEnsembleOptions<'_>,
-    ) -> Result<Option<Array>> {
+    /// The tables fit floats of the type `T`.
+    unsafe fn forest<'a, T: Real>(
+        &'a self,
+        depth: i64,
+        options: TreeEnsembleOptions<'a>,
+    ) -> Option<Forest<'a, T>> {
         let TreeEnsembleOptions { modes, missing, aggregate } = options;
         let aggregate = match aggregate {
             "sum" => Aggregate::Sum,
             "average" => Aggregate::Average,
             "min" => Aggregate::Min,
             "max" => Aggregate::Max,
-            _ => return Ok(None),
+            _ => return None,
         };
-        let (&[rows, columns], &[_, targets]) = (self.x.shape(), self.weights.shape()) else {
-            return Ok(None);
-        };
+        let &[_, targets] = self.weights.shape() else { return None };
         let members = self.members.as_ref().and_then(|members| match members.shape() {
             // SAFETY: the caller promises the type.
             &[sets, width] => Some((unsafe { elements::<T>(members) }, sets, width)),
             _ => None,
         });
-        // SAFETY: nodes and roots are of type `i32`, because the operands fit; for the others, the caller's promise.
-        let forest = unsafe {
+        let depth = usize::try_from(depth).unwrap_or(0);
+        // SAFETY: nodes and roots are of type `i32`, because the tables fit; for the others, the caller's promise.
+        Some(unsafe {
             Forest {
                 nodes: elements::<i32>(&self.nodes).as_chunks().0,
                 thresholds: elements::<T>(&self.thresholds),
@@ -102,17 +135,82 @@ impl Operands {
                 aggregate,
                 tests: Tests { modes, missing, members },
             }
-        };
-        let packed = forest.packed([rows, columns])?;
-        let mut arrived = false;
-        let shape = Shape::from_slice(&[rows, targets]);
-        let out = made(on.pool(), self.x.dtype(), shape, |out| {
-            // SAFETY: `x` has these rows and columns, and the result has these rows and targets.
-            let x = self.x.ptr().cast();
-            arrived = unsafe { forest::run(&forest, packed.as_ref(), [rows, columns], out.cast(), x) };
-        })?;
-        Ok(arrived.then_some(out))
+        })
     }
+
+    /// Packs the forest for rows of a type; `None` if the kernel does not take it, or not packed.
+    pub(crate) fn packed(
+        &self,
+        dtype: DataType,
+        depth: i64,
+        options: TreeEnsembleOptions<'_>,
+    ) -> Result<Option<PackedTables>> {
+        if !self.fit(dtype) {
+            return Ok(None);
+        }
+        // SAFETY: the tables fit this type.
+        unsafe {
+            if dtype == DataType::F64 {
+                let forest = self.forest::<f64>(depth, options);
+                let packed = forest.map_or(Ok(None), |forest| forest.packed())?;
+                return Ok(packed.map(PackedTables::Doubles));
+            }
+            let forest = self.forest::<f32>(depth, options);
+            Ok(forest.map_or(Ok(None), |forest| forest.packed())?.map(PackedTables::Singles))
+        }
+    }
+
+    /// Computes the operation; `None` if the kernel does not take the operands, or if a walk got lost. `packed` is made of
+    /// the same tables and parameters.
+    pub(crate) fn run(
+        &self,
+        on: &Cpu,
+        x: &Array,
+        depth: i64,
+        options: TreeEnsembleOptions<'_>,
+        packed: Option<&PackedTables>,
+    ) -> Result<Option<Array>> {
+        if !self.fit(x.dtype()) {
+            return Ok(None);
+        }
+        // SAFETY: the tables fit, and this is the type of their floats and of those of `x`.
+        unsafe {
+            if x.dtype() == DataType::F64 {
+                let Some(forest) = self.forest::<f64>(depth, options) else { return Ok(None) };
+                walked(on, x, &forest, packed.and_then(PackedTables::doubles))
+            } else {
+                let Some(forest) = self.forest::<f32>(depth, options) else { return Ok(None) };
+                walked(on, x, &forest, packed.and_then(PackedTables::singles))
+            }
+        }
+    }
+}
+
+/// Walks down a forest; `None` if a walk got lost, or if there is nothing to walk with.
+///
+/// # Safety
+///
+/// The elements of `x` are of type `T`.
+unsafe fn walked<T: Real>(
+    on: &Cpu,
+    x: &Array,
+    forest: &Forest<'_, T>,
+    packed: Option<&Packed<T::Key>>,
+) -> Result<Option<Array>> {
+    let &[rows, columns] = x.shape() else { return Ok(None) };
+    if rows == 0 || columns == 0 {
+        return Ok(None);
+    }
+    let x = dense(on.pool(), x)?;
+    let own = if packed.is_none() { forest.packed_for(rows)? } else { None };
+    let packed = packed.or(own.as_ref());
+    let mut arrived = false;
+    let shape = Shape::from_slice(&[rows, forest.targets]);
+    let out = made(on.pool(), x.dtype(), shape, |out| {
+        // SAFETY: `x` has these rows and columns, and the result has these rows and targets.
+        arrived = unsafe { forest::run(forest, packed, [rows, columns], out.cast(), x.ptr().cast()) };
+    })?;
+    Ok(arrived.then_some(out))
 }
 
 #[bb::native]
@@ -128,27 +226,9 @@ impl bb::ext::Ml for Cpu {
         depth: i64,
         options: TreeEnsembleOptions<'_>,
     ) -> Result<Array> {
-        let pool = self.pool();
-        let operands = Operands {
-            x: dense(pool, x)?,
-            nodes: dense(pool, nodes)?,
-            thresholds: dense(pool, thresholds)?,
-            roots: dense(pool, roots)?,
-            weights: dense(pool, weights)?,
-            members: members.map(|members| dense(pool, members)).transpose()?,
-        };
-        if operands.fit() {
-            let depth = usize::try_from(depth).unwrap_or(0);
-            // SAFETY: the operands fit, and this is the type of their floats.
-            let walked = unsafe {
-                match x.dtype() {
-                    DataType::F64 => operands.run::<f64>(self, depth, options),
-                    _ => operands.run::<f32>(self, depth, options),
-                }
-            };
-            if let Some(out) = walked? {
-                return Ok(out);
-            }
+        let tables = Tables::new(self.pool(), [nodes, thresholds, roots, weights], members)?;
+        if let Some(y) = tables.run(self, x, depth, options, None)? {
+            return Ok(y);
         }
         bb::ext::ml::tree_ensemble(self, x, nodes, thresholds, roots, weights, members, depth, options)
     }

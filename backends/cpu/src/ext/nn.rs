@@ -9,7 +9,7 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::normalize;
 use crate::kernels::op::Unary;
-use crate::ops::{elementwise, made};
+use crate::ops::{elementwise, made, reduce};
 use bb::ext::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, RnnOptions,
@@ -51,6 +51,13 @@ impl bb::ext::Nn for Cpu {
     fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
         let plain = if alpha == 1.0 { self.float(Unary::Silu, x) } else { None };
         plain.unwrap_or_else(|| bb::ext::nn::swish(self, x, alpha))
+    }
+
+    fn reduce_prod(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
+        match reduce::product(self.pool(), x, axes, keepdims)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::reduce_prod(self, x, axes, keepdims),
+        }
     }
 
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
@@ -121,6 +128,7 @@ impl bb::ext::Nn for Cpu {
             weights,
             scale: None,
             zero: None,
+            packed: None,
             hidden,
             cell,
             bias,
@@ -151,6 +159,7 @@ impl bb::ext::Nn for Cpu {
             weights,
             scale: None,
             zero: None,
+            packed: None,
             hidden,
             cell,
             bias,
@@ -183,6 +192,7 @@ impl bb::ext::Nn for Cpu {
             weights,
             scale,
             zero,
+            packed: None,
             hidden,
             cell: Some(cell),
             bias,

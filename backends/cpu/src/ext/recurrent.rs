@@ -5,6 +5,7 @@ use super::{dense_f32, floats};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
+use crate::gemm::panels::Panels;
 use crate::gemm::{Dims, Strided, gemm};
 use crate::kernels::Shared;
 use crate::kernels::recurrent::{Cell, Step};
@@ -12,13 +13,15 @@ use crate::kernels::walk;
 use crate::ops::room;
 use crate::pace;
 use bb::{DataType, Shape, Tensor};
+use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// The number of elements of states below which a second thread costs more than it saves. An element costs some exponentials.
 const GRAIN: usize = 1 << 12;
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Rnn,
     /// Whether the reset gate scales the product with the state rather than the state.
     Gru {
@@ -41,26 +44,83 @@ impl Kind {
 }
 
 /// What a direction is run over.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Operands<'a> {
-    pub(super) kind: Kind,
-    pub(super) x: &'a Array,
-    pub(super) weights: &'a Array,
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) x: &'a Array,
+    pub(crate) weights: &'a Array,
     /// The scale and the zero point of weights that are integers.
-    pub(super) scale: Option<&'a Array>,
-    pub(super) zero: Option<&'a Array>,
-    pub(super) hidden: &'a Array,
-    pub(super) cell: Option<&'a Array>,
-    pub(super) bias: Option<&'a Array>,
-    pub(super) lengths: Option<&'a Array>,
-    pub(super) backwards: bool,
-    pub(super) clip: Option<f64>,
+    pub(crate) scale: Option<&'a Array>,
+    pub(crate) zero: Option<&'a Array>,
+    /// The weights as they were packed before, if they were.
+    pub(crate) packed: Option<&'a Arc<Packed>>,
+    pub(crate) hidden: &'a Array,
+    pub(crate) cell: Option<&'a Array>,
+    pub(crate) bias: Option<&'a Array>,
+    pub(crate) lengths: Option<&'a Array>,
+    pub(crate) backwards: bool,
+    pub(crate) clip: Option<f64>,
+}
+
+/// Weights that are packed once for all steps.
+pub(crate) enum Packed {
+    /// The columns that are multiplied with the state, and those with the state that a reset gate scaled, if there is one.
+    Floats(SmallVec<[Panels; 2]>),
+    Bytes(Box<Weights>),
+}
+
+impl Packed {
+    /// Packs weights. `None` if that makes products no faster, and for weights that the operation's body handles.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`].
+    pub(crate) fn new(
+        cpu: &Cpu,
+        kind: Kind,
+        weights: &Array,
+        scale: Option<&Array>,
+        zero: Option<&Array>,
+    ) -> Result<Option<Packed>> {
+        if let Some(scale) = scale {
+            let packed = cpu.pool().run(|| Weights::new(cpu, weights, scale, zero))??;
+            return Ok(packed.map(|packed| Packed::Bytes(Box::new(packed))));
+        }
+        let &[h, wide] = weights.shape() else { return Ok(None) };
+        if weights.dtype() != DataType::F32 || h.checked_mul(kind.gates()) != Some(wide) {
+            return Ok(None);
+        }
+        let [row, col] = weights.strides()[..] else { return Ok(None) };
+        let late = if kind == (Kind::Gru { linear: false }) { h } else { 0 };
+        let mut panels = SmallVec::new();
+        for (first, n) in [(0, wide - late), (wide - late, late)] {
+            if n == 0 {
+                continue;
+            }
+            let ptr = weights.ptr().wrapping_offset(first.cast_signed() * col * 4);
+            // SAFETY: the columns from the first one on are those of the array.
+            let made = unsafe { Panels::new(cpu.pool(), DataType::F32, [h, n], Strided { ptr, row, col })? };
+            match made {
+                Some(made) => panels.push(made),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(Packed::Floats(panels)))
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Packed::Floats(panels) => panels.iter().map(Panels::bytes).sum(),
+            Packed::Bytes(weights) => weights.bytes(),
+        }
+    }
 }
 
 /// The weights, ready for products.
 enum Matrix {
     Floats(Array),
-    Bytes(Box<Weights>),
+    Packed(Arc<Packed>),
 }
 
 /// The operands as contiguous arrays, and their extents.
@@ -81,7 +141,7 @@ struct Layer {
 
 /// Computes the states of all steps, and the last ones. Returns `None` for operands that the operation's body handles:
 /// other types, extents that do not fit, and no elements.
-pub(super) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
+pub(crate) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
     match Layer::new(cpu, operands)? {
         Some(layer) => layer.run(cpu),
         None => Ok(None),
@@ -119,11 +179,17 @@ impl Layer {
         let dense = |x: Option<&Array>| -> Result<Option<Option<Array>>> {
             x.map_or(Ok(Some(None)), |x| Ok(dense_f32(cpu.pool(), x)?.map(Some)))
         };
-        let weights = match o.scale {
-            None => dense_f32(cpu.pool(), o.weights)?.map(Matrix::Floats),
-            Some(scale) => {
-                let packed = cpu.pool().run(|| Weights::new(cpu, o.weights, scale, o.zero))??;
-                packed.map(|packed| Matrix::Bytes(Box::new(packed)))
+        // Packing costs as much as a few steps of several sequences.
+        let pays = o.scale.is_some() || steps >= 4 && batch > 1;
+        let weights = match o.packed {
+            Some(packed) => Some(Matrix::Packed(packed.clone())),
+            None => {
+                let packed = if pays { Packed::new(cpu, o.kind, o.weights, o.scale, o.zero)? } else { None };
+                match (packed, o.scale) {
+                    (Some(packed), _) => Some(Matrix::Packed(Arc::new(packed))),
+                    (None, Some(_)) => None,
+                    (None, None) => dense_f32(cpu.pool(), o.weights)?.map(Matrix::Floats),
+                }
             }
         };
         let (Some(x), Some(weights), Some(hidden), Some(cell), Some(bias)) = (
@@ -157,9 +223,9 @@ impl Layer {
             late: unsafe { spare.ptr().cast::<f32>().add(states) },
         };
         let done = pool.run(|| {
-            let mut room = match &self.weights {
-                Matrix::Floats(_) => None,
-                Matrix::Bytes(weights) => Some(weights.room(self.batch)?),
+            let mut room = match self.packed() {
+                Some(Packed::Bytes(weights)) => Some(weights.room(self.batch)?),
+                _ => None,
             };
             // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.
             unsafe {
@@ -204,23 +270,16 @@ impl Layer {
         pace::look();
         // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
         unsafe {
-            let floating = match (&self.weights, room) {
-                (Matrix::Floats(weights), _) => {
-                    let weights = Strided::dense(floats(weights), wide);
-                    let dims = Dims { m: self.batch, k: h, n: early };
-                    gemm(dims, at.products, early, Strided::dense(at.hidden.cast_const(), h), weights);
-                    Some(weights)
-                }
-                (Matrix::Bytes(weights), Some(room)) => {
+            match (self.packed(), room) {
+                (Some(Packed::Bytes(weights)), Some(room)) => {
                     let state = std::slice::from_raw_parts(at.hidden.cast_const(), self.batch * h);
                     let products = std::slice::from_raw_parts_mut(at.products, self.batch * wide);
                     if !weights.multiply(cpu, state, products, room)? {
                         return Ok(false);
                     }
-                    None
                 }
-                (Matrix::Bytes(_), None) => return Ok(false),
-            };
+                _ => self.multiply(at.hidden, at.products, 0..early),
+            }
             let shared = Shared((at, floats(&self.x).add(step * self.batch * wide)));
             let bias = self.bias.as_ref().map(|bias| std::slice::from_raw_parts(floats(bias), h));
             let each = |second: bool| {
@@ -246,14 +305,12 @@ impl Layer {
                 });
             };
             each(false);
-            if let Some(weights) = floating.filter(|_| late) {
+            if late {
                 // Sequences that have ended have no scaled state.
                 for row in (0..self.batch).filter(|&row| !self.lasts(row, step)) {
                     at.scaled.add(row * h).write_bytes(0, h);
                 }
-                let weights = Strided { ptr: weights.ptr.add(2 * h), ..weights };
-                let dims = Dims { m: self.batch, k: h, n: h };
-                gemm(dims, at.late, h, Strided::dense(at.scaled.cast_const(), h), weights);
+                self.multiply(at.scaled, at.late, 2 * h..wide);
                 each(true);
             }
             let outputs = at.outputs.add(step * self.batch * h);
@@ -267,6 +324,39 @@ impl Layer {
             }
         }
         Ok(true)
+    }
+
+    fn packed(&self) -> Option<&Packed> {
+        match &self.weights {
+            Matrix::Packed(packed) => Some(packed),
+            Matrix::Floats(_) => None,
+        }
+    }
+
+    /// Multiplies states with columns of weights that are floats: all, or the parts that [`Packed::Floats`] has.
+    ///
+    /// # Safety
+    ///
+    /// There is a state for each sequence, and room for the products.
+    unsafe fn multiply(&self, states: *const f32, products: *mut f32, columns: std::ops::Range<usize>) {
+        let (wide, n) = (self.h * self.kind.gates(), columns.len());
+        let states = Strided::dense(states, self.h);
+        // SAFETY: this function's contract; the columns are those of the weights.
+        unsafe {
+            match &self.weights {
+                Matrix::Floats(weights) => {
+                    let weights = Strided::dense(floats(weights).add(columns.start), wide);
+                    gemm(Dims { m: self.batch, k: self.h, n }, products, n, states, weights);
+                }
+                Matrix::Packed(packed) => {
+                    if let Packed::Floats(panels) = &**packed
+                        && let Some(panels) = panels.get(usize::from(columns.start > 0))
+                    {
+                        panels.products(1, self.batch, states.cast(), products.cast(), &|_| 0);
+                    }
+                }
+            }
+        }
     }
 
     /// Tells whether a sequence has this step.

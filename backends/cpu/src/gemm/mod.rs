@@ -8,6 +8,7 @@ mod direct;
 mod dot;
 pub(crate) mod floats;
 pub(crate) mod integer;
+pub(crate) mod n_bits;
 pub(crate) mod pack;
 pub(crate) mod panels;
 mod stream;

@@ -15,6 +15,8 @@ const GRAIN: usize = 1 << 15;
 const BLOCK: usize = 1024;
 /// The number of independent partial sums.
 const LANES: usize = 64;
+/// The number of partial sums that are widened at the end of a block.
+const FEW_LANES: usize = 16;
 
 /// A function from one row to another of the same length.
 trait RowFunction: Copy + Sync {
@@ -71,9 +73,9 @@ fn lanewise(mut lanes: [f32; LANES], x: &[f32; LANES], f: impl Fn(f32, f32) -> f
 /// Combines each lane of the first half with that of the second, until one is left. One lane after another would wait for
 /// each other.
 #[inline(always)]
-fn folded<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
-    const { assert!(LANES.is_power_of_two()) };
-    let mut half = LANES / 2;
+fn folded<T: Copy + Default, const N: usize>(mut lanes: [T; N], f: impl Fn(T, T) -> T) -> T {
+    const { assert!(N.is_power_of_two()) };
+    let mut half = N / 2;
     while half > 0 {
         let (low, high) = lanes.split_at_mut(half);
         for (low, &high) in low.iter_mut().zip(&*high) {
@@ -81,8 +83,7 @@ fn folded<T: Copy>(mut lanes: [T; LANES], f: impl Fn(T, T) -> T) -> T {
         }
         half /= 2;
     }
-    let [first, ..] = lanes;
-    first
+    lanes.first().copied().unwrap_or_default()
 }
 
 /// Returns the sum of `f(x)` over all elements.
@@ -100,8 +101,15 @@ fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
         for (lane, &x) in lanes.iter_mut().zip(rest) {
             *lane += f(x);
         }
-        let mut wide = [0.0; LANES];
-        for (wide, &lane) in wide.iter_mut().zip(&lanes) {
+        // Short rows would wait for the conversion of many lanes.
+        let mut few = [0.0; FEW_LANES];
+        for lanes in lanes.as_chunks::<FEW_LANES>().0 {
+            for (few, &lane) in few.iter_mut().zip(lanes) {
+                *few += lane;
+            }
+        }
+        let mut wide = [0.0; FEW_LANES];
+        for (wide, &lane) in wide.iter_mut().zip(&few) {
             *wide = f64::from(lane);
         }
         total += folded(wide, |a, b| a + b);
@@ -109,18 +117,22 @@ fn sum(x: &[f32], f: impl Fn(f32) -> f32) -> f64 {
     total
 }
 
-/// Returns the greatest element, or NaN if any is NaN; minus infinity of no elements.
+/// Returns the greatest element that is a number; minus infinity if there is none.
 #[inline(always)]
 fn greatest(x: &[f32]) -> f32 {
+    let greater = |most: f32, x: f32| if x > most { x } else { most };
     let (whole, rest) = x.as_chunks::<LANES>();
     let mut lanes = [f32::NEG_INFINITY; LANES];
     for x in whole {
-        lanes = lanewise(lanes, x, Number::max);
+        lanes = lanewise(lanes, x, greater);
     }
-    rest.iter().copied().fold(folded(lanes, Number::max), Number::max)
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = greater(*lane, x);
+    }
+    folded(lanes, greater)
 }
 
-/// Writes `exp(x - most)` for each element; `most` is the greatest, or NaN.
+/// Writes `exp(x - most)` for each element; `most` is the greatest that is a number.
 #[inline(always)]
 fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
     for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
@@ -141,15 +153,17 @@ struct Softmax;
 impl RowFunction for Softmax {
     #[inline(always)]
     fn row<const FMA: bool>(self, out: &mut [f32], x: &[f32]) {
+        // If an element is NaN, so is its power, the sum, and with it each result.
         let most = greatest(x);
         let mut pace = Pace::new();
         for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
             pace.step(x.len());
             exponentials::<FMA>(out, x, most);
         }
-        let total = sum(out, |e| e) as f32;
+        // The sum is at least 1, as one of the powers is. A division takes as long as several products.
+        let factor = (1.0 / sum(out, |e| e)) as f32;
         for out in out {
-            *out /= total;
+            *out *= factor;
         }
     }
 }
@@ -182,8 +196,8 @@ impl VectorLoop for ShortSoftmax<'_> {
             out.iter_mut().for_each(|out| *out = exp::<FMA, false>(*out));
         }
         for out in out.chunks_exact_mut(cols) {
-            let total = out.iter().copied().map(f64::from).sum::<f64>() as f32;
-            out.iter_mut().for_each(|out| *out /= total);
+            let factor = (1.0 / out.iter().copied().map(f64::from).sum::<f64>()) as f32;
+            out.iter_mut().for_each(|out| *out *= factor);
         }
     }
 }
@@ -303,6 +317,7 @@ pub(crate) unsafe fn rms_norm(
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::kernels::level::{at, levels};
@@ -331,6 +346,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn softmax_of_a_long_row_with_nan_or_infinity_is_nan() {
+        for special in [f32::NAN, -f32::NAN, f32::INFINITY] {
+            for at in [0, 63, 64, 99] {
+                let mut x = [1f32; 200];
+                x[at] = special;
+                let mut out = [0f32; 200];
+                // SAFETY: both have two rows of 100 elements.
+                unsafe { softmax([2, 100], out.as_mut_ptr(), x.as_ptr()) };
+                if special.is_nan() {
+                    assert!(out[..100].iter().all(|x| x.is_nan()), "{at}");
+                }
+                assert!(out[at].is_nan() && out[100..].iter().all(|x| (x - 0.01).abs() < 1e-8));
+            }
+        }
+        // Of elements that are all minus infinity none is the greatest.
+        let (x, mut out) = ([f32::NEG_INFINITY; 40], [0f32; 40]);
+        // SAFETY: both have a row of 40 elements.
+        unsafe { softmax([1, 40], out.as_mut_ptr(), x.as_ptr()) };
+        assert!(out.iter().all(|x| x.is_nan()));
     }
 
     #[test]

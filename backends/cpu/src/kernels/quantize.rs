@@ -110,6 +110,16 @@ pub(crate) fn requantize<T: Number>(out: &mut [u8], x: &[T], scale: f32, y_scale
     dispatch(Each { out, x, f: |v: T| target.byte(v.float() * scale / y_scale) });
 }
 
+/// Writes whole numbers as integers, `plus` greater; the sums wrap.
+///
+/// # Safety
+///
+/// The numbers are within the range of `i32`.
+pub(crate) unsafe fn whole(out: &mut [i32], x: &[f32], plus: i32) {
+    // SAFETY: the caller promises the range.
+    dispatch(Each { out, x, f: |v: f32| unsafe { v.to_int_unchecked::<i32>() }.wrapping_add(plus) });
+}
+
 /// Writes the numbers that bytes stand for.
 pub(crate) fn dequantize(out: &mut [f32], x: &[u8], source: Source) {
     dispatch(Each { out, x, f: |v: u8| source.number(v) });

@@ -4,7 +4,7 @@ use super::{dense, made, unsupported, views};
 use crate::array::Array;
 use crate::error::Result;
 use crate::kernels::op::Reduction;
-use crate::kernels::reduce::{self, Extents};
+use crate::kernels::reduce::{self, Extents, Kernel};
 use crate::layout::{Dim, collapse};
 use crate::pool::Pool;
 use bb::Tensor;
@@ -29,7 +29,22 @@ pub(crate) fn reduce(
     if count == 0 && op == Reduction::Mean && dtype.is_integer() && r.shape.iter().all(|&d| d != 0) {
         return Err(Error::DivisionByZero { op: method }.into());
     }
-    let x = &in_order(pool, op, x)?;
+    along(pool, &kernel, &in_order(pool, op, x)?, r)
+}
+
+/// Multiplies over `axes`, or over every axis if `axes` is empty; `None` for element types that have no kernel.
+pub(crate) fn product(pool: &Arc<Pool>, x: &Array, axes: &[i64], keepdims: bool) -> Result<Option<Array>> {
+    let Some(kernel) = reduce::product(x.dtype()) else { return Ok(None) };
+    let r = infer::reduce("reduce_prod", x.shape(), axes, keepdims)?;
+    if r.count(x.shape()) == 1 {
+        return views::reshape(pool, x, &r.shape).map(Some);
+    }
+    along(pool, &kernel, x, r).map(Some)
+}
+
+/// Reduces with a kernel that was selected for the type of the elements.
+fn along(pool: &Arc<Pool>, kernel: &Kernel, x: &Array, r: infer::Reduction<usize>) -> Result<Array> {
+    let count = r.count(x.shape());
     let strides = x.strides();
     let part = |reduced: bool| {
         let dims = x.shape().iter().zip(&strides).zip(&r.reduced);
@@ -40,7 +55,7 @@ pub(crate) fn reduce(
     let extents = Extents { kept: &part(false), reduced: &part(true), count };
     // SAFETY: the kernel was selected for the type of `x`, which has an element at every index of the extents, and
     // `out` has room for all results.
-    made(pool, dtype, r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
+    made(pool, x.dtype(), r.shape, |out| unsafe { kernel.run(&extents, x.ptr(), out) })
 }
 
 /// Returns an operand whose elements lie in memory in the order of their indices, if the result has other bits otherwise: the

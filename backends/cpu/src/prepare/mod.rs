@@ -5,13 +5,16 @@
 //! operation.
 
 mod conv;
+mod forest;
 mod fused;
+mod n_bits;
 mod product;
+mod recurrent;
 
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
-use bb::ext::{NnOp, QuantOp, ScalarOp};
+use bb::ext::{MlOp, NnOp, QuantOp, ScalarOp};
 use bb::{Kernel, PrepareStep, Primitive};
 
 /// A kernel of this backend.
@@ -38,6 +41,17 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
     }
     if step.spec() == NnOp::Conv.spec() {
         return conv::convolutions(cpu, step);
+    }
+    if step.spec() == MlOp::TreeEnsemble.spec() {
+        return forest::trees(cpu, step);
+    }
+    for op in [NnOp::Rnn, NnOp::Gru, NnOp::Lstm] {
+        if step.spec() == op.spec() {
+            return recurrent::layer(cpu, step, op);
+        }
+    }
+    if step.spec() == QuantOp::MatMulNBits.spec() {
+        return n_bits::blocks(cpu, step);
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
         return product::bytes(cpu, step, product::integers);

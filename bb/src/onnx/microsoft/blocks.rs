@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{MatMulNBitsOptions, Ops, math, n_bits::unpacked};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -35,50 +35,12 @@ pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     if !matches!(bits, 2 | 4 | 8) {
         return Err(call.wrong("bits", format!("is {bits}, expected 2, 4 or 8")).into());
     }
-    let (a, scales) = (call.input(0)?, call.input(2)?);
     let blocks = inner.div_ceil(block);
-    let weights = unpacked(on, call.input(1)?, bits)?;
-    let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, blocks * block])?;
-    let weights = on.slice(&weights, &[0], &[inner as i64], &[1], &[])?;
-    // The block that each number belongs to: its own place's, or the one that operand 4 says.
-    let of_block = match call.optional(4) {
-        Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
-        None => block_of(on, inner, block)?,
-    };
-    let spread = |x: &B::Tensor| {
-        on.gather(&math::to(on, &on.reshape(x, &[columns, blocks])?, DataType::F32)?, &of_block, 1)
-    };
-    let zeros = match call.optional(3) {
-        None => on.scalar_like(&weights, 2f64.powi(bits as i32 - 1))?,
-        Some(zeros) if zeros.dtype() == DataType::U8 => {
-            // Each row of zero points starts with a byte of its own.
-            let row = (blocks * bits as usize).div_ceil(8);
-            let rows = unpacked(on, &on.reshape(zeros, &[columns, row])?, bits)?;
-            spread(&on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?)?
-        }
-        Some(zeros) => spread(zeros)?,
-    };
-    let rows = on.mul(&on.sub(&weights, &zeros)?, &spread(scales)?)?;
-    let matrix = on.transpose(&rows, &[1, 0])?;
-    // Halves hold no weight of 8 bits exactly.
-    let wide = math::common(a.dtype(), DataType::F32);
-    let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
-    Ok(one(super::plus(on, &math::to(on, &product, a.dtype())?, call.optional(5))?))
-}
-
-/// The numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
-fn unpacked<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bits: i64) -> Result<B::Tensor, B::Error> {
-    let Some((&last, outer)) = x.shape().split_last().filter(|_| bits < 8) else { return Ok(x.clone()) };
-    let base = on.scalar_like(x, 2f64.powi(bits as i32))?;
-    let mut rest = on.unsqueeze(x, &[-1])?;
-    let mut parts = Vec::new();
-    for _ in 0..8 / bits {
-        let above = on.div(&rest, &base)?;
-        parts.push(on.sub(&rest, &on.mul(&above, &base)?)?);
-        rest = above;
-    }
-    let all = on.concat(&parts.iter().collect::<Vec<_>>(), -1)?;
-    on.reshape(&all, &[outer, &[last * parts.len()]].concat())
+    let weights = on.reshape(call.input(1)?, &[columns, blocks, block * bits as usize / 8])?;
+    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64 };
+    let (zeros, order) = (call.optional(3), call.optional(4));
+    let product = on.matmul_n_bits(call.input(0)?, &weights, call.input(2)?, zeros, order, options)?;
+    Ok(one(super::plus(on, &product, call.optional(5))?))
 }
 
 /// For each of `extent` places, the block that it belongs to.

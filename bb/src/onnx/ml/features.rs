@@ -64,7 +64,8 @@ pub(in crate::onnx) fn normalizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
         }
     };
     let zero = on.equal(&norm, &on.scalar_like(&x, 0.0)?)?;
-    let y = on.r#where(&zero, &x, &on.div(&x, &norm)?)?;
+    // A row of zeros stays as it is.
+    let y = on.div(&x, &on.r#where(&zero, &on.scalar_like(&x, 1.0)?, &norm)?)?;
     Ok(one(math::to(on, &y, DataType::F32)?))
 }
 

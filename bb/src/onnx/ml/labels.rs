@@ -4,7 +4,9 @@ use super::texts;
 use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops};
 use crate::onnx::call::{Call, OpResult};
+use crate::onnx::folded::Folded;
 use crate::onnx::infer;
+use crate::onnx::kept::Kept;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
@@ -154,64 +156,130 @@ static LOOK_UP: HostKernel = HostKernel {
         let [x] = crate::ext::host::operands("look_up", inputs)?;
         let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
         const OP: &str = "look_up";
-        let found = if x.dtype() == DataType::I64 {
-            let places = IntPlaces::new(keys.as_slice::<i64>()?)?;
-            memory::collected(OP, x.as_slice::<i64>()?.iter().map(|&key| places.of(key)))?
-        } else {
-            let (known, asked) = (comparable(keys)?, comparable(x)?);
-            let mut places: HashMap<&[u8], usize> = HashMap::new();
-            let room = places.try_reserve(keys.len());
-            room.map_err(|_| bb_ir::Error::Memory {
-                op: OP,
-                bytes: keys.len() * size_of::<(&[u8], usize)>(),
-            })?;
-            places.extend(parts(&known, OP)?.into_iter().zip(0..));
-            let asked = parts(&asked, OP)?;
-            memory::collected(OP, asked.iter().map(|key| places.get(key).copied().unwrap_or(keys.len())))?
+        let fits = |own: &Keys| crate::onnx::ngrams::same(&own.keys, keys);
+        let places = KEYS.get(keys.byte_len(), fits, || Keys::new(keys))?;
+        let found = match &places.places {
+            Places::Integers(places) => {
+                memory::collected(OP, x.as_slice::<i64>()?.iter().map(|&key| places.of(key)))?
+            }
+            Places::Others(places) => {
+                let place = |key: &[u8]| places.get(key).copied().unwrap_or(keys.len());
+                if x.dtype() == DataType::String {
+                    memory::collected(OP, x.iter_str().map(|text| place(text.as_bytes())))?
+                } else {
+                    let asked = comparable(x)?;
+                    memory::collected(OP, elements_of(&asked).map(place))?
+                }
+            }
         };
         if values.dtype() == DataType::String {
             let texts: Vec<&str> = memory::collected(OP, values.iter_str())?;
             let found = found.iter().filter_map(|&i| texts.get(i).copied());
             return Ok(vec![TensorData::strings(x.shape(), &memory::collected::<&str>(OP, found)?)?]);
         }
-        let size = values.dtype().bits() / 8;
-        let mut bytes: Vec<u8> = memory::room(OP, found.len().saturating_mul(size))?;
-        for i in found {
-            bytes.extend_from_slice(values.bytes().get(i * size..(i + 1) * size).unwrap_or_default());
-        }
+        let bytes = match values.dtype().bits() / 8 {
+            1 => picked::<1>(values.bytes(), &found)?,
+            2 => picked::<2>(values.bytes(), &found)?,
+            4 => picked::<4>(values.bytes(), &found)?,
+            8 => picked::<8>(values.bytes(), &found)?,
+            _ => picked::<16>(values.bytes(), &found)?,
+        };
         Ok(vec![TensorData::adopt(values.dtype(), x.shape(), bytes.into())?])
     },
 };
 
-/// Integers in order, with their positions in a list; of equal ones the last.
-struct IntPlaces {
-    sorted: Vec<(i64, usize)>,
-    /// The length of the list.
-    len: usize,
+/// The elements of `N` bytes at these places.
+fn picked<const N: usize>(elements: &[u8], places: &[usize]) -> Result<Vec<u8>, Error> {
+    let elements = elements.as_chunks::<N>().0;
+    let picked = places.iter().map(|&at| elements.get(at).copied().unwrap_or([0; N]));
+    Ok(memory::collected::<[u8; N]>("look_up", picked)?.into_flattened())
+}
+
+/// The keys of the models that ran last.
+static KEYS: Kept<Keys> = Kept::new();
+
+/// Keys with their positions.
+struct Keys {
+    keys: TensorData,
+    places: Places,
+}
+
+enum Places {
+    Integers(IntPlaces),
+    /// By the bytes of an element.
+    Others(HashMap<Box<[u8]>, usize, Folded>),
+}
+
+impl Keys {
+    fn new(keys: &TensorData) -> Result<Keys, Error> {
+        const OP: &str = "look_up";
+        if keys.dtype() == DataType::I64 {
+            let places = Places::Integers(IntPlaces::new(keys.as_slice::<i64>()?)?);
+            return Ok(Keys { keys: keys.clone(), places });
+        }
+        let known = comparable(keys)?;
+        // The standard library does not report that it has no memory for an element.
+        memory::probe_strings(OP, keys.len(), known.byte_len())?;
+        let mut places: HashMap<Box<[u8]>, usize, Folded> = HashMap::default();
+        let room = places.try_reserve(keys.len());
+        let bytes = keys.len().saturating_mul(size_of::<(Box<[u8]>, usize)>());
+        room.map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
+        if keys.dtype() == DataType::String {
+            places.extend(known.iter_str().map(|text| text.as_bytes().into()).zip(0..));
+        } else {
+            places.extend(elements_of(&known).map(Into::into).zip(0..));
+        }
+        Ok(Keys { keys: keys.clone(), places: Places::Others(places) })
+    }
+}
+
+/// The bytes of each element that is no string.
+fn elements_of(x: &TensorData) -> impl Iterator<Item = &[u8]> {
+    x.bytes().chunks((x.dtype().bits() / 8).max(1))
+}
+
+/// Integers, with their positions in a list; of equal ones the last.
+enum IntPlaces {
+    /// The place of each integer from the least one on, where they lie close together.
+    Table { least: i64, places: Vec<usize>, len: usize },
+    /// In order, and the length of the list.
+    Sorted { sorted: Vec<(i64, usize)>, len: usize },
 }
 
 impl IntPlaces {
-    /// The number of keys up to which looking at all is faster than halving.
-    const FEW: usize = 8;
-
     fn new(keys: &[i64]) -> Result<IntPlaces, Error> {
-        let mut sorted: Vec<(i64, usize)> =
-            memory::collected("look_up", keys.iter().copied().zip(0..keys.len()))?;
+        let len = keys.len();
+        let bounds = keys.iter().min().zip(keys.iter().max());
+        let span = bounds.and_then(|(least, most)| usize::try_from(most.abs_diff(*least)).ok());
+        if let (Some((&least, _)), Some(span)) = (bounds, span.filter(|span| *span < 4 * len + 64)) {
+            let mut places = memory::filled("look_up", len, span + 1)?;
+            for (place, key) in keys.iter().enumerate() {
+                let at = usize::try_from(key.abs_diff(least)).ok();
+                at.and_then(|at| places.get_mut(at)).into_iter().for_each(|slot| *slot = place);
+            }
+            return Ok(IntPlaces::Table { least, places, len });
+        }
+        let mut sorted: Vec<(i64, usize)> = memory::collected("look_up", keys.iter().copied().zip(0..len))?;
         // Of equal keys the later goes first, and is the one that is kept.
         sorted.sort_unstable_by_key(|&(key, place)| (key, std::cmp::Reverse(place)));
         sorted.dedup_by_key(|(key, _)| *key);
-        Ok(IntPlaces { sorted, len: keys.len() })
+        Ok(IntPlaces::Sorted { sorted, len })
     }
 
     /// Returns the position of a key, or the length of the list.
+    #[inline]
     fn of(&self, key: i64) -> usize {
-        let found = if self.sorted.len() <= IntPlaces::FEW {
-            self.sorted.iter().find(|(known, _)| *known == key)
-        } else {
-            let at = self.sorted.binary_search_by_key(&key, |(known, _)| *known).ok();
-            at.and_then(|at| self.sorted.get(at))
-        };
-        found.map_or(self.len, |(_, place)| *place)
+        match self {
+            IntPlaces::Table { least, places, len } => {
+                // A lesser key becomes a great number, at which there is no place.
+                let at = usize::try_from(key.wrapping_sub(*least).cast_unsigned());
+                at.ok().and_then(|at| places.get(at)).copied().unwrap_or(*len)
+            }
+            IntPlaces::Sorted { sorted, len } => {
+                let at = sorted.binary_search_by_key(&key, |(known, _)| *known).ok();
+                at.and_then(|at| sorted.get(at)).map_or(*len, |(_, place)| *place)
+            }
+        }
     }
 }
 
@@ -227,25 +295,18 @@ fn comparable(x: &TensorData) -> Result<TensorData, Error> {
     Ok(TensorData::new(x.shape(), &elements)?)
 }
 
-/// The bytes of each element.
-fn parts<'a>(x: &'a TensorData, op: &'static str) -> Result<Vec<&'a [u8]>, Error> {
-    Ok(match x.dtype() {
-        DataType::String => memory::collected(op, x.iter_str().map(str::as_bytes))?,
-        dtype => memory::collected(op, x.bytes().chunks((dtype.bits() / 8).max(1)))?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// More keys than are looked at one by one, and some twice: the later counts.
+    /// Keys that lie close together and keys that do not, and some twice: the later counts.
     #[test]
     fn integers_are_found_at_their_last_position() {
-        for count in [0i64, 1, 5, 40] {
-            let keys: Vec<i64> = (0..count).map(|i| i * i % 17 * 1_000_003 - 5).collect();
+        for (count, apart) in [(0i64, 1), (1, 1), (5, 1_000_003), (40, 1_000_003), (40, 3), (40, 1 << 59)] {
+            let keys: Vec<i64> =
+                (0..count).map(|i| (i * i % 17).wrapping_mul(apart).wrapping_sub(5)).collect();
             let places = IntPlaces::new(&keys).expect("memory");
-            for key in keys.iter().copied().chain([0, i64::MIN, i64::MAX]) {
+            for key in keys.iter().copied().chain([0, -6, -4, i64::MIN, i64::MAX]) {
                 let want = keys.iter().rposition(|known| *known == key).unwrap_or(keys.len());
                 assert_eq!(places.of(key), want, "{count} {key}");
             }

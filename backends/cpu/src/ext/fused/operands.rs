@@ -208,9 +208,35 @@ impl Cursor {
             self.advance(outer, extent, n);
             return there;
         }
+        if stride == 1 && extent <= n && matches!(outer, [Dim { strides: [0], .. }]) {
+            // SAFETY: this function's contract; all rows are the same one, and shorter than `n`.
+            unsafe { periodic(from, extent, self.column, to, n) };
+            self.column = (self.column + n) % extent;
+            return to.cast_const();
+        }
         self.repeated = Some((self.row, n)).filter(|_| one_row && stride == 0);
         dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
         to.cast_const()
+    }
+}
+
+/// Writes `n` elements of a row that is repeated, from a column on: one row, and then as many elements again as there are.
+///
+/// # Safety
+///
+/// `from` has a row of `extent` elements, which are no more than `n`; `to` has room for `n`.
+unsafe fn periodic<T: Copy>(from: *const T, extent: usize, column: usize, to: *mut T, n: usize) {
+    let head = extent - column;
+    // SAFETY: this function's contract. What is copied is before the place where it goes.
+    unsafe {
+        to.copy_from_nonoverlapping(from.add(column), head);
+        to.add(head).copy_from_nonoverlapping(from, column);
+        let mut done = extent;
+        while done < n {
+            let count = done.min(n - done);
+            to.add(done).copy_from_nonoverlapping(to.cast_const(), count);
+            done += count;
+        }
     }
 }
 

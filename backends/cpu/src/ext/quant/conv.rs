@@ -4,7 +4,7 @@
 //! which belong to one weight are contiguous over all windows of a plane. A few windows beyond the end of each row are
 //! computed as well, and not written.
 
-use super::{Zeros, numbers, scalar, signed, zero_scalar};
+use super::{Zeros, depthwise, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
@@ -67,12 +67,12 @@ impl Axis {
 }
 
 /// The extents of a convolution.
-struct Plan {
-    plane: Plane,
-    n: usize,
-    groups: usize,
-    depth: usize,
-    filters: usize,
+pub(super) struct Plan {
+    pub(super) plane: Plane,
+    pub(super) n: usize,
+    pub(super) groups: usize,
+    pub(super) depth: usize,
+    pub(super) filters: usize,
     rows: Axis,
     cols: Axis,
     /// Whether the operand is read in place.
@@ -219,15 +219,15 @@ unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
 
 /// Windows that follow each other in the result.
 #[derive(Debug, Clone, Copy)]
-struct Segment {
+pub(super) struct Segment {
     /// The first one's position among the columns of a tile, and in the planes of the result.
-    from: usize,
-    to: usize,
-    len: usize,
+    pub(super) from: usize,
+    pub(super) to: usize,
+    pub(super) len: usize,
 }
 
 /// Where the sums of windows go.
-trait Finish: Sync {
+pub(super) trait Finish: Sync {
     /// Takes sums of filter `filter`. Those of the segments are written to the plane that begins at `plane` in the
     /// result; the others are of windows beyond the ends of rows.
     ///
@@ -268,6 +268,9 @@ struct Group {
 
 /// Computes a convolution. `finish` gets all sums. The result tells whether the zero points are such that kernels take them.
 fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish) -> Result<bool> {
+    if depthwise::convolve(pool, plan, o, finish)? {
+        return Ok(true);
+    }
     let (Some(x_signed), Some(w_signed)) = (signed(o.x.dtype()), signed(o.w.dtype())) else {
         return Ok(false);
     };

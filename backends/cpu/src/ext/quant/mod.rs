@@ -1,11 +1,14 @@
 //! `Quant`: integers of eight bits, for which there are kernels; other types run the bodies.
 
 mod conv;
+mod depthwise;
 mod elements;
+pub(crate) mod n_bits;
 mod product;
 mod weights;
 
-pub(super) use weights::{Room, Weights};
+pub(super) use weights::Room;
+pub(crate) use weights::Weights;
 
 use super::{dense_f32, floats};
 use crate::array::Array;
@@ -14,7 +17,7 @@ use crate::error::Result;
 use crate::gemm::integer::Ints;
 use crate::ops::dense;
 use crate::pool::Pool;
-use bb::ext::{ConvIntegerOptions, QLinearConvOptions, QuantizeLinearOptions};
+use bb::ext::{ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, QuantizeLinearOptions};
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
@@ -177,6 +180,24 @@ impl bb::ext::Quant for Cpu {
             Some(y) => Ok(y),
             None => bb::ext::quant::dynamic_matmul(self, x, b, b_scale, b_zero, bias),
         }
+    }
+
+    fn matmul_n_bits(
+        &self,
+        a: &Array,
+        b: &Array,
+        scales: &Array,
+        zeros: Option<&Array>,
+        order: Option<&Array>,
+        options: MatMulNBitsOptions,
+    ) -> Result<Array> {
+        if order.is_none()
+            && let Some(blocks) = n_bits::Blocks::new(self, b, scales, zeros, options)?
+            && let Some(y) = blocks.product(self, a, b)?
+        {
+            return Ok(y);
+        }
+        bb::ext::quant::matmul_n_bits(self, a, b, scales, zeros, order, options)
     }
 
     fn conv_integer(

@@ -12,7 +12,7 @@ use crate::kernels::quantize::{self, Scaled, Target};
 use bb::{DataType, Tensor};
 
 /// A packed matrix, `[k, n]`, with its scales and zero points.
-pub(in crate::ext) struct Weights {
+pub(crate) struct Weights {
     packed: Packed,
     bytes: Bytes,
     dims: [usize; 2],
@@ -50,6 +50,11 @@ impl Weights {
         let packed = unsafe { Packed::new(cpu.pool(), [k, n], &right)? };
         let scales = if single.is_some() { None } else { dense_f32(cpu.pool(), scale)? };
         Ok(Some(Weights { packed, bytes, dims: [k, n], zero: zero.cloned(), scale: single, scales }))
+    }
+
+    /// Returns the size in bytes.
+    pub(in crate::ext) fn bytes(&self) -> usize {
+        self.packed.bytes()
     }
 
     /// Makes room for products with `m` rows.

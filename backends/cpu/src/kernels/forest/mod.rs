@@ -5,14 +5,18 @@
 //! cache, because a block of rows walks down one tree before the next. Weights are added in `f64`, in the order of the
 //! trees, so that the sums of a row depend on nothing else.
 //!
-//! Tables come from strangers. Either all nodes are checked before a walk, and [`packed`] so that walks are fast; or, if
-//! there are few walks, each checks the nodes that it meets ([`direct`]). If a number is met that no table has, the kernel
-//! ends, and the caller lets the body of the operation decide.
+//! Tables come from strangers. Either all nodes are checked before a walk, and [`packed`] so that walks are fast, once for
+//! all runs if the tables are constants; or, if there are few walks, each checks the nodes that it meets ([`direct`]). If a
+//! number is met that no table has, the kernel ends, and the caller lets the body of the operation decide.
 
 mod direct;
+mod order;
 mod packed;
+mod top;
+mod walks;
 
-use self::packed::{Key, Packed};
+use self::packed::Key;
+pub(crate) use self::packed::Packed;
 use super::{Shared, walk};
 use crate::error::Result;
 use crate::pace::Pace;
@@ -20,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many walks go on at the same time.
 const LANES: usize = 8;
+/// The number of rows whose keys are packed next to each other.
+const TILE: usize = 16;
 /// The number of sums that a block of rows has.
 const SUMS: usize = 2048;
 /// The most rows of a block.
@@ -213,7 +219,8 @@ pub(crate) unsafe fn run<T: Real>(
     let targets = forest.targets;
     let lost = AtomicBool::new(false);
     let shared = Shared((out, x));
-    let block = (SUMS / targets).clamp(1, ROWS);
+    let most = packed.map_or(ROWS, Packed::rows).min(ROWS);
+    let block = (SUMS / targets).clamp(1, most);
     let steps = forest.roots.len().saturating_mul(forest.usual_depth() + 1 + targets / 8);
     walk::split(rows, steps, GRAIN, |from, to| {
         let (out, x) = shared.get();
@@ -250,12 +257,21 @@ impl<T: Real> Forest<'_, T> {
     /// # Errors
     ///
     /// [`CpuError::Memory`](crate::CpuError::Memory).
-    pub(crate) fn packed(&self, [rows, columns]: [usize; 2]) -> Result<Option<Packed<T::Key>>> {
+    pub(crate) fn packed_for(&self, rows: usize) -> Result<Option<Packed<T::Key>>> {
         let steps = rows.saturating_mul(self.roots.len()).saturating_mul(self.usual_depth());
         if steps < self.nodes.len() + self.weights.len() / self.targets {
             return Ok(None);
         }
-        Packed::new(self, columns)
+        self.packed()
+    }
+
+    /// Packs the nodes, if they are valid and all their tests are those of an order.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Memory`](crate::CpuError::Memory).
+    pub(crate) fn packed(&self) -> Result<Option<Packed<T::Key>>> {
+        Packed::new(self)
     }
 
     /// Estimates how many steps a walk takes.

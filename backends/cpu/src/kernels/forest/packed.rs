@@ -1,66 +1,109 @@
-//! Walks down nodes that were checked and packed: 16 bytes each for `f32`, with leaves that lead to themselves.
+//! Forests whose nodes were checked and packed: 16 bytes each for `f32`, with leaves that lead to themselves.
 //!
 //! Elements and thresholds become integers in the same order, their *keys*, so that each test is `key(x) <= key`: a node
 //! for `>` or `>=` has its children swapped. NaN has no place in the order; its key is the greatest in one copy of the
 //! columns and the least in another, and each node reads the copy that leads where the node says.
+//!
+//! The nodes of a tree lie next to each other, level by level. The first of them are its [`top`](super::top).
 
-use super::{Forest, LANES, ModeBits, Real};
+use super::order::Order;
+use super::top::{Top, TopNode};
+use super::{Aggregate, Forest, ModeBits, Real, TILE};
 use crate::error::Result;
-use crate::pace::Pace;
 use bb::ir::memory;
+use std::ops::{BitAnd, Range};
 
 /// An integer that compares like a float.
-pub(crate) trait Key: Copy + Ord + Sync + Send + Default {
+pub(crate) trait Key: Copy + Ord + Sync + Send + Default + BitAnd<Output = Self> {
     const LEAST: Self;
     const GREATEST: Self;
+    /// All bits.
+    const ALL: Self;
+    /// The number of bits.
+    const BITS: usize;
 
     /// Returns the next less key.
     fn below(self) -> Self;
+    /// Returns all bits but those of the range, of which the last is one.
+    fn without(range: Range<usize>) -> Self;
+    /// Returns all bits if a condition holds, and others if not. There is no branch, so that loops over it are vectorised.
+    fn all_if(holds: bool, others: Self) -> Self;
+    /// Returns the number of the first bit.
+    fn first_bit(self) -> usize;
 }
 
-impl Key for i32 {
-    const LEAST: i32 = i32::MIN;
-    const GREATEST: i32 = i32::MAX;
+macro_rules! keys {
+    ($($t:ident)*) => {$(
+        impl Key for $t {
+            const LEAST: $t = $t::MIN;
+            const GREATEST: $t = $t::MAX;
+            const ALL: $t = -1;
+            const BITS: usize = $t::BITS as usize;
 
-    #[inline(always)]
-    fn below(self) -> i32 {
-        self.wrapping_sub(1)
-    }
+            #[inline(always)]
+            fn below(self) -> $t {
+                self.wrapping_sub(1)
+            }
+
+            #[inline(always)]
+            fn without(range: Range<usize>) -> $t {
+                range.fold(-1, |bits, bit| bits & !(1 << bit))
+            }
+
+            #[inline(always)]
+            fn all_if(holds: bool, others: $t) -> $t {
+                others | -$t::from(holds)
+            }
+
+            #[inline(always)]
+            fn first_bit(self) -> usize {
+                self.trailing_zeros() as usize
+            }
+        }
+    )*};
 }
 
-impl Key for i64 {
-    const LEAST: i64 = i64::MIN;
-    const GREATEST: i64 = i64::MAX;
-
-    #[inline(always)]
-    fn below(self) -> i64 {
-        self.wrapping_sub(1)
-    }
-}
+keys! { i32 i64 }
 
 /// A node. Distances are in bytes: of the element in a tile of rows, and of the next nodes from the first one.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-struct Node<K> {
-    /// The key that an element is compared with; at a leaf the bits of its only weight.
-    key: K,
-    column: u32,
+pub(super) struct Node<K> {
+    /// The key that an element is compared with; at a leaf the bits of a weight, see [`Tree::target`].
+    pub(super) key: K,
+    pub(super) column: u32,
     /// The next node if the test holds, and, in the upper half, if not: one number, so that a walk selects between two
     /// registers and does not wait for another load.
-    next: u64,
+    pub(super) next: u64,
+}
+
+/// A tree.
+#[derive(Debug)]
+pub(super) struct Tree {
+    pub(super) root: u32,
+    /// The most steps of a walk from the root, and from where the top ends.
+    pub(super) steps: [usize; 2],
+    /// The nodes of its top, and where the top ends.
+    pub(super) top: Range<usize>,
+    pub(super) ends: Range<usize>,
+    /// The only target whose sum the weights of the tree's leaves change; these weights are in the leaves.
+    pub(super) target: Option<usize>,
 }
 
 /// Nodes whose distances are those of elements and nodes that exist.
 #[derive(Debug)]
 pub(crate) struct Packed<K> {
-    nodes: Vec<Node<K>>,
+    pub(super) nodes: Vec<Node<K>>,
     /// The distance of the first leaf in bytes.
-    leaves: u32,
-    roots: Vec<u32>,
-    /// The number of keys that a row has.
-    width: usize,
+    pub(super) leaves: u32,
+    pub(super) trees: Vec<Tree>,
+    pub(super) tops: Vec<TopNode<K>>,
+    /// Where the tops end, as distances of nodes.
+    pub(super) ends: Vec<u32>,
+    /// The columns that nodes test, ascending.
+    pub(super) columns: Vec<u32>,
     /// Whether nodes read the copy of the columns in which NaN is least.
-    both: bool,
+    pub(super) both: bool,
 }
 
 /// How a mode and a flag for NaN become a comparison of keys.
@@ -93,186 +136,184 @@ fn both_next(yes: u32, no: u32) -> u64 {
     u64::from(yes) | u64::from(no) << 32
 }
 
+/// The targets that some weights are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Targets {
+    None,
+    One(usize),
+    Several,
+}
+
+impl Targets {
+    /// Returns the targets of one leaf.
+    fn of<T: Real>(aggregate: Aggregate, weights: &[T]) -> Targets {
+        match (aggregate, weights) {
+            (_, [_]) => Targets::One(0),
+            // Adding zero changes no sum, as no sum is a negative zero.
+            (Aggregate::Sum | Aggregate::Average, _) => {
+                let mut others = weights.iter().enumerate().filter(|(_, w)| w.wide() != 0.0);
+                match (others.next(), others.next()) {
+                    (None, _) => Targets::None,
+                    (Some((target, _)), None) => Targets::One(target),
+                    (Some(_), Some(_)) => Targets::Several,
+                }
+            }
+            (Aggregate::Min | Aggregate::Max, _) => Targets::Several,
+        }
+    }
+
+    fn and(self, other: Targets) -> Targets {
+        match (self, other) {
+            (Targets::None, targets) | (targets, Targets::None) => targets,
+            (a, b) if a == b => a,
+            _ => Targets::Several,
+        }
+    }
+}
+
 impl<K: Key> Packed<K> {
     /// Packs a forest; `None` if it has a test of another kind, or a number that no table has.
-    pub(super) fn new<T: Real<Key = K>>(forest: &Forest<'_, T>, columns: usize) -> Result<Option<Packed<K>>> {
-        let (inner, leaves) = (forest.nodes.len(), forest.weights.len() / forest.targets);
-        let size = size_of::<Node<K>>();
+    pub(super) fn new<T: Real<Key = K>>(forest: &Forest<'_, T>) -> Result<Option<Packed<K>>> {
+        let leaves = forest.weights.len() / forest.targets;
+        let (Some(order), Some(bits)) = (Order::new(forest, leaves)?, ModeBits::of(&forest.tests)) else {
+            return Ok(None);
+        };
+        let (inner, size) = (order.nodes.len(), size_of::<Node<K>>());
+        let columns = order.columns(forest)?;
         let fits =
             |count: usize, size: usize| count.checked_mul(size).is_some_and(|n| u32::try_from(n).is_ok());
-        let stride = LANES * size_of::<K>();
-        let Some(bits) = ModeBits::of(&forest.tests) else { return Ok(None) };
-        if !fits(inner + leaves, size) || !fits(columns, 2 * stride) {
+        let stride = TILE * size_of::<K>();
+        if !fits(inner + leaves, size) || !fits(columns.len(), 2 * stride) {
             return Ok(None);
         }
-        let mut nodes = memory::room("tree_ensemble", inner + leaves)?;
-        let (total, mut both) = ((inner + leaves) as u32, false);
-        for (&[column, test, yes, no], &threshold) in forest.nodes.iter().zip(forest.thresholds) {
-            let [column, yes, no] = [column, yes, no].map(|number| number as u32);
-            let missing = forest.tests.missing && test & 8 != 0;
-            let comparison = bits.get(test).and_then(|bits| Comparison::of(bits, missing, threshold));
-            let Some(Comparison { key, swapped, least }) = comparison else { return Ok(None) };
-            if column as usize >= columns || yes >= total || no >= total {
-                return Ok(None);
-            }
-            both |= least;
-            let column = (column as usize + if least { columns } else { 0 }) * stride;
-            let [yes, no] = if swapped { [no, yes] } else { [yes, no] }.map(|node| node * size as u32);
-            nodes.push(Node { key, column: column as u32, next: both_next(yes, no) });
+        let mut packed = Packed {
+            nodes: memory::room("tree_ensemble", inner + leaves)?,
+            leaves: (inner * size) as u32,
+            trees: memory::room("tree_ensemble", order.trees.len())?,
+            tops: Vec::new(),
+            ends: Vec::new(),
+            columns,
+            both: false,
+        };
+        for &node in &order.nodes {
+            let Some(node) = packed.inner(forest, &order, bits, node as usize) else { return Ok(None) };
+            packed.nodes.push(node);
         }
+        let mut targets = memory::room("tree_ensemble", leaves)?;
         for (leaf, weights) in forest.weights.chunks_exact(forest.targets).enumerate() {
             let own = ((inner + leaf) * size) as u32;
-            let key = weights.first().map_or(K::default(), |weight| weight.bits());
-            nodes.push(Node { key, column: 0, next: both_next(own, own) });
+            let of_leaf = Targets::of(forest.aggregate, weights);
+            let weight = weights.get(if let Targets::One(target) = of_leaf { target } else { 0 });
+            let key = weight.map_or(K::default(), |weight| weight.bits());
+            packed.nodes.push(Node { key, column: 0, next: both_next(own, own) });
+            targets.push(of_leaf);
         }
-        let mut roots = memory::room("tree_ensemble", forest.roots.len())?;
-        for &root in forest.roots {
-            if root as u32 >= total {
-                return Ok(None);
-            }
-            roots.push(root as u32 * size as u32);
-        }
-        let width = if both { 2 * columns } else { columns };
-        Ok(Some(Packed { nodes, leaves: (inner * size) as u32, roots, width, both }))
+        packed.plant(&order, forest.depth, &targets)?;
+        Ok(Some(packed))
     }
 
-    /// Writes the keys of up to `LANES` rows to a tile, each column of all rows next to each other.
-    fn fill<T: Real<Key = K>>(&self, tile: &mut [K], x: &[T], columns: usize) {
-        let (greatest, least) = tile.split_at_mut(columns * LANES);
-        // Rows that are missing at the end are like the first.
-        let mut rows = [x.get(..columns).unwrap_or_default(); LANES];
-        for (slot, row) in rows.iter_mut().zip(x.chunks_exact(columns)) {
-            *slot = row;
-        }
-        keys(greatest, &rows, K::GREATEST);
-        if self.both {
-            keys(least, &rows, K::LEAST);
-        }
-    }
-
-    /// Walks from `at` to leaves. Walk `i` reads row `i` of the tile, or, if `SAME`, all read row `lane`.
-    ///
-    /// # Safety
-    ///
-    /// `at` are distances of nodes, `tile` has `width * LANES` keys, and `lane` is below `LANES`.
-    #[inline(always)]
-    unsafe fn leaves<const SAME: bool>(
-        &self,
-        tile: &[K],
-        lane: usize,
-        mut at: [u32; LANES],
-        depth: usize,
-    ) -> [u32; LANES] {
-        let nodes = self.nodes.as_ptr().cast::<u8>();
-        let x = tile.as_ptr().cast::<u8>().wrapping_add(lane * size_of::<K>());
-        let step = |at: u32, lane: usize| {
-            // SAFETY: `new` checked that the distances of nodes are those of nodes, and that columns are in the tile; `at`
-            // is the distance of a node, by the caller's promise or because it comes from a node.
-            unsafe {
-                let node = &*nodes.add(at as usize).cast::<Node<K>>();
-                let lane = if SAME { 0 } else { lane * size_of::<K>() };
-                let x = *x.add(node.column as usize + lane).cast::<K>();
-                (if x <= node.key { node.next } else { node.next >> 32 }) as u32
-            }
-        };
-        let next = |at: [u32; LANES]| {
-            let mut next = at;
-            for (lane, at) in next.iter_mut().enumerate() {
-                *at = step(*at, lane);
-            }
-            next
-        };
-        if depth <= 2 * LOOKS {
-            for _ in 0..depth {
-                at = next(at);
-            }
-            return at;
-        }
-        for _ in 0..depth.div_ceil(LOOKS) {
-            let mut last = at;
-            for _ in 0..LOOKS {
-                last = at;
-                at = next(at);
-            }
-            if last == at {
-                break;
-            }
-        }
-        at
-    }
-
-    /// Adds the weights of a leaf; `None` if it is none.
-    #[inline(always)]
-    fn add<T: Real<Key = K>>(&self, forest: &Forest<'_, T>, at: u32, sums: &mut [f64]) -> Option<()> {
-        if at < self.leaves {
-            return None;
-        }
-        let node = at as usize / size_of::<Node<K>>();
-        if let [sum] = sums {
-            let weight = T::of_bits(self.nodes.get(node)?.key);
-            forest.aggregate.add(std::slice::from_mut(sum), &[weight]);
-            return Some(());
-        }
-        let first = (node - forest.nodes.len()) * forest.targets;
-        forest.aggregate.add(sums, forest.weights.get(first..first + forest.targets)?);
-        Some(())
-    }
-
-    /// Adds the weights of a block of rows to their sums; `None` if a walk did not end, or without memory.
-    pub(super) fn block<T: Real<Key = K>>(
-        &self,
+    /// Packs an inner node; `None` if its test is none of the order.
+    fn inner<T: Real<Key = K>>(
+        &mut self,
         forest: &Forest<'_, T>,
-        x: &[T],
-        columns: usize,
-        sums: &mut [f64],
-        pace: &mut Pace,
-    ) -> Option<()> {
-        let depth = forest.depth.min(forest.nodes.len());
-        let (tile, group) = (self.width * LANES, LANES * forest.targets);
-        let rows = x.chunks(columns * LANES);
-        let mut tiles = memory::filled("tree_ensemble", K::default(), rows.len() * tile).ok()?;
-        for (tile, rows) in tiles.chunks_exact_mut(tile).zip(rows) {
-            self.fill(tile, rows, columns);
+        order: &Order,
+        bits: ModeBits,
+        node: usize,
+    ) -> Option<Node<K>> {
+        let &[column, test, yes, no] = forest.nodes.get(node)?;
+        let missing = forest.tests.missing && test & 8 != 0;
+        let comparison = Comparison::of(bits.get(test)?, missing, *forest.thresholds.get(node)?)?;
+        let Comparison { key, swapped, least } = comparison;
+        self.both |= least;
+        let place = self.columns.binary_search(&(column as u32)).ok()?;
+        let column = (place + if least { self.columns.len() } else { 0 }) * TILE * size_of::<K>();
+        let next = |node: i32| Some(order.place(node)? * size_of::<Node<K>>() as u32);
+        let [yes, no] = if swapped { [no, yes] } else { [yes, no] };
+        Some(Node { key, column: column as u32, next: both_next(next(yes)?, next(no)?) })
+    }
+
+    /// Makes the trees.
+    fn plant(&mut self, order: &Order, depth: usize, targets: &[Targets]) -> Result<()> {
+        let size = size_of::<Node<K>>();
+        let inner = order.nodes.len();
+        let heights = if order.alone { self.heights(inner)? } else { Vec::new() };
+        let height = |node: usize| heights.get(node).map_or(0, |&height| height as usize);
+        // A walk that meets no node twice has no more steps.
+        let regular = order.alone && order.trees.iter().all(|tree| height(tree.root as usize) <= depth);
+        for tree in &order.trees {
+            let root = tree.root * size as u32;
+            let [top, ends] = [self.tops.len(), self.ends.len()];
+            let nodes = if regular { tree.nodes.clone() } else { 0..0 };
+            let Top { nodes, ends: places } = Top::of(&self.nodes, nodes, root)?;
+            let rest = places.iter().map(|&end| height(end as usize / size)).max().unwrap_or(0);
+            // Steps are taken several at a time; more steps than a walk has do no harm.
+            let whole = |steps: usize| steps.next_multiple_of(super::walks::LAST_STEPS);
+            let steps =
+                if regular { [height(tree.root as usize), rest].map(whole) } else { [depth.min(inner); 2] };
+            memory::reserve("tree_ensemble", &mut self.tops, nodes.len())?;
+            self.tops.extend(nodes);
+            memory::reserve("tree_ensemble", &mut self.ends, places.len())?;
+            self.ends.extend(places);
+            let of_tree = if regular { self.targets(tree, inner, targets) } else { Targets::Several };
+            let target = match of_tree {
+                Targets::None => Some(0),
+                Targets::One(target) => Some(target),
+                Targets::Several => None,
+            };
+            let (top, ends) = (top..self.tops.len(), ends..self.ends.len());
+            self.trees.push(Tree { root, steps, top, ends, target });
         }
-        let (whole, rest) = sums.split_at_mut_checked(sums.len() / group * group)?;
-        for &root in &self.roots {
-            pace.step(whole.len() / forest.targets * (depth + 1));
-            for (tile, sums) in tiles.chunks_exact(tile).zip(whole.chunks_exact_mut(group)) {
-                // SAFETY: the tile has a key for each column and lane, and this is a root.
-                let at = unsafe { self.leaves::<false>(tile, 0, [root; LANES], depth) };
-                for (sums, at) in sums.chunks_exact_mut(forest.targets).zip(at) {
-                    self.add(forest, at, sums)?;
-                }
+        Ok(())
+    }
+
+    /// Returns the most steps from each inner node to a leaf. The nodes that a node leads to follow it.
+    fn heights(&self, inner: usize) -> Result<Vec<u32>> {
+        let mut heights = memory::filled("tree_ensemble", 0u32, inner)?;
+        for at in (0..inner).rev() {
+            let next = self.nodes.get(at).map_or([0; 2], |node| [node.next as u32, (node.next >> 32) as u32]);
+            let height = |next: u32| heights.get(next as usize / size_of::<Node<K>>()).copied().unwrap_or(0);
+            let [yes, no] = next.map(height);
+            if let Some(slot) = heights.get_mut(at) {
+                *slot = 1 + yes.max(no);
             }
         }
-        // Few rows walk down several trees at the same time.
-        let Some(tile) = tiles.chunks_exact(tile).nth(whole.len() / group) else { return Some(()) };
-        for (lane, sums) in rest.chunks_exact_mut(forest.targets).enumerate() {
-            for roots in self.roots.chunks(LANES) {
-                pace.step(LANES * (depth + 1));
-                let mut at = [*roots.first()?; LANES];
-                at.iter_mut().zip(roots).for_each(|(at, root)| *at = *root);
-                // SAFETY: the tile has a key for each column and lane, there are less rows than lanes, and these are roots.
-                let at = unsafe { self.leaves::<true>(tile, lane, at, depth) };
-                for at in at.into_iter().take(roots.len()) {
-                    self.add(forest, at, sums)?;
-                }
-            }
-        }
-        Some(())
+        Ok(heights)
+    }
+
+    /// Returns the targets of a tree's leaves.
+    fn targets(&self, tree: &super::order::Tree, inner: usize, of_leaves: &[Targets]) -> Targets {
+        let of = |node: usize| {
+            node.checked_sub(inner).and_then(|leaf| of_leaves.get(leaf)).copied().unwrap_or(Targets::None)
+        };
+        let nodes = self.nodes.get(tree.nodes.clone()).unwrap_or_default();
+        let next = nodes.iter().flat_map(|node| [node.next as u32, (node.next >> 32) as u32]);
+        next.map(|next| next as usize / size_of::<Node<K>>())
+            .chain([tree.root as usize])
+            .map(of)
+            .fold(Targets::None, Targets::and)
+    }
+
+    /// Returns how many keys a row has.
+    pub(super) fn width(&self) -> usize {
+        if self.both { 2 * self.columns.len() } else { self.columns.len() }
+    }
+
+    /// Returns the number of rows whose keys fit into the cache.
+    pub(super) fn rows(&self) -> usize {
+        const CACHE: usize = 1 << 18;
+        (CACHE / (self.width().max(1) * size_of::<K>())).next_multiple_of(TILE)
+    }
+
+    /// Tells whether rows of so many elements have all columns that nodes test.
+    pub(super) fn fits(&self, columns: usize) -> bool {
+        self.columns.last().is_none_or(|&last| (last as usize) < columns)
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.nodes.len() * size_of::<Node<K>>()
+            + self.trees.len() * size_of::<Tree>()
+            + self.tops.len() * size_of::<TopNode<K>>()
+            + (self.ends.len() + self.columns.len()) * size_of::<u32>()
     }
 }
-
-/// Writes the keys of each column of all rows next to each other.
-fn keys<T: Real>(tile: &mut [T::Key], rows: &[&[T]; LANES], nan: T::Key) {
-    let [a, b, c, d, e, f, g, h] = rows;
-    let columns = a.iter().zip(*b).zip(*c).zip(*d).zip(*e).zip(*f).zip(*g).zip(*h);
-    for (keys, (((((((a, b), c), d), e), f), g), h)) in
-        tile.as_chunks_mut::<LANES>().0.iter_mut().zip(columns)
-    {
-        *keys = [a, b, c, d, e, f, g, h].map(|x| x.key(nan));
-    }
-}
-
-/// After so many steps, walks look whether all have ended.
-const LOOKS: usize = 4;

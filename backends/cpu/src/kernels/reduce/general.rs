@@ -287,6 +287,18 @@ unsafe fn minima<T: Number>(start: T, extents: &Extents<'_>, x: *const u8, out: 
     unsafe { steps.reduce(extents, x, out, |least| least) }
 }
 
+/// Computes products.
+///
+/// # Safety
+///
+/// Same as for [`General`], with elements of type `T`.
+unsafe fn products<T: Number>(extents: &Extents<'_>, x: *const u8, out: *mut u8) {
+    let take = |product: T::Sum, x: T| product.mul(x.widen());
+    let steps = Steps { start: T::Sum::ONE, take, join: T::Sum::mul };
+    // SAFETY: this function has the same contract.
+    unsafe { steps.reduce(extents, x, out, T::narrow) }
+}
+
 macro_rules! by_type {
     ($dtype:expr, $name:ident => $body:expr, [$($variant:ident: $t:ty),*]) => {
         match $dtype { $( DataType::$variant => { type $name = $t; Some($body) } )* _ => None }
@@ -321,4 +333,10 @@ pub(super) fn general(op: Reduction, dtype: DataType) -> Option<General> {
             }
         }
     }
+}
+
+/// Returns the kernel of products; `None` if it does not support the element type.
+pub(super) fn product(dtype: DataType) -> Option<General> {
+    // SAFETY: the functions have the contract of `General`, for elements of type `T`.
+    unsafe { by_type!(wide dtype, T => |_, extents, x, out| products::<T>(extents, x, out)) }
 }

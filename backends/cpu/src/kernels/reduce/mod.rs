@@ -76,6 +76,12 @@ pub(crate) fn kernel(op: Reduction, dtype: DataType) -> Option<Kernel> {
     Some(Kernel { op, general: general::general(op, dtype)?, vector })
 }
 
+/// Returns the kernel of products; `None` if it does not support the element type.
+pub(crate) fn product(dtype: DataType) -> Option<Kernel> {
+    // The kernel of products does not read the operation.
+    Some(Kernel { op: Reduction::Sum, general: general::product(dtype)?, vector: None })
+}
+
 impl Kernel {
     /// Reduces, and writes the results one after another.
     ///

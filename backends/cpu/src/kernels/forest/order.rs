@@ -1,0 +1,105 @@
+//! The order in which the nodes of a forest are packed: tree by tree, each level by level.
+
+use super::{Forest, Real};
+use crate::error::Result;
+use bb::ir::memory;
+use std::ops::Range;
+
+/// The inner nodes that walks meet, in a new order. The leaves follow them.
+pub(super) struct Order {
+    /// The old number of each node.
+    pub(super) nodes: Vec<u32>,
+    /// The new number of each old one; [`NOWHERE`] for nodes that no walk meets.
+    places: Vec<u32>,
+    pub(super) trees: Vec<Tree>,
+    /// Whether each inner node is met on one way only.
+    pub(super) alone: bool,
+    /// The number of inner nodes in the old order.
+    inner: usize,
+}
+
+/// A tree, by new numbers.
+pub(super) struct Tree {
+    pub(super) root: u32,
+    /// Its inner nodes.
+    pub(super) nodes: Range<usize>,
+}
+
+/// What is not the number of a node.
+const NOWHERE: u32 = u32::MAX;
+
+impl Order {
+    /// Orders the nodes; `None` if there is a number that no table has.
+    pub(super) fn new<T: Real>(forest: &Forest<'_, T>, leaves: usize) -> Result<Option<Order>> {
+        let inner = forest.nodes.len();
+        if !inner.checked_add(leaves).is_some_and(|all| all < NOWHERE as usize) {
+            return Ok(None);
+        }
+        let mut order = Order {
+            nodes: memory::room("tree_ensemble", inner)?,
+            places: memory::filled("tree_ensemble", NOWHERE, inner)?,
+            trees: memory::room("tree_ensemble", forest.roots.len())?,
+            alone: true,
+            inner,
+        };
+        for &root in forest.roots {
+            let first = order.nodes.len();
+            if order.meet(root, leaves).is_none() {
+                return Ok(None);
+            }
+            let mut at = first;
+            while let Some(&node) = order.nodes.get(at) {
+                let next = forest.nodes.get(node as usize).map(|&[column, _, yes, no]| (column, [yes, no]));
+                let met = next.filter(|(column, _)| *column >= 0).and_then(|(_, [yes, no])| {
+                    order.meet(yes, leaves)?;
+                    order.meet(no, leaves)
+                });
+                if met.is_none() {
+                    return Ok(None);
+                }
+                at += 1;
+            }
+            order.trees.push(Tree { root: root as u32, nodes: first..order.nodes.len() });
+        }
+        for at in 0..order.trees.len() {
+            let root = order.trees.get(at).and_then(|tree| order.place(tree.root as i32));
+            if let (Some(root), Some(tree)) = (root, order.trees.get_mut(at)) {
+                tree.root = root;
+            }
+        }
+        Ok(Some(order))
+    }
+
+    /// Meets a node on the way from another; `None` if it does not exist.
+    fn meet(&mut self, node: i32, leaves: usize) -> Option<()> {
+        let node = usize::try_from(node).ok().filter(|&node| node < self.inner + leaves)?;
+        match self.places.get_mut(node) {
+            None => {}
+            Some(place) if *place == NOWHERE => {
+                *place = self.nodes.len() as u32;
+                self.nodes.push(node as u32);
+            }
+            Some(_) => self.alone = false,
+        }
+        Some(())
+    }
+
+    /// Returns the new number of an inner node or of a leaf.
+    pub(super) fn place(&self, node: i32) -> Option<u32> {
+        let node = usize::try_from(node).ok()?;
+        match self.places.get(node) {
+            Some(&place) => Some(place).filter(|&place| place != NOWHERE),
+            None => u32::try_from(node - self.inner + self.nodes.len()).ok(),
+        }
+    }
+
+    /// Lists the columns that the nodes test, ascending.
+    pub(super) fn columns<T: Real>(&self, forest: &Forest<'_, T>) -> Result<Vec<u32>> {
+        let tested = |&node: &u32| forest.nodes.get(node as usize).map_or(0, |&[column, ..]| column as u32);
+        let mut columns = memory::collected("tree_ensemble", self.nodes.iter().map(tested))?;
+        columns.sort_unstable();
+        columns.dedup();
+        columns.shrink_to_fit();
+        Ok(columns)
+    }
+}

@@ -1,0 +1,127 @@
+//! The tops of trees, which are tested without walking.
+//!
+//! A top is a tree's first nodes, of the highest levels. It has as many ends as a key has bits, or fewer. Each row has a set
+//! of ends where it may arrive, in the order of the tree from the children for true to those for false. A test that fails
+//! rules the ends out that are below the child for true. When all nodes of the top have been tested, in any order, the first
+//! end of the set is where the row arrives: an end before it is ruled out by the node where the ways to both part, and
+//! no node on the way to it rules it out. So vectors test one node for several rows, and nothing waits for memory.
+//!
+//! Source: Lucchese and others: QuickScorer, 2015.
+
+use super::TILE;
+use super::packed::{Key, Node};
+use crate::error::Result;
+use crate::kernels::dispatch::VectorLoop;
+use bb::ir::memory;
+use std::ops::Range;
+
+/// A node of a top.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TopNode<K> {
+    pub(super) key: K,
+    /// The place of its column's keys in a tile.
+    pub(super) column: u32,
+    /// All ends but those below the child for true.
+    mask: K,
+}
+
+/// The top of a tree.
+pub(super) struct Top<K> {
+    pub(super) nodes: Vec<TopNode<K>>,
+    /// Where it ends, as distances of nodes.
+    pub(super) ends: Vec<u32>,
+}
+
+impl<K: Key> Top<K> {
+    /// Makes the top of a tree. Its inner nodes are those of the range, a node before those that it leads to.
+    pub(super) fn of(all: &[Node<K>], tree: Range<usize>, root: u32) -> Result<Top<K>> {
+        let first = tree.start;
+        let nodes = all.get(tree).unwrap_or_default();
+        let nodes = nodes.get(..nodes.len().min(K::BITS - 1)).unwrap_or_default();
+        // The number of a child in the top; `None` for an end.
+        let inside = |next: u32| {
+            (next as usize / size_of::<Node<K>>()).checked_sub(first).filter(|&at| at < nodes.len())
+        };
+        let children = |node: &Node<K>| [node.next as u32, (node.next >> 32) as u32];
+        let mut counts = memory::filled("tree_ensemble", 0usize, nodes.len())?;
+        let count =
+            |counts: &[usize], next| inside(next).map_or(1, |at| counts.get(at).copied().unwrap_or(0));
+        for (at, node) in nodes.iter().enumerate().rev() {
+            let [yes, no] = children(node).map(|next| count(&counts, next));
+            counts.get_mut(at).into_iter().for_each(|slot| *slot = yes + no);
+        }
+        let mut top = Top {
+            nodes: memory::room("tree_ensemble", nodes.len())?,
+            ends: memory::filled("tree_ensemble", root, nodes.len() + 1)?,
+        };
+        let mut starts = memory::filled("tree_ensemble", 0usize, nodes.len())?;
+        for (at, node) in nodes.iter().enumerate() {
+            let start = starts.get(at).copied().unwrap_or(0);
+            let [yes, no] = children(node);
+            let middle = start + count(&counts, yes);
+            for (next, start) in [(yes, start), (no, middle)] {
+                let slot = match inside(next) {
+                    Some(child) => starts.get_mut(child).map(|slot| *slot = start),
+                    None => top.ends.get_mut(start).map(|slot| *slot = next),
+                };
+                debug_assert!(slot.is_some(), "each node has its ends");
+            }
+            let column = node.column / size_of::<K>() as u32;
+            top.nodes.push(TopNode { key: node.key, column, mask: K::without(start..middle) });
+        }
+        Ok(top)
+    }
+}
+
+/// Finds where rows leave the top of a tree.
+pub(super) struct Leave<'a, K> {
+    pub(super) nodes: &'a [TopNode<K>],
+    pub(super) ends: &'a [u32],
+    /// Tiles of keys, and the number of keys that one has.
+    pub(super) tiles: &'a [K],
+    pub(super) tile: usize,
+    /// The distance of the node where each row goes on.
+    pub(super) at: &'a mut [u32],
+}
+
+impl<K: Key> VectorLoop for Leave<'_, K> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> Option<()> {
+        let Leave { nodes, ends, tiles, tile, at } = self;
+        for (tile, at) in tiles.chunks_exact(tile).zip(at.as_chunks_mut::<TILE>().0) {
+            let mut open = [K::ALL; TILE];
+            for node in nodes {
+                let x = tile.get(node.column as usize..)?.first_chunk::<TILE>()?;
+                for (open, &x) in open.iter_mut().zip(x) {
+                    *open = *open & K::all_if(x <= node.key, node.mask);
+                }
+            }
+            for (at, open) in at.iter_mut().zip(open) {
+                *at = *ends.get(open.first_bit())?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// Makes keys of the bits of elements, which tiles hold; a second copy of the columns follows the first if there is room.
+pub(super) struct Keys<'a, T: super::Real> {
+    pub(super) greatest: &'a mut [T::Key],
+    pub(super) least: &'a mut [T::Key],
+}
+
+impl<T: super::Real> VectorLoop for Keys<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (least, &bits) in self.least.iter_mut().zip(&*self.greatest) {
+            *least = T::of_bits(bits).key(T::Key::LEAST);
+        }
+        for bits in self.greatest {
+            *bits = T::of_bits(*bits).key(T::Key::GREATEST);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Products with integers of few bits, whose scales and zero points are read once.
+
+use super::CpuKernel;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ext::quant::n_bits::Blocks;
+use bb::ext::MatMulNBitsOptions;
+use bb::ir::op::Param;
+use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
+
+const OP: &str = "matmul_n_bits";
+
+/// Prepares a product with a constant matrix.
+pub(super) fn blocks(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+    let &[Param::Int(inner), Param::Int(bits), Param::Int(block)] = step.params() else { return Ok(None) };
+    let (Some(b), Some(scales)) = (step.constant(1), step.constant(2)) else { return Ok(None) };
+    if step.operand(3).is_some() != step.constant(3).is_some() || step.operand(4).is_some() {
+        return Ok(None);
+    }
+    let options = MatMulNBitsOptions { inner, bits, block };
+    let blocks = Blocks::new(cpu, b, scales, step.constant(3), options)?;
+    Ok(blocks.map(|blocks| -> CpuKernel { Box::new(NBits { blocks, options }) }))
+}
+
+/// A product with blocks. It reads the integers where they are, and all operands where the kernel does not take the left
+/// one.
+struct NBits {
+    blocks: Blocks,
+    options: MatMulNBitsOptions,
+}
+
+impl Kernel<Cpu> for NBits {
+    fn run(&self, on: &Cpu, operands: &mut KernelOperands<'_, Array>) -> Result<Outputs<Array>> {
+        let [a, b] = [operands.required(OP, 0)?, operands.required(OP, 1)?];
+        let y = match self.blocks.product(on, a, b)? {
+            Some(y) => y,
+            None => {
+                let (scales, zeros) = (operands.required(OP, 2)?, operands.get(3));
+                bb::ext::quant::matmul_n_bits(on, a, b, scales, zeros, None, self.options)?
+            }
+        };
+        Ok(Outputs::from_buf([y]))
+    }
+
+    fn bytes(&self) -> usize {
+        self.blocks.bytes()
+    }
+
+    fn reads(&self, _operand: usize) -> bool {
+        true
+    }
+}

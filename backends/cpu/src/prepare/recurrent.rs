@@ -1,0 +1,103 @@
+//! Recurrent layers, whose weights are packed once.
+
+use super::CpuKernel;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::ext::recurrent::{self, Kind, Operands, Packed};
+use bb::ext::{GruOptions, LstmOptions, NnOp, RnnOptions};
+use bb::ir::op::Param;
+use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
+use std::sync::Arc;
+
+/// Prepares a direction of a layer whose weights are constants and whose functions are the usual ones.
+pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Result<Option<CpuKernel>> {
+    let (first, rest) = match (op, step.params()) {
+        (NnOp::Rnn, rest) => (false, rest),
+        (_, [Param::Bool(first), rest @ ..]) => (*first, rest),
+        _ => return Ok(None),
+    };
+    let [Param::Bool(backwards), Param::Ints(functions), _, Param::OptFloat(clip)] = rest else {
+        return Ok(None);
+    };
+    let kind = match op {
+        NnOp::Rnn => Kind::Rnn,
+        NnOp::Gru => Kind::Gru { linear: first },
+        _ => Kind::Lstm { coupled: first },
+    };
+    let (Some(weights), true) = (step.constant(1), functions.is_empty()) else { return Ok(None) };
+    let [scale, zero] = match kind {
+        Kind::Lstm { .. } => [4, 5],
+        // These have none.
+        Kind::Rnn | Kind::Gru { .. } => [usize::MAX; 2],
+    };
+    if [scale, zero].into_iter().any(|at| step.operand(at).is_some() != step.constant(at).is_some()) {
+        return Ok(None);
+    }
+    let packed = Packed::new(cpu, kind, weights, step.constant(scale), step.constant(zero))?;
+    let layer = |packed| Layer { kind, packed: Arc::new(packed), backwards: *backwards, clip: *clip };
+    Ok(packed.map(|packed| -> CpuKernel { Box::new(layer(packed)) }))
+}
+
+/// A direction of a layer. It reads the weights where the operation's body computes it.
+struct Layer {
+    kind: Kind,
+    packed: Arc<Packed>,
+    backwards: bool,
+    clip: Option<f64>,
+}
+
+impl Kernel<Cpu> for Layer {
+    fn run(&self, on: &Cpu, operands: &mut KernelOperands<'_, Array>) -> Result<Outputs<Array>> {
+        let &Layer { kind, backwards, clip, .. } = self;
+        let op = match kind {
+            Kind::Rnn => "rnn",
+            Kind::Gru { .. } => "gru",
+            Kind::Lstm { .. } => "lstm",
+        };
+        let (x, weights, hidden) =
+            (operands.required(op, 0)?, operands.required(op, 1)?, operands.required(op, 2)?);
+        let [mut cell, mut scale, mut zero, mut bias] = [None; 4];
+        let lengths = match kind {
+            Kind::Rnn => operands.get(3),
+            Kind::Gru { .. } => {
+                bias = operands.get(3);
+                operands.get(4)
+            }
+            Kind::Lstm { .. } => {
+                cell = Some(operands.required(op, 3)?);
+                [scale, zero] = [operands.get(4), operands.get(5)];
+                operands.get(6)
+            }
+        };
+        let packed = Some(&self.packed);
+        let all =
+            Operands { kind, x, weights, scale, zero, packed, hidden, cell, bias, lengths, backwards, clip };
+        if let Some(results) = recurrent::run(on, all)? {
+            return Ok(results.into());
+        }
+        let results = match (kind, cell) {
+            (Kind::Lstm { coupled }, Some(cell)) => {
+                let options = LstmOptions { coupled, backwards, clip, ..LstmOptions::default() };
+                bb::ext::nn::lstm(on, x, weights, hidden, cell, scale, zero, lengths, options)?
+            }
+            (Kind::Gru { linear }, _) => {
+                let options = GruOptions { linear, backwards, clip, ..GruOptions::default() };
+                bb::ext::nn::gru(on, x, weights, hidden, bias, lengths, options)?
+            }
+            _ => {
+                let options = RnnOptions { backwards, clip, ..RnnOptions::default() };
+                bb::ext::nn::rnn(on, x, weights, hidden, lengths, options)?
+            }
+        };
+        Ok(results.into())
+    }
+
+    fn bytes(&self) -> usize {
+        self.packed.bytes()
+    }
+
+    fn reads(&self, _operand: usize) -> bool {
+        true
+    }
+}

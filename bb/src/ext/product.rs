@@ -1,0 +1,48 @@
+//! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod): products of halves, until one is left.
+
+use super::Ops;
+use crate::{Error, Tensor};
+use bb_ir::Axis;
+
+/// The body of [`Nn::reduce_prod`](super::Nn::reduce_prod).
+pub fn reduce_prod<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+    keepdims: bool,
+) -> Result<B::Tensor, B::Error> {
+    let all: Vec<i64> = if axes.is_empty() { (0..x.rank() as i64).collect() } else { axes.to_vec() };
+    let mut y = x.clone();
+    for &axis in &all {
+        let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+        let mut extent = x.shape().get(at).copied().unwrap_or(1) as i64;
+        if extent == 0 {
+            let mut shape = y.shape().to_vec();
+            if let Some(slot) = shape.get_mut(at) {
+                *slot = 1;
+            }
+            y = on.ones(&shape, x.dtype())?;
+        }
+        while extent > 1 {
+            let half = extent / 2;
+            let product = on.mul(&part(on, &y, 0, half, axis)?, &part(on, &y, half, 2 * half, axis)?)?;
+            y = if extent % 2 == 0 {
+                product
+            } else {
+                on.concat(&[&product, &part(on, &y, 2 * half, extent, axis)?], axis)?
+            };
+            extent = half + extent % 2;
+        }
+    }
+    if keepdims || all.is_empty() { on.identity(&y) } else { on.squeeze(&y, &all) }
+}
+
+fn part<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    from: i64,
+    to: i64,
+    axis: i64,
+) -> Result<B::Tensor, B::Error> {
+    on.slice(x, &[from], &[to], &[axis], &[])
+}
