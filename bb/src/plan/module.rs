@@ -234,6 +234,10 @@ pub struct CompileOptions {
     /// Whether chains of element-wise functions become one operation where the backend has
     /// [`Scalar::fused`](crate::ext::Scalar::fused) natively. The results are the same.
     pub fuse: bool,
+    /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, where the
+    /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
+    /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
+    pub integers: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -303,6 +307,7 @@ impl CompileOptions {
             refuse_lowered,
             check_passes,
             fuse,
+            integers,
             identity,
             caller,
             families: _,
@@ -317,6 +322,7 @@ impl CompileOptions {
             && *refuse_lowered == other.refuse_lowered
             && *check_passes == other.check_passes
             && *fuse == other.fuse
+            && *integers == other.integers
             && *caller == other.caller
     }
 
@@ -348,6 +354,7 @@ impl Default for CompileOptions {
             refuse_lowered: false,
             check_passes: cfg!(debug_assertions),
             fuse: true,
+            integers: true,
             identity: None,
             caller: None,
             families: None,
