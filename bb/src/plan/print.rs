@@ -17,12 +17,7 @@ use std::sync::Arc;
 
 /// The passes for a backend with kernels that has these natives.
 fn interpreted<'w>(natives: &[(Family, OpSet)], weights: Weights<'w>) -> PassOptions<'w> {
-    PassOptions {
-        fuse: fuses(natives),
-        natives: NativeOps::of(natives),
-        weights,
-        ..PassOptions::INTERPRETED
-    }
+    PassOptions { fuse: fuses(natives), natives: NativeOps::of(natives), weights, ..PassOptions::INTERPRETED }
 }
 
 impl Module {

@@ -291,6 +291,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
             fold_bytes: options.fold_bytes,
             fuse,
             integers: options.integers,
+            recognize: options.recognize,
             natives: native,
             ..PassOptions::INTERPRETED
         },

@@ -51,6 +51,9 @@ pub struct Tracer {
     fold_bytes: usize,
 }
 
+/// The most elements of a dequantised constant that functions may read while tracing, as `Resize` reads its scales.
+const READ: usize = 16;
+
 /// Which operations of extension families are recorded as they are.
 #[derive(Debug)]
 enum Recording {
@@ -344,7 +347,8 @@ impl Tracer {
         let folded = |x: &TracedTensor| {
             matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
         };
-        // Passes look for the integers that dequantised weights come from, so that the step stays; its elements are known.
+        // Passes look for the integers that dequantised weights come from, so that the step stays, and what it makes is not
+        // computed with.
         let dequantises = spec.family == Family::Quant && spec.index == QuantOp::DequantizeLinear as u16;
         let stays = dequantises && matches!(self.recording, Recording::Natives(_));
         if !body.is_empty() && !stays && body.iter().all(folded) {
@@ -366,7 +370,7 @@ impl Tracer {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
                 // Nothing is computed of a constant that the operation returns beside other results.
                 let elements = match elements {
-                    Elements::Constant(_) if !stays => Elements::Unknown,
+                    Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
                     elements => elements,
                 };
                 self.push(recorded, ValueSource::Step, ty, elements)

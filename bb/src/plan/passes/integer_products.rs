@@ -26,6 +26,9 @@ pub(super) const PASS: Pass = Pass { name: "integer-products", engines: &[Engine
 /// The greatest product of two differences between a byte and a zero point.
 const GREATEST: u64 = 255 * 255;
 
+/// The least number of filters of each group of a convolution, if there are several groups.
+const FEW_FILTERS: usize = 8;
+
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     if !options.integers {
         return Ok(0);
@@ -134,11 +137,15 @@ impl Product {
         };
         let Some((x, w)) = operands(trace, uses, options, [x, w])? else { return Ok(None) };
         let shape = &trace.values.get(w.x)?.shape;
-        // Backends have kernels for planes at most.
         let (&[filters, ref window @ ..], true) = (shape.as_slice(), made.symbolic.is_none()) else {
             return Ok(None);
         };
-        if !(2..=3).contains(&window.len()) || !options.natives.has(QuantOp::QLinearConv.spec()) {
+        let groups = match made.params.last() {
+            Some(&Param::Int(groups)) => usize::try_from(groups).unwrap_or(0),
+            _ => 0,
+        };
+        let pays = (2..=3).contains(&window.len()) && pays(filters, groups);
+        if !pays || !options.natives.has(QuantOp::QLinearConv.spec()) {
             return Ok(None);
         }
         let along = |own: &[usize]| own.len() == shape.len() && own.first() == Some(&filters);
@@ -274,6 +281,12 @@ impl Product {
         let inputs = [product, bias].map(Some);
         insert(edit, id, step(Primitive::Add.spec(), Box::default(), inputs, origins.clone()), whole)
     }
+}
+
+/// Tells whether integers are faster than floats: groups of few filters, as each channel of a depthwise convolution is, leave
+/// products of bytes no rows to share what they load.
+fn pays(filters: usize, groups: usize) -> bool {
+    groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
 }
 
 /// Returns the step that makes a value, if only one step reads the value.

@@ -31,6 +31,8 @@ passes![
     sink_dequantised,
     integer_products,
     tabulate,
+    dynamic_products,
+    normalise_rows,
     dead_steps,
     move_transposes,
     fold_constants,
@@ -81,6 +83,8 @@ pub(super) struct PassOptions<'w> {
     pub(super) fuse: bool,
     /// Whether products of quantised tensors are computed with their integers.
     pub(super) integers: bool,
+    /// Whether operations that a model spells out become one.
+    pub(super) recognize: bool,
     /// What the backend computes natively.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
@@ -135,6 +139,7 @@ impl PassOptions<'static> {
         fold_bytes: usize::MAX,
         fuse: false,
         integers: true,
+        recognize: true,
         natives: NativeOps::NONE,
         weights: Weights::NONE,
     };
@@ -220,6 +225,8 @@ mod tests {
             "sink-dequantised",
             "integer-products",
             "tabulate",
+            "dynamic-products",
+            "normalise-rows",
             "dead-steps",
             "move-transposes",
             "fold-constants",

@@ -104,7 +104,11 @@ impl Grid {
     }
 
     /// Makes a tensor of bytes of numbers within the bounds.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are within the bounds")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the numbers are within the bounds"
+    )]
     pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
         let shape = [numbers.len()];
         Ok(if self.dtype == DataType::I8 {

@@ -8,9 +8,9 @@
 //! If the tensors of a `Concat` have different scales, and its result is quantised, they are quantised before it instead.
 
 use super::permutation::Transpose;
-use super::quantised::{Dequantized, Grid, Quantized, insert, like};
+use super::quantised::{Dequantized, Grid, Quantized, calls, insert, like};
 use super::{Pass, PassOptions};
-use crate::ext::QuantOp;
+use crate::ext::{CreateOp, QuantOp};
 use crate::plan::program::Engine;
 use crate::trace::{NewStep, NewValue, Phase, Step, StepId, Trace, TraceEdit, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
@@ -44,8 +44,14 @@ struct Sinking<'t, 'o> {
     sunk: HashMap<TraceValue, Dequantized>,
 }
 
+/// How many steps behind one are looked at for those that quantise.
+const AHEAD: usize = 8;
+
 /// Returns how many of the operands of a step it moves; `None` if it does anything else.
 fn moved(step: &Step) -> Option<usize> {
+    if calls(step, CreateOp::Expand.spec()) {
+        return Some(1);
+    }
     match step.operation.primitive()? {
         Primitive::Reshape
         | Primitive::Transpose
@@ -156,22 +162,37 @@ impl Sinking<'_, '_> {
 
     /// Tells whether floats are not needed before a step, or not behind it.
     fn pays(&self, id: StepId, operands: &[TraceValue]) -> Result<bool, Error> {
-        let mut before = false;
+        let step = self.edit.trace().steps.get(id)?;
+        // What is expanded has more elements behind the step than before.
+        let mut before = calls(step, CreateOp::Expand.spec());
         for &operand in operands {
             before |= self.uses.only_reader(operand)? != Some(id);
         }
         if !before {
             return Ok(true);
         }
-        let trace = self.edit.trace();
-        for &output in &trace.steps.get(id)?.outputs {
-            if self.uses.is_returned(output)? {
+        for &output in &step.outputs {
+            if !self.is_quantised(output, AHEAD)? {
                 return Ok(false);
             }
-            for &reader in self.uses.readers(output)? {
-                if Quantized::of(trace, self.options, trace.steps.get(reader)?)?.is_none() {
-                    return Ok(false);
-                }
+        }
+        Ok(true)
+    }
+
+    /// Tells whether a value is quantised, at once or after it was moved, and nobody else reads it.
+    fn is_quantised(&self, value: TraceValue, ahead: usize) -> Result<bool, Error> {
+        let trace = self.edit.trace();
+        if self.uses.is_returned(value)? {
+            return Ok(false);
+        }
+        for &reader in self.uses.readers(value)? {
+            let step = trace.steps.get(reader)?;
+            let moves = ahead > 0 && moved(step) == Some(1) && step.inputs.first() == Some(&Some(value));
+            let [further] = step.outputs.as_slice() else { return Ok(false) };
+            if Quantized::of(trace, self.options, step)?.is_none()
+                && !(moves && self.is_quantised(*further, ahead - 1)?)
+            {
+                return Ok(false);
             }
         }
         Ok(true)
