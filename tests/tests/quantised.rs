@@ -482,11 +482,15 @@ fn functions_of_one_tensor_are_tables() {
         graph.push(node("Add", &["two", "a"], &["b"]));
         graph.push(node("Relu", &["b"], &["c"]));
         graph.push(node("Mul", &["c", "xf"], &["d"]));
+        // Quantisers also write numbers as bytes.
+        graph.bytes("byte", DataType::I8, &[1], &[-6]);
+        graph.dequantize("byte", "quarters", Grid(DataType::I8, 0.25, -2));
         graph.push(node("Sub", &["d", "c"], &["e"]));
-        graph.quantize("e", "y", to);
+        graph.push(node("Add", &["quarters", "e"], &["f"]));
+        graph.quantize("f", "y", to);
         let graph = graph.finish(&x, &["y"]);
         assert_eq!(operations(&graph), ["lookup"]);
-        let y = x.real.map(|x| (x * 0.5 + 2.0).max(0.0)).with(&x.real, |c, x| c * x - c);
+        let y = x.real.map(|x| (x * 0.5 + 2.0).max(0.0)).with(&x.real, |c, x| c * x - c - 1.0);
         assert_bytes(&graph, &x, &[(y, to)]);
     }
 }

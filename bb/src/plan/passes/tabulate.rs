@@ -72,7 +72,7 @@ struct Function {
     grid: Grid,
     /// How the floats that the steps read are dequantised.
     floats: HashMap<TraceValue, Dequantized>,
-    /// The constants of one element that the steps read.
+    /// The constants of one element that the steps read, as they are or dequantised.
     numbers: BTreeSet<TraceValue>,
     /// The steps, in order.
     steps: BTreeSet<StepId>,
@@ -101,7 +101,12 @@ impl Function {
             }
             let Some(maker) = uses.maker(value)? else { return Ok(None) };
             if let Some(of) = Dequantized::of(trace, trace.steps.get(maker)?)? {
-                let constant = trace.values.get(of.x)?.source.is_constant();
+                let info = trace.values.get(of.x)?;
+                if info.source.is_constant() && element_count(&info.shape) == Some(1) {
+                    numbers.insert(value);
+                    continue;
+                }
+                let constant = info.source.is_constant();
                 let Some(grid) = of.grid(trace, options)?.filter(|_| !constant) else { return Ok(None) };
                 let (x, _) = *from.get_or_insert((of.x, grid));
                 if x != of.x {
