@@ -104,11 +104,6 @@ impl Grid {
     }
 
     /// Makes a tensor of bytes of numbers within the bounds.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the numbers are within the bounds"
-    )]
     pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
         let shape = [numbers.len()];
         Ok(if self.dtype == DataType::I8 {
@@ -119,7 +114,6 @@ impl Grid {
     }
 
     /// Returns the byte that stands for a number, as `quantize_linear` finds it; `None` for NaN.
-    #[expect(clippy::cast_possible_truncation, reason = "the number is within the bounds of bytes")]
     fn quantized(&self, x: f32) -> Option<i32> {
         let [least, most] = self.bounds().map(|bound| bound as f32);
         let y = (x / self.scale).round_ties_even() + self.zero as f32;
