@@ -20,6 +20,9 @@ type CallByNumber<B> = fn(
 pub struct OpSet([u64; 4]);
 
 impl OpSet {
+    /// The empty set.
+    pub(crate) const NONE: OpSet = OpSet([0; 4]);
+
     /// Returns the set with one more operation.
     ///
     /// # Panics

@@ -313,6 +313,13 @@ pub struct CompileOptions {
     /// Whether chains of element-wise functions become one operation where the backend has
     /// [`Scalar::fused`](crate::ext::Scalar::fused) natively. The results are the same.
     pub fuse: bool,
+    /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, where the
+    /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
+    /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
+    pub integers: bool,
+    /// Whether a layer normalisation, or one by the root of the mean square, that a model spells out becomes one operation where
+    /// the backend has it natively. Its error is at most that of the steps; the last digits may differ.
+    pub recognize: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -382,6 +389,8 @@ impl CompileOptions {
             refuse_lowered,
             check_passes,
             fuse,
+            integers,
+            recognize,
             identity,
             caller,
             families: _,
@@ -396,6 +405,8 @@ impl CompileOptions {
             && *refuse_lowered == other.refuse_lowered
             && *check_passes == other.check_passes
             && *fuse == other.fuse
+            && *integers == other.integers
+            && *recognize == other.recognize
             && *caller == other.caller
     }
 
@@ -427,6 +438,8 @@ impl Default for CompileOptions {
             refuse_lowered: false,
             check_passes: cfg!(debug_assertions),
             fuse: true,
+            integers: true,
+            recognize: true,
             identity: None,
             caller: None,
             families: None,

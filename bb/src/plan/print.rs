@@ -2,9 +2,9 @@
 
 use super::Module;
 use super::lir::{Operand, Plan};
-use super::passes::{PassCount, PassOptions, UNREWRITTEN, fuses, kept, rewrite, rewrite_to};
+use super::passes::{NativeOps, PassCount, PassOptions, UNREWRITTEN, fuses, kept, rewrite, rewrite_to};
 use super::resolve::Resolved;
-use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, trace};
+use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Weights, trace};
 use super::segment_end::End;
 use crate::ext::OpSet;
 use crate::trace::{Varies, called};
@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The passes for a backend with kernels that has these natives.
-fn interpreted(natives: &[(Family, OpSet)]) -> PassOptions {
-    PassOptions { fuse: fuses(natives), ..PassOptions::INTERPRETED }
+fn interpreted<'w>(natives: &[(Family, OpSet)], weights: Weights<'w>) -> PassOptions<'w> {
+    PassOptions { fuse: fuses(natives), natives: NativeOps::of(natives), weights, ..PassOptions::INTERPRETED }
 }
 
 impl Module {
@@ -58,7 +58,8 @@ impl Module {
         pass: &str,
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite_to(&mut traced.recorded, interpreted(natives), pass)?;
+        let (recorded, weights) = traced.rewritable();
+        let counts = rewrite_to(recorded, interpreted(natives, weights), pass)?;
         let mut text = traced.recorded.to_string();
         end(&mut text, &ended);
         print_counts(&mut text, &counts);
@@ -78,7 +79,8 @@ impl Module {
         natives: &[(Family, OpSet)],
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
-        let counts = rewrite(&mut traced.recorded, interpreted(natives))?;
+        let (recorded, weights) = traced.rewritable();
+        let counts = rewrite(recorded, interpreted(natives, weights))?;
         let plan = Plan::new(&traced.recorded, false)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),

@@ -11,7 +11,7 @@ use super::guard::{Guards, InputGuard};
 use super::interpreter::{PlanOutputs, Prepared};
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
-use super::passes::{self, PassOptions, rewrite};
+use super::passes::{self, NativeOps, PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::run_state::{RunLimits, RunState};
@@ -38,7 +38,7 @@ pub(crate) struct Program<B: Backend + ?Sized, N> {
     pub(super) resolved: Arc<Resolved>,
     natives: N,
     pub(super) settings: Settings,
-    pub(super) passes: PassOptions,
+    pub(super) passes: PassOptions<'static>,
     pub(super) inputs: Vec<Port>,
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
@@ -289,6 +289,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.shared())?);
     let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(&natives.native());
+    let native = NativeOps::of(&natives.native());
     refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     let program = Program {
@@ -309,7 +310,16 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         inputs,
         outputs,
         resolved,
-        passes: PassOptions { engine, check: options.check_passes, fold_bytes: options.fold_bytes, fuse },
+        passes: PassOptions {
+            engine,
+            check: options.check_passes,
+            fold_bytes: options.fold_bytes,
+            fuse,
+            integers: options.integers,
+            recognize: options.recognize,
+            natives: native,
+            ..PassOptions::INTERPRETED
+        },
     };
     match module.saved_plans() {
         None => Ok(program),
@@ -411,7 +421,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                     segment.read(on, live, seen)?;
                 }
                 Outcome::Traced(mut traced, end) => {
-                    rewrite(&mut traced.recorded, self.passes)?;
+                    let (recorded, weights) = traced.rewritable();
+                    rewrite(recorded, PassOptions { weights, ..self.passes })?;
                     let made_for = MadeFor::of(&inputs);
                     let inputs = inputs.into_iter().map(|input| (input.dtype, input.shape, input.known));
                     let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;

@@ -12,7 +12,7 @@ use super::constants::Natives;
 use super::guard::Guards;
 use super::lir::Plan;
 use super::origin::{Origin, Origins};
-use super::passes::rewrite;
+use super::passes::{PassOptions, rewrite};
 use super::program::{Engine, Program};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Wanted, trace};
@@ -41,6 +41,8 @@ pub(crate) struct SavedPlans {
 pub(super) struct SavedSettings {
     pub(super) whole_graph: bool,
     pub(super) fuse: bool,
+    pub(super) integers: bool,
+    pub(super) recognize: bool,
     pub(super) value_bytes: usize,
     pub(super) fold_bytes: usize,
     /// The native operations of each family, by their positions.
@@ -70,7 +72,7 @@ pub(super) struct MadeFor {
 }
 
 bb_ir::__compact!(struct SavedPlans { settings, read, plans });
-bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, value_bytes, fold_bytes, natives });
+bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, value_bytes, fold_bytes, natives });
 bb_ir::__compact!(struct SavedPlan { inputs, graph, trace, weights, nodes });
 bb_ir::__compact!(struct MadeFor { dtype, shape, known });
 
@@ -300,6 +302,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         SavedSettings {
             whole_graph: self.passes.engine == Engine::WholeGraph,
             fuse: self.passes.fuse,
+            integers: self.passes.integers,
+            recognize: self.passes.recognize,
             value_bytes: self.settings.value_bytes,
             fold_bytes: self.settings.fold_bytes,
             natives: natives.collect(),
@@ -323,7 +327,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             let inputs: Vec<SegmentInput> = made_for.iter().enumerate().map(input).collect();
             let outcome = trace(&self.resolved, &self.first.start, &inputs, &None, &self.settings)?;
             if let Outcome::Traced(mut traced, End::Done) = outcome {
-                rewrite(&mut traced.recorded, self.passes)?;
+                let (recorded, weights) = traced.rewritable();
+                rewrite(recorded, PassOptions { weights, ..self.passes })?;
                 plans.extend(SavedPlan::of(*traced, made_for, &self.resolved));
             }
         }

@@ -84,6 +84,12 @@ impl SegmentTrace {
     pub(crate) fn weights(&self) -> Weights<'_> {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
     }
+
+    /// Returns the trace, for passes to rewrite it, and the weights that it may read.
+    pub(crate) fn rewritable(&mut self) -> (&mut Trace, Weights<'_>) {
+        let weights = Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights };
+        (&mut self.recorded, weights)
+    }
 }
 
 /// The weights that a trace may read.
@@ -94,6 +100,9 @@ pub(crate) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
+    /// None.
+    pub(crate) const NONE: Weights<'static> = Weights { graph: &[], inner: &[] };
+
     /// Returns a weight.
     ///
     /// # Errors

@@ -147,7 +147,6 @@ impl TraceEdit<'_> {
     }
 
     /// Adds a constant.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no pass makes a constant yet"))]
     pub(crate) fn constant(&mut self, data: TensorData) -> TraceValue {
         let (dtype, shape) = (data.dtype(), Shape::from_slice(data.shape()));
         let index = self.trace.constants.push(data);

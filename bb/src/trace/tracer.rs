@@ -12,7 +12,7 @@ use super::steps::{
 use super::stop::{NeededValue, TraceStop};
 use super::traced::{Elements, Follow, TracedTensor, Type};
 use crate::contract::{check_value, too_large};
-use crate::ext::{Extent, Extents, HostKernel, OpSet};
+use crate::ext::{Extent, Extents, HostKernel, OpSet, QuantOp};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, RuleParam};
@@ -50,6 +50,9 @@ pub struct Tracer {
     /// The most bytes of all constants that the host computes while tracing.
     fold_bytes: usize,
 }
+
+/// The most elements of a dequantised constant that functions may read while tracing, as `Resize` reads its scales.
+const READ: usize = 16;
 
 /// Which operations of extension families are recorded as they are.
 #[derive(Debug)]
@@ -349,7 +352,11 @@ impl Tracer {
         let folded = |x: &TracedTensor| {
             matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
         };
-        if !body.is_empty() && body.iter().all(folded) {
+        // Passes look for the integers that dequantised weights come from, so that the step stays, and what it makes is not
+        // computed with.
+        let dequantises = spec.family == Family::Quant && spec.index == QuantOp::DequantizeLinear as u16;
+        let stays = dequantises && matches!(self.recording, Recording::Natives(_));
+        if !body.is_empty() && !stays && body.iter().all(folded) {
             return Ok(body);
         }
         let mut since = recorded.steps.entries().skip(mark.steps);
@@ -367,8 +374,10 @@ impl Tracer {
             .map(|x| {
                 let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
                 // Nothing is computed of a constant that the operation returns beside other results.
-                let elements =
-                    if matches!(elements, Elements::Constant(_)) { Elements::Unknown } else { elements };
+                let elements = match elements {
+                    Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
+                    elements => elements,
+                };
                 self.push(recorded, ValueSource::Step, ty, elements)
             })
             .collect();

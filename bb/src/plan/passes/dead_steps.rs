@@ -8,7 +8,7 @@ use crate::trace::{Liveness, Trace};
 pub(super) const PASS: Pass =
     Pass { name: "dead-steps", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let liveness = Liveness::of(trace)?;
     let mut edit = trace.edit();
     let mut dead = Vec::new();

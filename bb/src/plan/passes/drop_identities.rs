@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub(super) const PASS: Pass =
     Pass { name: "drop-identities", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let mut found = Vec::new();
     // What each dropped result is, so that a long chain is not gone through again for each of its readers.
     let mut same: HashMap<TraceValue, TraceValue> = HashMap::new();

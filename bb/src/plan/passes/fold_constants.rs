@@ -16,7 +16,7 @@ const GROWN: usize = 1 << 20;
 /// bytes, packed ones of four bits floats of eight times.
 const WIDER: usize = 8;
 
-fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let mut constant = trace.constant_values()?;
     let mut folded = Vec::new();
     let mut left = options.fold_bytes;

@@ -23,7 +23,7 @@ const MOST_TENSORS: usize = 8;
 /// The most lines of a program.
 const MOST_LINES: usize = 24;
 
-fn run(trace: &mut Trace, options: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     if !options.fuse {
         return Ok(0);
     }
@@ -185,7 +185,7 @@ mod tests {
     use crate::plan::passes::samples::traced;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-    const FUSING: PassOptions = PassOptions { fuse: true, ..PassOptions::INTERPRETED };
+    const FUSING: PassOptions<'static> = PassOptions { fuse: true, ..PassOptions::INTERPRETED };
 
     fn fused(
         inputs: &[&[usize]],

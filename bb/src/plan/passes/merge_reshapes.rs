@@ -12,7 +12,7 @@ use crate::{Error, Primitive};
 pub(super) const PASS: Pass =
     Pass { name: "merge-reshapes", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
-fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {

@@ -22,7 +22,7 @@ struct Merged {
     origins: StepOrigins,
 }
 
-fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let found = merged(trace)?;
     let count = found.len();
     let mut edit = trace.edit();

@@ -8,8 +8,9 @@ use crate::Error;
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
 use crate::plan::program::Engine;
+use crate::plan::segment::Weights;
 use crate::trace::Trace;
-use bb_ir::op::Family;
+use bb_ir::op::{Family, OpSpec};
 
 /// Declares the modules of the passes, and lists them in the order in which they run.
 macro_rules! passes {
@@ -21,11 +22,17 @@ macro_rules! passes {
     };
 }
 
-// What nobody reads goes before transposes are moved, because the elements count that their readers need.
+// What nobody reads goes before transposes are moved, because the elements count that their readers need. Before that, passes
+// replace steps whose operands others may still read.
 passes![
     drop_identities,
     merge_reshapes,
     merge_transposes,
+    sink_dequantised,
+    integer_products,
+    tabulate,
+    dynamic_products,
+    normalise_rows,
     dead_steps,
     move_transposes,
     fold_constants,
@@ -33,6 +40,7 @@ passes![
 ];
 
 mod permutation;
+mod quantised;
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +50,7 @@ struct Pass {
     /// The engines whose traces it rewrites.
     engines: &'static [Engine],
     /// Rewrites a trace, and returns how many steps it changed.
-    run: fn(&mut Trace, PassOptions) -> Result<usize, Error>,
+    run: fn(&mut Trace, PassOptions<'_>) -> Result<usize, Error>,
 }
 
 /// How much a pass did to a trace.
@@ -64,8 +72,8 @@ pub fn pass_names() -> Vec<&'static str> {
 }
 
 /// Which passes to run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PassOptions {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PassOptions<'w> {
     pub(super) engine: Engine,
     /// Whether to check the trace after each pass.
     pub(super) check: bool,
@@ -73,6 +81,37 @@ pub(super) struct PassOptions {
     pub(super) fold_bytes: usize,
     /// Whether the backend computes programs of element-wise functions natively, and may be given them.
     pub(super) fuse: bool,
+    /// Whether products of quantised tensors are computed with their integers.
+    pub(super) integers: bool,
+    /// Whether operations that a model spells out become one.
+    pub(super) recognize: bool,
+    /// What the backend computes natively.
+    pub(super) natives: NativeOps,
+    /// The weights that the trace may read.
+    pub(super) weights: Weights<'w>,
+}
+
+/// The operations of families that a backend computes natively, of those families whose operations passes put in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NativeOps([(Family, OpSet); 3]);
+
+impl NativeOps {
+    /// None.
+    const NONE: NativeOps =
+        NativeOps([(Family::Quant, OpSet::NONE), (Family::Nn, OpSet::NONE), (Family::Llm, OpSet::NONE)]);
+
+    pub(super) fn of(natives: &[(Family, OpSet)]) -> NativeOps {
+        let mut all = NativeOps::NONE;
+        for (family, set) in &mut all.0 {
+            *set = natives.iter().find(|(own, _)| own == family).map_or(OpSet::NONE, |(_, own)| *own);
+        }
+        all
+    }
+
+    /// Tells whether an operation is native.
+    fn has(self, spec: &OpSpec) -> bool {
+        self.0.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
+    }
 }
 
 /// Tells whether a backend with these natives computes programs of element-wise functions.
@@ -92,10 +131,18 @@ pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family
     natives
 }
 
-impl PassOptions {
+impl PassOptions<'static> {
     /// The options for a trace that is looked at and not run: the passes for a backend with kernels, each checked.
-    pub(super) const INTERPRETED: PassOptions =
-        PassOptions { engine: Engine::Interpreter, check: true, fold_bytes: usize::MAX, fuse: false };
+    pub(super) const INTERPRETED: PassOptions<'static> = PassOptions {
+        engine: Engine::Interpreter,
+        check: true,
+        fold_bytes: usize::MAX,
+        fuse: false,
+        integers: true,
+        recognize: true,
+        natives: NativeOps::NONE,
+        weights: Weights::NONE,
+    };
 }
 
 /// Runs the passes on a trace, and returns what each did.
@@ -103,7 +150,7 @@ impl PassOptions {
 /// # Errors
 ///
 /// [`Error::Internal`] if a pass is mistaken.
-pub(super) fn rewrite(trace: &mut Trace, options: PassOptions) -> Result<Vec<PassCount>, Error> {
+pub(super) fn rewrite(trace: &mut Trace, options: PassOptions<'_>) -> Result<Vec<PassCount>, Error> {
     rewrite_until(trace, options, |_| false)
 }
 
@@ -114,7 +161,7 @@ pub(super) fn rewrite(trace: &mut Trace, options: PassOptions) -> Result<Vec<Pas
 /// [`Error::UnknownPass`] if there is none of the name; [`Error::Internal`] if a pass is mistaken.
 pub(super) fn rewrite_to(
     trace: &mut Trace,
-    options: PassOptions,
+    options: PassOptions<'_>,
     last: &str,
 ) -> Result<Vec<PassCount>, Error> {
     if !pass_names().contains(&last) {
@@ -128,7 +175,7 @@ pub(super) fn rewrite_to(
 
 fn rewrite_until(
     trace: &mut Trace,
-    options: PassOptions,
+    options: PassOptions<'_>,
     is_last: impl Fn(&Pass) -> bool,
 ) -> Result<Vec<PassCount>, Error> {
     let mut counts = Vec::with_capacity(PASSES.len());
@@ -146,7 +193,7 @@ fn rewrite_until(
     Ok(counts)
 }
 
-fn check(trace: &Trace, options: PassOptions, after: &'static str) -> Result<(), Error> {
+fn check(trace: &Trace, options: PassOptions<'_>, after: &'static str) -> Result<(), Error> {
     if !options.check {
         return Ok(());
     }
@@ -175,6 +222,11 @@ mod tests {
             "drop-identities",
             "merge-reshapes",
             "merge-transposes",
+            "sink-dequantised",
+            "integer-products",
+            "tabulate",
+            "dynamic-products",
+            "normalise-rows",
             "dead-steps",
             "move-transposes",
             "fold-constants",

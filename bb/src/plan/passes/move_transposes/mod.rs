@@ -29,7 +29,7 @@ pub(super) const PASS: Pass =
 /// stays proportional to the number of steps.
 const ROUNDS: usize = 8;
 
-fn run(trace: &mut Trace, _: PassOptions) -> Result<usize, Error> {
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     let mut count = 0;
     for _ in 0..ROUNDS {
         match round(trace)? {

@@ -1,0 +1,414 @@
+//! Computes products and convolutions of quantised tensors with their integers, as [`Quant`](crate::ext::Quant) does.
+//!
+//! Exporters write a quantised operator as `DequantizeLinear` before its operands, the operator on floats, and
+//! `QuantizeLinear` behind it. The sums of products of integers are exact, where sums of floats round each term: what is left
+//! are the roundings of one sum to a float, of its product with the scale and of one quotient. So the result is at least as near
+//! to the exact one as before, and may be the neighbour of the byte that it was before.
+//! [`CompileOptions::integers`](crate::CompileOptions::integers) switches the pass off.
+//!
+//! No sum may overflow: the number of terms and the biases tell. Each bias must have the scale of the products that it is added
+//! to, as quantisers write it.
+
+use super::quantised::{
+    Dequantized, Quantized, Unbounded, bytes, calls, data, floats, insert, is_plain, like, look_up, step,
+    zero_point,
+};
+use super::{Pass, PassOptions};
+use crate::ext::{NnOp, QuantOp};
+use crate::plan::program::Engine;
+use crate::trace::{NewValue, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses};
+use crate::{DataType, Error, Primitive};
+use bb_ir::op::Param;
+use bb_ir::{Shape, TensorData};
+
+pub(super) const PASS: Pass = Pass { name: "integer-products", engines: &[Engine::Interpreter], run };
+
+/// The greatest product of two differences between a byte and a zero point.
+const GREATEST: u64 = 255 * 255;
+
+/// The least number of filters of each group of a convolution, if there are several groups.
+const FEW_FILTERS: usize = 8;
+
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+    if !options.integers {
+        return Ok(0);
+    }
+    let uses = trace.uses()?;
+    let mut found = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        if let Some(to) = Quantized::of(trace, options, step)?
+            && let Some(product) = Product::of(trace, &uses, options, id, &to)?
+        {
+            found.push((id, to, product));
+        }
+    }
+    let mut count = 0;
+    let mut edit = trace.edit();
+    for (id, to, product) in found {
+        count += 1 + product.steps.len();
+        let result = product.inserted(&mut edit, id, &to)?;
+        edit.replace(to.result, result)?;
+        edit.remove(id)?;
+        for &step in &product.steps {
+            edit.remove(step)?;
+        }
+    }
+    edit.finish()?;
+    Ok(count)
+}
+
+/// Whether a product is one of matrices, or a convolution with these parameters.
+enum Kind {
+    Matrices,
+    Convolution(Box<[Param<'static>]>),
+}
+
+/// A product of quantised tensors that is quantised.
+struct Product {
+    kind: Kind,
+    x: Dequantized,
+    w: Dequantized,
+    /// The zero points of the second operand, as the operation takes them; `None` for 0.
+    w_zero: Option<TensorData>,
+    /// The integers to which the sums are added.
+    bias: Option<TraceValue>,
+    /// What a sum of integers is multiplied by, as it broadcasts to the result.
+    scale: TensorData,
+    /// The value that is the product.
+    product: TraceValue,
+    /// The steps that the new ones stand for, save the one that quantises.
+    steps: Vec<StepId>,
+    bounded: Option<TensorData>,
+}
+
+/// The scales of the second operand: one for all, or one for each filter or column.
+struct Scales<'t> {
+    scales: &'t [f32],
+    zeros: Option<&'t TensorData>,
+}
+
+impl Product {
+    fn of(
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        id: StepId,
+        to: &Quantized,
+    ) -> Result<Option<Product>, Error> {
+        let found = to.unbounded(trace, uses, options, id)?;
+        let Some(maker) = maker(uses, found.x, found.reader)? else { return Ok(None) };
+        let made = trace.steps.get(maker)?;
+        if calls(made, NnOp::Conv.spec()) {
+            return Product::convolution(trace, uses, options, (maker, made), (&found, to));
+        }
+        if made.operation.primitive() != Some(Primitive::Add) {
+            return Product::matrices(trace, uses, options, (maker, made), None, (&found, to));
+        }
+        let &[Some(a), Some(b)] = made.inputs.as_slice() else { return Ok(None) };
+        for (product, bias) in [(a, b), (b, a)] {
+            let Some(by) = self::maker(uses, product, maker)? else { continue };
+            let bias = Dequantized::making(trace, uses, bias)?;
+            if let Some(bias) = bias
+                && let Some(product) = Product::matrices(
+                    trace,
+                    uses,
+                    options,
+                    (by, trace.steps.get(by)?),
+                    Some((maker, bias)),
+                    (&found, to),
+                )?
+            {
+                return Ok(Some(product));
+            }
+        }
+        Ok(None)
+    }
+
+    fn convolution(
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        (id, made): (StepId, &Step),
+        (found, to): (&Unbounded, &Quantized),
+    ) -> Result<Option<Product>, Error> {
+        let (&[Some(x), Some(w), bias], &[product]) = (made.inputs.as_slice(), made.outputs.as_slice())
+        else {
+            return Ok(None);
+        };
+        let Some((x, w)) = operands(trace, uses, options, [x, w])? else { return Ok(None) };
+        let shape = &trace.values.get(w.x)?.shape;
+        let (&[filters, ref window @ ..], true) = (shape.as_slice(), made.symbolic.is_none()) else {
+            return Ok(None);
+        };
+        let groups = match made.params.last() {
+            Some(&Param::Int(groups)) => usize::try_from(groups).unwrap_or(0),
+            _ => 0,
+        };
+        let pays = (2..=3).contains(&window.len()) && pays(filters, groups);
+        if !pays || !options.natives.has(QuantOp::QLinearConv.spec()) {
+            return Ok(None);
+        }
+        let along = |own: &[usize]| own.len() == shape.len() && own.first() == Some(&filters);
+        let Some(of_w) = Scales::of(trace, options, &w, filters, along)? else { return Ok(None) };
+        let Some(scales) = of_w.times(trace, options, &x, filters)? else { return Ok(None) };
+        let biased = match bias {
+            None => None,
+            Some(bias) => match Dequantized::making(trace, uses, bias)? {
+                Some(bias) => Some(bias),
+                None => return Ok(None),
+            },
+        };
+        let terms = window.iter().product::<usize>() as u64;
+        let Some(bias) = fitting(trace, options, biased, (&scales, filters), terms)? else { return Ok(None) };
+        let Some(bounded) = bounded(options, found, to)? else { return Ok(None) };
+        let trailing = std::iter::repeat_n(1, window.len() - 1);
+        let per_filter: Shape = match scales.len() {
+            1 => Shape::new(),
+            count => std::iter::once(count).chain(trailing).collect(),
+        };
+        Ok(Some(Product {
+            kind: Kind::Convolution(made.params.clone()),
+            w_zero: of_w.zeros.map(|zeros| zeros.reshaped(&[zeros.len()])).transpose()?,
+            bias,
+            scale: TensorData::new(&per_filter, &scales)?,
+            product,
+            steps: std::iter::once(id).chain(found.steps.iter().copied()).collect(),
+            bounded,
+            x,
+            w,
+        }))
+    }
+
+    fn matrices(
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        (id, made): (StepId, &Step),
+        added: Option<(StepId, Dequantized)>,
+        (found, to): (&Unbounded, &Quantized),
+    ) -> Result<Option<Product>, Error> {
+        let (&[Some(a), Some(b)], &[product]) = (made.inputs.as_slice(), made.outputs.as_slice()) else {
+            return Ok(None);
+        };
+        let native = [QuantOp::MatMulInteger, QuantOp::Requantize];
+        if made.operation.primitive() != Some(Primitive::MatMul)
+            || !native.iter().all(|op| options.natives.has(op.spec()))
+        {
+            return Ok(None);
+        }
+        let Some((x, w)) = operands(trace, uses, options, [a, b])? else { return Ok(None) };
+        let shape = &trace.values.get(w.x)?.shape;
+        let &[depth, columns] = shape.as_slice() else { return Ok(None) };
+        let along = |own: &[usize]| own == [columns] || own == [1, columns];
+        let Some(of_w) = Scales::of(trace, options, &w, columns, along)? else { return Ok(None) };
+        let Some(scales) = of_w.times(trace, options, &x, columns)? else { return Ok(None) };
+        let (adding, biased) = added.unzip();
+        if let Some(bias) = &biased
+            && trace.values.get(bias.x)?.shape.as_slice() != [columns]
+        {
+            return Ok(None);
+        }
+        let Some(bias) = fitting(trace, options, biased, (&scales, columns), depth as u64)? else {
+            return Ok(None);
+        };
+        let Some(bounded) = bounded(options, found, to)? else { return Ok(None) };
+        let per_column: Shape = if scales.len() == 1 { Shape::new() } else { [scales.len()].into_iter().collect() };
+        Ok(Some(Product {
+            kind: Kind::Matrices,
+            w_zero: of_w.zeros.map(|zeros| zeros.reshaped(&[zeros.len()])).transpose()?,
+            bias,
+            scale: TensorData::new(&per_column, &scales)?,
+            product,
+            steps: std::iter::once(id).chain(adding).chain(found.steps.iter().copied()).collect(),
+            bounded,
+            x,
+            w,
+        }))
+    }
+
+    /// Inserts the steps that compute with integers. Returns what they make.
+    fn inserted(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
+        let mut origins = StepOrigins::new();
+        for &step in self.steps.iter().chain([&id]) {
+            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
+        }
+        let x_zero = zero_point(edit, self.x.zero, edit.trace().values.get(self.x.x)?.dtype)?;
+        let w_zero = match &self.w_zero {
+            Some(zeros) if zeros.len() == 1 => edit.constant(zeros.reshaped(&[])?),
+            Some(zeros) => edit.constant(zeros.clone()),
+            None => zero_point(edit, None, edit.trace().values.get(self.w.x)?.dtype)?,
+        };
+        let scale = edit.constant(self.scale.clone());
+        let y_zero = to.zero(edit)?;
+        let y = like(edit.trace(), to.result, to.grid.dtype)?;
+        let y = match &self.kind {
+            Kind::Convolution(params) => {
+                let operands = [self.x.x, self.w.x].map(Some);
+                let rest = [x_zero, w_zero, scale, to.scale, y_zero].map(Some);
+                let inputs = operands.into_iter().chain([self.bias]).chain(rest);
+                let new = step(QuantOp::QLinearConv.spec(), params.clone(), inputs, origins.clone());
+                insert(edit, id, new, y)?
+            }
+            Kind::Matrices => {
+                let sum = self.sums(edit, id, [x_zero, w_zero], &origins)?;
+                let inputs = [sum, scale, to.scale, y_zero].map(Some);
+                let new = step(QuantOp::Requantize.spec(), Box::default(), inputs, origins.clone());
+                insert(edit, id, new, y)?
+            }
+        };
+        match &self.bounded {
+            None => Ok(y),
+            Some(table) => {
+                let table = edit.constant(table.clone());
+                look_up(edit, id, [y, table], origins)
+            }
+        }
+    }
+
+    /// Inserts a product of matrices of integers, and the sum with its bias.
+    fn sums(
+        &self,
+        edit: &mut TraceEdit<'_>,
+        id: StepId,
+        [x_zero, w_zero]: [TraceValue; 2],
+        origins: &StepOrigins,
+    ) -> Result<TraceValue, Error> {
+        let whole: NewValue = like(edit.trace(), self.product, DataType::I32)?;
+        let inputs = [self.x.x, self.w.x, x_zero, w_zero].map(Some);
+        let product = step(QuantOp::MatMulInteger.spec(), Box::default(), inputs, origins.clone());
+        let product = insert(edit, id, product, whole.clone())?;
+        let Some(bias) = self.bias else { return Ok(product) };
+        let inputs = [product, bias].map(Some);
+        insert(edit, id, step(Primitive::Add.spec(), Box::default(), inputs, origins.clone()), whole)
+    }
+}
+
+/// Tells whether integers are faster than floats: groups of few filters, as each channel of a depthwise convolution is, leave
+/// products of bytes no rows to share what they load.
+fn pays(filters: usize, groups: usize) -> bool {
+    groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
+}
+
+/// Returns the step that makes a value, if only one step reads the value.
+fn maker(uses: &Uses, value: TraceValue, reader: StepId) -> Result<Option<StepId>, Error> {
+    if uses.only_reader(value)? != Some(reader) {
+        return Ok(None);
+    }
+    uses.maker(value)
+}
+
+/// Reads the operands of a product: bytes with one scale, and constant bytes.
+fn operands(
+    trace: &Trace,
+    uses: &Uses,
+    options: PassOptions<'_>,
+    [x, w]: [TraceValue; 2],
+) -> Result<Option<(Dequantized, Dequantized)>, Error> {
+    let (Some(x), Some(w)) = (Dequantized::making(trace, uses, x)?, Dequantized::making(trace, uses, w)?)
+    else {
+        return Ok(None);
+    };
+    let varies = !trace.values.get(x.x)?.source.is_constant();
+    let fit = varies && is_known(trace, uses, w.x)? && x.grid(trace, options)?.is_some();
+    Ok(fit.then_some((x, w)))
+}
+
+/// Tells whether a value has the same extents in all runs: a constant, or a constant whose dimensions were permuted.
+fn is_known(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
+    let mut value = value;
+    while let Some(maker) = uses.maker(value)? {
+        let step = trace.steps.get(maker)?;
+        match (step.operation.primitive(), step.inputs.as_slice()) {
+            (Some(Primitive::Transpose), &[Some(operand)]) => value = operand,
+            _ => return Ok(false),
+        }
+    }
+    Ok(trace.values.get(value)?.source.is_constant())
+}
+
+/// Returns what bounding makes of each byte, if that is another; the outer `None` if the backend has no table.
+fn bounded(
+    options: PassOptions<'_>,
+    found: &Unbounded,
+    to: &Quantized,
+) -> Result<Option<Option<TensorData>>, Error> {
+    let table = found.table(&to.grid)?;
+    Ok((table.is_none() || options.natives.has(QuantOp::Lookup.spec())).then_some(table))
+}
+
+impl<'t> Scales<'t> {
+    /// Reads the scales and zero points of the second operand: one, or `count` along the dimension that `along` accepts.
+    fn of(
+        trace: &'t Trace,
+        options: PassOptions<'t>,
+        w: &Dequantized,
+        count: usize,
+        along: impl Fn(&[usize]) -> bool,
+    ) -> Result<Option<Scales<'t>>, Error> {
+        let dtype = trace.values.get(w.x)?.dtype;
+        let fits = |shape: &[usize], len: usize| len == 1 || (len == count && along(shape));
+        let Some((shape, scales)) = floats(trace, options, w.scale)? else { return Ok(None) };
+        if !super::quantised::are_bytes(dtype) || !fits(shape, scales.len()) {
+            return Ok(None);
+        }
+        let zeros = match w.zero.map(|zero| data(trace, options, zero)).transpose()? {
+            None => None,
+            Some(Some(zeros)) if zeros.dtype() == dtype && fits(zeros.shape(), zeros.len()) => Some(zeros),
+            Some(_) => return Ok(None),
+        };
+        // Zero points are seldom other than 0 in weights, which needs no correction.
+        let zeros = match zeros {
+            Some(zeros) if bytes(zeros)?.iter().all(|&zero| zero == 0) => None,
+            zeros => zeros,
+        };
+        Ok(Some(Scales { scales, zeros }))
+    }
+
+    /// Multiplies the scales by that of the first operand.
+    fn times(
+        &self,
+        trace: &Trace,
+        options: PassOptions<'_>,
+        x: &Dequantized,
+        count: usize,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        let Some(grid) = x.grid(trace, options)? else { return Ok(None) };
+        let products: Vec<f32> = self.scales.iter().map(|scale| grid.scale * scale).collect();
+        debug_assert!(products.len() == 1 || products.len() == count);
+        Ok(products.iter().all(|&scale| is_plain(scale)).then_some(products))
+    }
+}
+
+/// Returns the integers of a bias that has the scales of the products and with which no sum of so many terms overflows. The inner
+/// `None` stands for no bias, the outer one for another bias.
+fn fitting(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    bias: Option<Dequantized>,
+    (scales, count): (&[f32], usize),
+    terms: u64,
+) -> Result<Option<Option<TraceValue>>, Error> {
+    let room = (i32::MAX as u64).checked_sub(terms.saturating_mul(GREATEST));
+    let Some(room) = room else { return Ok(None) };
+    let Some(bias) = bias else { return Ok(Some(None)) };
+    let (Some(numbers), Some((_, own))) =
+        (data(trace, options, bias.x)?, floats(trace, options, bias.scale)?)
+    else {
+        return Ok(None);
+    };
+    let zero = match bias.zero.map(|zero| data(trace, options, zero)).transpose()? {
+        None => true,
+        Some(Some(zeros)) if zeros.dtype() == DataType::I32 => zeros.as_slice::<i32>()?.iter().all(|&z| z == 0),
+        Some(_) => false,
+    };
+    if numbers.dtype() != DataType::I32 || numbers.shape() != [count] || !zero {
+        return Ok(None);
+    }
+    let at = |list: &[f32], i: usize| list.get(if list.len() == 1 { 0 } else { i }).copied();
+    let same = |i: usize| match (at(own, i), at(scales, i)) {
+        (Some(own), Some(scale)) => (own - scale).abs() <= scale * f32::EPSILON,
+        _ => false,
+    };
+    let small = numbers.as_slice::<i32>()?.iter().all(|x| u64::from(x.unsigned_abs()) <= room);
+    Ok((small && (0..count).all(same)).then_some(Some(bias.x)))
+}

@@ -1,0 +1,281 @@
+//! Makes one operation of a layer normalisation that an exporter spelled out, and of one by the root of the mean square.
+//!
+//! ```text
+//! mean = reduce_mean(x)      d = x - mean      square = d * d, or d to the power of 2      (without mean: d = x)
+//! root = sqrt(reduce_mean(square) + epsilon)
+//! y = d / root * scale + bias, where the quotient may be a product with the reciprocal
+//! ```
+//!
+//! The operation computes the same formula, with the mean of the distances as a correction, and rounds no result on the way. Its
+//! error is at most that of the steps, and the last digits may differ.
+//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
+
+use super::quantised::{calls, floats, scalar};
+use super::{Pass, PassOptions};
+use crate::ext::{LlmOp, NnOp, ScalarOp};
+use crate::plan::program::Engine;
+use crate::trace::{
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, Uses,
+};
+use crate::{DataType, Error, Primitive};
+use bb_ir::op::{OpSpec, Param};
+
+pub(super) const PASS: Pass = Pass { name: "normalise-rows", engines: &[Engine::Interpreter], run };
+
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+    let [layer, root] = [NnOp::LayerNormalization.spec(), LlmOp::RmsNormalization.spec()];
+    let has = |centred| options.natives.has(if centred { layer } else { root });
+    if !options.recognize || !(has(true) || has(false)) {
+        return Ok(0);
+    }
+    let uses = trace.uses()?;
+    let mut found = Vec::new();
+    for (id, _) in trace.steps.iter() {
+        let matching = Matching { trace, uses: &uses, options, steps: Vec::new() };
+        found.extend(matching.rows(id)?.filter(|rows| has(rows.centred)));
+    }
+    let mut count = 0;
+    let mut edit = trace.edit();
+    for Rows { x, axis, epsilon, centred, scale, bias, last, steps } in found {
+        count += steps.len();
+        let mut origins = StepOrigins::new();
+        for &step in &steps {
+            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
+        }
+        let &[result] = edit.trace().steps.get(last)?.outputs.as_slice() else { continue };
+        let new = NewStep {
+            operation: Operation::Row(if centred { layer } else { root }),
+            params: Box::new([Param::Int(axis), Param::Float(epsilon)]),
+            symbolic: None,
+            inputs: [Some(x), Some(scale), bias].into_iter().take(if centred { 3 } else { 2 }).collect(),
+            origins,
+            phase: Phase::EachRun,
+        };
+        let results = [NewValue::like(edit.trace().values.get(result)?)];
+        for made in edit.insert(last, new, results)? {
+            edit.replace(result, made)?;
+        }
+        for step in steps {
+            edit.remove(step)?;
+        }
+    }
+    edit.finish()?;
+    Ok(count)
+}
+
+/// Rows that are normalised.
+struct Rows {
+    x: TraceValue,
+    /// The first dimension of a row, counted from the end.
+    axis: i64,
+    epsilon: f64,
+    /// Whether the mean is subtracted.
+    centred: bool,
+    scale: TraceValue,
+    bias: Option<TraceValue>,
+    /// The step whose result is replaced.
+    last: StepId,
+    /// The steps that the operation stands for, in order.
+    steps: Vec<StepId>,
+}
+
+/// What is matched so far.
+struct Matching<'t> {
+    trace: &'t Trace,
+    uses: &'t Uses,
+    options: PassOptions<'t>,
+    steps: Vec<StepId>,
+}
+
+impl<'t> Matching<'t> {
+    /// Reads the steps around one that takes a root.
+    fn rows(mut self, root: StepId) -> Result<Option<Rows>, Error> {
+        let trace = self.trace;
+        let step = trace.steps.get(root)?;
+        if !calls(step, Primitive::Sqrt.spec()) {
+            return Ok(None);
+        }
+        let (&[Some(shifted)], &[divisor]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
+            return Ok(None);
+        };
+        self.steps.push(root);
+        let Some((variance, epsilon)) = self.with_number(shifted, Primitive::Add)? else { return Ok(None) };
+        let Some((square, length)) = self.mean(variance)? else { return Ok(None) };
+        let Some(distance) = self.squared(square)? else { return Ok(None) };
+        let centre = self.centred(distance, length)?;
+        let x = centre.unwrap_or(distance);
+        let Some(normal) = self.divided([distance, x], divisor, centre.is_some(), length)? else {
+            return Ok(None);
+        };
+        let Some((scaled, scale, at)) = self.with_row(normal, Primitive::Mul, length)? else {
+            return Ok(None);
+        };
+        let shifted = match centre {
+            Some(_) => self.with_row(scaled, Primitive::Add, length)?,
+            None => None,
+        };
+        let (last, bias) = shifted.map_or((at, None), |(_, bias, at)| (at, Some(bias)));
+        self.steps.sort_unstable();
+        self.steps.dedup();
+        let (of, result) = (trace.values.get(x)?, trace.steps.get(last)?.outputs.first());
+        let same = match result {
+            // An epsilon of many dimensions would give the result its rank.
+            Some(&result) => trace.values.get(result)?.shape == of.shape,
+            None => false,
+        };
+        if !same || of.dtype != DataType::F32 || !self.is_closed(last)? {
+            return Ok(None);
+        }
+        let axis = -(length as i64);
+        let centred = centre.is_some();
+        Ok(Some(Rows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
+    }
+
+    /// Returns the step that makes a value, if it calls this operation in each run.
+    fn making(&self, value: TraceValue, spec: &'static OpSpec) -> Result<Option<(StepId, &'t Step)>, Error> {
+        let Some(id) = self.uses.maker(value)? else { return Ok(None) };
+        let step = self.trace.steps.get(id)?;
+        Ok(calls(step, spec).then_some((id, step)))
+    }
+
+    /// Reads an operation on a value and a number.
+    fn with_number(
+        &mut self,
+        value: TraceValue,
+        op: Primitive,
+    ) -> Result<Option<(TraceValue, f32)>, Error> {
+        let Some((id, step)) = self.making(value, op.spec())? else { return Ok(None) };
+        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
+        let number = |value| scalar(self.trace, self.options, value);
+        let found = match (number(a)?, number(b)?) {
+            (None, Some(number)) => (a, number),
+            (Some(number), None) if op == Primitive::Add => (b, number),
+            _ => return Ok(None),
+        };
+        self.steps.push(id);
+        Ok(Some(found))
+    }
+
+    /// Reads a mean over the last dimensions, which stay: of what, and over how many.
+    fn mean(&mut self, value: TraceValue) -> Result<Option<(TraceValue, usize)>, Error> {
+        let Some((id, step)) = self.making(value, Primitive::ReduceMean.spec())? else { return Ok(None) };
+        let (&[Some(x)], &[Param::Ints(ref axes), Param::Bool(true)]) = (step.inputs.as_slice(), &step.params[..])
+        else {
+            return Ok(None);
+        };
+        let rank = self.trace.values.get(x)?.shape.len();
+        let mut axes: Vec<i64> =
+            axes.iter().map(|&axis| if axis < 0 { axis + rank as i64 } else { axis }).collect();
+        axes.sort_unstable();
+        let first = rank.saturating_sub(axes.len()) as i64;
+        let last = !axes.is_empty() && axes.iter().copied().eq(first..rank as i64);
+        if !last || step.symbolic.is_some() {
+            return Ok(None);
+        }
+        self.steps.push(id);
+        Ok(Some((x, axes.len())))
+    }
+
+    /// Reads what a square is the square of.
+    fn squared(&mut self, square: TraceValue) -> Result<Option<TraceValue>, Error> {
+        if let Some((of, 2.0)) = self.with_number(square, Primitive::Pow)? {
+            return Ok(Some(of));
+        }
+        let Some((id, step)) = self.making(square, Primitive::Mul.spec())? else { return Ok(None) };
+        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
+        self.steps.push(id);
+        Ok((a == b).then_some(a))
+    }
+
+    /// Reads the distance from the mean over the last dimensions.
+    fn centred(&mut self, distance: TraceValue, length: usize) -> Result<Option<TraceValue>, Error> {
+        let Some((id, step)) = self.making(distance, Primitive::Sub.spec())? else { return Ok(None) };
+        let &[Some(x), Some(mean)] = step.inputs.as_slice() else { return Ok(None) };
+        let known = self.steps.len();
+        if self.mean(mean)? != Some((x, length)) {
+            self.steps.truncate(known);
+            return Ok(None);
+        }
+        self.steps.push(id);
+        Ok(Some(x))
+    }
+
+    /// Finds the quotient of a distance and a divisor.
+    fn divided(
+        &mut self,
+        [distance, x]: [TraceValue; 2],
+        divisor: TraceValue,
+        centred: bool,
+        length: usize,
+    ) -> Result<Option<TraceValue>, Error> {
+        let Some(reader) = self.uses.only_reader(divisor)? else { return Ok(None) };
+        let step = self.trace.steps.get(reader)?;
+        let &[result] = step.outputs.as_slice() else { return Ok(None) };
+        let (inputs, divides) = (step.inputs.as_slice(), calls(step, Primitive::Div.spec()));
+        self.steps.push(reader);
+        let numerator = |by: TraceValue| scalar(self.trace, self.options, by);
+        let inverse = match inputs {
+            &[Some(_)] => calls(step, ScalarOp::Reciprocal.spec()),
+            &[Some(one), Some(by)] if divides && by == divisor => numerator(one)? == Some(1.0),
+            _ => false,
+        };
+        let (dividend, result) = if inverse {
+            let Some(at) = self.uses.only_reader(result)? else { return Ok(None) };
+            let step = self.trace.steps.get(at)?;
+            let (&[Some(a), Some(b)], &[product]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
+                return Ok(None);
+            };
+            if !calls(step, Primitive::Mul.spec()) || (a == result) == (b == result) {
+                return Ok(None);
+            }
+            self.steps.push(at);
+            (if a == result { b } else { a }, product)
+        } else {
+            match inputs {
+                &[Some(dividend), Some(by)] if divides && by == divisor => (dividend, result),
+                _ => return Ok(None),
+            }
+        };
+        // PyTorch subtracts the mean once for the variance and once more for the quotient.
+        let same = dividend == distance || (centred && self.centred(dividend, length)? == Some(x));
+        Ok(same.then_some(result))
+    }
+
+    /// Finds the only reader of a value, if it applies an operation with a constant that has the extents of a row.
+    fn with_row(
+        &mut self,
+        value: TraceValue,
+        op: Primitive,
+        length: usize,
+    ) -> Result<Option<(TraceValue, TraceValue, StepId)>, Error> {
+        let Some(reader) = self.uses.only_reader(value)? else { return Ok(None) };
+        let step = self.trace.steps.get(reader)?;
+        let (&[Some(a), Some(b)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
+            return Ok(None);
+        };
+        if !calls(step, op.spec()) || (a == value) == (b == value) {
+            return Ok(None);
+        }
+        let by = if a == value { b } else { a };
+        let shape = &self.trace.values.get(value)?.shape;
+        let row = shape.get(shape.len().saturating_sub(length)..).unwrap_or_default();
+        let fits = floats(self.trace, self.options, by)?.is_some_and(|(own, _)| own == row);
+        if fits {
+            self.steps.push(reader);
+        }
+        Ok(fits.then_some((result, by, reader)))
+    }
+
+    /// Tells whether nobody else reads what the steps make, but for the last one.
+    fn is_closed(&self, last: StepId) -> Result<bool, Error> {
+        for &id in self.steps.iter().filter(|&&id| id != last) {
+            for &value in &self.trace.steps.get(id)?.outputs {
+                let inside = |reader: &StepId| self.steps.contains(reader);
+                if self.uses.is_returned(value)? || !self.uses.readers(value)?.iter().all(inside) {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}

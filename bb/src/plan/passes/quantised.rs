@@ -1,0 +1,372 @@
+//! Steps of a trace that quantise and dequantise, and the numbers that bytes stand for.
+
+use super::PassOptions;
+use crate::ext::{NnOp, QuantOp, ScalarOp};
+use crate::trace::{
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses,
+    ValueSource,
+};
+use crate::{DataType, Error};
+use bb_ir::op::{OpSpec, Param};
+use bb_ir::{Shape, TensorData};
+use smallvec::SmallVec;
+
+/// Tells whether a step calls an operation in each run.
+pub(super) fn calls(step: &Step, spec: &OpSpec) -> bool {
+    let same = |own: &OpSpec| own.family == spec.family && own.index == spec.index;
+    step.phase == Phase::EachRun && matches!(step.operation, Operation::Row(own) if same(own))
+}
+
+/// Returns the elements of a value that is known before anything runs.
+pub(super) fn data<'t>(
+    trace: &'t Trace,
+    options: PassOptions<'t>,
+    value: TraceValue,
+) -> Result<Option<&'t TensorData>, Error> {
+    Ok(match trace.values.get(value)?.source {
+        ValueSource::Constant(index) => Some(trace.constants.get(index)?),
+        ValueSource::Weight(id) => Some(options.weights.get(id)?),
+        ValueSource::Input(_) | ValueSource::Step => None,
+    })
+}
+
+/// Returns the floats of a value that is known before anything runs.
+pub(super) fn floats<'t>(
+    trace: &'t Trace,
+    options: PassOptions<'t>,
+    value: TraceValue,
+) -> Result<Option<(&'t [usize], &'t [f32])>, Error> {
+    match data(trace, options, value)? {
+        Some(data) if data.dtype() == DataType::F32 => Ok(Some((data.shape(), data.as_slice()?))),
+        _ => Ok(None),
+    }
+}
+
+/// Returns the only float of a value that is known before anything runs.
+pub(super) fn scalar(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    value: TraceValue,
+) -> Result<Option<f32>, Error> {
+    Ok(match floats(trace, options, value)? {
+        Some((_, &[only])) => Some(only),
+        _ => None,
+    })
+}
+
+/// Tells whether elements are integers of eight bits.
+pub(super) fn are_bytes(dtype: DataType) -> bool {
+    matches!(dtype, DataType::U8 | DataType::I8)
+}
+
+/// Tells whether a scale is such that a byte that is dequantised and quantised again is the same: quotients are no more than
+/// two roundings away from the integers, unless products overflow or lose digits because they are small.
+pub(super) fn is_plain(scale: f32) -> bool {
+    (1e-30..1e30).contains(&scale)
+}
+
+/// The numbers that bytes stand for: multiples of a scale, counted from a zero point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Grid {
+    pub(super) dtype: DataType,
+    pub(super) scale: f32,
+    pub(super) zero: i32,
+}
+
+impl Grid {
+    /// Reads a scale and a zero point that are single numbers, known before anything runs. `None` for others.
+    fn of(
+        trace: &Trace,
+        options: PassOptions<'_>,
+        dtype: DataType,
+        [scale, zero]: [Option<TraceValue>; 2],
+    ) -> Result<Option<Grid>, Error> {
+        let Some(scale) = scale.map(|scale| scalar(trace, options, scale)).transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let zero = match zero.map(|zero| data(trace, options, zero)).transpose()? {
+            None => Some(0),
+            Some(Some(data)) if data.dtype() == dtype && data.len() == 1 => bytes(data)?.first().copied(),
+            Some(_) => None,
+        };
+        Ok(zero.filter(|_| are_bytes(dtype) && is_plain(scale)).map(|zero| Grid { dtype, scale, zero }))
+    }
+
+    /// The least and the greatest byte.
+    pub(super) fn bounds(&self) -> [i32; 2] {
+        if self.dtype == DataType::I8 { [-128, 127] } else { [0, 255] }
+    }
+
+    /// All bytes, in order.
+    pub(super) fn all(&self) -> Result<TensorData, Error> {
+        let [least, most] = self.bounds();
+        self.list((least..=most).collect::<Vec<_>>().as_slice())
+    }
+
+    /// Makes a tensor of bytes of numbers within the bounds.
+    pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
+        let shape = [numbers.len()];
+        Ok(if self.dtype == DataType::I8 {
+            TensorData::new(&shape, &numbers.iter().map(|&x| x as i8).collect::<Vec<_>>())?
+        } else {
+            TensorData::new(&shape, &numbers.iter().map(|&x| x as u8).collect::<Vec<_>>())?
+        })
+    }
+
+    /// Returns the byte that stands for a number, as `quantize_linear` finds it; `None` for NaN.
+    fn quantized(&self, x: f32) -> Option<i32> {
+        let [least, most] = self.bounds().map(|bound| bound as f32);
+        let y = (x / self.scale).round_ties_even() + self.zero as f32;
+        (!y.is_nan()).then(|| y.clamp(least, most) as i32)
+    }
+}
+
+/// Returns bytes as numbers; none for other elements.
+pub(super) fn bytes(data: &TensorData) -> Result<SmallVec<[i32; 1]>, Error> {
+    Ok(match data.dtype() {
+        DataType::U8 => data.as_slice::<u8>()?.iter().map(|&x| x.into()).collect(),
+        DataType::I8 => data.as_slice::<i8>()?.iter().map(|&x| x.into()).collect(),
+        _ => SmallVec::new(),
+    })
+}
+
+/// A step that makes `f32` of integers.
+#[derive(Debug, Clone)]
+pub(super) struct Dequantized {
+    pub(super) x: TraceValue,
+    pub(super) scale: TraceValue,
+    pub(super) zero: Option<TraceValue>,
+    pub(super) origins: StepOrigins,
+}
+
+impl Dequantized {
+    /// Reads a step; `None` if it does anything else.
+    pub(super) fn of(trace: &Trace, step: &Step) -> Result<Option<Dequantized>, Error> {
+        if !calls(step, QuantOp::DequantizeLinear.spec()) {
+            return Ok(None);
+        }
+        let (&[Some(x), Some(scale), zero], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice())
+        else {
+            return Ok(None);
+        };
+        let wide = trace.values.get(result)?.dtype == DataType::F32;
+        Ok(wide.then(|| Dequantized { x, scale, zero, origins: step.origins.clone() }))
+    }
+
+    /// Reads the step that makes a value.
+    pub(super) fn making(
+        trace: &Trace,
+        uses: &Uses,
+        value: TraceValue,
+    ) -> Result<Option<Dequantized>, Error> {
+        match uses.maker(value)? {
+            Some(maker) => Dequantized::of(trace, trace.steps.get(maker)?),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the numbers that the bytes stand for, if there is one scale for all.
+    pub(super) fn grid(&self, trace: &Trace, options: PassOptions<'_>) -> Result<Option<Grid>, Error> {
+        Grid::of(trace, options, trace.values.get(self.x)?.dtype, [Some(self.scale), self.zero])
+    }
+
+    /// Makes a step that does the same with other integers.
+    pub(super) fn with(&self, x: TraceValue) -> NewStep {
+        let params = Box::new([Param::Type(DataType::F32)]);
+        let inputs = [Some(x), Some(self.scale), self.zero];
+        step(QuantOp::DequantizeLinear.spec(), params, inputs, self.origins.clone())
+    }
+}
+
+/// A step that makes bytes of `f32`, with one scale for all.
+#[derive(Debug, Clone)]
+pub(super) struct Quantized {
+    pub(super) x: TraceValue,
+    pub(super) scale: TraceValue,
+    pub(super) zero: Option<TraceValue>,
+    pub(super) result: TraceValue,
+    pub(super) grid: Grid,
+}
+
+impl Quantized {
+    /// Reads a step; `None` if it does anything else.
+    pub(super) fn of(
+        trace: &Trace,
+        options: PassOptions<'_>,
+        step: &Step,
+    ) -> Result<Option<Quantized>, Error> {
+        if !calls(step, QuantOp::QuantizeLinear.spec()) {
+            return Ok(None);
+        }
+        let (&[Some(x), Some(scale), zero], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice())
+        else {
+            return Ok(None);
+        };
+        let of = trace.values.get(x)?.dtype;
+        let precise = matches!(&step.params[..], [_, Param::OptType(None | Some(DataType::F32)), ..]);
+        if of != DataType::F32 || !precise {
+            return Ok(None);
+        }
+        let dtype = trace.values.get(result)?.dtype;
+        let grid = Grid::of(trace, options, dtype, [Some(scale), zero])?;
+        Ok(grid.map(|grid| Quantized { x, scale, zero, result, grid }))
+    }
+
+    /// Returns the zero point as an operand.
+    pub(super) fn zero(&self, edit: &mut TraceEdit<'_>) -> Result<TraceValue, Error> {
+        zero_point(edit, self.zero, self.grid.dtype)
+    }
+
+    /// Goes back from what is quantised past steps that bound it, if nobody else reads what they make. To bound numbers before
+    /// they are quantised is to bound the bytes, because the byte never falls while the number grows.
+    pub(super) fn unbounded(
+        &self,
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        id: StepId,
+    ) -> Result<Unbounded, Error> {
+        let mut found = Unbounded { x: self.x, reader: id, steps: Vec::new(), bounds: Vec::new() };
+        while uses.only_reader(found.x)? == Some(found.reader)
+            && let Some(maker) = uses.maker(found.x)?
+            && let Some((x, bounds)) = bounding(trace, options, trace.steps.get(maker)?)?
+        {
+            let within = |bound: Option<f32>| bound.map(|bound| self.grid.quantized(bound));
+            let [least, most] = bounds.map(within);
+            if least == Some(None) || most == Some(None) {
+                break;
+            }
+            found.x = x;
+            found.reader = maker;
+            found.steps.push(maker);
+            found.bounds.push([least.flatten(), most.flatten()]);
+        }
+        Ok(found)
+    }
+}
+
+/// What is quantised before it is bounded.
+#[derive(Debug)]
+pub(super) struct Unbounded {
+    pub(super) x: TraceValue,
+    /// The step that reads it.
+    pub(super) reader: StepId,
+    /// The steps that bound it, from the last to the first.
+    pub(super) steps: Vec<StepId>,
+    /// The least and the greatest bytes to which they bound.
+    bounds: Vec<[Option<i32>; 2]>,
+}
+
+impl Unbounded {
+    /// Returns what bounding makes of each byte; `None` if that is the byte itself.
+    pub(super) fn table(&self, grid: &Grid) -> Result<Option<TensorData>, Error> {
+        let [least, most] = grid.bounds();
+        let bounded = |byte: i32| {
+            let one = |byte: i32, [least, most]: &[Option<i32>; 2]| {
+                let byte = least.map_or(byte, |least| byte.max(least));
+                most.map_or(byte, |most| byte.min(most))
+            };
+            self.bounds.iter().rev().fold(byte, one)
+        };
+        if (least..=most).all(|byte| bounded(byte) == byte) {
+            return Ok(None);
+        }
+        grid.list(&(least..=most).map(bounded).collect::<Vec<_>>()).map(Some)
+    }
+}
+
+/// Reads a step that bounds numbers: what it bounds, and to which numbers. If both are there, the greater one comes last.
+fn bounding(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    step: &Step,
+) -> Result<Option<(TraceValue, [Option<f32>; 2])>, Error> {
+    let inputs = step.inputs.as_slice();
+    let number = |value: TraceValue| match trace.values.get(value)?.shape.is_empty() {
+        true => scalar(trace, options, value),
+        false => Ok(None),
+    };
+    Ok(match inputs {
+        &[Some(x)] if calls(step, NnOp::Relu.spec()) => Some((x, [Some(0.0), None])),
+        &[Some(x), least, most] if calls(step, NnOp::Clip.spec()) => {
+            let bounds = [least.map(number).transpose()?, most.map(number).transpose()?];
+            (!bounds.contains(&Some(None))).then(|| (x, bounds.map(Option::flatten)))
+        }
+        &[Some(a), Some(b)] => {
+            let greatest = calls(step, ScalarOp::Minimum.spec());
+            if !greatest && !calls(step, ScalarOp::Maximum.spec()) {
+                return Ok(None);
+            }
+            let (x, bound) = match (number(a)?, number(b)?) {
+                (None, Some(bound)) => (a, bound),
+                (Some(bound), None) => (b, bound),
+                _ => return Ok(None),
+            };
+            Some((x, if greatest { [None, Some(bound)] } else { [Some(bound), None] }))
+        }
+        _ => None,
+    })
+}
+
+/// Returns a zero point as an operand: that of a step, or 0 where it has none.
+pub(super) fn zero_point(
+    edit: &mut TraceEdit<'_>,
+    zero: Option<TraceValue>,
+    dtype: DataType,
+) -> Result<TraceValue, Error> {
+    Ok(match zero {
+        Some(zero) => zero,
+        None => edit.constant(TensorData::zeros(dtype, &[], usize::MAX)?),
+    })
+}
+
+/// A step that runs in each run.
+pub(super) fn step(
+    spec: &'static OpSpec,
+    params: Box<[Param<'static>]>,
+    inputs: impl IntoIterator<Item = Option<TraceValue>>,
+    origins: StepOrigins,
+) -> NewStep {
+    NewStep {
+        operation: Operation::Row(spec),
+        params,
+        symbolic: None,
+        inputs: inputs.into_iter().collect(),
+        origins,
+        phase: Phase::EachRun,
+    }
+}
+
+/// Inserts a step with one result.
+pub(super) fn insert(
+    edit: &mut TraceEdit<'_>,
+    before: StepId,
+    step: NewStep,
+    result: NewValue,
+) -> Result<TraceValue, Error> {
+    let made = edit.insert(before, step, [result])?;
+    made.first().copied().ok_or_else(|| Error::excluded("a new step to make its result"))
+}
+
+/// A value of these elements with the extents of another.
+pub(super) fn like(trace: &Trace, value: TraceValue, dtype: DataType) -> Result<NewValue, Error> {
+    Ok(NewValue { dtype, ..NewValue::like(trace.values.get(value)?) })
+}
+
+/// Inserts a look-up of bytes in a table.
+pub(super) fn look_up(
+    edit: &mut TraceEdit<'_>,
+    before: StepId,
+    [x, table]: [TraceValue; 2],
+    origins: StepOrigins,
+) -> Result<TraceValue, Error> {
+    let dtype = edit.trace().values.get(table)?.dtype;
+    let result = like(edit.trace(), x, dtype)?;
+    let new = step(QuantOp::Lookup.spec(), Box::default(), [Some(x), Some(table)], origins);
+    insert(edit, before, new, result)
+}
+
+/// A list of one dimension.
+pub(super) fn list(dtype: DataType, extent: usize) -> NewValue {
+    NewValue { dtype, shape: Shape::from_slice(&[extent]), elements: None }
+}

@@ -1,0 +1,312 @@
+//! Replaces element-wise steps between `dequantize_linear` and `quantize_linear` by one look-up of bytes, and sums and products of
+//! two quantised tensors by the operations of family `Quant`.
+//!
+//! A byte has 256 values, so a function of one quantised tensor is a table: the same steps compute it of all bytes, once, when
+//! the plan is made. Bytes that are dequantised and quantised again in the same way stay as they are. All results have the same
+//! bits.
+
+use super::quantised::{
+    Dequantized, Grid, Quantized, data, insert, like, list, look_up, scalar, step, zero_point,
+};
+use super::{Pass, PassOptions};
+use crate::ext::{QuantOp, is_elementwise};
+use crate::plan::program::Engine;
+use crate::trace::{
+    NewStep, NewValue, Operation, Phase, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses,
+};
+use crate::{Error, Primitive};
+use bb_ir::op::Param;
+use bb_ir::{Shape, TensorData, element_count};
+use std::collections::{BTreeSet, HashMap};
+
+pub(super) const PASS: Pass = Pass { name: "tabulate", engines: &[Engine::Interpreter], run };
+
+/// The most steps between both.
+const MOST_STEPS: usize = 64;
+
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+    let uses = trace.uses()?;
+    let mut found = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        let Some(to) = Quantized::of(trace, options, step)? else { continue };
+        let replaced = match Function::of(trace, &uses, options, id, &to)? {
+            Some(function) => function.replaced(&to.grid, options),
+            None => Pair::of(trace, &uses, options, id, &to)?.map(Replaced::Pair),
+        };
+        found.extend(replaced.map(|replaced| (id, to, replaced)));
+    }
+    let mut count = 0;
+    let mut edit = trace.edit();
+    for (id, to, replaced) in found {
+        count += 1;
+        let result = match replaced {
+            Replaced::Same(x) => x,
+            Replaced::Table(function) => {
+                count += function.steps.len();
+                function.tabulated(&mut edit, id, &to)?
+            }
+            Replaced::Pair(pair) => {
+                count += 1 + pair.bounding.len();
+                pair.quantised(&mut edit, id, &to)?
+            }
+        };
+        edit.replace(to.result, result)?;
+        edit.remove(id)?;
+    }
+    edit.finish()?;
+    Ok(count)
+}
+
+/// What stands for a quantised result.
+enum Replaced {
+    /// The bytes that were dequantised.
+    Same(TraceValue),
+    Table(Function),
+    Pair(Pair),
+}
+
+/// A function of the bytes of one tensor.
+struct Function {
+    /// The tensor, and the numbers that its bytes stand for where they are first dequantised.
+    x: TraceValue,
+    grid: Grid,
+    /// How the floats that the steps read are dequantised.
+    floats: HashMap<TraceValue, Dequantized>,
+    /// The constants of one element that the steps read, as they are or dequantised.
+    numbers: BTreeSet<TraceValue>,
+    /// The steps, in order.
+    steps: BTreeSet<StepId>,
+}
+
+impl Function {
+    /// Goes back from what is quantised to the bytes that it comes from; `None` if it does not come from those of one tensor
+    /// alone, or if a step on the way is none that a table can stand for.
+    fn of(
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        id: StepId,
+        to: &Quantized,
+    ) -> Result<Option<Function>, Error> {
+        let mut from: Option<(TraceValue, Grid)> = None;
+        let (mut floats, mut numbers, mut steps) = (HashMap::new(), BTreeSet::new(), BTreeSet::new());
+        let mut pending = vec![to.x];
+        while let Some(value) = pending.pop() {
+            if trace.values.get(value)?.source.is_constant() {
+                if element_count(&trace.values.get(value)?.shape) != Some(1) {
+                    return Ok(None);
+                }
+                numbers.insert(value);
+                continue;
+            }
+            let Some(maker) = uses.maker(value)? else { return Ok(None) };
+            if let Some(of) = Dequantized::of(trace, trace.steps.get(maker)?)? {
+                let info = trace.values.get(of.x)?;
+                if info.source.is_constant() && element_count(&info.shape) == Some(1) {
+                    numbers.insert(value);
+                    continue;
+                }
+                let constant = info.source.is_constant();
+                let Some(grid) = of.grid(trace, options)?.filter(|_| !constant) else { return Ok(None) };
+                let (x, _) = *from.get_or_insert((of.x, grid));
+                if x != of.x {
+                    return Ok(None);
+                }
+                floats.insert(value, of);
+            } else if can_be_tabulated(trace, maker)? {
+                if steps.insert(maker) {
+                    pending.extend(trace.steps.get(maker)?.reads());
+                }
+                if steps.len() > MOST_STEPS {
+                    return Ok(None);
+                }
+            } else {
+                return Ok(None);
+            }
+        }
+        let Some((x, grid)) = from else { return Ok(None) };
+        let function = Function { x, grid, floats, numbers, steps };
+        Ok(function.is_closed(trace, uses, id)?.then_some(function))
+    }
+
+    /// Tells whether nobody else reads what the steps make, and all of it has the extents of the tensor. Constants have one
+    /// element, so the ranks tell.
+    fn is_closed(&self, trace: &Trace, uses: &Uses, id: StepId) -> Result<bool, Error> {
+        let rank = trace.values.get(self.x)?.shape.len();
+        for &step in &self.steps {
+            for &value in &trace.steps.get(step)?.outputs {
+                let inside = |reader: &StepId| *reader == id || self.steps.contains(reader);
+                let alone = !uses.is_returned(value)? && uses.readers(value)?.iter().all(inside);
+                if !alone || trace.values.get(value)?.shape.len() > rank {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns what stands for the function, if the backend has it.
+    fn replaced(self, to: &Grid, options: PassOptions<'_>) -> Option<Replaced> {
+        if self.steps.is_empty() && self.grid == *to {
+            return Some(Replaced::Same(self.x));
+        }
+        options.natives.has(QuantOp::Lookup.spec()).then_some(Replaced::Table(self))
+    }
+
+    /// Inserts the steps that compute the table, which constants alone reach, and the look-up.
+    fn tabulated(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
+        let all = edit.constant(self.grid.all()?);
+        let mut made: HashMap<TraceValue, TraceValue> = HashMap::new();
+        for (&value, of) in &self.floats {
+            let new = list(edit.trace().values.get(value)?.dtype, 256);
+            made.insert(value, insert(edit, id, of.with(all), new)?);
+        }
+        for &number in &self.numbers {
+            made.insert(number, as_number(edit, id, number)?);
+        }
+        let mut origins = StepOrigins::new();
+        for &step in &self.steps {
+            let step = edit.trace().steps.get(step)?;
+            let inputs = step.inputs.iter().map(|x| x.map(|x| made.get(&x).copied().unwrap_or(x)));
+            let new = NewStep {
+                operation: step.operation,
+                params: step.params.clone(),
+                symbolic: None,
+                inputs: inputs.collect(),
+                origins: step.origins.clone(),
+                phase: Phase::EachRun,
+            };
+            origins.extend(step.origins.iter().copied());
+            let of_numbers = new.inputs.iter().flatten().try_fold(true, |all, &x| {
+                Ok::<_, Error>(all && edit.trace().values.get(x)?.shape.is_empty())
+            })?;
+            let Some(&output) = step.outputs.first() else { continue };
+            let dtype = edit.trace().values.get(output)?.dtype;
+            let result = match of_numbers {
+                true => NewValue { dtype, shape: Shape::new(), elements: None },
+                false => list(dtype, 256),
+            };
+            made.insert(output, insert(edit, id, new, result)?);
+        }
+        let quantize = edit.trace().steps.get(id)?;
+        origins.extend(quantize.origins.iter().copied());
+        let inputs = [Some(made.get(&to.x).copied().unwrap_or(to.x)), Some(to.scale), to.zero];
+        let quantize = step(
+            QuantOp::QuantizeLinear.spec(),
+            quantize.params.clone(),
+            inputs,
+            quantize.origins.clone(),
+        );
+        let table = insert(edit, id, quantize, list(to.grid.dtype, 256))?;
+        for &step in &self.steps {
+            edit.remove(step)?;
+        }
+        look_up(edit, id, [self.x, table], origins)
+    }
+}
+
+/// Tells whether a step is element-wise, the same in all runs, and of one result.
+fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
+    let step = trace.steps.get(id)?;
+    let Operation::Row(spec) = step.operation else { return Ok(false) };
+    let plain = step.phase == Phase::EachRun && step.symbolic.is_none() && step.outputs.len() == 1;
+    Ok(plain && is_elementwise(spec))
+}
+
+/// Gives a constant of one element no dimensions, so that a table keeps its one.
+fn as_number(edit: &mut TraceEdit<'_>, id: StepId, number: TraceValue) -> Result<TraceValue, Error> {
+    let info = edit.trace().values.get(number)?;
+    if info.shape.is_empty() {
+        return Ok(number);
+    }
+    let result = NewValue { dtype: info.dtype, shape: Shape::new(), elements: None };
+    let origins = edit.trace().steps.get(id)?.origins.clone();
+    let params = Box::new([Param::Extents(Vec::new().into())]);
+    insert(edit, id, step(Primitive::Reshape.spec(), params, [Some(number)], origins), result)
+}
+
+/// A sum, a difference or a product of two quantised tensors.
+struct Pair {
+    operation: QuantOp,
+    a: Dequantized,
+    b: Dequantized,
+    /// The scale of what is subtracted, negated.
+    negated: Option<f32>,
+    /// The step that adds or multiplies, and those that bound what it makes.
+    step: StepId,
+    bounding: Vec<StepId>,
+    /// What bounding makes of each byte, if that is another.
+    bounded: Option<TensorData>,
+}
+
+impl Pair {
+    fn of(
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        id: StepId,
+        to: &Quantized,
+    ) -> Result<Option<Pair>, Error> {
+        let found = to.unbounded(trace, uses, options, id)?;
+        if uses.only_reader(found.x)? != Some(found.reader) {
+            return Ok(None);
+        }
+        let Some(maker) = uses.maker(found.x)? else { return Ok(None) };
+        let step = trace.steps.get(maker)?;
+        let operation = match step.operation.primitive() {
+            Some(Primitive::Add | Primitive::Sub) => QuantOp::QLinearAdd,
+            Some(Primitive::Mul) => QuantOp::QLinearMul,
+            _ => return Ok(None),
+        };
+        let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
+        let (Some(a), Some(b)) =
+            (Dequantized::making(trace, uses, a)?, Dequantized::making(trace, uses, b)?)
+        else {
+            return Ok(None);
+        };
+        for of in [&a, &b] {
+            // A scale with a dimension could be what gives the result its rank.
+            if of.grid(trace, options)?.is_none() || !trace.values.get(of.scale)?.shape.is_empty() {
+                return Ok(None);
+            }
+        }
+        let bounded = found.table(&to.grid)?;
+        let natives = options.natives;
+        let has = natives.has(operation.spec()) && (bounded.is_none() || natives.has(QuantOp::Lookup.spec()));
+        let subtracts = step.operation.primitive() == Some(Primitive::Sub);
+        let negated = if subtracts { scalar(trace, options, b.scale)?.map(|scale| -scale) } else { None };
+        let bounding = found.steps;
+        // Sums of constants run once.
+        let constant = data(trace, options, a.x)?.is_some() && data(trace, options, b.x)?.is_some();
+        Ok((has && !constant).then_some(Pair { operation, a, b, negated, step: maker, bounding, bounded }))
+    }
+
+    fn quantised(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
+        let Pair { a, b, .. } = self;
+        let b_scale = match self.negated {
+            Some(scale) => edit.constant(TensorData::scalar(scale)),
+            None => b.scale,
+        };
+        let mut origins = StepOrigins::new();
+        for &step in [self.step].iter().chain(&self.bounding).chain([&id]) {
+            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
+        }
+        let a_zero = zero_point(edit, a.zero, edit.trace().values.get(a.x)?.dtype)?;
+        let b_zero = zero_point(edit, b.zero, edit.trace().values.get(b.x)?.dtype)?;
+        let inputs = [a.x, a.scale, a_zero, b.x, b_scale, b_zero, to.scale, to.zero(edit)?].map(Some);
+        let result = like(edit.trace(), to.result, to.grid.dtype)?;
+        let new = step(self.operation.spec(), Box::default(), inputs, origins.clone());
+        let sum = insert(edit, id, new, result)?;
+        for &step in &self.bounding {
+            edit.remove(step)?;
+        }
+        edit.remove(self.step)?;
+        match &self.bounded {
+            None => Ok(sum),
+            Some(table) => {
+                let table = edit.constant(table.clone());
+                look_up(edit, id, [sum, table], origins)
+            }
+        }
+    }
+}
