@@ -31,11 +31,15 @@ pub(crate) fn export(options: &args::Export) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the model file without external data.
+/// Reads the model file without external data. A compiled model has no header.
 fn header(options: &args::Export) -> Result<ModelProto> {
     let path = &options.model.model;
     let limits = session::limits(&options.model)?;
-    Ok(bb_ir::check::parse_model(bb_ir::file::load(path, &limits)?, &limits)?)
+    let bytes = bb_ir::file::load(path, &limits)?;
+    if bb_ir::compact::is_saved(&bytes) {
+        return Ok(ModelProto::default());
+    }
+    Ok(bb_ir::check::parse_model(bytes, &limits)?)
 }
 
 /// Writes the model as authored, with its functions inlined.

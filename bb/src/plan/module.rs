@@ -318,7 +318,8 @@ pub struct CompileOptions {
     /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
     pub integers: bool,
     /// Whether a layer normalisation, or one by the root of the mean square, that a model spells out becomes one operation where
-    /// the backend has it natively. Its error is at most that of the steps; the last digits may differ.
+    /// the backend has it natively. Its error is at most that of the steps, but the last digits differ, so that it is off unless
+    /// it is asked for.
     pub recognize: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
@@ -439,7 +440,7 @@ impl Default for CompileOptions {
             check_passes: cfg!(debug_assertions),
             fuse: true,
             integers: true,
-            recognize: true,
+            recognize: false,
             identity: None,
             caller: None,
             families: None,

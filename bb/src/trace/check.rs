@@ -247,7 +247,11 @@ mod tests {
         assert_eq!(found.to_string(), "`%1` is f32[3], expected f32[2]");
         let found = fault(|trace| trace.values.get_mut(TraceValue::at(1)).unwrap().dtype = DataType::F64);
         assert_eq!(found.to_string(), "`%1` is f64[2], expected f32[2]");
-        let found = fault(|trace| step(trace, 0).outputs.push(TraceValue::at(2)));
+        let found = fault(|trace| {
+            let info = trace.values.get(TraceValue::at(1)).unwrap().clone();
+            let more = trace.values.push(info);
+            step(trace, 0).outputs.push(more);
+        });
         assert_eq!(found.to_string(), "step 0 makes 2 values, expected 1");
     }
 

@@ -19,7 +19,7 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let module = session::load(&options.model)?;
     let handle = session::backend(options.common.backend.as_deref())?;
     let coverage = Coverage::of(&module, handle.runtime());
-    let facts = Facts::read(&options.model.model, &session::limits(&options.model)?)?;
+    let facts = Facts::read(&options.model.model, &session::limits(&options.model)?, &module)?;
     let cost = RunCost::of(&module, &handle, &options.extents)?;
     if let Some(path) = &options.graph {
         graph::draw(path, &module, &coverage)?;

@@ -2,13 +2,14 @@
 
 use crate::error::Result;
 use crate::render;
-use bb::DataType;
+use bb::{DataType, Module};
 use bb_ir::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The facts of a model file, beside its graph.
+#[derive(Default)]
 pub(super) struct Facts {
     ir_version: i64,
     producer: String,
@@ -49,9 +50,18 @@ impl Amount {
 }
 
 impl Facts {
-    /// Reads a model file without its external data.
-    pub(super) fn read(path: &Path, limits: &bb_ir::Limits) -> Result<Facts> {
-        Ok(Facts::of(&bb_ir::check::parse_model(bb_ir::file::load(path, limits)?, limits)?))
+    /// Reads a model file without its external data. Of a compiled model, only the parameters are known.
+    pub(super) fn read(path: &Path, limits: &bb_ir::Limits, module: &Module) -> Result<Facts> {
+        let bytes = bb_ir::file::load(path, limits)?;
+        if bb_ir::compact::is_saved(&bytes) {
+            let mut facts = Facts::default();
+            for (_, data) in &module.graph().constants {
+                let amount = Amount { elements: data.len() as u64, bytes: data.byte_len() as u64 };
+                facts.parameters.by_type.entry(data.dtype().name()).or_default().add(amount);
+            }
+            return Ok(facts);
+        }
+        Ok(Facts::of(&bb_ir::check::parse_model(bytes, limits)?))
     }
 
     fn of(model: &ModelProto) -> Facts {
@@ -106,7 +116,9 @@ impl Facts {
         if self.version != 0 {
             row("version", self.version.to_string());
         }
-        row("IR version", self.ir_version.to_string());
+        if self.ir_version != 0 {
+            row("IR version", self.ir_version.to_string());
+        }
         let opsets: Vec<String> =
             self.opsets.iter().map(|(domain, version)| format!("{domain} {version}")).collect();
         row("opsets", render::plain(&opsets.join(", ")));

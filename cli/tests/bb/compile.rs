@@ -22,7 +22,13 @@ fn a_compiled_model_is_a_model_for_every_command() {
         };
         assert_eq!(outputs(output), outputs(&input));
     }
-    assert_eq!(bb(&["inspect", output]).code(), 0);
+    let inspected = bb(&["inspect", output]);
+    assert_eq!(inspected.code(), 0, "{}", inspected.err);
+    assert!(inspected.out.contains("Softmax"), "{}", inspected.out);
+    let exported = folder.join("exported.onnx");
+    let exported = exported.to_str().unwrap();
+    let ended = bb(&["export", output, "--output", exported]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
 }
 
 #[test]
