@@ -1,5 +1,5 @@
 //! Tests that compiled models come back from files as they were, and that damaged and forged files are refused or harmless.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::proto::{GraphProto, NodeProto};
 use bb::{

@@ -51,7 +51,6 @@ impl<T> Kept<T> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::convert::Infallible;

@@ -21,8 +21,11 @@ type On = Arc<dyn BackendRuntime>;
 /// Runs a path once.
 type Run = Box<dyn FnMut()>;
 
+/// A name, and what makes the path ready to run.
+type HotPath = (&'static str, fn(&On) -> Run);
+
 /// The paths; kernels are those of single operators, so that a number says where it comes from.
-const PATHS: [(&str, fn(&On) -> Run); 15] = [
+const PATHS: [HotPath; 15] = [
     ("call", call),
     ("chain of 100 nodes", chain),
     ("compile", compile),

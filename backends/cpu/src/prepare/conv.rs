@@ -54,7 +54,7 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
     };
     let w = cpu.to_host(w)?;
     let elements = w.as_slice().map_err(CpuError::from)?;
-    Ok(Filters::new(elements, w.shape(), groups).map_err(CpuError::from)?)
+    Filters::new(elements, w.shape(), groups).map_err(CpuError::from)
 }
 
 /// A convolution with its filters and bias as `f32`.

@@ -214,9 +214,9 @@ impl<'t> Matching<'t> {
         let (inputs, divides) = (step.inputs.as_slice(), calls(step, Primitive::Div.spec()));
         self.steps.push(reader);
         let numerator = |by: TraceValue| scalar(self.trace, self.options, by);
-        let inverse = match inputs {
-            &[Some(_)] => calls(step, ScalarOp::Reciprocal.spec()),
-            &[Some(one), Some(by)] if divides && by == divisor => numerator(one)? == Some(1.0),
+        let inverse = match *inputs {
+            [Some(_)] => calls(step, ScalarOp::Reciprocal.spec()),
+            [Some(one), Some(by)] if divides && by == divisor => numerator(one)? == Some(1.0),
             _ => false,
         };
         let (dividend, result) = if inverse {

@@ -30,12 +30,15 @@ pub(super) fn data<'t>(
     })
 }
 
+/// Extents, and the elements.
+type Floats<'t> = (&'t [usize], &'t [f32]);
+
 /// Returns the floats of a value that is known before anything runs.
 pub(super) fn floats<'t>(
     trace: &'t Trace,
     options: PassOptions<'t>,
     value: TraceValue,
-) -> Result<Option<(&'t [usize], &'t [f32])>, Error> {
+) -> Result<Option<Floats<'t>>, Error> {
     match data(trace, options, value)? {
         Some(data) if data.dtype() == DataType::F32 => Ok(Some((data.shape(), data.as_slice()?))),
         _ => Ok(None),
@@ -275,24 +278,23 @@ impl Unbounded {
     }
 }
 
+/// What is bounded, and its least and its greatest number.
+type Clipped = (TraceValue, [Option<f32>; 2]);
+
 /// Reads a step that bounds numbers: what it bounds, and to which numbers. If both are there, the greater one comes last.
-fn bounding(
-    trace: &Trace,
-    options: PassOptions<'_>,
-    step: &Step,
-) -> Result<Option<(TraceValue, [Option<f32>; 2])>, Error> {
+fn bounding(trace: &Trace, options: PassOptions<'_>, step: &Step) -> Result<Option<Clipped>, Error> {
     let inputs = step.inputs.as_slice();
     let number = |value: TraceValue| match trace.values.get(value)?.shape.is_empty() {
         true => scalar(trace, options, value),
         false => Ok(None),
     };
-    Ok(match inputs {
-        &[Some(x)] if calls(step, NnOp::Relu.spec()) => Some((x, [Some(0.0), None])),
-        &[Some(x), least, most] if calls(step, NnOp::Clip.spec()) => {
+    Ok(match *inputs {
+        [Some(x)] if calls(step, NnOp::Relu.spec()) => Some((x, [Some(0.0), None])),
+        [Some(x), least, most] if calls(step, NnOp::Clip.spec()) => {
             let bounds = [least.map(number).transpose()?, most.map(number).transpose()?];
             (!bounds.contains(&Some(None))).then(|| (x, bounds.map(Option::flatten)))
         }
-        &[Some(a), Some(b)] => {
+        [Some(a), Some(b)] => {
             let greatest = calls(step, ScalarOp::Minimum.spec());
             if !greatest && !calls(step, ScalarOp::Maximum.spec()) {
                 return Ok(None);

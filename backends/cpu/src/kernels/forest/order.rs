@@ -32,7 +32,7 @@ impl Order {
     /// Orders the nodes; `None` if there is a number that no table has.
     pub(super) fn new<T: Real>(forest: &Forest<'_, T>, leaves: usize) -> Result<Option<Order>> {
         let inner = forest.nodes.len();
-        if !inner.checked_add(leaves).is_some_and(|all| all < NOWHERE as usize) {
+        if inner.checked_add(leaves).is_none_or(|all| all >= NOWHERE as usize) {
             return Ok(None);
         }
         let mut order = Order {
