@@ -11,12 +11,13 @@ fn one_node() -> Vec<u8> {
 /// error.
 #[cfg(unix)]
 fn shell(line: &str) -> (i32, String) {
-    let folder = folder("streams");
-    let model = write(&folder, "model.onnx", &one_node());
+    // Several tests read the model at the same time.
+    static MODEL: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| write(&folder("streams"), "model.onnx", &one_node()));
     let output = std::process::Command::new("sh")
         .args(["-c", line])
         .env("BB", env!("CARGO_BIN_EXE_bb"))
-        .env("MODEL", model)
+        .env("MODEL", &*MODEL)
         .output()
         .unwrap();
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
