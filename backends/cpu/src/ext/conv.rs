@@ -4,7 +4,7 @@
 use super::sliding::Sliding;
 use super::unrolled::Unrolled;
 use super::window::Plane;
-use super::winograd::{Filters, Winograd};
+use super::winograd::{Filters, Winograd, all_fit};
 use super::{computed, floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -107,7 +107,9 @@ fn planned(
     let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
     let shape = plane.shape(*n, m);
-    let winograd = points.and_then(|points| Winograd::new(plan, points));
+    // SAFETY: `x` is contiguous, and has elements.
+    let fits = || x.is_empty() || all_fit(unsafe { std::slice::from_raw_parts(floats(&x), x.len()) });
+    let winograd = points.and_then(|points| Winograd::new(plan, points)).filter(|_| fits());
     let sliding = if winograd.is_none() { Sliding::new(plan) } else { None };
     let unrolled = if sliding.is_none() && winograd.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());

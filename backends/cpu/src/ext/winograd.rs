@@ -10,6 +10,7 @@ use super::conv::{Plan, with_buffers};
 use super::window::Plane;
 use crate::error::Result;
 use crate::gemm::{self, Dims, Strided};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::lanes::{Lanes, Portable};
 use crate::kernels::level::{Level, level};
 use crate::kernels::{Shared, walk};
@@ -52,7 +53,7 @@ impl Filters {
         groups > 0 && m.is_multiple_of(groups) && m / groups >= CHANNELS && depth >= CHANNELS
     }
 
-    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit).
+    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit), or have too great numbers.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Filters {
         groups: usize,
     ) -> std::result::Result<Option<Filters>, bb::ir::Error> {
         let &[m, depth, ..] = shape else { return Ok(None) };
-        if !Filters::suit(shape, groups) || w.len() != m * depth * 9 {
+        if !Filters::suit(shape, groups) || w.len() != m * depth * 9 || !all_fit(w) {
             return Ok(None);
         }
         let filters = m / groups;
@@ -84,6 +85,27 @@ impl Filters {
     /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.points.len() * size_of::<f32>()
+    }
+}
+
+/// The greatest number that is transformed. The difference of greater ones might overflow, and an infinity would make NaN of
+/// results whose windows do not have it.
+const GREATEST: f32 = 1e30;
+
+/// Tells whether all numbers may be transformed.
+pub(super) fn all_fit(x: &[f32]) -> bool {
+    dispatch(Fit(x))
+}
+
+struct Fit<'a>(&'a [f32]);
+
+impl VectorLoop for Fit<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        // NaN is not less than anything.
+        self.0.iter().fold(true, |all, x| all & (x.abs() < GREATEST))
     }
 }
 

@@ -252,6 +252,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_finite_stays_in_its_windows() {
+        let cpu = Cpu::new();
+        let w = array(&cpu, &[16, 16, 3, 3], DataType::F32);
+        let params = [[1, 1].to_vec(), [1; 4].to_vec(), Vec::new()].map(|list| Param::Ints(list.into()));
+        let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
+        let varying = PrepareOperand::varying(DataType::F32, [None; 4], false);
+        let operands = [Some(varying), Some(PrepareOperand::of_constant(&w)), None];
+        let kernel = cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
+        for special in [f32::NAN, f32::INFINITY, f32::MAX] {
+            let mut numbers = vec![0.5f32; 16 * 14 * 14];
+            numbers[5 * 14 + 5] = special;
+            let x = cpu.constant(&TensorData::new(&[1, 16, 14, 14], &numbers).unwrap()).unwrap();
+            let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
+            let y = kernel.run(&cpu, &mut given.into_iter().collect()).unwrap().remove(0);
+            let y = cpu.to_host(&y).unwrap();
+            for (at, y) in y.as_slice::<f32>().unwrap().iter().enumerate() {
+                let (row, column) = (at / 14 % 14, at % 14);
+                let near = (4..=6).contains(&row) && (4..=6).contains(&column);
+                assert!(near || y.abs() < 1e3, "{y} at {row}, {column}, beside {special}");
+            }
+        }
+    }
+
+    #[test]
     fn few_tiles_are_computed_like_the_operation() {
         let cpu = Cpu::new();
         let (x, w) =
