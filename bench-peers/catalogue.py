@@ -42,7 +42,8 @@ class Operator:
             [helper.make_tensor_value_info("out", self.result, None)],
             [numpy_helper.from_array(feed[name], name) for name in self.constants],
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), given
+        opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=11), given
 
 
 def node(operator, *inputs, **attributes):

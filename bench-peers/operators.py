@@ -18,6 +18,7 @@ import catalogue
 import engines
 import figures
 import tensors
+import wide
 
 WITH_MODELS = ("bb", "ONNX Runtime")
 
@@ -26,6 +27,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("only", nargs="*", metavar="TEXT", help="measure the operators whose name begins with one of these texts")
     parser.add_argument("--bb", required=True, help="the command bb")
+    parser.add_argument("--wide", action="store_true", help="measure one case of nearly every operator, beside ONNX Runtime")
     parser.add_argument("--peer", help="the command peer of this folder, which runs candle and burn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
@@ -80,7 +82,7 @@ def main():
     contenders = engines.operators(args)
     peak = peaks(args)
     rows = []
-    for operator in catalogue.operators():
+    for operator in wide.operators() if args.wide else catalogue.operators():
         if args.only and not any(operator.name.startswith(text) for text in args.only):
             continue
         for size in operator.sizes:

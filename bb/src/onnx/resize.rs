@@ -113,14 +113,14 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         match aspect.scale(&numbers(&extents), &numbers(&sizes)) {
             // A size that is no number is one that no axis has.
             Some(scale) => {
-                let size = |&from: &usize| at_scale(from as f64, scale).unwrap_or(i64::MAX) as usize;
+                let size = |&from: &usize| at_scale(from as f64, scale).map_or(usize::MAX, extent);
                 from.iter().map(|from| (size(from), scale)).collect()
             }
             // An extent of 0 has no scale; nothing is computed from it.
             None => {
                 let scale = |(&size, &from): (&i64, &usize)| {
                     let scale = size as f64 / from as f64;
-                    (size as usize, if scale > 0.0 { scale } else { 1.0 })
+                    (extent(size), if scale > 0.0 { scale } else { 1.0 })
                 };
                 sizes.iter().zip(&from).map(scale).collect()
             }
@@ -372,4 +372,9 @@ fn weights(
         }
     }
     Ok(Some(matrix))
+}
+
+/// An extent that the platform may not have, which is then the largest: what is made of it is refused for its size.
+fn extent(size: i64) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
 }
