@@ -4,6 +4,7 @@
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
 use crate::gate::{self, Entry};
+use crate::kernels::level::Forced;
 use crate::sync::{AtomicUsize, Ordering};
 use bb::RunOptions;
 use rayon::ThreadPool;
@@ -112,11 +113,11 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     if calls == 0 || forced().is_some() {
         return work();
     }
-    let (own, options) = (own(), RunOptions::current());
+    let (own, options, level) = (own(), RunOptions::current(), Forced::here());
     let spawn = |entry: Entry| {
         // What ends the run ends the work of other threads, too.
         let options = options.clone();
-        let call = move || options.within(|| entry.enter());
+        let call = move || options.within(|| level.within(|| entry.enter()));
         match &own {
             Some(own) => own.spawn(call),
             None => rayon::spawn(call),

@@ -103,6 +103,30 @@ pub(crate) fn at<R>(level: Level, f: impl FnOnce() -> R) -> R {
     result
 }
 
+/// The level that tests force on a thread. Others that take part in its work use it, because they read what that thread laid out
+/// for the vectors of this level.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Forced(#[cfg(test)] Option<Level>);
+
+impl Forced {
+    /// Returns that of this thread.
+    pub(crate) fn here() -> Forced {
+        Forced(
+            #[cfg(test)]
+            FORCED.get(),
+        )
+    }
+
+    /// Runs `f` at this level.
+    pub(crate) fn within<R>(self, f: impl FnOnce() -> R) -> R {
+        #[cfg(test)]
+        if let Some(level) = self.0 {
+            return at(level, f);
+        }
+        f()
+    }
+}
+
 /// Lists the levels that this processor can run.
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Level> {
