@@ -46,6 +46,7 @@ pub mod gemm;
 #[expect(unsafe_code, reason = "kernels read and write through pointers and strides")]
 mod kernels;
 mod layout;
+mod level;
 #[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
 mod ops;
 mod pace;

@@ -4,7 +4,7 @@
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
 use crate::gate::{self, Entry};
-use crate::kernels::level::Forced;
+use crate::level::Forced;
 use crate::sync::{AtomicUsize, Ordering};
 use bb::RunOptions;
 use rayon::ThreadPool;

@@ -7,10 +7,10 @@ use super::window::Plane;
 use crate::error::Result;
 use crate::gemm::vector::{Vector, baseline};
 use crate::gemm::{self, Dims, Strided};
-#[cfg(target_arch = "x86_64")]
-use crate::kernels::level::Level;
-use crate::kernels::level::level;
 use crate::kernels::{Shared, walk};
+#[cfg(target_arch = "x86_64")]
+use crate::level::Level;
+use crate::level::level;
 use crate::pool::Pool;
 use crate::threads;
 use smallvec::SmallVec;

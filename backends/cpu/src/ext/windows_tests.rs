@@ -4,7 +4,7 @@
 
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::kernels::level::{at, levels};
+use crate::level::{at, levels};
 use crate::threads::as_if;
 use bb::ext::{AveragePoolOptions, ConvOptions, ConvTransposeOptions, MaxPoolOptions, Nn};
 use bb::{Backend, DataType, RoundMode, Tensor, TensorData};

@@ -9,7 +9,7 @@ use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, Kernels};
 use super::{Dims, Number, Strided};
 use crate::kernels::Shared;
-use crate::kernels::level::level;
+use crate::level::level;
 use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result

@@ -22,9 +22,9 @@ use self::blocked::Wide;
 pub(crate) use self::blocked::{packed, panel_width};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, Kernels};
-use crate::kernels::level::level;
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, transpose, walk};
+use crate::level::level;
 use crate::pace::{self, STRETCH};
 
 /// A two-dimensional operand. Element `(i, j)` is `i * row + j * col` elements after `ptr`.

@@ -5,7 +5,7 @@
 //! high ones; rows are therefore brought to that order first ([`arrange`]), and columns are widened in it.
 
 use super::vector::{Portable, Vector};
-use crate::kernels::level::{Level, level};
+use crate::level::{Level, level};
 
 /// The numbers of bytes whose halves are taken apart together.
 const WIDE: usize = 16;

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use super::{Compute, Dims, Number, Strided, batched, multiply};
-use crate::kernels::level::{at, levels};
+use crate::level::{at, levels};
 use crate::threads::as_if;
 
 /// Returns small integers. Every type computes the sums of their products exactly.

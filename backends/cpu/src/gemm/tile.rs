@@ -6,8 +6,8 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use super::dot::{self, Dots};
 use super::stream::{self, Stream};
 use super::vector::{Portable, Vector, baseline};
-use crate::kernels::level::Level;
 use crate::kernels::number::Number;
+use crate::level::Level;
 
 /// The operands of one tile; strides are in elements.
 #[derive(Debug)]

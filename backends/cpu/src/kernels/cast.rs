@@ -81,7 +81,7 @@ pub(crate) fn kernel(from: DataType, to: DataType) -> Option<Run<1>> {
 #[expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use bb::RoundMode;
     use bb::ir::convert::{Rounding, cast_into};
 

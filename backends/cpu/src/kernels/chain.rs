@@ -2,7 +2,7 @@
 //! so that memory is read for operands and written for results alone.
 
 use super::lanes::{Lanes, Portable};
-use super::level::{Level, level};
+use crate::level::{Level, level};
 
 /// The most places of a program: its tensors, and registers for what is read later.
 pub(crate) const PLACES: usize = 16;
@@ -219,7 +219,7 @@ mod x86 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use half::{bf16, f16};
 
     /// Numbers of all sizes, and those that functions treat apart.

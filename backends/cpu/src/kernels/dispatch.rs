@@ -1,7 +1,7 @@
 //! Compiles a loop for each instruction set and runs the version for this processor.
 
 use super::FEW;
-use super::level::{Level, level};
+use crate::level::{Level, level};
 
 /// A loop that the compiler vectorises for the instruction set of the function into which it is inlined.
 ///

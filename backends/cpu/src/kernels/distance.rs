@@ -138,7 +138,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use crate::threads::as_if;
 
     #[test]

@@ -149,7 +149,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use crate::threads::as_if;
 
     /// Finds the position by looking at all pairs.

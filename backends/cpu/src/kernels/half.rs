@@ -1,10 +1,10 @@
 //! Conversions between 16-bit floats and `f32`, in which kernels compute with them.
 
 use super::elementwise::{Run, map, slices};
-#[cfg(target_arch = "x86_64")]
-use super::level::Level;
-use super::level::level;
 use super::number::Number;
+#[cfg(target_arch = "x86_64")]
+use crate::level::Level;
+use crate::level::level;
 use bb::DataType;
 use half::{bf16, f16};
 

@@ -1,8 +1,8 @@
 #![expect(clippy::indexing_slicing, reason = "tests")]
 
 use super::elementwise::{binary, unary};
-use super::level::{at, levels};
 use super::op::{Binary, Unary};
+use crate::level::{at, levels};
 use bb::{DataType, Element};
 
 fn run<T: Element + Default>(op: Unary, x: &[T]) -> Vec<T> {

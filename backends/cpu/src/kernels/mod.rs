@@ -17,7 +17,6 @@ pub(crate) mod forest;
 mod gelu;
 pub(crate) mod half;
 pub(crate) mod lanes;
-pub(crate) mod level;
 mod math;
 pub(crate) mod moves;
 pub(crate) mod normalize;

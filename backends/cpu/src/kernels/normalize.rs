@@ -320,7 +320,7 @@ pub(crate) unsafe fn rms_norm(
 #[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
 
     /// Rows that are computed together have the sums of their own.
     #[test]

@@ -264,8 +264,8 @@ pub(crate) fn divisor(scale: f32) -> f32 {
 /// Replaces bytes by entries of a table. The bytes are `^ mask` the indices.
 pub(crate) fn lookup(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
-    if super::level::level() == super::level::Level::Avx512
-        && super::level::extras()
+    if crate::level::level() == crate::level::Level::Avx512
+        && crate::level::extras()
         && is_x86_feature_detected!("avx512vbmi")
     {
         // SAFETY: the processor has the instructions.

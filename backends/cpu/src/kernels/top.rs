@@ -125,7 +125,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use crate::threads::as_if;
     use std::cmp::Ordering;
 

@@ -1,9 +1,9 @@
 //! Transposes matrices, by blocks that fit in the first-level cache.
 
 use super::elementwise::GRAIN;
-use super::level::{Level, level};
 use super::moves::line;
 use super::{Shared, walk};
+use crate::level::{Level, level};
 use crate::pace::Pace;
 
 /// The side of a block, in elements.
@@ -240,7 +240,7 @@ mod tests {
     #![expect(clippy::indexing_slicing, reason = "tests")]
 
     use super::transpose;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
 
     fn check<T: Copy + PartialEq + std::fmt::Debug>(from: impl Fn(usize) -> T) {
         for rows in [0, 1, 2, 3, 4, 7, 8, 9, 15, 17, 33, 63, 65, 130] {

@@ -97,7 +97,7 @@ impl Kernel<Cpu> for Conv {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use bb::ext::{Nn, NnOp};
     use bb::{Backend, KernelOperand, PrepareOperand, RoundMode, TensorData};
 

@@ -6,8 +6,8 @@ use super::{Layout, Rows};
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::baseline;
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::level::Level;
-use crate::kernels::level::level;
+use crate::level::Level;
+use crate::level::level;
 use crate::pace::Pace;
 
 /// Planes that are pooled one after another. If not `SUM`, windows are reduced to their greatest element.

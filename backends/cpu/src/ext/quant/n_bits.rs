@@ -195,7 +195,7 @@ impl Columns<'_> {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::kernels::level::{at, levels};
+    use crate::level::{at, levels};
     use bb::ext::{Quant, QuantOp};
     use bb::ir::op::Param;
     use bb::{

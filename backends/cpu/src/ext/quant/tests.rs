@@ -2,7 +2,7 @@
 
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::kernels::level::{at, levels};
+use crate::level::{at, levels};
 use bb::ext::{ConvIntegerOptions, QLinearConvOptions, Quant, QuantizeLinearOptions};
 use bb::{Backend, DataType, Element, Tensor, TensorData};
 

@@ -3,8 +3,8 @@
 use crate::gemm::floats::Floats;
 use crate::gemm::vector::{Vector, baseline};
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::level::Level;
-use crate::kernels::level::level;
+use crate::level::Level;
+use crate::level::level;
 
 /// The greatest number of rows of a tile.
 pub(super) const ROWS: usize = 8;

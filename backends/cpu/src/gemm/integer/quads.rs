@@ -1,10 +1,10 @@
 //! Vectors of sums of products of bytes, four of which go to each sum, and the tiles made of them.
 
 #[cfg(target_arch = "x86_64")]
-use crate::kernels::level::Level;
+use crate::level::Level;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use crate::kernels::level::extras;
-use crate::kernels::level::level;
+use crate::level::extras;
+use crate::level::level;
 
 /// A vector of `i32`, to each of which products of four bytes are added at once. Sums wrap.
 ///

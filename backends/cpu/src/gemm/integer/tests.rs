@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Bytes, Ints, Left, Packed, Right, Zeros, product};
 use crate::gemm::{Dims, Strided};
-use crate::kernels::level::{at, levels};
+use crate::level::{at, levels};
 use crate::pool::Pool;
 use crate::threads::as_if;
 

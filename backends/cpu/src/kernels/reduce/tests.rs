@@ -1,9 +1,9 @@
 #![expect(clippy::indexing_slicing, reason = "tests")]
 
 use super::{Extents, kernel};
-use crate::kernels::level::{at, levels};
 use crate::kernels::op::Reduction;
 use crate::layout::Dim;
+use crate::level::{at, levels};
 use bb::Element;
 
 const SIZES: [usize; 15] = [1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 65, 257, 1000, 9001];
