@@ -103,13 +103,13 @@ pub(crate) fn at<R>(level: Level, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The level that tests force on a thread. Others that take part in its work use it, because they read what that thread laid out
-/// for the vectors of this level.
+/// The level that a test forces on a thread, if it does. Threads that take part in the work of this thread must use the same
+/// level, because the layout of what they read depends on it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Forced(#[cfg(test)] Option<Level>);
 
 impl Forced {
-    /// Returns that of this thread.
+    /// Returns the level that is forced on this thread.
     pub(crate) fn here() -> Forced {
         Forced(
             #[cfg(test)]
@@ -117,7 +117,7 @@ impl Forced {
         )
     }
 
-    /// Runs `f` at this level.
+    /// Runs `f`. On this thread, kernels use the forced level meanwhile.
     pub(crate) fn within<R>(self, f: impl FnOnce() -> R) -> R {
         #[cfg(test)]
         if let Some(level) = self.0 {

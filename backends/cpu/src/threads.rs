@@ -130,9 +130,10 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::level::{at, level, levels};
     use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::Barrier;
     use std::sync::atomic::AtomicUsize;
+    use std::sync::{Barrier, Mutex};
 
     #[test]
     fn others_join_and_what_they_wrote_is_seen() {
@@ -149,6 +150,25 @@ mod tests {
                 assert_eq!(sum.into_inner(), 3);
             }
         });
+    }
+
+    /// What one thread lays out for the vectors of a level, others read as such.
+    #[test]
+    fn others_use_the_level_that_a_test_forces() {
+        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads"));
+        for forced in levels() {
+            let met = Barrier::new(2);
+            let used = Mutex::new(Vec::new());
+            at(forced, || {
+                within(&threads, || {
+                    share(2, &|| {
+                        met.wait();
+                        used.lock().expect("no thread panics").push(level());
+                    });
+                });
+            });
+            assert_eq!(used.into_inner().expect("no thread panics"), [forced; 2]);
+        }
     }
 
     #[test]

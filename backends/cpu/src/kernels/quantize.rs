@@ -9,6 +9,8 @@
 )]
 
 use super::dispatch::{VectorLoop, dispatch};
+#[cfg(target_arch = "x86_64")]
+use crate::level::{Level, extras, level};
 
 /// A quantisation to eight bits: the zero point, and the least and the greatest value.
 #[derive(Debug, Clone, Copy)]
@@ -264,10 +266,7 @@ pub(crate) fn divisor(scale: f32) -> f32 {
 /// Replaces bytes by entries of a table. The bytes are `^ mask` the indices.
 pub(crate) fn lookup(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
     #[cfg(target_arch = "x86_64")]
-    if crate::level::level() == crate::level::Level::Avx512
-        && crate::level::extras()
-        && is_x86_feature_detected!("avx512vbmi")
-    {
+    if level() == Level::Avx512 && extras() && is_x86_feature_detected!("avx512vbmi") {
         // SAFETY: the processor has the instructions.
         return unsafe { lookup_avx512(out, x, mask, table) };
     }
