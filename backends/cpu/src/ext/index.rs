@@ -4,43 +4,46 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::extremum::{self, Extremum};
-use crate::kernels::number::Number;
+use crate::kernels::ordered::Ordered;
 use crate::kernels::top;
-use crate::ops::{dense, made};
+use crate::ops::{dense, made, views};
 use bb::ext::TopKOptions;
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
+use half::{bf16, f16};
+
+/// Evaluates a body with a name for the Rust type of ordered elements, if there is one.
+macro_rules! with_ordered {
+    ($dtype:expr, $name:ident => $body:expr) => {
+        with_ordered!(@each $dtype, $name => $body, F32 f32, F64 f64, F16 f16, BF16 bf16, I8 i8, I16 i16, I32 i32, I64 i64,
+            U8 u8, U16 u16, U32 u32, U64 u64)
+    };
+    (@each $dtype:expr, $name:ident => $body:expr, $($variant:ident $t:ty),*) => {
+        match $dtype {
+            $( DataType::$variant => { type $name = $t; Some($body) } )*
+            _ => None,
+        }
+    };
+}
+
+/// The positions of the extrema along one dimension: which, the extents before and after it, and its own.
+type Positions = unsafe fn(Extremum, [usize; 2], u32, *const u8, *mut i64);
 
 /// Computes the positions; `None` if there is no kernel for the operand.
 fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<Array>> {
     let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else { return Ok(None) };
-    let served = matches!(
-        x.dtype(),
-        DataType::F32 | DataType::F64 | DataType::I32 | DataType::I64 | DataType::I8 | DataType::U8
-    );
-    if !served || x.is_empty() {
-        return Ok(None);
-    }
-    let x = dense(on.pool(), x)?;
+    let Some(run) = with_ordered!(x.dtype(), T => positions_of::<T> as Positions) else { return Ok(None) };
     let mut shape = Shape::from_slice(x.shape());
-    let (outer, rest) = x.shape().split_at(at);
-    let [outer, inner] =
-        [outer, rest.get(1..).unwrap_or_default()].map(|part| part.iter().product::<usize>());
     let Some(extent) = shape.get_mut(at) else { return Ok(None) };
-    let len = std::mem::replace(extent, 1);
-    let run = match x.dtype() {
-        DataType::F64 => run::<f64>,
-        DataType::I32 => run::<i32>,
-        DataType::I64 => run::<i64>,
-        DataType::I8 => run::<i8>,
-        DataType::U8 => run::<u8>,
-        _ => run::<f32>,
+    let (false, Ok(len)) = (x.is_empty(), u32::try_from(std::mem::replace(extent, 1))) else {
+        return Ok(None);
     };
+    let x = dense(on.pool(), x)?;
+    let (outer, rest) = x.shape().split_at(at);
+    let around = [outer, rest.get(1..).unwrap_or_default()].map(|part| part.iter().product::<usize>());
     // SAFETY: the operand has these extents and elements of this type, and `out` has a position for each row or column.
-    made(on.pool(), DataType::I64, shape, |out| unsafe {
-        run(which, [outer, len, inner], x.ptr(), out.cast())
-    })
-    .map(Some)
+    made(on.pool(), DataType::I64, shape, |out| unsafe { run(which, around, len, x.ptr(), out.cast()) })
+        .map(Some)
 }
 
 /// Writes the positions along the middle one of three dimensions.
@@ -48,62 +51,82 @@ fn positions(on: &Cpu, x: &Array, axis: i64, which: Extremum) -> Result<Option<A
 /// # Safety
 ///
 /// `x` holds elements of type `T` with these extents, none of which is zero; `out` has room for `outer * inner` positions.
-unsafe fn run<T: Number>(which: Extremum, [outer, len, inner]: [usize; 3], x: *const u8, out: *mut i64) {
+unsafe fn positions_of<T: Ordered>(
+    which: Extremum,
+    [outer, inner]: [usize; 2],
+    len: u32,
+    x: *const u8,
+    out: *mut i64,
+) {
     // SAFETY: this function has the same contract.
     unsafe {
         if inner == 1 {
-            extremum::rows::<T>(which, [outer, len], x.cast(), out);
+            extremum::rows::<T>(which, [outer, len as usize], x.cast(), out);
         } else {
-            extremum::columns::<T>(which, [outer, len, inner], x.cast(), out);
+            extremum::columns::<T>(which, [outer, inner], len, x.cast(), out);
         }
     }
 }
 
-/// Finds the first elements of rows in order; `None` if there is no kernel for the operands.
+/// Finds the first elements along an axis in order; `None` if there is no kernel for the operands.
 fn first(on: &Cpu, x: &Array, k: i64, axis: i64, largest: bool) -> Result<Option<Vec<Array>>> {
     let rank = x.shape().len();
-    let last = Axis::new(axis, rank).is_ok_and(|axis| axis.get() + 1 == rank);
-    let len = x.shape().last().copied().unwrap_or(0);
-    let Some(k) = usize::try_from(k).ok().filter(|k| (1..=len.min(top::MOST)).contains(k) && last) else {
-        return Ok(None);
-    };
-    let run = match x.dtype() {
-        DataType::F32 => top_of::<f32>,
-        DataType::F64 => top_of::<f64>,
-        DataType::I32 => top_of::<i32>,
-        DataType::I64 => top_of::<i64>,
-        _ => return Ok(None),
-    };
+    let Ok(at) = Axis::new(axis, rank).map(Axis::get) else { return Ok(None) };
+    if at + 1 < rank && !x.is_empty() {
+        // Rows are made of the axis, and what is found there is put back.
+        let swapped: Vec<i64> = (0..rank)
+            .map(|d| {
+                if d == at {
+                    rank - 1
+                } else if d + 1 == rank {
+                    at
+                } else {
+                    d
+                }
+                .cast_signed() as i64
+            })
+            .collect();
+        let found = first(on, &views::transpose(x, &swapped)?, k, -1, largest)?;
+        return found.map(|found| found.iter().map(|y| views::transpose(y, &swapped)).collect()).transpose();
+    }
+    let extent = x.shape().last().copied().unwrap_or(0);
+    let k = usize::try_from(k).ok().filter(|k| (1..=extent).contains(k));
+    let (Some(k), Ok(len), false) = (k, u32::try_from(extent), x.is_empty()) else { return Ok(None) };
+    let Some(run) = with_ordered!(x.dtype(), T => top_of::<T> as Top) else { return Ok(None) };
     let x = dense(on.pool(), x)?;
     let mut shape = Shape::from_slice(x.shape());
     if let Some(extent) = shape.last_mut() {
         *extent = k;
     }
-    let mut values = None;
+    let (mut values, mut done) = (None, false);
     let positions = made(on.pool(), DataType::I64, shape.clone(), |positions| {
         values = Some(made(on.pool(), x.dtype(), shape, |values| {
             // SAFETY: the operand has rows of this length and elements of this type, and both results have `k` for each.
-            unsafe { run(largest, [x.len() / len, len, k], x.ptr(), values, positions.cast()) }
+            done = unsafe { run(largest, [x.len() / extent, k], len, x.ptr(), values, positions.cast()) }
         }));
     })?;
-    let Some(values) = values.transpose()? else { return Ok(None) };
+    let Some(values) = values.transpose()?.filter(|_| done) else { return Ok(None) };
     Ok(Some(vec![values, positions]))
 }
+
+/// The first elements of rows: whether the largest are, the numbers of rows and of results, and the length of a row.
+type Top = unsafe fn(bool, [usize; 2], u32, *const u8, *mut u8, *mut i64) -> bool;
 
 /// Writes the first elements of rows, and their positions.
 ///
 /// # Safety
 ///
 /// That of [`top::run`], with elements of type `T`.
-unsafe fn top_of<T: Number>(
+unsafe fn top_of<T: Ordered>(
     largest: bool,
-    extents: [usize; 3],
+    extents: [usize; 2],
+    len: u32,
     x: *const u8,
     values: *mut u8,
     positions: *mut i64,
-) {
+) -> bool {
     // SAFETY: this function has the same contract.
-    unsafe { top::run::<T>(largest, extents, x.cast(), values.cast(), positions) }
+    unsafe { top::run::<T>(largest, extents, len, x.cast(), values.cast(), positions) }
 }
 
 #[bb::native]

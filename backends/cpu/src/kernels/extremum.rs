@@ -3,8 +3,10 @@
 use super::dispatch::{VectorLoop, dispatch};
 use super::elementwise::GRAIN;
 use super::number::Number;
+use super::ordered::Ordered;
 use super::{Shared, walk};
 use crate::pace::Pace;
+use std::mem::MaybeUninit;
 
 /// Which element is looked for. NaN goes before all numbers.
 #[derive(Debug, Clone, Copy)]
@@ -15,75 +17,162 @@ pub(crate) struct Extremum {
     pub(crate) last: bool,
 }
 
-/// The number of elements of a row whose extremum is found before its position.
-const BLOCK: usize = 256;
+/// The number of elements of a row whose extremum is found before its position. They stay in the first cache.
+const BLOCK: usize = 1024;
 /// The number of independent extrema of a block.
-const LANES: usize = 32;
+const LANES: usize = 64;
+/// The same number for short rows. Shorter ones are compared one by one.
+const FEW_LANES: usize = 16;
 /// The number of columns that are compared side by side.
 const COLUMNS: usize = 64;
 
 /// Tells whether `a` is NaN; no integer is.
 #[inline(always)]
-fn is_nan<T: Number>(a: T) -> bool {
+fn is_nan<C: Number>(a: C) -> bool {
     a.partial_cmp(&a).is_none()
 }
 
 impl Extremum {
+    #[inline(always)]
+    fn of<T: Ordered>(self, x: T) -> T::Compared {
+        x.compared(self.least)
+    }
+
+    /// Returns the extremum of two, or NaN if either is.
+    #[inline(always)]
+    fn best<C: Number>(self, a: C, b: C) -> C {
+        if self.least { a.min(b) } else { a.max(b) }
+    }
+
     /// Tells whether a later element takes the place of an earlier one.
     #[inline(always)]
-    fn replaces<T: Number>(self, later: T, earlier: T) -> bool {
+    fn replaces<C: Number>(self, later: C, earlier: C) -> bool {
         let beyond = if self.least { later < earlier } else { later > earlier };
         let same = later == earlier || (is_nan(later) & is_nan(earlier));
         beyond | (is_nan(later) & !is_nan(earlier)) | (self.last & same)
     }
 
-    /// Returns the position in a short row that is not empty.
+    /// Returns the extremum of a few elements, which are not none, and its position.
     #[inline(always)]
-    fn scan<T: Number>(self, x: &[T]) -> usize {
-        let mut best = (0, x.first().copied().unwrap_or_default());
+    fn scan<T: Ordered>(self, x: &[T]) -> (usize, T::Compared) {
+        let mut best = (0, self.of(x.first().copied().unwrap_or_default()));
         for (at, &x) in x.iter().enumerate().skip(1) {
+            let x = self.of(x);
             best = if self.replaces(x, best.1) { (at, x) } else { best };
         }
-        best.0
+        best
+    }
+
+    /// Returns the extremum of at least `N` elements.
+    #[inline(always)]
+    fn extreme<T: Ordered, const N: usize>(self, x: &[T]) -> T::Compared {
+        let mut lanes = [T::Compared::default(); N];
+        if let Some(first) = x.first_chunk::<N>() {
+            for (lane, &x) in lanes.iter_mut().zip(first) {
+                *lane = self.of(x);
+            }
+        }
+        // The last elements may overlap with others, which changes no extremum.
+        for x in x.as_chunks::<N>().0.iter().chain(x.last_chunk::<N>()) {
+            for (lane, &x) in lanes.iter_mut().zip(x) {
+                *lane = self.best(*lane, self.of(x));
+            }
+        }
+        let mut half = N / 2;
+        while half > 0 {
+            let (low, high) = lanes.split_at_mut(half);
+            for (low, &high) in low.iter_mut().zip(&*high) {
+                *low = self.best(*low, high);
+            }
+            half /= 2;
+        }
+        lanes.first().copied().unwrap_or_default()
+    }
+
+    /// Returns where, among at least `N` elements, the extremum that they have is.
+    #[inline(always)]
+    fn find<T: Ordered, const N: usize>(self, x: &[T], best: T::Compared) -> usize {
+        let (is_nan_best, from_end) = (is_nan(best), self.last);
+        let same = |x: T| {
+            let x = self.of(x);
+            (x == best) | (is_nan_best & is_nan(x))
+        };
+        let mut start = 0;
+        let end = x.len().saturating_sub(N);
+        while start < x.len() {
+            // What is left at the end of the search is searched together with elements before it.
+            let at = if from_end { end.saturating_sub(start) } else { start.min(end) };
+            if let Some(chunk) = x.get(at..).and_then(|x| x.first_chunk::<N>())
+                && let Some(found) = place(chunk, from_end, &same)
+            {
+                return at + found;
+            }
+            start += N;
+        }
+        0
+    }
+
+    /// Returns the extremum of a row of at least `N` elements, and its position.
+    #[inline(always)]
+    fn within<T: Ordered, const N: usize>(self, x: &[T]) -> usize {
+        if x.len() <= BLOCK {
+            return self.find::<T, N>(x, self.extreme::<T, N>(x));
+        }
+        let mut best: Option<(usize, T::Compared)> = None;
+        let mut pace = Pace::new();
+        for (block, x) in x.chunks(BLOCK).enumerate() {
+            pace.step(x.len());
+            let this = if x.len() < N { self.scan(x).1 } else { self.extreme::<T, N>(x) };
+            if best.is_none_or(|(_, best)| self.replaces(this, best)) {
+                best = Some((block, this));
+            }
+        }
+        let Some((block, best)) = best else { return 0 };
+        let first = block * BLOCK;
+        let x = x.get(first..x.len().min(first + BLOCK)).unwrap_or_default();
+        first + if x.len() < N { self.scan(x).0 } else { self.find::<T, N>(x, best) }
     }
 }
 
-/// The extremum of a block, or NaN.
-struct Best<'a, T> {
-    x: &'a [T],
-    least: bool,
+/// Returns the first or the last place of an element that is looked for.
+#[inline(always)]
+fn place<T: Copy, const N: usize>(x: &[T; N], last: bool, same: &impl Fn(T) -> bool) -> Option<usize> {
+    // Without `any`, which ends early, this is done on vectors.
+    if !x.iter().fold(false, |any, &x| any | same(x)) {
+        return None;
+    }
+    let (mut first, mut end) = (N as u32, 0);
+    for (at, &x) in (0u32..).zip(x) {
+        let same = same(x);
+        first = Ord::min(first, if same { at } else { N as u32 });
+        end = Ord::max(end, if same { at } else { 0 });
+    }
+    Some(if last { end } else { first } as usize)
 }
 
-impl<T: Number> VectorLoop for Best<'_, T> {
-    type Output = T;
+/// The positions of the extrema of rows, one after another.
+struct Rows<'a, T> {
+    which: Extremum,
+    out: &'a mut [MaybeUninit<i64>],
+    x: &'a [T],
+    len: usize,
+}
+
+impl<T: Ordered> VectorLoop for Rows<'_, T> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<const FMA: bool>(self) -> T {
-        let best = |a: T, b: T| if self.least { a.min(b) } else { a.max(b) };
-        let (whole, rest) = self.x.as_chunks::<LANES>();
-        let mut lanes = [self.x.first().copied().unwrap_or_default(); LANES];
-        for x in whole {
-            lanes.iter_mut().zip(x).for_each(|(lane, x)| *lane = best(*lane, *x));
-        }
-        lanes.into_iter().chain(rest.iter().copied()).reduce(best).unwrap_or_default()
-    }
-}
-
-/// Returns the position in a row that is not empty.
-fn position<T: Number>(which: Extremum, x: &[T], pace: &mut Pace) -> usize {
-    pace.step(x.len());
-    if x.len() <= LANES {
-        return which.scan(x);
-    }
-    let mut best: Option<(usize, T)> = None;
-    for (block, x) in x.chunks(BLOCK).enumerate() {
-        let this = dispatch(Best { x, least: which.least });
-        if best.is_none_or(|(_, best)| which.replaces(this, best)) {
-            best = Some((block, this));
+    fn run<const FMA: bool>(self) {
+        let which = self.which;
+        for (out, x) in self.out.iter_mut().zip(self.x.chunks_exact(self.len)) {
+            let at = match self.len {
+                LANES.. => which.within::<T, LANES>(x),
+                FEW_LANES.. => which.within::<T, FEW_LANES>(x),
+                _ => which.scan(x).0,
+            };
+            out.write(at.cast_signed() as i64);
         }
     }
-    let first = best.map_or(0, |(block, _)| block * BLOCK);
-    first + x.chunks(BLOCK).nth(first / BLOCK).map_or(0, |x| which.scan(x))
 }
 
 /// Writes the position of the extremum of each row.
@@ -91,55 +180,100 @@ fn position<T: Number>(which: Extremum, x: &[T], pace: &mut Pace) -> usize {
 /// # Safety
 ///
 /// `x` holds `rows * len` elements, and `out` has room for `rows` positions; `len` is not zero.
-pub(crate) unsafe fn rows<T: Number>(which: Extremum, [rows, len]: [usize; 2], x: *const T, out: *mut i64) {
+pub(crate) unsafe fn rows<T: Ordered>(which: Extremum, [rows, len]: [usize; 2], x: *const T, out: *mut i64) {
     let shared = Shared((out, x));
     walk::split(rows, len, GRAIN, |from, to| {
         let (out, x) = shared.get();
-        let mut pace = Pace::new();
-        for row in from..to {
-            // SAFETY: the row is one of the operand's, and no other call writes its position.
-            unsafe {
-                let x = std::slice::from_raw_parts(x.add(row * len), len);
-                out.add(row).write(position(which, x, &mut pace).cast_signed() as i64);
-            }
-        }
+        // SAFETY: the rows are the operand's, and no other call writes their positions.
+        let (out, x) = unsafe {
+            (
+                std::slice::from_raw_parts_mut(out.cast::<MaybeUninit<i64>>().add(from), to - from),
+                std::slice::from_raw_parts(x.add(from * len), (to - from) * len),
+            )
+        };
+        dispatch(Rows { which, out, x, len });
     });
 }
 
-/// Writes the positions of the extrema along the middle one of three dimensions.
+/// The positions of the extrema of at most `COLUMNS` columns.
+struct Columns<'a, T> {
+    which: Extremum,
+    out: &'a mut [MaybeUninit<i64>],
+    /// The first element of the columns' first line. Each line has as many as `out`.
+    x: *const T,
+    lines: u32,
+    stride: usize,
+}
+
+impl<T: Ordered> VectorLoop for Columns<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Columns { which, out, x, lines, stride } = self;
+        let mut best = [T::Compared::default(); COLUMNS];
+        let mut places = [0u32; COLUMNS];
+        let mut pace = Pace::new();
+        for line in 0..lines {
+            pace.step(out.len());
+            // SAFETY: the maker of this value promises the lines.
+            let x = unsafe { std::slice::from_raw_parts(x.add(line as usize * stride), out.len()) };
+            // A loop of known length has vectors only.
+            match <&[T; COLUMNS]>::try_from(x) {
+                Ok(x) => which.compare(line, x, &mut best, &mut places),
+                Err(_) => which.compare(line, x, &mut best, &mut places),
+            }
+        }
+        for (out, place) in out.iter_mut().zip(places) {
+            out.write(i64::from(place));
+        }
+    }
+}
+
+impl Extremum {
+    /// Compares the elements of a line with the extrema of the lines before.
+    #[inline(always)]
+    fn compare<T: Ordered>(
+        self,
+        line: u32,
+        x: &[T],
+        best: &mut [T::Compared; COLUMNS],
+        places: &mut [u32; COLUMNS],
+    ) {
+        for ((&x, best), place) in x.iter().zip(best).zip(places) {
+            let x = self.of(x);
+            let replaces = (line == 0) | self.replaces(x, *best);
+            *best = if replaces { x } else { *best };
+            *place = if replaces { line } else { *place };
+        }
+    }
+}
+
+/// Writes the positions of the extrema along the middle one of three dimensions, of `len` elements.
 ///
 /// # Safety
 ///
 /// `x` holds `outer * len * inner` elements, and `out` has room for `outer * inner` positions; `len` is not zero.
-pub(crate) unsafe fn columns<T: Number>(
+pub(crate) unsafe fn columns<T: Ordered>(
     which: Extremum,
-    [outer, len, inner]: [usize; 3],
+    [outer, inner]: [usize; 2],
+    len: u32,
     x: *const T,
     out: *mut i64,
 ) {
-    let blocks = inner.div_ceil(COLUMNS);
+    let (blocks, lines) = (inner.div_ceil(COLUMNS), len as usize);
     let shared = Shared((out, x));
-    walk::split(outer * blocks, len.saturating_mul(COLUMNS), GRAIN, |from, to| {
+    walk::split(outer * blocks, lines.saturating_mul(COLUMNS), GRAIN, |from, to| {
         let (out, x) = shared.get();
-        let mut pace = Pace::new();
         for at in from..to {
             let (o, first) = (at / blocks, at % blocks * COLUMNS);
             let width = COLUMNS.min(inner - first);
-            let mut best = [(0i64, T::default()); COLUMNS];
-            for l in 0..len {
-                pace.step(width);
-                // SAFETY: the columns are below `inner`.
-                let line = unsafe { std::slice::from_raw_parts(x.add((o * len + l) * inner + first), width) };
-                for (best, &x) in best.iter_mut().zip(line) {
-                    if l == 0 || which.replaces(x, best.1) {
-                        *best = (l.cast_signed() as i64, x);
-                    }
-                }
-            }
-            for (column, (position, _)) in best.into_iter().enumerate().take(width) {
-                // SAFETY: there is room for each column, and no other call writes it.
-                unsafe { out.add(o * inner + first + column).write(position) };
-            }
+            // SAFETY: the columns are below `inner`, and no other call writes their positions.
+            let (out, x) = unsafe {
+                let out = out.cast::<MaybeUninit<i64>>().add(o * inner + first);
+                (std::slice::from_raw_parts_mut(out, width), x.add(o * lines * inner + first))
+            };
+            dispatch(Columns { which, out, x, lines: len, stride: inner });
         }
     });
 }
@@ -151,46 +285,86 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
     use crate::threads::as_if;
+    use half::{bf16, f16};
 
     /// Finds the position by looking at all pairs.
-    fn defined(which: Extremum, x: &[f32]) -> usize {
-        let beats = |a: f32, b: f32| (a.is_nan() && !b.is_nan()) || if which.least { a < b } else { a > b };
+    fn defined<T: Copy + PartialOrd>(which: Extremum, x: &[T]) -> usize {
+        let nan = |x: T| x.partial_cmp(&x).is_none();
+        let beats = |a: T, b: T| (nan(a) && !nan(b)) || if which.least { a < b } else { a > b };
         let best = |&i: &usize| x.iter().all(|&other| !beats(other, x[i]));
         let mut all = (0..x.len()).filter(best);
         if which.last { all.next_back() } else { all.next() }.unwrap()
     }
 
+    /// Compares the positions of elements that are made of numbers with those of the definition.
+    fn positions_of<T: Ordered + PartialOrd>(name: &str, element: impl Fn(f64) -> T) {
+        let rows_of = [1, 2, 15, 16, 17, 31, 63, 64, 65, 127, 200, 1023, 1024, 1025, 1087, 1089, 2500];
+        let extents = rows_of.map(|len| [3, len, 1]).into_iter().chain([
+            [2, 1, 5],
+            [2, 3, 5],
+            [1, 7, 64],
+            [2, 7, 65],
+            [1, 300, 130],
+        ]);
+        for ([outer, len, inner], rare) in extents.flat_map(|extents| [(extents, 3), (extents, 10_000)]) {
+            let number = |i: usize| match (i * 7919 + len) % 2003 {
+                n if n % rare == rare - 1 => f64::NAN,
+                n if n % 97 == 96 => f64::INFINITY,
+                n if n % 97 == 95 => f64::NEG_INFINITY,
+                n if n % 41 == 20 => -0.0,
+                n => (n % 41) as f64 - 20.0,
+            };
+            let x: Vec<T> = (0..outer * len * inner).map(|i| element(number(i))).collect();
+            let lines: Vec<Vec<T>> = (0..outer * inner)
+                .map(|i| (0..len).map(|l| x[(i / inner * len + l) * inner + i % inner]).collect())
+                .collect();
+            for (least, last) in [(false, false), (false, true), (true, false), (true, true)] {
+                let which = Extremum { least, last };
+                let want: Vec<i64> = lines.iter().map(|line| defined(which, line) as i64).collect();
+                for (level, threads) in levels().into_iter().flat_map(|level| [(level, 1), (level, 3)]) {
+                    let mut out = vec![-1; outer * inner];
+                    // SAFETY: the operand and the result have these extents.
+                    at(level, || {
+                        as_if(threads, || unsafe {
+                            if inner == 1 {
+                                rows(which, [outer, len], x.as_ptr(), out.as_mut_ptr());
+                            } else {
+                                columns(which, [outer, inner], len as u32, x.as_ptr(), out.as_mut_ptr());
+                            }
+                        })
+                    });
+                    assert_eq!(out, want, "{name} {level:?} {which:?} {outer} {len} {inner}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn positions_are_those_of_the_extrema() {
-        for [outer, len, inner] in
-            [[1, 1, 1], [5, 3, 1], [3, 32, 1], [3, 33, 1], [2, 1000, 1], [2, 3, 5], [2, 7, 65], [1, 300, 2]]
-        {
-            for rare in [3, 10_000] {
-                let number = |i: usize| match i * 7919 % 2003 {
-                    n if n % rare == rare - 1 => f32::NAN,
-                    n => (n % 41) as f32 - 20.0,
-                };
-                let x: Vec<f32> = (0..outer * len * inner).map(number).collect();
-                for (least, last) in [(false, false), (false, true), (true, false), (true, true)] {
-                    let which = Extremum { least, last };
-                    for (level, threads) in levels().into_iter().flat_map(|level| [(level, 1), (level, 3)]) {
-                        let mut out = vec![-1; outer * inner];
-                        // SAFETY: the operand and the result have these extents.
-                        at(level, || {
-                            as_if(threads, || unsafe {
-                                if inner == 1 {
-                                    rows(which, [outer, len], x.as_ptr(), out.as_mut_ptr());
-                                } else {
-                                    columns(which, [outer, len, inner], x.as_ptr(), out.as_mut_ptr());
-                                }
-                            })
-                        });
-                        for (i, &got) in out.iter().enumerate() {
-                            let (o, c) = (i / inner, i % inner);
-                            let line: Vec<f32> = (0..len).map(|l| x[(o * len + l) * inner + c]).collect();
-                            assert_eq!(got, defined(which, &line) as i64, "{which:?} {outer} {len} {inner}");
-                        }
-                    }
+        positions_of("f32", |x| x as f32);
+        positions_of("f64", |x| x);
+        positions_of("f16", f16::from_f64);
+        positions_of("bf16", bf16::from_f64);
+        positions_of("i8", |x| x as i8);
+        positions_of("u16", |x| x as u16);
+        positions_of("i64", |x| x as i64);
+        positions_of("u64", |x| (x as i64).cast_unsigned());
+    }
+
+    /// A long row with one extremum, at each place around the bounds of blocks.
+    #[test]
+    fn a_single_extremum_is_found_anywhere() {
+        for len in [16, 63, 64, 100, 1024, 1030, 2100] {
+            for place in (0..len).filter(|at| at % 16 < 2 || at % 16 == 15 || at + 3 > len) {
+                let mut x = vec![1f32; len];
+                x[place] = 2.0;
+                for (level, last) in levels().into_iter().flat_map(|level| [(level, false), (level, true)]) {
+                    let mut out = [-1];
+                    // SAFETY: there is one row, and room for one position.
+                    at(level, || unsafe {
+                        rows(Extremum { least: false, last }, [1, len], x.as_ptr(), out.as_mut_ptr());
+                    });
+                    assert_eq!(out, [place as i64], "{level:?} {len} {last}");
                 }
             }
         }

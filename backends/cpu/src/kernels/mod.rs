@@ -22,6 +22,7 @@ pub(crate) mod moves;
 pub(crate) mod normalize;
 pub(crate) mod number;
 pub(crate) mod op;
+pub(crate) mod ordered;
 pub(crate) mod quantize;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;

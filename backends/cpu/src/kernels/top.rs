@@ -1,123 +1,229 @@
 //! The greatest or the least elements of rows.
+//!
+//! Elements are compared by their [keys](super::ordered), which are turned so that the least go first. Most elements of a row are
+//! only compared with a limit. What is within the limit is collected, and now and then all of it but the first elements is
+//! dropped, which lowers the limit.
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::elementwise::GRAIN;
 use super::number::Number;
+use super::ordered::{Key, Ordered};
 use super::{Shared, walk};
 use crate::pace::Pace;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The most elements of a row that the kernel looks for. It keeps them ordered, which costs more the more they are.
-pub(crate) const MOST: usize = 64;
-/// The number of elements that are compared with the last of those kept before any is looked at.
-const BLOCK: usize = 32;
+/// The most elements of a row that are collected on the stack.
+const FEW: usize = 64;
+/// The number of elements that are compared with the limit together.
+const BLOCK: usize = 64;
+/// The number of elements of a row from which its first limit is taken.
+const HEAD: usize = 4096;
+/// The least number of elements that are collected before most of them are dropped.
+const ROOM: usize = 512;
+/// The number of steps in which the first limit is searched. A limit that is not the lowest only lets more elements pass.
+const STEPS: usize = 16;
 
-/// Tells whether `a` goes before `b`. NaN is greater than all numbers.
+/// An element by its key, and its position. Of equal keys the lower position goes first.
+type Place<T> = (<T as Ordered>::Key, u32);
+
+/// Returns a limit within which are at least `k` elements, and few more if they are in random order.
+///
+/// The elements are dealt out to `BLOCK` lanes. The first elements of `k` lanes are within the limit.
 #[inline(always)]
-fn before<T: Number>(largest: bool, a: T, b: T) -> bool {
-    let nan = |x: T| x.partial_cmp(&x).is_none();
-    if largest { (a > b) | (nan(a) & !nan(b)) } else { (a < b) | (nan(b) & !nan(a)) }
-}
-
-/// Whether any element of a block goes before another element.
-struct AnyBefore<'a, T> {
-    x: &'a [T; BLOCK],
-    than: T,
-    largest: bool,
-}
-
-impl<T: Number> VectorLoop for AnyBefore<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) -> bool {
-        self.x.iter().fold(false, |any, &x| any | before(self.largest, x, self.than))
+fn first_limit<T: Ordered>(x: &[T], k: usize, largest: bool) -> T::Key {
+    let (blocks, _) = x.as_chunks::<BLOCK>();
+    if k > BLOCK || blocks.len() < 2 {
+        return T::Key::GREATEST;
     }
-}
-
-/// The first elements of a row in order, with their positions. Of equal elements the earlier goes first.
-struct Kept<'a, T> {
-    values: &'a mut [T],
-    positions: &'a mut [i64],
-    count: usize,
-    largest: bool,
-}
-
-impl<T: Number> Kept<'_, T> {
-    /// Takes the element in if it goes before one of those that are kept.
-    #[inline(always)]
-    #[expect(clippy::indexing_slicing, reason = "both have room for the same number, which is above `at`")]
-    fn offer(&mut self, x: T, position: i64) {
-        let room = self.values.len();
-        if self.count == room && !before(self.largest, x, self.values[room - 1]) {
-            return;
+    let mut lanes = [T::Key::GREATEST; BLOCK];
+    for block in blocks {
+        for (lane, &x) in lanes.iter_mut().zip(block) {
+            *lane = Number::min(*lane, x.key().turned(largest));
         }
-        self.count = room.min(self.count + 1);
-        let mut at = self.count - 1;
-        while at > 0 && before(self.largest, x, self.values[at - 1]) {
-            self.values[at] = self.values[at - 1];
-            self.positions[at] = self.positions[at - 1];
-            at -= 1;
-        }
-        self.values[at] = x;
-        self.positions[at] = position;
     }
-
-    /// Takes a whole row in.
-    fn row(&mut self, x: &[T], pace: &mut Pace) {
-        let first = self.values.len().min(x.len());
-        let mut position = 0;
-        let (head, tail) = x.split_at(first);
-        for &x in head {
-            self.offer(x, position);
-            position += 1;
+    let (mut low, mut high) = (T::Key::GREATEST, T::Key::LEAST);
+    for &lane in &lanes {
+        (low, high) = (Number::min(low, lane), Number::max(high, lane));
+    }
+    // At least `k` lanes are within `high`, and fewer below `low`.
+    for _ in 0..STEPS {
+        if low >= high {
+            break;
         }
-        let (blocks, rest) = tail.as_chunks::<BLOCK>();
-        for block in blocks {
-            pace.step(BLOCK);
-            let Some(&than) = self.values.last() else { return };
-            if dispatch(AnyBefore { x: block, than, largest: self.largest }) {
-                for (&x, position) in block.iter().zip(position..) {
-                    self.offer(x, position);
+        let middle = low.halfway(high);
+        let within = lanes.iter().fold(0, |within, &lane| within + u8::from(lane <= middle));
+        match usize::from(within).checked_sub(k) {
+            None => low = middle.add(T::Key::ONE),
+            Some(more) => {
+                high = middle;
+                if more <= k / 8 {
+                    break;
                 }
             }
-            position += BLOCK as i64;
         }
-        for (&x, position) in rest.iter().zip(position..) {
-            self.offer(x, position);
+    }
+    high
+}
+
+/// Returns a bit for each element: whether it is within the limit.
+#[inline(always)]
+fn within<T: Ordered>(x: &[T; BLOCK], largest: bool, limit: T::Key) -> u64 {
+    let mut bits = 0;
+    for (at, &x) in x.iter().enumerate() {
+        bits |= u64::from(x.key().turned(largest) <= limit) << at;
+    }
+    bits
+}
+
+/// The elements of a row that were within the limit.
+struct Collected<'a, T: Ordered> {
+    places: &'a mut [Place<T>],
+    count: usize,
+    k: usize,
+    largest: bool,
+    /// The limit of elements to come; `None` if none of them can be among the first.
+    limit: Option<T::Key>,
+}
+
+impl<T: Ordered> Collected<'_, T> {
+    /// Adds the elements of a block that are within the limit. Blocks come in the order of their positions.
+    #[inline(always)]
+    fn add(&mut self, x: &[T; BLOCK], mut bits: u64, start: u32) {
+        if self.count + BLOCK > self.places.len() {
+            self.drop_rest();
+        }
+        let room = self.places.get_mut(self.count..).unwrap_or_default();
+        self.count += bits.count_ones() as usize;
+        for place in room {
+            if bits == 0 {
+                break;
+            }
+            let at = bits.trailing_zeros();
+            bits &= bits - 1;
+            let key = x.get(at as usize).map_or(T::Key::GREATEST, |x| x.key());
+            *place = (key.turned(self.largest), start + at);
+        }
+    }
+
+    /// Drops all elements but the first `k`, in any order.
+    #[cold]
+    fn drop_rest(&mut self) {
+        let collected = self.places.get_mut(..self.count).unwrap_or_default();
+        if collected.len() <= self.k {
+            return;
+        }
+        let (_, &mut (last, _), _) = collected.select_nth_unstable(self.k - 1);
+        self.count = self.k;
+        // Elements to come that equal the last of these go after it.
+        self.limit = (last > T::Key::LEAST).then(|| last.sub(T::Key::ONE));
+    }
+
+    /// Collects the elements of a row.
+    #[inline(always)]
+    fn row(&mut self, x: &[T], pace: &mut Pace) {
+        let head = x.get(..HEAD).unwrap_or(x);
+        (self.count, self.limit) = (0, Some(first_limit(head, self.k, self.largest)));
+        let (blocks, rest) = x.as_chunks::<BLOCK>();
+        let mut start = 0;
+        for block in blocks {
+            pace.step(BLOCK);
+            let Some(limit) = self.limit else { return };
+            let bits = within(block, self.largest, limit);
+            if bits != 0 {
+                self.add(block, bits, start);
+            }
+            start += BLOCK as u32;
+        }
+        if let (Some(limit), false) = (self.limit, rest.is_empty()) {
+            let mut block = [T::default(); BLOCK];
+            block.split_at_mut(rest.len()).0.copy_from_slice(rest);
+            let bits = within(&block, self.largest, limit) & ((1 << rest.len()) - 1);
+            self.add(&block, bits, start);
+        }
+    }
+
+    /// Returns the first `k` elements in order.
+    fn sorted(&mut self) -> &[Place<T>] {
+        if self.count > 2 * self.k {
+            self.drop_rest();
+        }
+        let collected = self.places.get_mut(..self.count).unwrap_or_default();
+        collected.sort_unstable();
+        collected.get(..self.k).unwrap_or_default()
+    }
+}
+
+/// Rows with the places of their results.
+struct Rows<'a, T: Ordered> {
+    x: &'a [T],
+    len: usize,
+    collected: Collected<'a, T>,
+    values: *mut T,
+    positions: *mut i64,
+}
+
+impl<T: Ordered> VectorLoop for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(mut self) {
+        let mut pace = Pace::new();
+        let mut written = 0;
+        for x in self.x.chunks_exact(self.len) {
+            self.collected.row(x, &mut pace);
+            for &(_, position) in self.collected.sorted() {
+                let value = x.get(position as usize).copied().unwrap_or_default();
+                // SAFETY: the maker of this value promises room for the first `k` elements of each row.
+                unsafe {
+                    self.values.add(written).write(value);
+                    self.positions.add(written).write(i64::from(position));
+                }
+                written += 1;
+            }
         }
     }
 }
 
-/// Writes the first `k` elements of each row in order, and their positions.
+/// Writes the first `k` elements of each row of `len` elements in order, and their positions. It returns false if there is no
+/// memory for the elements that it collects; the results are then not written.
 ///
 /// # Safety
 ///
 /// `x` holds `rows * len` elements, and `values` and `positions` have room for `rows * k`; `k` is not zero, and at most
 /// `len`.
-pub(crate) unsafe fn run<T: Number>(
+pub(crate) unsafe fn run<T: Ordered>(
     largest: bool,
-    [rows, len, k]: [usize; 3],
+    [rows, k]: [usize; 2],
+    len: u32,
     x: *const T,
     values: *mut T,
     positions: *mut i64,
-) {
-    let shared = Shared((x, values, positions));
+) -> bool {
+    let (shared, len) = (Shared((x, values, positions)), len as usize);
+    let lacking = AtomicBool::new(false);
     walk::split(rows, len.saturating_mul(2), GRAIN, |from, to| {
         let (x, values, positions) = shared.get();
-        let mut pace = Pace::new();
-        let mut kept = ([T::default(); MOST], [0i64; MOST]);
-        for row in from..to {
-            // SAFETY: the row is one of the operand's.
-            let x = unsafe { std::slice::from_raw_parts(x.add(row * len), len) };
-            let (Some(v), Some(p)) = (kept.0.get_mut(..k), kept.1.get_mut(..k)) else { return };
-            Kept { values: v, positions: p, count: 0, largest }.row(x, &mut pace);
-            // SAFETY: the row's results have their own places.
-            unsafe {
-                std::ptr::copy_nonoverlapping(v.as_ptr(), values.add(row * k), k);
-                std::ptr::copy_nonoverlapping(p.as_ptr(), positions.add(row * k), k);
+        let mut few = [Place::<T>::default(); ROOM];
+        let mut many = Vec::new();
+        let places = if k <= FEW {
+            few.as_mut_slice()
+        } else {
+            let room = ROOM.max(k.saturating_mul(4)).min(len.saturating_add(2 * BLOCK));
+            if many.try_reserve_exact(room).is_err() {
+                return lacking.store(true, Ordering::Relaxed);
             }
+            many.resize(room, Place::<T>::default());
+            many.as_mut_slice()
+        };
+        let collected = Collected { places, count: 0, k, largest, limit: None };
+        // SAFETY: the rows are the operand's, and their results have their own places.
+        unsafe {
+            let x = std::slice::from_raw_parts(x.add(from * len), (to - from) * len);
+            let (values, positions) = (values.add(from * k), positions.add(from * k));
+            dispatch(Rows { x, len, collected, values, positions });
         }
     });
+    !lacking.into_inner()
 }
 
 #[cfg(test)]
@@ -127,42 +233,66 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
     use crate::threads::as_if;
-    use std::cmp::Ordering;
+    use half::{bf16, f16};
 
-    #[test]
-    fn the_first_elements_are_those_of_a_stable_sort() {
-        for [rows, len, k] in [[1, 1, 1], [3, 7, 7], [3, 40, 1], [2, 500, 5], [2, 129, 64], [1, 64, 64]] {
-            let number = |i: usize| match i * 7919 % 101 {
-                n if n % 10 == 9 => f32::NAN,
-                n => (n % 13) as f32,
+    /// Compares the first of elements that are made of numbers with those of a stable sort.
+    fn first_of<T: Ordered + PartialOrd + std::fmt::Debug>(name: &str, element: impl Fn(f64) -> T) {
+        let few = [[1, 1, 1], [3, 7, 7], [3, 40, 1], [2, 64, 64], [2, 127, 3], [2, 128, 5], [2, 129, 64]];
+        let many = [[2, 500, 5], [2, 1000, 16], [1, 5000, 64], [1, 5000, 65], [2, 700, 700], [1, 9000, 300]];
+        let kinds = ["mixed", "equal", "rising", "falling", "two"];
+        for ([rows, len, k], kind) in few.into_iter().chain(many).flat_map(|e| kinds.map(|kind| (e, kind))) {
+            let number = |i: usize| match (kind, i * 7919 % 2003) {
+                ("equal", _) => 3.0,
+                ("rising", _) => (i % len) as f64,
+                ("falling", _) => (len - i % len) as f64,
+                ("two", n) => f64::from(n > 1000),
+                (_, n) if n % 10 == 9 => f64::NAN,
+                (_, n) if n % 97 == 96 => f64::INFINITY,
+                (_, n) if n % 97 == 95 => f64::NEG_INFINITY,
+                (_, n) if n % 13 == 12 => -0.0,
+                (_, n) => (n % 113) as f64 - 12.0,
             };
-            let x: Vec<f32> = (0..rows * len).map(number).collect();
-            for (level, largest) in levels().into_iter().flat_map(|level| [(level, false), (level, true)]) {
-                let (mut values, mut positions) = (vec![0f32; rows * k], vec![0i64; rows * k]);
-                // SAFETY: the operand and the results have these extents.
-                at(level, || {
-                    as_if(2, || unsafe {
-                        run(largest, [rows, len, k], x.as_ptr(), values.as_mut_ptr(), positions.as_mut_ptr());
-                    })
-                });
-                for (row, x) in x.chunks(len).enumerate() {
-                    let mut order: Vec<usize> = (0..len).collect();
-                    order.sort_by(|&a, &b| {
-                        let by_size =
-                            x[a].partial_cmp(&x[b]).unwrap_or_else(|| x[a].is_nan().cmp(&x[b].is_nan()));
-                        let by_size = if largest { by_size.reverse() } else { by_size };
-                        if by_size == Ordering::Equal { a.cmp(&b) } else { by_size }
+            let x: Vec<T> = (0..rows * len).map(|i| element(number(i))).collect();
+            for largest in [false, true] {
+                let is_nan = |x: T| x.partial_cmp(&x).is_none();
+                let order = |a: &T, b: &T| a.partial_cmp(b).unwrap_or_else(|| is_nan(*a).cmp(&is_nan(*b)));
+                let mut want = Vec::new();
+                for x in x.chunks(len) {
+                    let mut places: Vec<usize> = (0..len).collect();
+                    // The sort is stable, also if the greater go first.
+                    places.sort_by(|&a, &b| if largest { order(&x[b], &x[a]) } else { order(&x[a], &x[b]) });
+                    want.extend(places[..k].iter().map(|&place| place as i64));
+                }
+                for level in levels() {
+                    let (mut values, mut positions) = (vec![T::default(); rows * k], vec![0i64; rows * k]);
+                    // SAFETY: the operand and the results have these extents.
+                    let done = at(level, || {
+                        as_if(2, || unsafe {
+                            let out = (values.as_mut_ptr(), positions.as_mut_ptr());
+                            run(largest, [rows, k], len as u32, x.as_ptr(), out.0, out.1)
+                        })
                     });
-                    for (i, &want) in order.iter().enumerate().take(k) {
-                        assert_eq!(
-                            positions[row * k + i],
-                            want as i64,
-                            "{level:?} {rows} {len} {k} {largest}"
-                        );
-                        assert_eq!(values[row * k + i].to_bits(), x[want].to_bits());
+                    assert!(done);
+                    assert_eq!(positions, want, "{name} {kind} {level:?} {rows} {len} {k} {largest}");
+                    for (i, (value, position)) in values.iter().zip(positions).enumerate() {
+                        let source = &x[i / k * len + position as usize];
+                        // This tells zeros apart.
+                        assert_eq!(format!("{value:?}"), format!("{source:?}"));
                     }
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_first_elements_are_those_of_a_stable_sort() {
+        first_of("f32", |x| x as f32);
+        first_of("f64", |x| x);
+        first_of("f16", f16::from_f64);
+        first_of("bf16", bf16::from_f64);
+        first_of("i8", |x| x as i8);
+        first_of("u8", |x| x as u8);
+        first_of("i64", |x| x as i64);
+        first_of("u64", |x| (x as i64).cast_unsigned());
     }
 }
