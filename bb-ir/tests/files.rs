@@ -289,6 +289,32 @@ fn mapped_and_read_files_have_the_same_content() {
 }
 
 #[test]
+fn what_is_forgotten_is_read_again() {
+    let folder = Folder::new("forgotten");
+    let numbers: Vec<f32> = (0..1 << 16).map(|i| i as f32).collect();
+    // At an aligned offset and at an odd one, beside bytes of others.
+    for before in [64usize, 61] {
+        folder.write("w.bin", &[vec![7; before], bytes(&numbers), vec![9; 100]].concat());
+        let (offset, length) = (before.to_string(), (4 * numbers.len()).to_string());
+        let entries = [("location", "w.bin"), ("offset", offset.as_str()), ("length", length.as_str())];
+        let external = external("w", &[numbers.len() as i64], &entries);
+        let path = folder.write("model.onnx", &returns(external).encode_to_vec());
+        for file_access in [FileAccess::Map, FileAccess::Read] {
+            let checked = load(&path, &Limits { file_access, ..Limits::default() }).unwrap();
+            let (_, data) = checked.graph.constants.first().unwrap();
+            for _ in 0..2 {
+                let aligned = data.aligned().unwrap();
+                assert_eq!(aligned.as_slice::<f32>().unwrap(), numbers);
+                data.forget();
+                aligned.forget();
+                assert_eq!(aligned.as_slice::<f32>().unwrap(), numbers);
+                assert_eq!(data.as_slice::<f32>().unwrap(), numbers);
+            }
+        }
+    }
+}
+
+#[test]
 fn ranges_that_are_not_in_the_file_are_refused() {
     let folder = Folder::new("ranges");
     folder.write("w.bin", &bytes(&[0.0, 1.0, 2.0]));

@@ -60,6 +60,16 @@ pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
     if wanted == 0 { None } else { mapped::map(file) }
 }
 
+/// The number of bytes from which giving memory back is worth a call of the system.
+const FORGOTTEN: usize = 1 << 16;
+
+/// Gives the memory of bytes of a mapped file back to the system, which reads them again when they are used.
+pub(crate) fn forget(bytes: &[u8]) {
+    if bytes.len() >= FORGOTTEN {
+        mapped::forget(bytes);
+    }
+}
+
 /// Returns `length` bytes at `offset` as a slice; `None` if they are out of range.
 pub(crate) fn slice(whole: &Bytes, offset: u64, length: u64) -> Option<Bytes> {
     let start = usize::try_from(offset).ok()?;

@@ -12,9 +12,9 @@ mod strings;
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};
 
-use crate::{DataType, Element, Error, Shape, memory};
+use crate::{DataType, Element, Error, Shape, file, memory};
 use bytes::Bytes;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 #[cfg(target_endian = "big")]
 compile_error!("tensors are viewed in place as little-endian elements");
@@ -44,7 +44,24 @@ pub struct TensorData {
 struct Later {
     /// The aligned elements, once the work is done.
     ready: OnceLock<Bytes>,
+    /// A copy that others hold, as [`TensorData::aligned`] made it.
+    lent: Mutex<Weak<Bytes>>,
     check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
+}
+
+impl Later {
+    fn new(check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>) -> Arc<Later> {
+        Arc::new(Later { ready: OnceLock::new(), lent: Mutex::default(), check })
+    }
+}
+
+/// Bytes that clones of a tensor share as long as one of them is there.
+struct Lent(Arc<Bytes>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 impl PartialEq for TensorData {
@@ -147,7 +164,7 @@ impl TensorData {
             _ => bytes,
         };
         let moves = !bytes.is_empty() && bytes.as_ptr().align_offset(dtype.align()) != 0;
-        let later = moves.then(|| Arc::new(Later { ready: OnceLock::new(), check: None }));
+        let later = moves.then(|| Later::new(None));
         Ok(TensorData { dtype, shape, bytes, later })
     }
 
@@ -159,7 +176,7 @@ impl TensorData {
         if check.is_none() {
             return self;
         }
-        TensorData { later: Some(Arc::new(Later { ready: OnceLock::new(), check })), ..self }
+        TensorData { later: Some(Later::new(check)), ..self }
     }
 
     /// Does the deferred work: copies elements that are not aligned for their type, and compares a mapped
@@ -184,6 +201,41 @@ impl TensorData {
         // If another thread was faster, its copy is kept.
         later.ready.get_or_init(|| ready);
         Ok(())
+    }
+
+    /// Returns a tensor with the same elements, aligned for their type, after the deferred work.
+    ///
+    /// Like [`prepare`](Self::prepare), but where elements must be copied, the copy lives as long as somebody holds it, rather
+    /// than as long as this tensor. This is for those who need the elements until they have them in a form of their own.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`prepare`](Self::prepare).
+    pub fn aligned(&self) -> Result<TensorData, Error> {
+        let own = |bytes| TensorData { dtype: self.dtype, shape: self.shape.clone(), bytes, later: None };
+        let moves = self.bytes.as_ptr().align_offset(self.dtype.align()) != 0;
+        let Some(later) = self.later.as_deref().filter(|later| moves && later.ready.get().is_none()) else {
+            self.prepare()?;
+            return Ok(own(self.bytes().clone()));
+        };
+        let mut lent = later.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = match lent.upgrade() {
+            Some(copy) => copy,
+            None => {
+                later.check.as_ref().map_or(Ok(()), |check| check())?;
+                let copy = Arc::new(aligned_copy("aligning a tensor", &self.bytes)?);
+                *lent = Arc::downgrade(&copy);
+                self.forget();
+                copy
+            }
+        };
+        Ok(own(Bytes::from_owner(Lent(copy))))
+    }
+
+    /// Gives the memory of elements in a mapped file back to the system, which reads them again when they are used. Elements
+    /// elsewhere stay as they are.
+    pub fn forget(&self) {
+        file::forget(&self.bytes);
     }
 
     /// Returns the element type.
@@ -365,6 +417,29 @@ mod tests {
         let moved = TensorData::adopt(DataType::F32, &[2], off.clone()).expect("8 bytes");
         assert_ne!(moved.bytes().as_ptr(), off.as_ptr());
         assert_eq!(moved.as_slice::<f32>().expect("f32"), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_copy_for_alignment_lives_as_long_as_somebody_holds_it() {
+        let store = Bytes::from((0u8..64).collect::<Vec<_>>());
+        let start = store.as_ptr().align_offset(8);
+        let off = store.slice(start + 1..start + 9);
+        let moved = TensorData::adopt(DataType::U32, &[2], off).expect("8 bytes");
+        let lent = |x: &TensorData| {
+            x.later.as_ref().map(|later| later.lent.lock().expect("no panic").strong_count())
+        };
+        let [first, second] = [moved.aligned().expect("memory"), moved.clone().aligned().expect("memory")];
+        assert_eq!(first, moved);
+        assert_eq!(first.as_slice::<u32>().expect("u32"), moved.as_slice::<u32>().expect("u32"));
+        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
+        assert_eq!(lent(&moved), Some(2));
+        drop((first, second));
+        assert_eq!(lent(&moved), Some(0));
+        // The tensor has its own copy since its elements were read.
+        let third = moved.aligned().expect("memory");
+        assert_eq!(third.bytes().as_ptr(), moved.bytes().as_ptr());
+        let aligned = TensorData::new(&[2], &[1f32, 2.0]).expect("two elements");
+        assert_eq!(aligned.aligned().expect("aligned").bytes().as_ptr(), aligned.bytes().as_ptr());
     }
 
     #[test]

@@ -315,8 +315,12 @@ impl<B: Backend + ?Sized> Making<'_, B> {
     pub(super) fn release(&mut self, value: TraceValue, readers: &mut Readers) -> Result<(), Error> {
         let left = readers.get_mut(value)?;
         *left = left.saturating_sub(1);
-        if *left == 0 {
+        if *left == 0 && self.made.get(value)?.is_some() {
             self.made.set(value, None)?;
+            // What was made of a weight is in memory instead of it.
+            if let ValueSource::Weight(id) = self.traced.recorded.values.get(value)?.source {
+                self.traced.weights().get(id)?.forget();
+            }
         }
         Ok(())
     }
@@ -339,8 +343,9 @@ impl<B: Backend + ?Sized> Making<'_, B> {
                 return Err(Error::excluded("a constant to be made before it is read").into());
             }
         };
-        let made = data.prepare().map_err(Error::from).map_err(B::Error::from);
-        let made = made.and_then(|()| on.constant(data));
+        // A copy for the sake of alignment is released with the constant.
+        let made = data.aligned().map_err(Error::from).map_err(B::Error::from);
+        let made = made.and_then(|data| on.constant(&data));
         let tensor = made.map_err(|error| self.traced.constant(value, weight, info.dtype, error))?;
         let held = self.pool.keep(source, tensor, if weight.is_none() { data.byte_len() } else { 0 });
         self.made.set(value, Some(held.clone()))?;

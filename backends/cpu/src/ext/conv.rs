@@ -68,58 +68,67 @@ pub(crate) fn conv(
     bias: Option<&Array>,
     options: ConvOptions<'_>,
 ) -> Result<Option<Array>> {
-    prepared(cpu, x, w, None, bias, options)
+    if !computed(x) {
+        return Ok(None);
+    }
+    match Plan::new(x.shape(), w.shape(), bias.map(Tensor::shape), options) {
+        Some(plan) => planned(cpu, &plan, x, w, bias).map(Some),
+        None => Ok(None),
+    }
 }
 
-/// Computes the convolution like [`conv`], with points of the filters if there are some and the extents suit them.
-pub(crate) fn prepared(
+/// Computes the convolution by points of the filters, whose shape is `w`. Returns `None` where [`conv`] would, and for extents
+/// and elements that are not computed by points.
+pub(crate) fn by_points(
     cpu: &Cpu,
     x: &Array,
-    w: &Array,
-    points: Option<&Filters>,
+    w: &[usize],
+    points: &Filters,
     bias: Option<&Array>,
     options: ConvOptions<'_>,
 ) -> Result<Option<Array>> {
     if !computed(x) {
         return Ok(None);
     }
-    match Plan::new(x.shape(), w.shape(), bias.map(Tensor::shape), options) {
-        Some(plan) => planned(cpu, &plan, x, w, points, bias).map(Some),
-        None => Ok(None),
+    let Some(plan) = Plan::new(x.shape(), w, bias.map(Tensor::shape), options) else { return Ok(None) };
+    let Some(winograd) = Winograd::new(&plan, points) else { return Ok(None) };
+    let (pool, dtype) = (cpu.pool(), x.dtype());
+    let (x, bias) = (widened(pool, x)?, bias.map(|bias| widened(pool, bias)).transpose()?);
+    // SAFETY: `x` is contiguous, and has elements.
+    if !x.is_empty() && !all_fit(unsafe { std::slice::from_raw_parts(floats(&x), x.len()) }) {
+        return Ok(None);
     }
+    let plus = bias.as_ref().map_or(std::ptr::null(), floats);
+    let mut done = Ok(());
+    let out = made(pool, DataType::F32, plan.plane.shape(plan.n, plan.groups * plan.filters), |out| {
+        // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
+        done = unsafe { winograd.convolve(pool, floats(&x), plus, out.cast()) };
+    })?;
+    done?;
+    rounded(pool, out, dtype).map(Some)
+}
+
+/// Returns the elements one after another and as `f32`.
+fn widened(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
+    single(pool, x)?.ok_or_else(|| unsupported("conv", x.dtype()))
 }
 
 /// Computes a convolution that was resolved.
-fn planned(
-    cpu: &Cpu,
-    plan: &Plan,
-    x: &Array,
-    w: &Array,
-    points: Option<&Filters>,
-    bias: Option<&Array>,
-) -> Result<Array> {
-    let pool = cpu.pool();
-    let refused = || unsupported("conv", x.dtype());
-    let dtype = x.dtype();
-    let (x, w) = (single(pool, x)?.ok_or_else(refused)?, single(pool, w)?.ok_or_else(refused)?);
-    let bias = bias.map(|bias| single(pool, bias)?.ok_or_else(refused)).transpose()?;
+fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
+    let (pool, dtype) = (cpu.pool(), x.dtype());
+    let (x, w) = (widened(pool, x)?, widened(pool, w)?);
+    let bias = bias.map(|bias| widened(pool, bias)).transpose()?;
     let Plan { plane, n, groups, filters, .. } = plan;
-    let m = groups * filters;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
-    let shape = plane.shape(*n, m);
-    // SAFETY: `x` is contiguous, and has elements.
-    let fits = || x.is_empty() || all_fit(unsafe { std::slice::from_raw_parts(floats(&x), x.len()) });
-    let winograd = points.and_then(|points| Winograd::new(plan, points)).filter(|_| fits());
-    let sliding = if winograd.is_none() { Sliding::new(plan) } else { None };
-    let unrolled = if sliding.is_none() && winograd.is_none() { Unrolled::new(plan) } else { None };
+    let sliding = Sliding::new(plan);
+    let unrolled = if sliding.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());
-    let out = made(pool, DataType::F32, shape, |out| {
+    let out = made(pool, DataType::F32, plane.shape(*n, groups * filters), |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
         done = unsafe {
-            match (&winograd, &sliding, &unrolled) {
-                (Some(winograd), ..) => winograd.convolve(pool, floats(&x), plus, out.cast()),
-                (_, Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
-                (.., Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+            match (&sliding, &unrolled) {
+                (Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
+                (_, Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
                 _ => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
             }
         };

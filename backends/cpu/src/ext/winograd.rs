@@ -82,6 +82,18 @@ impl Filters {
         Ok(Some(Filters { points, groups, filters, depth }))
     }
 
+    /// Writes the filters, `[m, depth, 3, 3]`, of which the points were made; they differ from those in the last digits.
+    pub(crate) fn restore(&self, w: &mut [f32]) {
+        let &Filters { ref points, filters, depth, .. } = self;
+        for (at, window) in w.chunks_exact_mut(9).enumerate() {
+            let (filter, channel) = (at / depth, at % depth);
+            let (group, filter) = (filter / filters, filter % filters);
+            let place = |point| ((group * POINTS + point) * filters + filter) * depth + channel;
+            let points = std::array::from_fn(|point| points.get(place(point)).copied().unwrap_or_default());
+            window.copy_from_slice(&restored(points));
+        }
+    }
+
     /// Returns the size in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.points.len() * size_of::<f32>()
@@ -124,6 +136,24 @@ fn transformed(window: &[f32]) -> [f64; POINTS] {
         }
     }
     points
+}
+
+/// Returns the window of weights that has these points. The outer points of a line are its outer weights, and the difference of
+/// the others is the one between.
+fn restored(points: [f32; POINTS]) -> [f32; 9] {
+    let line = |[a, b, c, d]: [f64; 4]| [a, b - c, d];
+    let point = |at: usize| points.get(at).copied().map_or(0.0, f64::from);
+    let columns: [[f64; 3]; 4] = std::array::from_fn(|x| line(std::array::from_fn(|y| point(4 * y + x))));
+    let [first, second, third, fourth] = columns;
+    let mut window = [0.0; 9];
+    for (y, (((a, b), c), d)) in first.into_iter().zip(second).zip(third).zip(fourth).enumerate() {
+        for (x, value) in line([a, b, c, d]).into_iter().enumerate() {
+            if let Some(slot) = window.get_mut(3 * y + x) {
+                *slot = value as f32;
+            }
+        }
+    }
+    window
 }
 
 /// Tiles of a row: their number, the place of the first among those of a panel, and where it begins in the plane.

@@ -7,8 +7,10 @@ use crate::error::{CpuError, Result};
 use crate::ext::winograd::Filters;
 use crate::ext::{conv, rounded};
 use bb::ext::ConvOptions;
+use bb::ir::memory;
 use bb::ir::op::Param;
-use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Tensor};
+use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape, Tensor, TensorData};
+use std::sync::OnceLock;
 
 /// Prepares a convolution whose filters, and bias if there is one, are constants: those of 16-bit floats, and those whose
 /// filters are transformed to points.
@@ -32,13 +34,16 @@ pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<O
     let filters = wide(w)?;
     let adjacent = [strides, dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
     let points = if adjacent { points(cpu, &filters, *group)? } else { None };
-    if points.is_none() && !is_half {
-        return Ok(None);
-    }
+    let w = match points {
+        Some(points) => {
+            Weights::Points { points, shape: Shape::from_slice(filters.shape()), restored: OnceLock::new() }
+        }
+        None if is_half => Weights::Widened(filters),
+        None => return Ok(None),
+    };
     Ok(Some(Box::new(Conv {
         dtype,
-        w: filters,
-        points,
+        w,
         bias: bias.map(wide).transpose()?,
         strides: strides.to_vec(),
         pads: pads.to_vec(),
@@ -57,11 +62,41 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
     Filters::new(elements, w.shape(), groups).map_err(CpuError::from)
 }
 
+/// Filters as `f32`.
+enum Weights {
+    Widened(Array),
+    /// The points of filters of this shape. Where points do not serve, because an operand has few tiles or numbers that are too
+    /// great, the filters are restored of them, once.
+    Points {
+        points: Filters,
+        shape: Shape,
+        restored: OnceLock<Array>,
+    },
+}
+
+impl Weights {
+    /// Returns the filters themselves.
+    fn filters(&self, cpu: &Cpu) -> Result<&Array> {
+        let (points, shape, restored) = match self {
+            Weights::Widened(w) => return Ok(w),
+            Weights::Points { points, shape, restored } => (points, shape, restored),
+        };
+        if let Some(w) = restored.get() {
+            return Ok(w);
+        }
+        let mut w = memory::filled("conv", 0f32, shape.iter().product()).map_err(CpuError::from)?;
+        points.restore(&mut w);
+        let w = TensorData::new(shape, &w).map_err(CpuError::from)?;
+        let w = cpu.constant(&w)?;
+        // If another thread was faster, its filters are kept.
+        Ok(restored.get_or_init(|| w))
+    }
+}
+
 /// A convolution with its filters and bias as `f32`.
 struct Conv {
     dtype: DataType,
-    w: Array,
-    points: Option<Filters>,
+    w: Weights,
     bias: Option<Array>,
     strides: Vec<i64>,
     pads: Vec<i64>,
@@ -78,18 +113,28 @@ impl Kernel<Cpu> for Conv {
             dilations: &self.dilations,
             group: self.group,
         };
-        if let Some(y) = conv::prepared(on, x, &self.w, self.points.as_ref(), self.bias.as_ref(), options)? {
+        let bias = self.bias.as_ref();
+        if let Weights::Points { points, shape, .. } = &self.w
+            && let Some(y) = conv::by_points(on, x, shape, points, bias, options)?
+        {
+            return Ok(Outputs::from_buf([y]));
+        }
+        let w = self.w.filters(on)?;
+        if let Some(y) = conv::conv(on, x, w, bias, options)? {
             return Ok(Outputs::from_buf([y]));
         }
         // The body's operands have one type; what was widened is the same when it is rounded.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
-        let (w, bias) = (own(&self.w)?, self.bias.as_ref().map(own).transpose()?);
+        let (w, bias) = (own(w)?, bias.map(own).transpose()?);
         Ok(Outputs::from_buf([bb::ext::nn::conv(on, x, &w, bias.as_ref(), options)?]))
     }
 
     fn bytes(&self) -> usize {
-        let elements = self.w.len() + self.bias.as_ref().map_or(0, Array::len);
-        elements * size_of::<f32>() + self.points.as_ref().map_or(0, Filters::bytes)
+        let filters = match &self.w {
+            Weights::Widened(w) => w.len() * size_of::<f32>(),
+            Weights::Points { points, .. } => points.bytes(),
+        };
+        filters + self.bias.as_ref().map_or(0, |bias| bias.len() * size_of::<f32>())
     }
 }
 
@@ -99,7 +144,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
     use bb::ext::{Nn, NnOp};
-    use bb::{Backend, KernelOperand, PrepareOperand, RoundMode, TensorData};
+    use bb::{KernelOperand, PrepareOperand, RoundMode};
 
     fn array(cpu: &Cpu, shape: &[usize], dtype: DataType) -> Array {
         let n: usize = shape.iter().product();
@@ -229,7 +274,8 @@ mod tests {
                 let operands = std::iter::once(Some(varying)).chain(constants);
                 let kernel =
                     cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
-                assert!(kernel.bytes() >= 4 * w.len() * 25 / 9);
+                // The points are in memory, and nothing else of the filters.
+                assert_eq!(kernel.bytes() / 4, w.len() * 16 / 9 + bias.as_ref().map_or(0, |bias| bias.len()));
                 let host = |x: &Array| cpu.to_host(x).unwrap();
                 let bias = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
                 let expected = defined(&host(&x), &host(&w), &bias.unwrap_or_default(), pads, groups);
@@ -276,12 +322,38 @@ mod tests {
     }
 
     #[test]
-    fn few_tiles_are_computed_like_the_operation() {
+    fn few_tiles_are_computed_with_restored_filters() {
         let cpu = Cpu::new();
-        let (x, w) =
-            (array(&cpu, &[1, 16, 7, 7], DataType::F32), array(&cpu, &[16, 16, 3, 3], DataType::F32));
-        let [prepared, alone] = both(DataType::F32, [x.shape(), w.shape()], false, [1, 1]).unwrap();
-        assert_eq!(prepared.unwrap(), alone.unwrap());
+        for (c, m, groups) in [(16usize, 16usize, 1usize), (34, 51, 1), (48, 66, 3)] {
+            let (x_shape, w_shape) = ([1, c, 7, 7], [m, c / groups, 3, 3]);
+            let host = |shape: &[usize]| cpu.to_host(&array(&cpu, shape, DataType::F32)).unwrap();
+            let expected = defined(&host(&x_shape), &host(&w_shape), &[], [0; 4], groups);
+            let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
+            let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
+            for level in levels() {
+                let group = groups as i64;
+                let [prepared, alone] =
+                    at(level, || both(DataType::F32, [&x_shape, &w_shape], false, [1, group])).unwrap();
+                for y in [prepared.unwrap(), alone.unwrap()] {
+                    for (y, want) in y.as_slice::<f32>().unwrap().iter().zip(&expected) {
+                        assert!((f64::from(*y) - want).abs() <= bound, "{y}, expected {want}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn points_have_their_filters() {
+        // The difference of two sums of nine weights, each rounded once.
+        let shape = [32, 17, 3, 3];
+        let w: Vec<f32> = (0..32 * 17 * 9).map(|i| ((i * 7919 + 3) % 2003) as f32 / 1001.5 - 1.0).collect();
+        let points = Filters::new(&w, &shape, 2).unwrap().unwrap();
+        let mut restored = vec![0.0; w.len()];
+        points.restore(&mut restored);
+        for (y, want) in restored.iter().zip(&w) {
+            assert!((y - want).abs() <= 9.0 / 2.0 * f32::EPSILON, "{y}, expected {want}");
+        }
     }
 
     #[test]
