@@ -120,14 +120,24 @@ pub(super) fn elements(
         return Err(mismatch(OP, updates, places));
     }
     let extent = data.shape().get(axis).copied().unwrap_or(0);
-    let (own, steps) = (strides(data.shape()), strides(shape));
-    let positions = indices(places)?.into_iter().enumerate().map(|(flat, index)| {
-        let along = from_start(OP, index, extent)?;
-        let coordinates = shape.iter().zip(&steps).map(|(&d, &step)| flat / step % d.max(1));
-        let at = coordinates.enumerate().map(|(i, c)| if i == axis { along } else { c });
-        Ok(at.zip(&own).map(|(c, step)| c * step).sum())
-    });
-    let positions: Vec<usize> = memory::try_collected::<_, Error>(OP, positions)?;
+    let mut steps = strides(data.shape());
+    // The index along the axis takes the place of the coordinate.
+    let along = steps.get_mut(axis).map_or(0, std::mem::take);
+    let list = indices(places)?;
+    let mut positions = memory::room(OP, list.len())?;
+    let (mut coordinates, mut others) = (vec![0; shape.len()], 0usize);
+    for index in list {
+        positions.push(from_start(OP, index, extent)? * along + others);
+        for ((coordinate, &end), &step) in coordinates.iter_mut().zip(shape).zip(&steps).rev() {
+            *coordinate += 1;
+            others += step;
+            if *coordinate < end {
+                break;
+            }
+            others -= step * end;
+            *coordinate = 0;
+        }
+    }
     Ok(vec![written(OP, data, updates, &positions, 1, Reduction::of(OP, params)?)?])
 }
 
@@ -183,8 +193,16 @@ fn written(
         (Reduction::None, _) if dtype.bits().is_multiple_of(8) => {
             let width = dtype.bits() / 8;
             let mut bytes = memory::copied(op, data.bytes())?;
-            let starts = memory::collected(op, positions.iter().map(|at| at * width))?;
-            replace(&mut bytes, updates.bytes(), &starts, size * width);
+            let from = updates.bytes();
+            match (size, width) {
+                (1, 2) => replace(bytes.as_chunks_mut::<2>().0, from.as_chunks::<2>().0, positions, 1),
+                (1, 4) => replace(bytes.as_chunks_mut::<4>().0, from.as_chunks::<4>().0, positions, 1),
+                (1, 8) => replace(bytes.as_chunks_mut::<8>().0, from.as_chunks::<8>().0, positions, 1),
+                _ => {
+                    let starts = memory::collected(op, positions.iter().map(|at| at * width))?;
+                    replace(&mut bytes, from, &starts, size * width);
+                }
+            }
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
         (_, DataType::Bool) => {
@@ -206,6 +224,15 @@ fn written(
 
 /// Copies runs of `size` elements to positions.
 fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize) {
+    // A copy whose length is known only at run time would be a call for each element.
+    if size == 1 {
+        for (&at, &value) in positions.iter().zip(from) {
+            if let Some(place) = into.get_mut(at) {
+                *place = value;
+            }
+        }
+        return;
+    }
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
         if let Some(place) = into.get_mut(at..at + run.len()) {
             place.copy_from_slice(run);
@@ -215,6 +242,14 @@ fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize
 
 /// Combines runs of `size` updates with the elements at positions.
 fn update<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize, join: impl Fn(T, T) -> T) {
+    if size == 1 {
+        for (&at, &value) in positions.iter().zip(from) {
+            if let Some(place) = into.get_mut(at) {
+                *place = join(*place, value);
+            }
+        }
+        return;
+    }
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
         let places = into.get_mut(at..at + run.len()).into_iter().flatten();
         for (place, &value) in places.zip(run) {

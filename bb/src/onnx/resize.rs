@@ -245,7 +245,12 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
             on.gather(&y, &on.host(&[indices.len()], &indices)?, s.axis as i64)?
         } else {
             let stretch = if antialias { s.scale.min(1.0) } else { 1.0 };
-            let matrix = weights(s.from, &positions, cubic, stretch, exclude).map_err(Error::from)?;
+            let shares = Shares { from: s.from, cubic, stretch, exclude };
+            if let Some(sum) = by_taps(on, &y, s.axis, &shares, &positions)? {
+                y = sum;
+                continue;
+            }
+            let matrix = weights(&shares, &positions).map_err(Error::from)?;
             let matrix = matrix.ok_or_else(|| {
                 call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to)))
             })?;
@@ -343,31 +348,90 @@ fn narrowed<B: Ops + ?Sized>(on: &B, y: &B::Tensor, dtype: DataType) -> Result<B
     math::to(on, &within, dtype)
 }
 
-/// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.
-fn weights(
+/// What the shares of an axis' elements in the result depend on, besides the position.
+struct Shares {
     from: usize,
-    positions: &[f64],
+    /// The coefficient of cubic splines; `None` for straight lines.
     cubic: Option<f64>,
     stretch: f64,
+    /// Whether elements beyond the ends have no share.
     exclude: bool,
-) -> Result<Option<Vec<f64>>, bb_ir::Error> {
-    let to = positions.len();
-    let Some(count) = from.checked_mul(to).filter(|&n| n <= MOST) else { return Ok(None) };
-    let mut matrix = memory::filled("Resize", 0.0, count)?;
-    let reach = if cubic.is_some() { 2.0 } else { 1.0 } / stretch;
-    for (column, &p) in positions.iter().enumerate() {
-        let (first, last) = ((p - reach).floor() as i64, (p + reach).ceil() as i64);
+}
+
+impl Shares {
+    /// How many elements away from a position others have shares.
+    fn reach(&self) -> f64 {
+        let plain = if self.cubic.is_some() { 2.0 } else { 1.0 };
+        plain / self.stretch
+    }
+
+    /// The elements that have a share in the value at a position, and their shares. The elements at the ends may be there
+    /// more than once, because beyond the ends they go on.
+    fn near(&self, p: f64) -> Vec<(usize, f64)> {
+        let (first, last) = ((p - self.reach()).floor() as i64, (p + self.reach()).ceil() as i64);
         let mut near: Vec<(i64, f64)> =
-            (first..=last).map(|q| (q, weight(cubic, (q as f64 - p) * stretch))).collect();
-        if exclude {
-            near.retain(|(q, _)| (0..from as i64).contains(q));
+            (first..=last).map(|q| (q, weight(self.cubic, (q as f64 - p) * self.stretch))).collect();
+        let end = self.from as i64;
+        if self.exclude {
+            near.retain(|(q, _)| (0..end).contains(q));
         }
         let total: f64 = near.iter().map(|(_, w)| w).sum();
-        for (q, w) in near {
-            // Beyond the ends, the last element goes on.
-            let row = q.clamp(0, from as i64 - 1) as usize;
-            if let Some(share) = matrix.get_mut(row * to + column) {
-                *share += if total == 0.0 { 0.0 } else { w / total };
+        near.retain(|&(_, w)| w != 0.0 && total != 0.0);
+        near.into_iter().map(|(q, w)| (q.clamp(0, end - 1) as usize, w / total)).collect()
+    }
+}
+
+/// The elements of an axis, for each that has a share in an element of the result, from which gathers cost less than a
+/// product with all shares, most of which are zero.
+const FOR_EACH_TAP: f64 = 32.0;
+
+/// Resizes an axis by a gather for each element that has a share; `None` if a product with a matrix costs less.
+fn by_taps<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: usize,
+    shares: &Shares,
+    positions: &[f64],
+) -> Result<Option<B::Tensor>, B::Error> {
+    if 2.0 * shares.reach() * FOR_EACH_TAP > shares.from as f64 {
+        return Ok(None);
+    }
+    let near = || positions.iter().map(|&p| shares.near(p));
+    let taps = near().map(|near| near.len()).max().unwrap_or(0).max(1);
+    let mut shape = vec![1; x.rank() - axis];
+    if let Some(extent) = shape.first_mut() {
+        *extent = positions.len();
+    }
+    let mut sum: Option<B::Tensor> = None;
+    for tap in 0..taps {
+        // A position that has fewer elements reads its last again and halves its share, so that an infinity stays one.
+        let read = |near: Vec<(usize, f64)>| near.get(tap).or(near.last()).map_or(0, |&(at, _)| at as i64);
+        let share = |near: Vec<(usize, f64)>| {
+            let again = (tap + 1).saturating_sub(near.len()) + usize::from(tap + 1 < taps);
+            let halvings = if tap + 1 < near.len() { 0 } else { again };
+            near.get(tap).or(near.last()).map_or(0.0, |&(_, share)| share * 0.5f64.powi(halvings as i32))
+        };
+        let indices: Vec<i64> = memory::collected("Resize", near().map(read)).map_err(Error::from)?;
+        let factors: Vec<f64> = memory::collected("Resize", near().map(share)).map_err(Error::from)?;
+        let factors = math::to(on, &on.host(&shape, &factors)?, x.dtype())?;
+        let part = on.mul(&on.gather(x, &on.host(&[indices.len()], &indices)?, axis as i64)?, &factors)?;
+        sum = Some(match sum {
+            Some(sum) => on.add(&sum, &part)?,
+            None => part,
+        });
+    }
+    Ok(sum)
+}
+
+/// The share of each element of the operand in each of the result, `[from, to]`; `None` if they are too many.
+fn weights(shares: &Shares, positions: &[f64]) -> Result<Option<Vec<f64>>, bb_ir::Error> {
+    let to = positions.len();
+    let Some(count) = shares.from.checked_mul(to).filter(|&n| n <= MOST) else { return Ok(None) };
+    let mut matrix = memory::filled("Resize", 0.0, count)?;
+    for (column, &p) in positions.iter().enumerate() {
+        for (row, share) in shares.near(p) {
+            if let Some(slot) = matrix.get_mut(row * to + column) {
+                *slot += share;
             }
         }
     }

@@ -35,13 +35,17 @@ pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     let x = call.input(0)?;
     let truths = truths(x)?;
     let found = truths.iter().enumerate().filter(|(_, truth)| **truth).map(|(i, _)| i);
-    let found: Vec<usize> = memory::collected("NonZero", found)?;
-    let strides = crate::ext::scatter::strides(x.shape());
-    let mut coordinates: Vec<i64> = memory::room("NonZero", found.len().saturating_mul(strides.len()))?;
-    for (&stride, &extent) in strides.iter().zip(x.shape()) {
-        coordinates.extend(found.iter().map(|i| (i / stride % extent) as i64));
+    let mut left: Vec<usize> = memory::collected("NonZero", found)?;
+    let (rank, count) = (x.shape().len(), left.len());
+    let mut coordinates = memory::filled("NonZero", 0i64, count.saturating_mul(rank))?;
+    // One division gives a coordinate and the position among the dimensions before it.
+    for (row, &extent) in coordinates.chunks_exact_mut(count.max(1)).zip(x.shape()).rev() {
+        for (coordinate, left) in row.iter_mut().zip(&mut left) {
+            *coordinate = (*left % extent) as i64;
+            *left /= extent;
+        }
     }
-    Ok(one(TensorData::new(&[x.shape().len(), found.len()], &coordinates)?))
+    Ok(one(TensorData::new(&[rank, count], &coordinates)?))
 }
 
 /// Takes entries along an axis.
@@ -64,7 +68,10 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     let width = x.dtype().bits() / 8;
     let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
     let mut bytes: Vec<u8> = memory::room("take", count)?;
-    bytes.extend(starts.filter_map(|at| x.bytes().get(at * width..(at + inner) * width)).flatten());
+    // An iterator over single bytes would copy each by itself.
+    starts
+        .filter_map(|at| x.bytes().get(at * width..(at + inner) * width))
+        .for_each(|run| bytes.extend_from_slice(run));
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
 
@@ -105,9 +112,9 @@ pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpO
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
-            grouped(&texts, x.shape(), axis, sorted, &|a, b| a.cmp(b))?
+            grouped(&texts, x.shape(), axis, sorted, |a, b| a.cmp(b))?
         }
-        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, &u8::cmp)?,
+        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, u8::cmp)?,
         DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
         DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
         dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
@@ -135,7 +142,7 @@ struct Groups {
 }
 
 fn numbers<T: Element + PartialOrd>(x: &TensorData, axis: usize, sorted: bool) -> Result<Groups, Error> {
-    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, &by_size)
+    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, by_size)
 }
 
 /// Groups complex numbers, ordered by the real part and then the imaginary one.
@@ -147,7 +154,7 @@ fn complex<T: Element + PartialOrd>(
 ) -> Result<Groups, Error> {
     let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
     let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
-    grouped(pairs, x.shape(), axis, sorted, &|[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
+    grouped(pairs, x.shape(), axis, sorted, |[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
 }
 
 /// Groups the entries along an axis.
@@ -156,7 +163,7 @@ fn grouped<T>(
     shape: &[usize],
     axis: usize,
     sorted: bool,
-    compare: &dyn Fn(&T, &T) -> Ordering,
+    compare: impl Fn(&T, &T) -> Ordering,
 ) -> Result<Groups, Error> {
     const OP: &str = "Unique";
     let [outer, extent, inner] = around(shape, axis);
@@ -164,7 +171,11 @@ fn grouped<T>(
         let starts = (0..outer).map(move |o| (o * extent + e) * inner);
         starts.flat_map(|at| elements.get(at..at + inner).unwrap_or_default())
     };
+    let single = outer == 1 && inner == 1;
     let order = |&a: &usize, &b: &usize| {
+        if single && let (Some(x), Some(y)) = (elements.get(a), elements.get(b)) {
+            return compare(x, y);
+        }
         entry(a).zip(entry(b)).map(|(x, y)| compare(x, y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
     let mut entries: Vec<usize> = memory::collected(OP, 0..extent)?;
