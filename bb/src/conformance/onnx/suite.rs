@@ -26,7 +26,7 @@ pub struct Suite {
     /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
-    /// The time limit of a case; by default five minutes, because it must find a case that hangs and no slow machine.
+    /// The time limit of a case; by default fifteen minutes, because it must find a case that hangs and no slow machine.
     pub limit: Duration,
     /// The number of cases that run at once; by default the number of processors.
     pub threads: usize,
@@ -39,7 +39,7 @@ impl Suite {
             on,
             guarded: None,
             only: std::env::var("BB_CASES").into_iter().collect(),
-            limit: Duration::from_secs(300),
+            limit: Duration::from_secs(900),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
