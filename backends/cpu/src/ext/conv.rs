@@ -1,6 +1,7 @@
-//! Convolution of floats in one or two dimensions. It is computed by matrix products with unrolled windows (im2col), or
+//! Convolution of floats in one to three dimensions. It is computed by matrix products with unrolled windows (im2col), or
 //! window by window if each channel has its own filters (depthwise).
 
+use super::layers::{self, Layers};
 use super::sliding::Sliding;
 use super::unrolled::Unrolled;
 use super::window::Plane;
@@ -71,8 +72,12 @@ pub(crate) fn conv(
     if !computed(x) {
         return Ok(None);
     }
-    match Plan::new(x.shape(), w.shape(), bias.map(Tensor::shape), options) {
-        Some(plan) => planned(cpu, &plan, x, w, bias).map(Some),
+    let [x_shape, w_shape] = [x, w].map(Tensor::shape);
+    if let Some(plan) = Plan::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
+        return planned(cpu, &plan, x, w, bias).map(Some);
+    }
+    match Layers::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
+        Some(layers) => layers::conv(cpu, &layers, x, w, bias).map(Some),
         None => Ok(None),
     }
 }
@@ -109,7 +114,7 @@ pub(crate) fn by_points(
 }
 
 /// Returns the elements one after another and as `f32`.
-fn widened(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
+pub(super) fn widened(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     single(pool, x)?.ok_or_else(|| unsupported("conv", x.dtype()))
 }
 
@@ -120,21 +125,38 @@ fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -
     let bias = bias.map(|bias| widened(pool, bias)).transpose()?;
     let Plan { plane, n, groups, filters, .. } = plan;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
-    let sliding = Sliding::new(plan);
-    let unrolled = if sliding.is_none() { Unrolled::new(plan) } else { None };
     let mut done = Ok(());
     let out = made(pool, DataType::F32, plane.shape(*n, groups * filters), |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
-        done = unsafe {
-            match (&sliding, &unrolled) {
-                (Some(sliding), _) => sliding.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
-                (_, Some(unrolled)) => unrolled.convolve(pool, floats(&x), floats(&w), plus, out.cast()),
-                _ => products(pool, plan, floats(&x), floats(&w), plus, out.cast()),
-            }
-        };
+        done = unsafe { convolve(pool, plan, floats(&x), floats(&w), plus, out.cast()) };
     })?;
     done?;
     rounded(pool, out, dtype)
+}
+
+/// Writes all results, in the way that suits the extents.
+///
+/// # Safety
+///
+/// The operands are contiguous and have the plan's extents (`plus` may be null); `out` has room for the results.
+pub(super) unsafe fn convolve(
+    pool: &Arc<Pool>,
+    plan: &Plan,
+    x: *const f32,
+    w: *const f32,
+    plus: *const f32,
+    out: *mut f32,
+) -> Result<()> {
+    // SAFETY: the caller promises it.
+    unsafe {
+        if let Some(sliding) = Sliding::new(plan) {
+            return sliding.convolve(pool, x, w, plus, out);
+        }
+        match Unrolled::new(plan) {
+            Some(unrolled) => unrolled.convolve(pool, x, w, plus, out),
+            None => products(pool, plan, x, w, plus, out),
+        }
+    }
 }
 
 /// The number of multiplications below which a second thread costs more than it saves.

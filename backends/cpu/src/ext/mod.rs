@@ -6,6 +6,7 @@ pub(crate) mod conv;
 mod create;
 pub(crate) mod fused;
 mod index;
+mod layers;
 mod llm;
 pub(crate) mod ml;
 mod nn;

@@ -96,12 +96,27 @@ impl Plane {
                 let cols = Line::new(w, steps.next()?, ceil)?;
                 Some(Plane { rows: Line::SINGLE, cols, out: SmallVec::from_slice(&[cols.out]) })
             }
-            (&[_, _, h, w], [_, _]) => {
-                let (rows, cols) = (Line::new(h, steps.next()?, ceil)?, Line::new(w, steps.next()?, ceil)?);
-                Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
-            }
+            (&[_, _, h, w], [_, _]) => Plane::next([h, w], &mut steps, ceil),
             _ => None,
         }
+    }
+
+    /// Resolves windows over `[n, c, d, h, w]` as [`of`](Self::of): those along `d`, and those over planes.
+    pub(super) fn of_layers(
+        shape: &[usize],
+        kernel: &[i64],
+        [strides, pads, dilations]: [&[i64]; 3],
+    ) -> Option<(Line, Plane)> {
+        let (&[_, _, d, h, w], [_, _, _]) = (shape, kernel) else { return None };
+        let mut steps = Step::of(kernel, strides, pads, dilations)?;
+        let line = Line::new(d, steps.next()?, false)?;
+        Some((line, Plane::next([h, w], &mut steps, false)?))
+    }
+
+    /// Resolves windows over planes of these extents.
+    fn next([h, w]: [usize; 2], steps: &mut impl Iterator<Item = Step<i64>>, ceil: bool) -> Option<Plane> {
+        let (rows, cols) = (Line::new(h, steps.next()?, ceil)?, Line::new(w, steps.next()?, ceil)?);
+        Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
     }
 
     /// Returns the number of elements of one plane of the operand, and of one plane of the result.
