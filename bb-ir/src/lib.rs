@@ -13,6 +13,7 @@ mod format;
 pub mod graph;
 pub mod infer;
 mod limits;
+mod mapped;
 pub mod memory;
 mod nearest;
 pub mod op;

@@ -1,13 +1,10 @@
 //! Opens the files of models: only regular files, mapped if the limits ask for it and the system can do it.
 
-#[cfg_attr(not(feature = "mmap"), path = "unmapped.rs")]
-mod mapped;
-
 pub use crate::format::{FileKind, Format};
 
 use crate::limits::within;
 use crate::tensor::aligned;
-use crate::{Error, FileAccess, Limits};
+use crate::{Error, FileAccess, Limits, mapped};
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -58,16 +55,6 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Bytes, Error> {
 pub(crate) fn whole(file: &File, wanted: u64) -> Option<Bytes> {
     // An empty file cannot be mapped.
     if wanted == 0 { None } else { mapped::map(file) }
-}
-
-/// The number of bytes from which giving memory back is worth a call of the system.
-const FORGOTTEN: usize = 1 << 16;
-
-/// Gives the memory of bytes of a mapped file back to the system, which reads them again when they are used.
-pub(crate) fn forget(bytes: &[u8]) {
-    if bytes.len() >= FORGOTTEN {
-        mapped::forget(bytes);
-    }
 }
 
 /// Returns `length` bytes at `offset` as a slice; `None` if they are out of range.

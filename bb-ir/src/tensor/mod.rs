@@ -12,7 +12,7 @@ mod strings;
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};
 
-use crate::{DataType, Element, Error, Shape, file, memory};
+use crate::{DataType, Element, Error, Shape, mapped, memory};
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
@@ -235,7 +235,7 @@ impl TensorData {
     /// Gives the memory of elements in a mapped file back to the system, which reads them again when they are used. Elements
     /// elsewhere stay as they are.
     pub fn forget(&self) {
-        file::forget(&self.bytes);
+        mapped::forget(&self.bytes);
     }
 
     /// Returns the element type.

@@ -1,10 +1,10 @@
-//! Replaces `mapped.rs` in builds without the feature `mmap`.
+//! Replaces `pages.rs` in builds without the feature `mmap`.
 
 use bytes::Bytes;
 use std::fs::File;
 
 /// Returns `None`, because this build cannot map files.
-pub(super) fn map(_: &File) -> Option<Bytes> {
+pub(crate) fn map(_: &File) -> Option<Bytes> {
     None
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 static MAPS: Mutex<Vec<Weak<Mmap>>> = Mutex::new(Vec::new());
 
 /// Maps a whole file that is not empty; returns `None` if the file system cannot map it.
-pub(super) fn map(file: &File) -> Option<Bytes> {
+pub(crate) fn map(file: &File) -> Option<Bytes> {
     // SAFETY: the map is read-only, and the `Bytes` made from it owns it, so the map outlives every view. No
     // other process may shorten or rewrite the file meanwhile; whoever loads a model with `FileAccess::Map`
     // accepts this condition, which its documentation states.
