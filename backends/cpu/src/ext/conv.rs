@@ -52,6 +52,11 @@ impl Plan {
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups })
     }
 
+    /// Returns the number of elements of a filter.
+    pub(super) fn terms(&self) -> usize {
+        self.depth * self.plane.rows.kernel * self.plane.cols.kernel
+    }
+
     /// Tells whether the windows are the elements of the operand.
     pub(super) fn is_pointwise(&self) -> bool {
         let Plane { rows, cols, .. } = &self.plane;
@@ -194,7 +199,7 @@ unsafe fn products(
 ) -> Result<()> {
     let Plan { plane, n, groups, depth, filters } = plan;
     let (size, results) = plane.sizes();
-    let k = depth * plane.rows.kernel * plane.cols.kernel;
+    let k = plan.terms();
     let direct = plan.is_pointwise();
     let height = if direct {
         plane.rows.out
@@ -244,7 +249,14 @@ unsafe fn products(
 /// # Safety
 ///
 /// `x` has `depth` contiguous planes, and `columns` has room for all lines.
-unsafe fn unroll(plane: &Plane, depth: usize, top: usize, rows: usize, x: *const f32, columns: *mut f32) {
+pub(super) unsafe fn unroll(
+    plane: &Plane,
+    depth: usize,
+    top: usize,
+    rows: usize,
+    x: *const f32,
+    columns: *mut f32,
+) {
     let (lines, cols) = (&plane.rows, &plane.cols);
     let size = lines.extent * cols.extent;
     let mut to = columns;

@@ -4,6 +4,7 @@
 
 pub(crate) mod conv;
 mod create;
+pub(crate) mod few;
 pub(crate) mod fused;
 mod index;
 mod layers;

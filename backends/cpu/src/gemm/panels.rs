@@ -105,6 +105,19 @@ impl Panels {
         [self.k, self.n]
     }
 
+    /// Writes the columns of an operand of `f32` one after another.
+    pub(crate) fn columns(&self, to: &mut [f32]) {
+        debug_assert_eq!(self.dtype, DataType::F32);
+        let width = panel_width::<f32>();
+        for (j, column) in to.chunks_exact_mut(self.k).take(self.n).enumerate() {
+            for (i, slot) in column.iter_mut().enumerate() {
+                let at = j / width * self.k * width + i * width + j % width;
+                // SAFETY: the panels have `k` rows for each of these columns.
+                *slot = unsafe { *self.memory.ptr().cast::<f32>().add(at) };
+            }
+        }
+    }
+
     /// Returns the bytes of the panels.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes

@@ -1,11 +1,12 @@
-//! Convolutions whose filters are widened or transformed once.
+//! Convolutions whose filters are widened, transformed or packed once.
 
 use super::CpuKernel;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::winograd::Filters;
-use crate::ext::{conv, rounded};
+use crate::ext::{conv, few, rounded};
+use crate::gemm::panels::Panels;
 use bb::ext::ConvOptions;
 use bb::ir::memory;
 use bb::ir::op::Param;
@@ -13,7 +14,7 @@ use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape,
 use std::sync::OnceLock;
 
 /// Prepares a convolution whose filters, and bias if there is one, are constants: those of 16-bit floats, and those whose
-/// filters are transformed to points.
+/// filters are transformed to points or packed.
 pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     let [Param::Ints(strides), Param::Ints(pads), Param::Ints(dilations), Param::Int(group)] = step.params()
     else {
@@ -34,9 +35,17 @@ pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<O
     let filters = wide(w)?;
     let adjacent = [strides, dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
     let points = if adjacent { points(cpu, &filters, *group)? } else { None };
-    let w = match points {
-        Some(points) => {
-            Weights::Points { points, shape: Shape::from_slice(filters.shape()), restored: OnceLock::new() }
+    let form = match points {
+        Some(points) => Some(Form::Points(points)),
+        None => {
+            let options = ConvOptions { strides, pads, dilations, group: *group };
+            let extents = step.operand(0).map_or(&[][..], |x| x.extents());
+            few::packed(cpu, extents, &filters, options)?.map(Form::Panels)
+        }
+    };
+    let w = match form {
+        Some(form) => {
+            Weights::Formed { form, shape: Shape::from_slice(filters.shape()), restored: OnceLock::new() }
         }
         None if is_half => Weights::Widened(filters),
         None => return Ok(None),
@@ -65,27 +74,36 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
 /// Filters as `f32`.
 enum Weights {
     Widened(Array),
-    /// The points of filters of this shape. Where points do not serve, because an operand has few tiles or numbers that are too
-    /// great, the filters are restored of them, once.
-    Points {
-        points: Filters,
+    /// Another form of filters of this shape. Where it does not serve, because an operand has other extents or numbers that are
+    /// too great, the filters are restored of it, once.
+    Formed {
+        form: Form,
         shape: Shape,
         restored: OnceLock<Array>,
     },
 }
 
+/// The form in which a convolution reads its filters.
+enum Form {
+    Points(Filters),
+    Panels(Panels),
+}
+
 impl Weights {
     /// Returns the filters themselves.
     fn filters(&self, cpu: &Cpu) -> Result<&Array> {
-        let (points, shape, restored) = match self {
+        let (form, shape, restored) = match self {
             Weights::Widened(w) => return Ok(w),
-            Weights::Points { points, shape, restored } => (points, shape, restored),
+            Weights::Formed { form, shape, restored } => (form, shape, restored),
         };
         if let Some(w) = restored.get() {
             return Ok(w);
         }
         let mut w = memory::filled("conv", 0f32, shape.iter().product()).map_err(CpuError::from)?;
-        points.restore(&mut w);
+        match form {
+            Form::Points(points) => points.restore(&mut w),
+            Form::Panels(panels) => panels.columns(&mut w),
+        }
         let w = TensorData::new(shape, &w).map_err(CpuError::from)?;
         let w = cpu.constant(&w)?;
         // If another thread was faster, its filters are kept.
@@ -114,10 +132,14 @@ impl Kernel<Cpu> for Conv {
             group: self.group,
         };
         let bias = self.bias.as_ref();
-        if let Weights::Points { points, shape, .. } = &self.w
-            && let Some(y) = conv::by_points(on, x, shape, points, bias, options)?
-        {
-            return Ok(Outputs::from_buf([y]));
+        if let Weights::Formed { form, shape, .. } = &self.w {
+            let y = match form {
+                Form::Points(points) => conv::by_points(on, x, shape, points, bias, options)?,
+                Form::Panels(panels) => few::conv(on, x, shape, panels, bias, options)?,
+            };
+            if let Some(y) = y {
+                return Ok(Outputs::from_buf([y]));
+            }
         }
         let w = self.w.filters(on)?;
         if let Some(y) = conv::conv(on, x, w, bias, options)? {
@@ -132,7 +154,8 @@ impl Kernel<Cpu> for Conv {
     fn bytes(&self) -> usize {
         let filters = match &self.w {
             Weights::Widened(w) => w.len() * size_of::<f32>(),
-            Weights::Points { points, .. } => points.bytes(),
+            Weights::Formed { form: Form::Points(points), .. } => points.bytes(),
+            Weights::Formed { form: Form::Panels(panels), .. } => panels.bytes(),
         };
         filters + self.bias.as_ref().map_or(0, |bias| bias.len() * size_of::<f32>())
     }
@@ -140,224 +163,4 @@ impl Kernel<Cpu> for Conv {
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-mod tests {
-    use super::*;
-    use crate::level::{at, levels};
-    use bb::ext::{Nn, NnOp};
-    use bb::{KernelOperand, PrepareOperand, RoundMode};
-
-    fn array(cpu: &Cpu, shape: &[usize], dtype: DataType) -> Array {
-        let n: usize = shape.iter().product();
-        let numbers: Vec<f32> = (0..n).map(|i| ((i * 7919 + 3) % 2003) as f32 / 1001.5 - 1.0).collect();
-        let x = cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap();
-        cpu.cast(&x, dtype, true, RoundMode::Up).unwrap()
-    }
-
-    /// Prepares a convolution and runs it on an operand; returns what the operation itself does, too.
-    fn both(
-        dtype: DataType,
-        [x, w]: [&[usize]; 2],
-        bias: bool,
-        [stride, group]: [i64; 2],
-    ) -> Option<[Result<TensorData>; 2]> {
-        let cpu = Cpu::new();
-        let (x, w) = (array(&cpu, x, dtype), array(&cpu, w, dtype));
-        let bias = bias.then(|| array(&cpu, &w.shape()[..1], dtype));
-        let strides = vec![stride; x.shape().len() - 2];
-        let params = [
-            Param::Ints(strides.clone().into()),
-            Param::Ints([][..].into()),
-            Param::Ints([][..].into()),
-            Param::Int(group),
-        ];
-        let varying = PrepareOperand::varying(dtype, x.shape().iter().map(|_| None), false);
-        let constants =
-            [Some(PrepareOperand::of_constant(&w)), bias.as_ref().map(PrepareOperand::of_constant)];
-        let operands = std::iter::once(Some(varying)).chain(constants);
-        let kernel = cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap()?;
-        assert!(!kernel.reads(1) && kernel.bytes() >= 4 * w.len());
-        let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
-        let options = ConvOptions { strides: &strides, group, ..ConvOptions::default() };
-        let alone = cpu.conv(&x, &w, bias.as_ref(), options);
-        let prepared = kernel.run(&cpu, &mut given.into_iter().collect()).map(|mut y| y.remove(0));
-        Some([prepared, alone].map(|y| y.map(|y| cpu.to_host(&y).unwrap())))
-    }
-
-    #[test]
-    fn prepared_convolutions_have_the_bits_of_the_operation() {
-        for dtype in [DataType::F16, DataType::BF16] {
-            for (x, w, bias, group) in [
-                (&[2usize, 6, 9, 10][..], &[8usize, 6, 3, 3][..], true, 1),
-                (&[1, 6, 9, 10], &[8, 6, 1, 1], false, 1),
-                (&[1, 6, 9, 10], &[6, 1, 3, 3], true, 6),
-                (&[3, 4, 20], &[6, 2, 5], true, 2),
-                (&[1, 2, 4, 5, 6], &[3, 2, 2, 2, 2], true, 1),
-                (&[0, 6, 9, 10], &[8, 6, 3, 3], true, 1),
-            ] {
-                for stride in [1, 2] {
-                    let [prepared, alone] = both(dtype, [x, w], bias, [stride, group]).unwrap();
-                    assert_eq!(prepared.unwrap(), alone.unwrap(), "{dtype} {x:?} {w:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_operation_refuses_is_refused() {
-        // The number of channels, and a window that does not fit.
-        for (x, w) in [(&[1usize, 5, 9, 10][..], &[8usize, 6, 3, 3][..]), (&[1, 6, 2, 2], &[8, 6, 3, 3])] {
-            let [prepared, alone] = both(DataType::F16, [x, w], true, [1, 1]).unwrap();
-            assert_eq!(prepared.unwrap_err().to_string(), alone.unwrap_err().to_string());
-        }
-    }
-
-    /// Sums in `f64` over the windows of 3 by 3 elements, by the definition.
-    fn defined(
-        x: &TensorData,
-        w: &TensorData,
-        bias: &[f32],
-        [top, left, bottom, right]: [i64; 4],
-        groups: usize,
-    ) -> Vec<f64> {
-        let (&[n, c, height, width], &[m, depth, ..]) = (x.shape(), w.shape()) else { unreachable!() };
-        let (x, w) = (x.as_slice::<f32>().unwrap(), w.as_slice::<f32>().unwrap());
-        let rows = height as i64 + top + bottom - 2;
-        let cols = width as i64 + left + right - 2;
-        let mut results = Vec::new();
-        for sample in 0..n {
-            for filter in 0..m {
-                for (row, col) in (0..rows).flat_map(|row| (0..cols).map(move |col| (row, col))) {
-                    let mut sum = bias.get(filter).copied().map_or(0.0, f64::from);
-                    for channel in 0..depth {
-                        for (ky, kx) in (0..3).flat_map(|ky| (0..3).map(move |kx| (ky, kx))) {
-                            let (y, x_at) = (row + ky - top, col + kx - left);
-                            if (0..height as i64).contains(&y) && (0..width as i64).contains(&x_at) {
-                                let plane = sample * c + filter / (m / groups) * depth + channel;
-                                let at = (plane * height + y as usize) * width + x_at as usize;
-                                let of = ((filter * depth + channel) * 3 + ky as usize) * 3 + kx as usize;
-                                sum += f64::from(x[at]) * f64::from(w[of]);
-                            }
-                        }
-                    }
-                    results.push(sum);
-                }
-            }
-        }
-        results
-    }
-
-    #[test]
-    fn convolutions_by_points_are_those_of_the_definition() {
-        let cpu = Cpu::new();
-        for ([n, c, height, width], m, groups, pads) in [
-            ([1usize, 16, 12, 12], 16usize, 1usize, [1i64, 1, 1, 1]),
-            ([2, 20, 13, 15], 17, 1, [1, 1, 1, 1]),
-            ([1, 16, 14, 37], 24, 1, [0, 0, 0, 0]),
-            ([1, 40, 17, 70], 19, 1, [2, 0, 1, 2]),
-            ([2, 48, 24, 9], 66, 3, [0, 1, 2, 0]),
-            ([1, 130, 40, 41], 16, 1, [1, 1, 1, 1]),
-        ] {
-            for with_bias in [false, true] {
-                let x = array(&cpu, &[n, c, height, width], DataType::F32);
-                let w = array(&cpu, &[m, c / groups, 3, 3], DataType::F32);
-                let bias = with_bias.then(|| array(&cpu, &[m], DataType::F32));
-                let group = groups as i64;
-                let params = [
-                    Param::Ints([1, 1][..].into()),
-                    Param::Ints(pads.to_vec().into()),
-                    Param::Ints([][..].into()),
-                    Param::Int(group),
-                ];
-                let varying = PrepareOperand::varying(DataType::F32, x.shape().iter().map(|_| None), false);
-                let constants =
-                    [Some(PrepareOperand::of_constant(&w)), bias.as_ref().map(PrepareOperand::of_constant)];
-                let operands = std::iter::once(Some(varying)).chain(constants);
-                let kernel =
-                    cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
-                // The points are in memory, and nothing else of the filters.
-                assert_eq!(kernel.bytes() / 4, w.len() * 16 / 9 + bias.as_ref().map_or(0, |bias| bias.len()));
-                let host = |x: &Array| cpu.to_host(x).unwrap();
-                let bias = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
-                let expected = defined(&host(&x), &host(&w), &bias.unwrap_or_default(), pads, groups);
-                // The transforms add four numbers before a product and after it.
-                let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
-                let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
-                for level in levels() {
-                    let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
-                    let y = at(level, || kernel.run(&cpu, &mut given.into_iter().collect()));
-                    let y = host(&y.unwrap().remove(0));
-                    let y = y.as_slice::<f32>().unwrap();
-                    assert_eq!(y.len(), expected.len());
-                    for (place, (y, want)) in y.iter().zip(&expected).enumerate() {
-                        let error = (f64::from(*y) - want).abs();
-                        assert!(error <= bound, "{y} at {place}, expected {want}: {error:e} > {bound:e}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_not_finite_stays_in_its_windows() {
-        let cpu = Cpu::new();
-        let w = array(&cpu, &[16, 16, 3, 3], DataType::F32);
-        let params = [[1, 1].to_vec(), [1; 4].to_vec(), Vec::new()].map(|list| Param::Ints(list.into()));
-        let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
-        let varying = PrepareOperand::varying(DataType::F32, [None; 4], false);
-        let operands = [Some(varying), Some(PrepareOperand::of_constant(&w)), None];
-        let kernel = cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
-        for special in [f32::NAN, f32::INFINITY, f32::MAX] {
-            let mut numbers = vec![0.5f32; 16 * 14 * 14];
-            numbers[5 * 14 + 5] = special;
-            let x = cpu.constant(&TensorData::new(&[1, 16, 14, 14], &numbers).unwrap()).unwrap();
-            let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
-            let y = kernel.run(&cpu, &mut given.into_iter().collect()).unwrap().remove(0);
-            let y = cpu.to_host(&y).unwrap();
-            for (at, y) in y.as_slice::<f32>().unwrap().iter().enumerate() {
-                let (row, column) = (at / 14 % 14, at % 14);
-                let near = (4..=6).contains(&row) && (4..=6).contains(&column);
-                assert!(near || y.abs() < 1e3, "{y} at {row}, {column}, beside {special}");
-            }
-        }
-    }
-
-    #[test]
-    fn few_tiles_are_computed_with_restored_filters() {
-        let cpu = Cpu::new();
-        for (c, m, groups) in [(16usize, 16usize, 1usize), (34, 51, 1), (48, 66, 3)] {
-            let (x_shape, w_shape) = ([1, c, 7, 7], [m, c / groups, 3, 3]);
-            let host = |shape: &[usize]| cpu.to_host(&array(&cpu, shape, DataType::F32)).unwrap();
-            let expected = defined(&host(&x_shape), &host(&w_shape), &[], [0; 4], groups);
-            let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
-            let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
-            for level in levels() {
-                let group = groups as i64;
-                let [prepared, alone] =
-                    at(level, || both(DataType::F32, [&x_shape, &w_shape], false, [1, group])).unwrap();
-                for y in [prepared.unwrap(), alone.unwrap()] {
-                    for (y, want) in y.as_slice::<f32>().unwrap().iter().zip(&expected) {
-                        assert!((f64::from(*y) - want).abs() <= bound, "{y}, expected {want}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn points_have_their_filters() {
-        // The difference of two sums of nine weights, each rounded once.
-        let shape = [32, 17, 3, 3];
-        let w: Vec<f32> = (0..32 * 17 * 9).map(|i| ((i * 7919 + 3) % 2003) as f32 / 1001.5 - 1.0).collect();
-        let points = Filters::new(&w, &shape, 2).unwrap().unwrap();
-        let mut restored = vec![0.0; w.len()];
-        points.restore(&mut restored);
-        for (y, want) in restored.iter().zip(&w) {
-            assert!((y - want).abs() <= 9.0 / 2.0 * f32::EPSILON, "{y}, expected {want}");
-        }
-    }
-
-    #[test]
-    fn floats_are_not_prepared() {
-        assert!(both(DataType::F32, [&[1, 6, 9, 10], &[8, 6, 3, 3]], true, [1, 1]).is_none());
-    }
-}
+mod tests;

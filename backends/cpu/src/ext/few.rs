@@ -1,0 +1,148 @@
+//! Convolutions of few windows with constant filters: products whose rows are windows and whose columns are filters.
+//!
+//! Filters are the left operand otherwise, and windows are packed for each run. A plane of few windows leaves parts of the panels
+//! empty, and its filters are read from memory that nothing has put in order. Here the filters are packed, once.
+
+use super::conv::{Plan, unroll, widened};
+use super::{computed, floats, rounded};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::gemm::Matrix;
+use crate::gemm::panels::Panels;
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::transpose;
+use crate::ops::made;
+use crate::pool::Pool;
+use bb::ext::ConvOptions;
+use bb::{DataType, Tensor};
+use std::sync::Arc;
+
+/// The greatest number of windows of a sample.
+const WINDOWS: usize = 256;
+
+/// The least numbers of terms of a window, and of filters.
+const TERMS: usize = 16;
+const FILTERS: usize = 32;
+
+/// Resolves a convolution with windows and filters of such numbers.
+fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptions<'_>) -> Option<Plan> {
+    let plan = Plan::new(x, w, bias, options)?;
+    let few = plan.groups == 1 && plan.plane.sizes().1 <= WINDOWS;
+    (few && plan.terms() >= TERMS && plan.filters >= FILTERS).then_some(plan)
+}
+
+/// Packs filters, if an operand has as few windows; `extents` are those of the operand which are known.
+pub(crate) fn packed(
+    cpu: &Cpu,
+    extents: &[Option<usize>],
+    w: &Array,
+    options: ConvOptions<'_>,
+) -> Result<Option<Panels>> {
+    // The number of samples does not matter.
+    let x = extents.iter().enumerate().map(|(axis, &extent)| if axis == 0 { Some(1) } else { extent });
+    let Some(x) = x.collect::<Option<Vec<usize>>>() else { return Ok(None) };
+    let Some(plan) = resolved(&x, w.shape(), None, options) else { return Ok(None) };
+    let w = widened(cpu.pool(), w)?;
+    let k = plan.terms();
+    let right = Matrix { ptr: w.ptr(), row: 1, col: k.cast_signed() };
+    // SAFETY: the filters are contiguous, and each has as many terms.
+    unsafe { Panels::new(cpu.pool(), DataType::F32, [k, plan.filters], right) }
+}
+
+/// Computes the convolution by the packed filters, whose shape is `w`. Returns `None` where [`conv`](super::conv::conv) would, and
+/// for other extents than [`packed`] takes.
+pub(crate) fn conv(
+    cpu: &Cpu,
+    x: &Array,
+    w: &[usize],
+    panels: &Panels,
+    bias: Option<&Array>,
+    options: ConvOptions<'_>,
+) -> Result<Option<Array>> {
+    if !computed(x) {
+        return Ok(None);
+    }
+    let Some(plan) = resolved(x.shape(), w, bias.map(Tensor::shape), options) else { return Ok(None) };
+    let (pool, dtype) = (cpu.pool(), x.dtype());
+    let (x, bias) = (widened(pool, x)?, bias.map(|bias| widened(pool, bias)).transpose()?);
+    let plus = bias.as_ref().map_or(std::ptr::null(), floats);
+    let mut done = Ok(());
+    let out = made(pool, DataType::F32, plan.plane.shape(plan.n, plan.filters), |out| {
+        // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
+        done = unsafe { convolve(pool, &plan, floats(&x), panels, plus, out.cast()) };
+    })?;
+    done?;
+    rounded(pool, out, dtype).map(Some)
+}
+
+/// Writes all results.
+///
+/// # Safety
+///
+/// The operands are contiguous and have the plan's extents (`plus` may be null); `out` has room for the results.
+unsafe fn convolve(
+    pool: &Arc<Pool>,
+    plan: &Plan,
+    x: *const f32,
+    panels: &Panels,
+    plus: *const f32,
+    out: *mut f32,
+) -> Result<()> {
+    let Plan { plane, n, depth, filters, .. } = plan;
+    let (size, results) = plane.sizes();
+    if *n == 0 || results == 0 {
+        return Ok(());
+    }
+    let length = if plan.is_pointwise() { 0 } else { plan.terms() * results };
+    let columns = pool.take(length * size_of::<f32>())?;
+    let rows = pool.take(results * filters * size_of::<f32>())?;
+    for sample in 0..*n {
+        // SAFETY: the operands have these samples, and the buffers have room for the windows and results of one.
+        unsafe {
+            let x = x.add(sample * depth * size);
+            let windows = if plan.is_pointwise() {
+                x
+            } else {
+                unroll(plane, *depth, 0, plane.rows.out, x, columns.ptr().cast());
+                columns.ptr().cast::<f32>().cast_const()
+            };
+            let left = Matrix { ptr: windows.cast(), row: 1, col: results.cast_signed() };
+            panels.products(1, results, left, rows.ptr(), &|_| 0);
+            let sums = std::slice::from_raw_parts_mut(rows.ptr().cast::<f32>(), results * filters);
+            if !plus.is_null() {
+                dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus, *filters) });
+            }
+            let out = out.add(sample * filters * results);
+            transpose::transpose(
+                size_of::<f32>(),
+                results,
+                *filters,
+                out.cast(),
+                results,
+                rows.ptr(),
+                *filters,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Adds a bias to each row of sums.
+struct Plus<'a> {
+    sums: &'a mut [f32],
+    bias: &'a [f32],
+}
+
+impl VectorLoop for Plus<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for row in self.sums.chunks_exact_mut(self.bias.len().max(1)) {
+            for (sum, bias) in row.iter_mut().zip(self.bias) {
+                *sum += bias;
+            }
+        }
+    }
+}
