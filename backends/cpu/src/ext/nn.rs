@@ -49,8 +49,16 @@ impl bb::ext::Nn for Cpu {
     }
 
     fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
-        let plain = if alpha == 1.0 { self.float(Unary::Silu, x) } else { None };
-        plain.unwrap_or_else(|| bb::ext::nn::swish(self, x, alpha))
+        if alpha == 1.0 && x.dtype().is_float() {
+            return elementwise::unary(self.pool(), Unary::Silu, x);
+        }
+        match single(self.pool(), x)? {
+            Some(wide) => {
+                let y = elementwise::swish(self.pool(), &wide, alpha as f32)?;
+                rounded(self.pool(), y, x.dtype())
+            }
+            None => bb::ext::nn::swish(self, x, alpha),
+        }
     }
 
     fn reduce_prod(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {

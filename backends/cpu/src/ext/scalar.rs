@@ -3,7 +3,7 @@
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::op::{Binary, Unary};
+use crate::kernels::op::{Binary, Test, Unary};
 use crate::ops::elementwise;
 use bb::{DataType, Tensor};
 
@@ -13,22 +13,74 @@ impl Cpu {
         x.dtype().is_float().then(|| elementwise::unary(self.pool(), op, x))
     }
 
-    /// Computes the maximum or minimum of numbers of the same type; returns `None` for other types.
-    fn extreme(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
+    /// Computes an operation on numbers of the same type; returns `None` for other types.
+    fn numbers(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
         let dtype = a.dtype();
         let numbers = dtype.is_float() || dtype.is_integer();
         (numbers && b.dtype() == dtype).then(|| elementwise::binary(self.pool(), op, a, b))
+    }
+
+    /// Computes an operation on bools; returns `None` for other types.
+    fn bools(&self, op: Binary, a: &Array, b: &Array) -> Option<Result<Array>> {
+        let bools = [a, b].iter().all(|x| x.dtype() == DataType::Bool);
+        bools.then(|| elementwise::binary(self.pool(), op, a, b))
     }
 }
 
 #[bb::native]
 impl bb::ext::Scalar for Cpu {
     fn maximum(&self, a: &Array, b: &Array) -> Result<Array> {
-        self.extreme(Binary::Max, a, b).unwrap_or_else(|| bb::ext::scalar::maximum(self, a, b))
+        self.numbers(Binary::Max, a, b).unwrap_or_else(|| bb::ext::scalar::maximum(self, a, b))
     }
 
     fn minimum(&self, a: &Array, b: &Array) -> Result<Array> {
-        self.extreme(Binary::Min, a, b).unwrap_or_else(|| bb::ext::scalar::minimum(self, a, b))
+        self.numbers(Binary::Min, a, b).unwrap_or_else(|| bb::ext::scalar::minimum(self, a, b))
+    }
+
+    fn and(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.bools(Binary::And, a, b).unwrap_or_else(|| bb::ext::scalar::and(self, a, b))
+    }
+
+    fn or(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.bools(Binary::Or, a, b).unwrap_or_else(|| bb::ext::scalar::or(self, a, b))
+    }
+
+    fn xor(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.bools(Binary::Xor, a, b).unwrap_or_else(|| bb::ext::scalar::xor(self, a, b))
+    }
+
+    fn not(&self, x: &Array) -> Result<Array> {
+        elementwise::test(self.pool(), Test::Not, x).unwrap_or_else(|| bb::ext::scalar::not(self, x))
+    }
+
+    fn greater_or_equal(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.numbers(Binary::GreaterOrEqual, a, b)
+            .unwrap_or_else(|| bb::ext::scalar::greater_or_equal(self, a, b))
+    }
+
+    fn less_or_equal(&self, a: &Array, b: &Array) -> Result<Array> {
+        self.numbers(Binary::LessOrEqual, a, b).unwrap_or_else(|| bb::ext::scalar::less_or_equal(self, a, b))
+    }
+
+    fn is_nan(&self, x: &Array) -> Result<Array> {
+        elementwise::test(self.pool(), Test::IsNan, x).unwrap_or_else(|| bb::ext::scalar::is_nan(self, x))
+    }
+
+    fn is_inf(&self, x: &Array, negative: bool, positive: bool) -> Result<Array> {
+        let test = match (negative, positive) {
+            (true, true) => Some(Test::IsInfinite),
+            (false, true) => Some(Test::IsInfinity),
+            (true, false) => Some(Test::IsMinusInfinity),
+            (false, false) => None,
+        };
+        test.and_then(|test| elementwise::test(self.pool(), test, x))
+            .unwrap_or_else(|| bb::ext::scalar::is_inf(self, x, negative, positive))
+    }
+
+    fn modulo(&self, a: &Array, b: &Array, fmod: bool) -> Result<Array> {
+        let floats = fmod && a.dtype().is_float();
+        let rest = if floats { self.numbers(Binary::Fmod, a, b) } else { None };
+        rest.unwrap_or_else(|| bb::ext::scalar::modulo(self, a, b, fmod))
     }
 
     fn sigmoid(&self, x: &Array) -> Result<Array> {

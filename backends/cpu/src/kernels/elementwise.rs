@@ -10,6 +10,7 @@ use super::math::{self, double, single};
 use super::number::{Float, Number, power};
 use super::op::{Binary, Unary};
 use super::singly::singly;
+use super::{compare, hyperbolic, quotient, remainder, trigonometry};
 use crate::array::element_size;
 use bb::DataType;
 use half::{bf16, f16};
@@ -105,7 +106,12 @@ pub(crate) fn map<T: Copy, U>(out: &mut [U], x: &[T], f: impl Fn(T) -> U) {
 ///
 /// As for [`Run`], of operands `T` and results `U`.
 #[inline(always)]
-unsafe fn zip<T: Copy, U>(out: *mut u8, operands: [*const u8; 2], n: usize, f: impl Fn(T, T) -> U) {
+pub(super) unsafe fn zip<T: Copy, U>(
+    out: *mut u8,
+    operands: [*const u8; 2],
+    n: usize,
+    f: impl Fn(T, T) -> U,
+) {
     // SAFETY: this function has the same contract.
     let (out, [a, b]) = unsafe { slices(out, operands, n) };
     dispatch_by_length(n, Zip { out, a, b, f });
@@ -179,7 +185,7 @@ pub(super) use with_type;
 /// `few` asks for a loop without vectors. Its results are the same; for few elements it costs less.
 pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> {
     let size = element_size(dtype);
-    if let Some(run) = singly(op, dtype) {
+    if let Some(run) = singly(op).filter(|_| dtype == DataType::F64) {
         return Some(Kernel { run, operands: [size], result: size, half: None, grain: GRAIN / 16 });
     }
     let half = match op {
@@ -203,7 +209,10 @@ pub(crate) fn unary(op: Unary, dtype: DataType, few: bool) -> Option<Kernel<1>> 
                 with_type!(few dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| Float::sqrt(x)))
             }
             _ if dtype == DataType::F64 => double::function(op),
-            _ if dtype.is_float() => single::function(op),
+            _ if dtype.is_float() => {
+                let others = || trigonometry::function(op).or_else(|| hyperbolic::function(op));
+                single::function(op).or_else(others)
+            }
             _ => None,
         }
     };
@@ -232,10 +241,7 @@ pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>
             Binary::Div if dtype.is_float() => {
                 with_type!(float dtype, T => |out, x, n| zip(out, x, n, <T as Number>::div))
             }
-            // Processors divide integers one by one.
-            Binary::Div => {
-                with_type!(number dtype, T => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| Number::div(a, b)))
-            }
+            Binary::Div => quotient::kernel(dtype),
             Binary::Pow if dtype == DataType::F64 => {
                 Some(|out, x, n| plain(out, x, n, |[a, b]: [f64; 2]| a.powf(b)))
             }
@@ -243,23 +249,25 @@ pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>
             Binary::Pow => None,
             Binary::Max => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::max)),
             Binary::Min => with_type!(number dtype, T => |out, x, n| zip(out, x, n, <T as Number>::min)),
-            Binary::Equal => {
-                with_type!([F32: f32, F64: f64, F16: f16, BF16: bf16, I8 | U8 | Bool: u8, I16 | U16: u16,
-                I32 | U32: u32, I64 | U64: u64] dtype, T => equal::<T>)
-            }
-            Binary::Greater => with_type!(ordered dtype, T => greater::<T>),
-            Binary::Less => with_type!(ordered dtype, T => |out, [a, b], n| greater::<T>(out, [b, a], n)),
+            Binary::Fmod if dtype == DataType::F64 => Some(remainder::doubles),
+            Binary::Fmod if dtype.is_float() => Some(remainder::singles),
+            Binary::Fmod => None,
+            _ => compare::kernel(op, dtype),
         }
     };
     let size = element_size(dtype);
     let result = if op.compares() { element_size(DataType::Bool) } else { size };
     let half = half.filter(|_| !few);
-    let grain = if op == Binary::Pow { GRAIN / 16 } else { GRAIN };
+    let grain = match op {
+        Binary::Pow => GRAIN / 16,
+        Binary::Fmod => GRAIN / 4,
+        _ => GRAIN,
+    };
     Some(Kernel { run: run?, operands: [size; 2], result, half, grain })
 }
 
-/// Returns the loop of an operation on few 16-bit floats, which converts them one by one; none for powers and
-/// comparisons.
+/// Returns the loop of an operation on few 16-bit floats, which converts them one by one; none for powers and what gives
+/// bools.
 fn few_halves<T: Float>(op: Binary) -> Option<Run<2>> {
     // SAFETY of each loop: `plain` has the contract of `Run`, for elements of the type `T`.
     Some(unsafe {
@@ -270,29 +278,12 @@ fn few_halves<T: Float>(op: Binary) -> Option<Run<2>> {
             Binary::Div => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.div(b)),
             Binary::Max => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.max(b)),
             Binary::Min => |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| a.min(b)),
-            Binary::Pow | Binary::Equal | Binary::Greater | Binary::Less => return None,
+            Binary::Fmod => {
+                |out, x, n| plain(out, x, n, |[a, b]: [T; 2]| T::from_f64(a.to_f64() % b.to_f64()))
+            }
+            _ => return None,
         }
     })
-}
-
-/// Writes whether the elements are equal.
-///
-/// # Safety
-///
-/// As for [`Run`], of operands `T` and bools.
-unsafe fn equal<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
-    // SAFETY: this function has the same contract.
-    unsafe { zip(out, operands, n, |a: T, b: T| a == b) }
-}
-
-/// Writes whether the elements of the first operand are greater.
-///
-/// # Safety
-///
-/// As for [`Run`], of operands `T` and bools.
-unsafe fn greater<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
-    // SAFETY: this function has the same contract.
-    unsafe { zip(out, operands, n, |a: T, b: T| a > b) }
 }
 
 /// Returns the kernel of an integer of type `base` to the power of an `i64` or, unsigned, a `u64`.

@@ -2,6 +2,7 @@
 //!
 //! For negative numbers, the result is a product with an exponential, whose exponent needs more digits than the type has.
 
+use super::function::{Function, apply};
 use super::math::{double, polynomial, single};
 
 /// Computes `x Φ(x)`, where `Φ` is the distribution function of the standard normal distribution. It computes
@@ -69,46 +70,99 @@ pub(super) fn gelu_f64<const FMA: bool, const NEAR: bool>(x: f64) -> f64 {
     half.mul_add(libm::erfc(t), correction)
 }
 
-/// Computes GELU with `tanh`, in `f64`.
-#[inline(always)]
-pub(super) fn gelu_tanh_f32<const FMA: bool>(x: f32) -> f32 {
-    gelu_tanh_f64::<FMA>(f64::from(x)) as f32
+/// Defines GELU with `tanh`: `x sigmoid(2 sqrt(2 / π) (x + 0.044715 x³))`. The argument has twice the digits of the type, because
+/// its error is a relative error of the exponential.
+macro_rules! with_tanh {
+    ($name:ident, $t:ident, $module:ident, $product:ident, far $a:literal $argument:literal, line $line:expr, cube $cube:expr) => {
+        #[inline(always)]
+        pub(super) fn $name<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
+            /// `2 sqrt(2 / π)`, and 0.044715 times it, each with what the first number lacks.
+            const LINE: [$t; 2] = $line;
+            const CUBE: [$t; 2] = $cube;
+            let fma = $module::fma::<FMA>;
+            // Beyond this bound the product is 0, or the exponential does not count.
+            let a = if !NEAR && x.abs() > $a { $a } else { x.abs() };
+            let (square, square_rest) = $product::<FMA>(a, a);
+            let (cubed, cubed_rest) = $product::<FMA>(square, CUBE[0]);
+            let cubed_rest = fma(square_rest, CUBE[0], fma(square, CUBE[1], cubed_rest));
+            let slope = LINE[0] + cubed;
+            // The greater of the two summands comes first.
+            let (greater, lesser) = if cubed > LINE[0] { (cubed, LINE[0]) } else { (LINE[0], cubed) };
+            let slope_rest = ((greater - slope) + lesser) + (LINE[1] + cubed_rest);
+            let (argument, argument_rest) = $product::<FMA>(a, slope);
+            let argument_rest = fma(a, slope_rest, argument_rest);
+            let argument = if !NEAR && argument > $argument { $argument } else { argument };
+            let negative = x < 0.0;
+            let own = if NEAR || !negative { x } else { -a };
+            let y = $module::times_sigmoid::<FMA, NEAR>(own, [argument, argument_rest], negative);
+            if NEAR {
+                return y;
+            }
+            // The definition multiplies minus infinity by 0.
+            let y = if x == $t::NEG_INFINITY { $t::NAN } else { y };
+            if x == $t::INFINITY { x } else { y }
+        }
+    };
 }
 
-/// Computes `x sigmoid(2 sqrt(2 / π) (x + 0.044715 x³))`, which is GELU with `tanh`. The argument has twice the digits of
-/// `f64`, because its error is a relative error of the exponential.
+with_tanh!(gelu_tanh_f32, f32, single, product_f32, far 40.0 120.0, line [1.595_769_2, -4.534_068e-8],
+    cube [7.135_481_4e-2, 2.398_832_5e-9]);
+with_tanh!(gelu_tanh_f64, f64, double, product_f64, far 40.0 760.0, line [1.5957691216057308, -9.96930880911092e-17],
+    cube [0.07135481627260025, -6.175149918155315e-19]);
+
+/// `x * sigmoid(alpha * x)` of `f32`.
+#[derive(Debug, Clone, Copy)]
+struct Swish {
+    alpha: f32,
+}
+
+impl Function<f32> for Swish {
+    const APART: bool = true;
+
+    #[inline(always)]
+    fn bounds(self) -> Option<[f32; 2]> {
+        // Products of greater numbers could be too great before they are multiplied by the power of two.
+        let most = (single::NORMAL / self.alpha.abs()).min(1e38);
+        Some([-most, most])
+    }
+
+    #[inline(always)]
+    fn at<const FMA: bool, const NEAR: bool>(self, x: f32) -> f32 {
+        let (t, rest) = product_f32::<FMA>(x, self.alpha);
+        let negative = t < 0.0;
+        single::times_sigmoid::<FMA, true>(x, [t.abs(), if negative { -rest } else { rest }], negative)
+    }
+
+    fn far(self, x: f32) -> f32 {
+        let t = f64::from(x) * f64::from(self.alpha);
+        // The definition multiplies an infinity by 0.
+        (f64::from(x) * (1.0 / (1.0 + libm::exp(-t)))) as f32
+    }
+}
+
+/// Writes `x * sigmoid(alpha * x)` for each element.
+pub(crate) fn swish(out: &mut [f32], x: &[f32], alpha: f32) {
+    apply(Swish { alpha }, out, x);
+}
+
+/// Returns a product and what it rounds off.
 #[inline(always)]
-pub(super) fn gelu_tanh_f64<const FMA: bool>(x: f64) -> f64 {
-    /// `2 sqrt(2 / π)`, and 0.044715 times it, each with what the first number lacks.
-    const LINE: [f64; 2] = [1.5957691216057308, -9.96930880911092e-17];
-    const CUBE: [f64; 2] = [0.07135481627260025, -6.175149918155315e-19];
-    let a = if x.abs() > 40.0 { 40.0 } else { x.abs() };
-    let fma = double::fma::<FMA>;
-    let product = |x: f64, y: f64| if FMA { (x * y, x.mul_add(y, -(x * y))) } else { exact_product(x, y) };
-    let (square, square_rest) = product(a, a);
-    let (cubed, cubed_rest) = product(square, CUBE[0]);
-    let cubed_rest = cubed_rest + fma(square_rest, CUBE[0], square * CUBE[1]);
-    let slope = LINE[0] + cubed;
-    // The greater of the two summands comes first.
-    let lost = if cubed < LINE[0] { (LINE[0] - slope) + cubed } else { (cubed - slope) + LINE[0] };
-    let slope_rest = lost + LINE[1] + cubed_rest;
-    let (argument, argument_rest) = product(a, slope);
-    let argument_rest = fma(a, slope_rest, argument_rest);
-    let e =
-        double::exponential::<FMA, false>(if argument > 760.0 { -760.0 } else { -argument }, -argument_rest);
-    let small = (1.0 + e.less_one) * e.first * e.second;
-    let low = x < 0.0;
-    let above = if low { fma(-a, e.less_one, -a) * e.first } else { x };
-    let y = above / (1.0 + small) * if low { e.second } else { 1.0 };
-    // The definition multiplies minus infinity by 0.
-    if x == f64::NEG_INFINITY { f64::NAN } else { y }
+fn product_f32<const FMA: bool>(x: f32, y: f32) -> (f32, f32) {
+    let product = x * y;
+    if FMA {
+        return (product, x.mul_add(y, -product));
+    }
+    (product, (f64::from(x) * f64::from(y) - f64::from(product)) as f32)
 }
 
 /// Returns a product and what it rounds off.
 ///
 /// Source: Dekker: A floating-point technique for extending the available precision, 1971.
 #[inline(always)]
-fn exact_product(x: f64, y: f64) -> (f64, f64) {
+fn product_f64<const FMA: bool>(x: f64, y: f64) -> (f64, f64) {
+    if FMA {
+        return (x * y, x.mul_add(y, -(x * y)));
+    }
     let halves = |v: f64| {
         let wide = 134_217_729.0 * v;
         let high = wide - (wide - v);
@@ -117,4 +171,37 @@ fn exact_product(x: f64, y: f64) -> (f64, f64) {
     let ((a, b), (c, d)) = (halves(x), halves(y));
     let product = x * y;
     (product, ((a * c - product) + a * d + b * c) + b * d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::{at, levels};
+
+    #[test]
+    fn swish_is_accurate_for_every_factor() {
+        let special = [0.0, -0.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 1e-40];
+        let patterns = (0..=u32::MAX).step_by(1_000_003).map(f32::from_bits);
+        let x: Vec<f32> = patterns.chain((-999..999).map(|i| i as f32 * 0.1)).chain(special).collect();
+        for alpha in [1.702f32, 1.0, -0.5, 0.0, 1e-38, 30.0, f32::INFINITY, f32::NAN] {
+            for level in levels() {
+                let mut y = vec![0f32; x.len()];
+                at(level, || swish(&mut y, &x, alpha));
+                for (&x, &y) in x.iter().zip(&y) {
+                    let (wide, t) = (f64::from(x), f64::from(x) * f64::from(alpha));
+                    let exact = wide / (1.0 + (-t).exp());
+                    // The definition multiplies an infinity by 0.
+                    let exact = if (-t).exp().is_infinite() { wide * 0.0 } else { exact };
+                    let rounded = exact as f32;
+                    let unit = f64::from(rounded.abs().next_up()) - f64::from(rounded.abs());
+                    let same = y.to_bits() == rounded.to_bits() || (y.is_nan() && rounded.is_nan());
+                    let off = (f64::from(y) - exact).abs() / unit;
+                    assert!(
+                        same || off < 2.1,
+                        "swish({x:e}, {alpha}) is {y:e}, expected {exact:e} at {level:?}"
+                    );
+                }
+            }
+        }
+    }
 }

@@ -5,113 +5,16 @@
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::elementwise::{Run, slices};
+use super::function::{functions, map};
 use super::op::Unary;
-use std::marker::PhantomData;
-
-/// A function that is compiled with and without fused multiply-add.
-pub(super) trait Function<T> {
-    /// Arguments between these bounds are near, if computing only such ones is faster.
-    const BOUNDS: Option<[T; 2]>;
-
-    /// Returns the value at `x`, which is near if `NEAR`; the value is the same for either.
-    fn at<const FMA: bool, const NEAR: bool>(x: T) -> T;
-}
-
-/// The number of elements that are computed at once. A shorter end is padded to this length.
-const BLOCK: usize = 64;
-/// The same number for a few elements.
-const SHORT: usize = 16;
-
-struct Apply<'a, T, F> {
-    out: &'a mut [T],
-    x: &'a [T],
-    function: PhantomData<F>,
-}
-
-impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) {
-        let Some([low, high]) = F::BOUNDS else {
-            return each::<FMA, false, T, F>(self.out, self.x);
-        };
-        let (blocks, end) = self.x.as_chunks::<BLOCK>();
-        let (out, out_end) = self.out.as_chunks_mut::<BLOCK>();
-        for (out, x) in out.iter_mut().zip(blocks) {
-            // Without `all`, which ends early, this is done on vectors.
-            let near = x.iter().fold(true, |near, &x| near & (x >= low) & (x <= high));
-            if near {
-                each::<FMA, true, T, F>(out, x);
-            } else {
-                each::<FMA, false, T, F>(out, x);
-            }
-        }
-        each::<FMA, false, T, F>(out_end, end);
-    }
-}
-
-/// Writes the values at `x`, one after another.
-#[inline(always)]
-fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(out: &mut [T], x: &[T]) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out = F::at::<FMA, NEAR>(x);
-    }
-}
-
-fn apply<T: Copy + PartialOrd, F: Function<T>>(out: &mut [T], x: &[T]) {
-    dispatch(Apply::<T, F> { out, x, function: PhantomData });
-}
-
-/// Writes the values of a function.
-///
-/// # Safety
-///
-/// Same as for [`Run`].
-unsafe fn map<T: Copy + Default + PartialOrd, F: Function<T>>(out: *mut u8, x: [*const u8; 1], n: usize) {
-    // SAFETY: this function has the same contract.
-    let (out, [x]) = unsafe { slices::<T, T, 1>(out, x, n) };
-    // A short block costs less than four elements one by one.
-    let whole = if n % BLOCK < 4 { n } else { n / BLOCK * BLOCK };
-    let ((out, out_end), (x, x_end)) = (out.split_at_mut(whole), x.split_at(whole));
-    apply::<T, F>(out, x);
-    match x_end.len() {
-        0 => {}
-        1..=SHORT => padded::<T, F, SHORT>(out_end, x_end),
-        _ => padded::<T, F, BLOCK>(out_end, x_end),
-    }
-}
-
-/// Writes the values for at most `N` elements, which are computed as a block of `N`.
-fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(out: &mut [T], x: &[T]) {
-    let (mut from, mut to) = ([T::default(); N], [T::default(); N]);
-    from.split_at_mut(x.len()).0.copy_from_slice(x);
-    apply::<T, F>(&mut to, &from);
-    out.copy_from_slice(to.split_at(x.len()).0);
-}
-
-/// Declares a type for each function, so that a loop can be generic over the function.
-macro_rules! functions {
-    ($t:ident; $($name:ident<$fma:ident, $near:ident> $bounds:expr, |$x:ident| $value:expr;)*) => {$(
-        struct $name;
-        impl Function<$t> for $name {
-            const BOUNDS: Option<[$t; 2]> = $bounds;
-
-            #[inline(always)]
-            fn at<const $fma: bool, const $near: bool>($x: $t) -> $t {
-                $value
-            }
-        }
-    )*};
-}
 
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, normal $normal:literal, ln2 $ln2_high:expr, $ln2_low:expr,
-     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $gelu_tanh:ident $near:expr,
+     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $near:expr, $gelu_tanh:ident $near_tanh:expr,
      taylor [$first:expr, $($taylor:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
         pub(super) mod $module {
-            use super::{Function, Run, Unary, map};
+            use super::{Run, Unary, functions, map};
 
             /// After adding this number, the low bits hold the nearest integer.
             const MAGIC: $t = $magic;
@@ -143,7 +46,7 @@ macro_rules! elementary {
 
             /// The `low` of an argument that has no small part. A compiler may leave out that it is added, which it may not
             /// for a zero without a sign.
-            const NONE: $t = -0.0;
+            pub(in crate::kernels) const NONE: $t = -0.0;
 
             /// Arguments whose exponentials are normal numbers, as are the powers of two next to them.
             pub(in crate::kernels) const NORMAL: $t = $normal;
@@ -277,22 +180,37 @@ macro_rules! elementary {
                 fma::<FMA>(-y, rest * inverse, y)
             }
 
+            /// Returns `x * sigmoid(t)`, where `t` has the absolute value `a + low`, and is negative if `negative`. Arguments of
+            /// either exponential are as for [`exponential`].
+            #[inline(always)]
+            pub(in crate::kernels) fn times_sigmoid<const FMA: bool, const NEAR: bool>(
+                x: $t,
+                [a, low]: [$t; 2],
+                negative: bool,
+            ) -> $t {
+                let e = exponential::<FMA, NEAR>(-a, -low);
+                let small = e.value();
+                let d = 1.0 + small;
+                let rest = (1.0 - d) + small;
+                let (above, first, second) =
+                    if negative { (fma::<FMA>(x, e.less_one, x), e.first, e.second) } else { (x, 1.0, 1.0) };
+                let y = above / d;
+                // What the dividend rounds off, and what is left of it, where one instruction computes them exactly.
+                let lost = if FMA && negative { fma::<FMA>(x, e.less_one, x - above) } else { 0.0 };
+                let left = if FMA { fma::<FMA>(-y, d, above) + lost } else { 0.0 };
+                // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
+                let y = fma::<FMA>(fma::<FMA>(-y, rest, left), fma::<FMA>(-0.5, small, 1.0), y);
+                y * first * second
+            }
+
             /// Returns `x * sigmoid(x)`.
             #[inline(always)]
             fn silu<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 // Beyond these bounds the product is 0, or the exponential does not count.
                 let x = if !NEAR && x < $silu && x > $t::NEG_INFINITY { $silu } else { x };
                 let a = x.abs();
-                let e = exponential::<FMA, NEAR>(if !NEAR && a > -$silu { $silu } else { -a }, NONE);
-                let small = e.value();
-                let d = 1.0 + small;
-                let rest = (1.0 - d) + small;
-                let low = x < 0.0;
-                let above = if low { fma::<FMA>(x, e.less_one, x) * e.first } else { x };
-                let last = if low { e.second } else { 1.0 };
-                let y = above / d;
-                // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
-                let y = fma::<FMA>(-y, rest * fma::<FMA>(-0.5, small, 1.0), y) * last;
+                let a = if !NEAR && a > -$silu { -$silu } else { a };
+                let y = times_sigmoid::<FMA, NEAR>(x, [a, -NONE], x < 0.0);
                 if NEAR {
                     return y;
                 }
@@ -316,7 +234,7 @@ macro_rules! elementary {
                 Softplus<FMA, NEAR> BOTH, |x| softplus::<FMA, NEAR>(x);
                 Erf<FMA, NEAR> EVERY, |x| super::$erf::<FMA>(x);
                 Gelu<FMA, NEAR> $near, |x| crate::kernels::gelu::$gelu::<FMA, NEAR>(x);
-                GeluTanh<FMA, NEAR> EVERY, |x| crate::kernels::gelu::$gelu_tanh::<FMA>(x);
+                GeluTanh<FMA, NEAR> $near_tanh, |x| crate::kernels::gelu::$gelu_tanh::<FMA, NEAR>(x);
             }
 
             /// Returns the loop of an operation that is a function; `None` for other operations.
@@ -342,11 +260,11 @@ macro_rules! elementary {
 }
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0, normal 87.0,
-    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 gelu_tanh_f32 Some([-12.0, 12.0]),
+    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 Some([-12.0, 12.0]), gelu_tanh_f32 Some([-9.9, 9.9]),
     taylor [5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0, normal 708.0,
-    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 gelu_tanh_f64 None,
+    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
     taylor [6227020800.0, 479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
 /// Evaluates a polynomial, the leading coefficient first.

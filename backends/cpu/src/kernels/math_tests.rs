@@ -64,6 +64,66 @@ fn functions_are_accurate_over_all_exponents() {
     let silu = |x: f64| if x < 0.0 { x * x.exp() / (1.0 + x.exp()) } else { x / (1.0 + (-x).exp()) };
     assert!(worst(Unary::Silu, silu) < 2.2);
     assert!(worst(Unary::Gelu, |x| 0.5 * x * libm::erfc(-x / 2f64.sqrt())) < 3.0);
+    let tanh = |x: f64| {
+        let t = 2.0 * (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+        if x == f64::NEG_INFINITY { f64::NAN } else { x / (1.0 + (-t).exp()) }
+    };
+    assert!(worst(Unary::GeluTanh, tanh) < 2.2);
+}
+
+#[test]
+fn functions_of_angles_are_accurate_over_all_exponents() {
+    assert!(worst(Unary::Sin, libm::sin) < 1.0);
+    assert!(worst(Unary::Cos, libm::cos) < 1.0);
+    assert!(worst(Unary::Tan, libm::tan) < 1.3);
+    assert!(worst(Unary::Asin, libm::asin) < 1.3);
+    assert!(worst(Unary::Acos, libm::acos) < 1.3);
+    assert!(worst(Unary::Atan, libm::atan) < 1.7);
+}
+
+#[test]
+fn hyperbolic_functions_are_accurate_over_all_exponents() {
+    assert!(worst(Unary::Sinh, libm::sinh) < 1.2);
+    assert!(worst(Unary::Cosh, libm::cosh) < 1.2);
+    assert!(worst(Unary::Asinh, libm::asinh) < 0.6);
+    assert!(worst(Unary::Acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }) < 0.6);
+    assert!(worst(Unary::Atanh, libm::atanh) < 0.6);
+}
+
+#[test]
+fn zeros_keep_their_signs() {
+    use Unary::{Asin, Asinh, Atan, Atanh, Sin, Sinh, Tan};
+    for level in levels() {
+        for op in [Sin, Tan, Asin, Atan, Sinh, Asinh, Atanh] {
+            let y = at(level, || run(op, &[0f32, -0.0]));
+            assert_eq!(
+                y.iter().map(|y| y.to_bits()).collect::<Vec<_>>(),
+                [0, 1 << 31],
+                "{op:?} at {level:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn angles_are_accurate_where_differences_cancel() {
+    // Next to the multiples of a quarter of the period, up to angles that are not computed in vectors.
+    let next = |n: u32| {
+        let x = (f64::from(n) * std::f64::consts::FRAC_PI_2) as f32;
+        [x.next_down(), x, x.next_up(), -x]
+    };
+    let x: Vec<f32> = (1..90_000).flat_map(next).collect();
+    for level in levels() {
+        for (op, exact) in
+            [(Unary::Sin, libm::sin as fn(f64) -> f64), (Unary::Cos, libm::cos), (Unary::Tan, libm::tan)]
+        {
+            let y = at(level, || run(op, &x));
+            for (&x, &y) in x.iter().zip(&y) {
+                let off = units(y, exact(f64::from(x)));
+                assert!(off < 1.3, "{op:?}({x:e}) is {y:e}, {off} units off at {level:?}");
+            }
+        }
+    }
 }
 
 /// Computes a function twice, with every tenth argument as it is and with another in its place; the others' values stay.
@@ -81,12 +141,13 @@ fn values_do_not_depend_on_what_is_beside_them() {
     // A block is computed otherwise if all its arguments are between bounds, which these reach and the others exceed.
     for scale in [12.0, 87.0] {
         let x: Vec<f32> = (-9_999..9_999).map(|i| i as f32 * 1e-4 * scale).collect();
-        for op in [Unary::Exp, Unary::Sigmoid, Unary::Silu, Unary::Softplus, Unary::Gelu] {
+        use Unary::{Cosh, Exp, Gelu, GeluTanh, Sigmoid, Silu, Sin, Sinh, Softplus, Tan};
+        for op in [Exp, Sigmoid, Silu, Softplus, Gelu, GeluTanh, Sin, Tan, Sinh, Cosh] {
             others_stay(op, &x, f32::NEG_INFINITY);
         }
     }
     let x: Vec<f64> = (-9_999..9_999).map(|i| f64::from(i) * 0.0708).collect();
-    for op in [Unary::Exp, Unary::Sigmoid, Unary::Silu, Unary::Softplus] {
+    for op in [Unary::Exp, Unary::Sigmoid, Unary::Silu, Unary::Softplus, Unary::GeluTanh] {
         others_stay(op, &x, f64::NAN);
     }
 }

@@ -9,13 +9,16 @@
 
 pub(crate) mod cast;
 pub(crate) mod chain;
+pub(crate) mod compare;
 pub(crate) mod dispatch;
 pub(crate) mod distance;
 pub(crate) mod elementwise;
 pub(crate) mod extremum;
 pub(crate) mod forest;
-mod gelu;
+mod function;
+pub(crate) mod gelu;
 pub(crate) mod half;
+mod hyperbolic;
 pub(crate) mod lanes;
 mod math;
 pub(crate) mod moves;
@@ -24,11 +27,14 @@ pub(crate) mod number;
 pub(crate) mod op;
 pub(crate) mod ordered;
 pub(crate) mod quantize;
+mod quotient;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
+mod remainder;
 mod singly;
 pub(crate) mod top;
 pub(crate) mod transpose;
+mod trigonometry;
 pub(crate) mod walk;
 
 /// The number of elements from which kernels are used whose setup pays off only for a few dozen elements or more.

@@ -70,6 +70,8 @@ pub(crate) enum Binary {
     Div,
     /// `a` to the power `b`, for floats.
     Pow,
+    /// What truncating the quotient leaves of `a`, for floats. It is exact, and has the sign of `a`.
+    Fmod,
     /// The larger number, or NaN if either is NaN.
     Max,
     /// The smaller number, or NaN if either is NaN.
@@ -80,6 +82,31 @@ pub(crate) enum Binary {
     Greater,
     /// `a < b`, a bool.
     Less,
+    /// `a >= b`, a bool.
+    GreaterOrEqual,
+    /// `a <= b`, a bool.
+    LessOrEqual,
+    /// Whether both bools are true.
+    And,
+    /// Whether at least one of two bools is true.
+    Or,
+    /// Whether exactly one of two bools is true.
+    Xor,
+}
+
+/// What is asked of one element; the answer is a bool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Test {
+    /// Whether a bool is false.
+    Not,
+    /// Whether a float is NaN.
+    IsNan,
+    /// Whether a float is an infinity.
+    IsInfinite,
+    /// Whether a float is infinity.
+    IsInfinity,
+    /// Whether a float is minus infinity.
+    IsMinusInfinity,
 }
 
 /// A function that reduces many elements to one.
@@ -138,17 +165,40 @@ impl Binary {
             Binary::Mul => "mul",
             Binary::Div => "div",
             Binary::Pow => "pow",
+            Binary::Fmod => "modulo",
             Binary::Max => "maximum",
             Binary::Min => "minimum",
             Binary::Equal => "equal",
             Binary::Greater => "greater",
             Binary::Less => "less",
+            Binary::GreaterOrEqual => "greater_or_equal",
+            Binary::LessOrEqual => "less_or_equal",
+            Binary::And => "and",
+            Binary::Or => "or",
+            Binary::Xor => "xor",
         }
     }
 
     /// Tells whether the results are bools for all operand types.
     pub(crate) fn compares(self) -> bool {
-        matches!(self, Binary::Equal | Binary::Greater | Binary::Less)
+        match self {
+            Binary::Equal
+            | Binary::Greater
+            | Binary::Less
+            | Binary::GreaterOrEqual
+            | Binary::LessOrEqual
+            | Binary::And
+            | Binary::Or
+            | Binary::Xor => true,
+            Binary::Add
+            | Binary::Sub
+            | Binary::Mul
+            | Binary::Div
+            | Binary::Pow
+            | Binary::Fmod
+            | Binary::Max
+            | Binary::Min => false,
+        }
     }
 }
 

@@ -1,29 +1,18 @@
-//! Functions that are computed one by one, because no loop over them is vectorised.
+//! Functions of `f64` that are computed one by one, because no loop over them is vectorised.
 
-use super::elementwise::{Run, plain, with_type};
-use super::number::Float;
+use super::elementwise::{Run, plain};
 use super::op::Unary;
-use bb::DataType;
-use half::{bf16, f16};
 
-/// Returns the loop of a function that is computed one by one, in `f64`, and rounded once to the element type; `None`
-/// for other operations and types.
-pub(super) fn singly(op: Unary, dtype: DataType) -> Option<Run<1>> {
+/// Returns the loop of a function that is computed one by one; `None` for other operations.
+pub(super) fn singly(op: Unary) -> Option<Run<1>> {
     macro_rules! function {
         ($f:path) => {
-            with_type!(few dtype, T => |out, x, n| plain(out, x, n, |[x]: [T; 1]| T::from_f64($f(x.to_f64()))))
+            Some(|out, x, n| plain(out, x, n, |[x]: [f64; 1]| $f(x)))
         };
     }
-    // SAFETY of each loop: `plain` has the contract of `Run`, for elements of the type `T`.
+    // SAFETY of each loop: `plain` has the contract of `Run`, for elements of the type `f64`.
     unsafe {
         match op {
-            // These of the standard library are wide inside and fast.
-            Unary::Sin if dtype == DataType::F32 => {
-                Some(|out, x, n| plain(out, x, n, |[x]: [f32; 1]| x.sin()))
-            }
-            Unary::Cos if dtype == DataType::F32 => {
-                Some(|out, x, n| plain(out, x, n, |[x]: [f32; 1]| x.cos()))
-            }
             Unary::Sin => function!(libm::sin),
             Unary::Cos => function!(libm::cos),
             Unary::Tan => function!(libm::tan),

@@ -4,9 +4,9 @@ use super::{copied, made, room, text, unsupported};
 use crate::array::{Array, element_size};
 use crate::error::Result;
 use crate::kernels::elementwise::{self as kernels, GRAIN, Kernel, map};
-use crate::kernels::op::{Binary, Unary};
+use crate::kernels::op::{Binary, Test, Unary};
 use crate::kernels::walk::{split, walk};
-use crate::kernels::{FEW, Shared};
+use crate::kernels::{FEW, Shared, compare, gelu};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse, for_each_index, innermost};
 use crate::pool::Pool;
 use bb::ir::{Error, infer};
@@ -33,21 +33,43 @@ pub(crate) fn unary(pool: &Arc<Pool>, op: Unary, x: &Array) -> Result<Array> {
     unsafe { results(pool, kernel, dtype, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) }
 }
 
+/// Tells something of each element; returns `None` if it is not asked of that type.
+pub(crate) fn test(pool: &Arc<Pool>, test: Test, x: &Array) -> Option<Result<Array>> {
+    let kernel = compare::test(test, x.dtype())?;
+    // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
+    Some(unsafe { results(pool, &kernel, DataType::Bool, Shape::from_slice(x.shape()), &dims(x), [x.ptr()]) })
+}
+
 /// Computes a function of each element, which is `f32`.
 pub(crate) fn map_f32(pool: &Arc<Pool>, x: &Array, f: impl Fn(f32) -> f32 + Copy + Sync) -> Result<Array> {
+    slices_f32(pool, x, GRAIN, |out, x| map(out, x, f))
+}
+
+/// Computes `x * sigmoid(alpha * x)` of each element, which is `f32`.
+pub(crate) fn swish(pool: &Arc<Pool>, x: &Array, alpha: f32) -> Result<Array> {
+    slices_f32(pool, x, GRAIN / 4, |out, x| gelu::swish(out, x, alpha))
+}
+
+/// Makes an array of `f32` from another. `f` writes the results for some of its elements.
+fn slices_f32(
+    pool: &Arc<Pool>,
+    x: &Array,
+    grain: usize,
+    f: impl Fn(&mut [f32], &[f32]) + Sync,
+) -> Result<Array> {
     debug_assert_eq!(x.dtype(), DataType::F32);
     let x = super::dense(pool, x)?;
     let from = x.ptr().cast::<f32>();
     made(pool, DataType::F32, Shape::from_slice(x.shape()), |out| {
         let shared = Shared((out.cast::<f32>(), from));
-        split(x.len(), 1, GRAIN, |start, end| {
+        split(x.len(), 1, grain, |start, end| {
             let (out, from) = shared.get();
             // SAFETY: both arrays have `len` contiguous elements, and no other call writes these.
             let (out, x) = unsafe {
                 let x = std::slice::from_raw_parts(from.add(start), end - start);
                 (std::slice::from_raw_parts_mut(out.add(start), end - start), x)
             };
-            map(out, x, f);
+            f(out, x);
         });
     })
 }

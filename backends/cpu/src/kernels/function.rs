@@ -1,0 +1,154 @@
+//! Functions of one element, applied to many in vectors.
+
+use super::dispatch::{VectorLoop, dispatch};
+use super::elementwise::slices;
+
+/// A function that is compiled with and without fused multiply-add.
+pub(super) trait Function<T>: Copy {
+    /// Whether [`far`](Self::far) computes the values of arguments that are not near.
+    const APART: bool = false;
+
+    /// Returns the bounds of near arguments, if computing only such ones is faster.
+    fn bounds(self) -> Option<[T; 2]>;
+
+    /// Returns the value at `x`, which is near if `NEAR`; the value is the same for either.
+    fn at<const FMA: bool, const NEAR: bool>(self, x: T) -> T;
+
+    /// Returns the value at an argument that is not near, without vectors.
+    fn far(self, x: T) -> T {
+        x
+    }
+}
+
+/// The number of elements that are computed at once. A shorter end is padded to this length.
+const BLOCK: usize = 64;
+/// The same number for a few elements.
+const SHORT: usize = 16;
+
+struct Apply<'a, T, F> {
+    out: &'a mut [T],
+    x: &'a [T],
+    function: F,
+}
+
+impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Apply { out, x, function } = self;
+        let Some(bounds) = function.bounds() else {
+            return each::<FMA, false, T, F>(function, out, x);
+        };
+        let (blocks, end) = x.as_chunks::<BLOCK>();
+        let (out, out_end) = out.as_chunks_mut::<BLOCK>();
+        for (out, x) in out.iter_mut().zip(blocks) {
+            block::<FMA, T, F>(function, bounds, out, x);
+        }
+        block::<FMA, T, F>(function, bounds, out_end, end);
+    }
+}
+
+/// Writes the values at `x`, near or not.
+#[inline(always)]
+fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
+    function: F,
+    [low, high]: [T; 2],
+    out: &mut [T],
+    x: &[T],
+) {
+    // Without `all`, which ends early, this is done on vectors.
+    let near = x.iter().fold(true, |near, &x| near & (x >= low) & (x <= high));
+    if near || F::APART {
+        each::<FMA, true, T, F>(function, out, x);
+    } else {
+        each::<FMA, false, T, F>(function, out, x);
+    }
+    if F::APART && !near {
+        for (out, &x) in out.iter_mut().zip(x) {
+            if !(x >= low && x <= high) {
+                *out = function.far(x);
+            }
+        }
+    }
+}
+
+/// Writes the values at `x`, one after another.
+#[inline(always)]
+fn each<const FMA: bool, const NEAR: bool, T: Copy, F: Function<T>>(function: F, out: &mut [T], x: &[T]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = function.at::<FMA, NEAR>(x);
+    }
+}
+
+/// Writes the values of a function at each element.
+pub(super) fn apply<T: Copy + Default + PartialOrd, F: Function<T>>(function: F, out: &mut [T], x: &[T]) {
+    // A short block costs less than four elements one by one.
+    let whole = if x.len() % BLOCK < 4 { x.len() } else { x.len() / BLOCK * BLOCK };
+    let ((out, out_end), (x, x_end)) = (out.split_at_mut(whole), x.split_at(whole));
+    dispatch(Apply { out, x, function });
+    match x_end.len() {
+        0 => {}
+        1..=SHORT => padded::<T, F, SHORT>(function, out_end, x_end),
+        _ => padded::<T, F, BLOCK>(function, out_end, x_end),
+    }
+}
+
+/// Writes the values for at most `N` elements, which are computed as a block of `N`.
+fn padded<T: Copy + Default + PartialOrd, F: Function<T>, const N: usize>(
+    function: F,
+    out: &mut [T],
+    x: &[T],
+) {
+    let (mut from, mut to) = ([T::default(); N], [T::default(); N]);
+    from.split_at_mut(x.len()).0.copy_from_slice(x);
+    dispatch(Apply { out: &mut to, x: &from, function });
+    out.copy_from_slice(to.split_at(x.len()).0);
+}
+
+/// Writes the values of a function.
+///
+/// # Safety
+///
+/// Same as for [`Run`](super::elementwise::Run).
+pub(super) unsafe fn map<T: Copy + Default + PartialOrd, F: Function<T> + Default>(
+    out: *mut u8,
+    x: [*const u8; 1],
+    n: usize,
+) {
+    // SAFETY: this function has the same contract.
+    let (out, [x]) = unsafe { slices::<T, T, 1>(out, x, n) };
+    apply(F::default(), out, x);
+}
+
+/// Declares a type for each function, so that a loop can be generic over the function.
+macro_rules! functions {
+    ($t:ty; $($name:ident<$fma:ident, $near:ident> $bounds:expr, $(far $far:expr,)? |$x:ident| $value:expr;)*) => {$(
+        #[derive(Clone, Copy, Default)]
+        struct $name;
+
+        impl $crate::kernels::function::Function<$t> for $name {
+            $(
+                // Naming the function here makes the repetition depend on it.
+                const APART: bool = { let _: fn($t) -> $t = $far; true };
+
+                #[inline(always)]
+                fn far(self, x: $t) -> $t {
+                    $far(x)
+                }
+            )?
+
+            #[inline(always)]
+            fn bounds(self) -> Option<[$t; 2]> {
+                $bounds
+            }
+
+            #[inline(always)]
+            fn at<const $fma: bool, const $near: bool>(self, $x: $t) -> $t {
+                $value
+            }
+        }
+    )*};
+}
+
+pub(super) use functions;
