@@ -1,13 +1,14 @@
-//! `Index`: positions of extrema, and the first elements in order.
+//! `Index`: positions of extrema, the first elements in order, and writing to indexed positions.
 
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::extremum::{self, Extremum};
 use crate::kernels::ordered::Ordered;
+use crate::kernels::scatter::Meeting;
 use crate::kernels::top;
-use crate::ops::{dense, made, views};
-use bb::ext::TopKOptions;
+use crate::ops::{dense, indexed, made, views};
+use bb::ext::{ScatterElementsOptions, TopKOptions};
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
 use half::{bf16, f16};
@@ -149,6 +150,30 @@ impl bb::ext::Index for Cpu {
         match positions(self, x, axis, Extremum { least: true, last: select_last_index })? {
             Some(found) => Ok(found),
             None => bb::ext::index::arg_min(self, x, axis, select_last_index),
+        }
+    }
+
+    fn scatter_elements(
+        &self,
+        data: &Array,
+        indices: &Array,
+        updates: &Array,
+        options: ScatterElementsOptions<'_>,
+    ) -> Result<Array> {
+        let ScatterElementsOptions { axis, reduction } = options;
+        let scatter =
+            |meeting| indexed::scatter_elements(self.pool(), [data, indices, updates], axis, meeting);
+        match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
+            Some(y) => Ok(y),
+            None => bb::ext::index::scatter_elements(self, data, indices, updates, options),
+        }
+    }
+
+    fn scatter_nd(&self, data: &Array, indices: &Array, updates: &Array, reduction: &str) -> Result<Array> {
+        let scatter = |meeting| indexed::scatter_nd(self.pool(), [data, indices, updates], meeting);
+        match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
+            Some(y) => Ok(y),
+            None => bb::ext::index::scatter_nd(self, data, indices, updates, reduction),
         }
     }
 }

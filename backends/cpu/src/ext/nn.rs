@@ -1,4 +1,4 @@
-//! `Nn`: activations, normalisations of rows, and sliding windows.
+//! `Nn`: activations, normalisations of rows, sliding windows, and selecting by indices.
 
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
@@ -9,7 +9,7 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::normalize;
 use crate::kernels::op::Unary;
-use crate::ops::{elementwise, made, reduce};
+use crate::ops::{elementwise, indexed, made, reduce};
 use bb::ext::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, RnnOptions,
@@ -269,5 +269,19 @@ impl bb::ext::Nn for Cpu {
         let factor = self.div(scale, &root)?;
         let shift = self.sub(bias, &self.mul(mean, &factor)?)?;
         window::scaled(self, x, &factor, &shift)
+    }
+
+    fn gather_elements(&self, data: &Array, indices: &Array, axis: i64) -> Result<Array> {
+        match indexed::gather_elements(self.pool(), data, indices, axis)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::gather_elements(self, data, indices, axis),
+        }
+    }
+
+    fn gather_nd(&self, data: &Array, indices: &Array, batch_dims: i64) -> Result<Array> {
+        match indexed::gather_nd(self.pool(), data, indices, batch_dims)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::gather_nd(self, data, indices, batch_dims),
+        }
     }
 }

@@ -152,25 +152,29 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
 pub(crate) unsafe fn pick(at: &[usize], run: usize, size: usize, base: *const u8, step: isize, out: *mut u8) {
     /// # Safety
     ///
-    /// Same as for [`pick`], with runs of one element of type `T`.
+    /// Same as for [`pick`], with runs that are as long as a value of type `T`; the step is in bytes.
     unsafe fn each<T: Copy>(at: &[usize], base: *const u8, step: isize, out: *mut u8) {
-        let (base, out) = (base.cast::<T>(), out.cast::<T>());
+        let out = out.cast::<T>();
         for (i, &at) in at.iter().enumerate() {
-            // SAFETY: the caller promises an element at each position, and no access here needs an alignment.
-            unsafe { out.add(i).write_unaligned(base.offset(at.cast_signed() * step).read_unaligned()) }
+            // SAFETY: the caller promises a run at each position, and no access here needs an alignment.
+            unsafe {
+                let run = base.offset(at.cast_signed() * step).cast::<T>();
+                out.add(i).write_unaligned(run.read_unaligned());
+            }
         }
     }
+    let (bytes, step) = (run * size, step * size.cast_signed());
     // SAFETY: this function has the same contract.
     unsafe {
-        match (run, size) {
-            (1, 1) => each::<u8>(at, base, step, out),
-            (1, 2) => each::<u16>(at, base, step, out),
-            (1, 4) => each::<u32>(at, base, step, out),
-            (1, 8) => each::<u64>(at, base, step, out),
+        match bytes {
+            1 => each::<u8>(at, base, step, out),
+            2 => each::<u16>(at, base, step, out),
+            4 => each::<u32>(at, base, step, out),
+            8 => each::<u64>(at, base, step, out),
+            16 => each::<u128>(at, base, step, out),
             _ => {
-                let bytes = run * size;
                 for (i, &at) in at.iter().enumerate() {
-                    let from = base.offset(at.cast_signed() * step * size.cast_signed());
+                    let from = base.offset(at.cast_signed() * step);
                     ptr::copy_nonoverlapping(from, out.add(i * bytes), bytes);
                 }
             }

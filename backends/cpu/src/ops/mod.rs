@@ -4,6 +4,7 @@
 pub(crate) mod convert;
 pub(crate) mod elementwise;
 pub(crate) mod host;
+pub(crate) mod indexed;
 pub(crate) mod join;
 pub(crate) mod matmul;
 pub(crate) mod power;

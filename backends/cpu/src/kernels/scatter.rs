@@ -1,0 +1,188 @@
+//! Writes updates to positions, and combines them with the elements there.
+
+use super::dispatch::{VectorLoop, dispatch_by_length};
+use super::number::Number;
+use bb::DataType;
+use half::{bf16, f16};
+use std::marker::PhantomData;
+use std::{ptr, slice};
+
+/// How an update is combined with the element that it meets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// The update replaces the element.
+    Replace,
+    Add,
+    Mul,
+    Max,
+    Min,
+}
+
+impl Meeting {
+    /// Returns what ONNX calls so.
+    pub(crate) fn named(name: &str) -> Option<Meeting> {
+        Some(match name {
+            "none" => Meeting::Replace,
+            "add" => Meeting::Add,
+            "mul" => Meeting::Mul,
+            "max" => Meeting::Max,
+            "min" => Meeting::Min,
+            _ => return None,
+        })
+    }
+}
+
+/// Combines updates, which follow each other, with the elements at positions: the positions, the number of updates for each,
+/// the updates, and the element at position 0.
+///
+/// # Safety of calls
+///
+/// There are so many updates, and so many elements from each position on; they do not overlap.
+pub(crate) type Update = unsafe fn(&[usize], usize, *const u8, *mut u8);
+
+/// Selects the kernel for elements of a type, which have `size` bytes.
+pub(crate) fn kernel(meeting: Meeting, dtype: DataType, size: usize) -> Option<Update> {
+    Some(match (meeting, dtype) {
+        (Meeting::Replace, _) => match size {
+            1 => replace::<u8>,
+            2 => replace::<u16>,
+            4 => replace::<u32>,
+            8 => replace::<u64>,
+            16 => replace::<u128>,
+            _ => return None,
+        },
+        // Of truth values, a sum is a disjunction and a product a conjunction.
+        (Meeting::Add | Meeting::Max, DataType::Bool) => combine::<u8, Any>,
+        (Meeting::Mul | Meeting::Min, DataType::Bool) => combine::<u8, All>,
+        (Meeting::Add, _) => combining::<Sum>(dtype)?,
+        (Meeting::Mul, _) => combining::<Product>(dtype)?,
+        (Meeting::Max, _) => combining::<Greatest>(dtype)?,
+        (Meeting::Min, _) => combining::<Least>(dtype)?,
+    })
+}
+
+macro_rules! numbers {
+    ($($name:ident = $t:ident),*) => {
+        /// A way to combine numbers of every type.
+        trait JoinNumbers: $(Join<$t> +)* {}
+        impl<J: $(Join<$t> +)*> JoinNumbers for J {}
+
+        fn combining<J: JoinNumbers>(dtype: DataType) -> Option<Update> {
+            Some(match dtype {
+                $(DataType::$name => combine::<$t, J>,)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+numbers! {
+    F32 = f32, F64 = f64, F16 = f16, BF16 = bf16, I8 = i8, I16 = i16, I32 = i32, I64 = i64, U8 = u8, U16 = u16, U32 = u32,
+    U64 = u64
+}
+
+/// How an element `a` and its update `b` are combined.
+trait Join<T>: Copy {
+    fn join(a: T, b: T) -> T;
+}
+
+macro_rules! joins {
+    ($($name:ident: $bound:ident, |$a:ident, $b:ident| $joined:expr;)*) => {$(
+        #[derive(Clone, Copy)]
+        struct $name;
+
+        impl<T: $bound> Join<T> for $name {
+            #[inline(always)]
+            fn join($a: T, $b: T) -> T {
+                $joined
+            }
+        }
+    )*};
+}
+
+joins! {
+    Sum: Number, |a, b| a.add(b);
+    Product: Number, |a, b| a.mul(b);
+    // Of equal elements the update stays; only NaN is not equal to itself.
+    Greatest: Number, |a, b| if a > b || a.partial_cmp(&a).is_none() { a } else { b };
+    Least: Number, |a, b| if a < b || a.partial_cmp(&a).is_none() { a } else { b };
+    Any: Bits, |a, b| a.or(b);
+    All: Bits, |a, b| a.and(b);
+}
+
+/// Truth values, as bytes.
+trait Bits: Copy {
+    fn or(self, other: Self) -> Self;
+    fn and(self, other: Self) -> Self;
+}
+
+impl Bits for u8 {
+    #[inline(always)]
+    fn or(self, other: u8) -> u8 {
+        self | other
+    }
+
+    #[inline(always)]
+    fn and(self, other: u8) -> u8 {
+        self & other
+    }
+}
+
+/// # Safety
+///
+/// As for [`Update`], of elements of type `T`, which need no alignment.
+unsafe fn replace<T: Copy>(at: &[usize], run: usize, from: *const u8, to: *mut u8) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for (i, &at) in at.iter().enumerate() {
+        // SAFETY: the caller promises the updates and the elements. A copy whose length is known only at run time is a call.
+        unsafe {
+            if run == 1 {
+                to.add(at).write_unaligned(from.add(i).read_unaligned());
+            } else {
+                ptr::copy_nonoverlapping(
+                    from.add(i * run).cast::<u8>(),
+                    to.add(at).cast(),
+                    run * size_of::<T>(),
+                );
+            }
+        }
+    }
+}
+
+/// Neighbouring elements and their updates.
+struct Run<'a, T, J> {
+    to: &'a mut [T],
+    from: &'a [T],
+    join: PhantomData<J>,
+}
+
+impl<T: Copy, J: Join<T>> VectorLoop for Run<'_, T, J> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for (to, &from) in self.to.iter_mut().zip(self.from) {
+            *to = J::join(*to, from);
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`Update`], of elements of type `T`.
+unsafe fn combine<T: Copy, J: Join<T>>(at: &[usize], run: usize, from: *const u8, to: *mut u8) {
+    let (from, to) = (from.cast::<T>(), to.cast::<T>());
+    for (i, &at) in at.iter().enumerate() {
+        // SAFETY: the caller promises the updates and the elements.
+        unsafe {
+            if run == 1 {
+                let to = to.add(at);
+                *to = J::join(*to, *from.add(i));
+            } else {
+                let to = slice::from_raw_parts_mut(to.add(at), run);
+                let from = slice::from_raw_parts(from.add(i * run), run);
+                dispatch_by_length(run, Run { to, from, join: PhantomData::<J> });
+            }
+        }
+    }
+}
