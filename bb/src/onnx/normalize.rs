@@ -158,10 +158,29 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 /// `InstanceNormalization`: each channel of each entry by its own moments.
 pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let axes: Vec<i64> = (2..x.rank() as i64).collect();
     let epsilon = call.float_or("epsilon", 1e-5)?;
-    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &axes, epsilon)?.normal))?;
+    if x.rank() > 2 {
+        let [scale, bias] = channel_operands(on, call, x)?;
+        let options = LayerNormalizationOptions { axis: 2, epsilon };
+        return Ok(one(on.layer_normalization(x, &scale, Some(&bias), options)?));
+    }
+    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &[], epsilon)?.normal))?;
     Ok(one(scaled_and_shifted(on, call, &normal)?))
+}
+
+/// Operands 1 and 2, a number for each channel of `y`, with the dimensions of `y` from the channel on.
+fn channel_operands<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+) -> Result<[B::Tensor; 2], B::Error> {
+    let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
+    for (at, operand) in [(1, &scale), (2, &bias)] {
+        if !on.broadcasts_to(operand, y) {
+            return Err(call.wrong(NodePart::Operand(at), "has not one element for each channel").into());
+        }
+    }
+    Ok([scale, bias])
 }
 
 /// `y` scaled and shifted by one number for each channel, operands 1 and 2.
@@ -170,12 +189,7 @@ fn scaled_and_shifted<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     y: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
-    for (at, operand) in [(1, &scale), (2, &bias)] {
-        if !on.broadcasts_to(operand, y) {
-            return Err(call.wrong(NodePart::Operand(at), "has not one element for each channel").into());
-        }
-    }
+    let [scale, bias] = channel_operands(on, call, y)?;
     on.add(&on.mul(y, &scale)?, &bias)
 }
 

@@ -7,7 +7,7 @@ use super::form::{Call, Form, Operand};
 use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Family, OpSpec, Param};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{Axis, DataType, TensorData};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
@@ -111,7 +111,7 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::ReduceProd => return None,
             NnOp::Softmax => ("Softmax", same),
             NnOp::LogSoftmax => ("LogSoftmax", same),
-            NnOp::LayerNormalization => ("LayerNormalization", stashing),
+            NnOp::LayerNormalization => ("LayerNormalization", layer_normalization),
             NnOp::BatchNormalization => ("BatchNormalization", batch_normalization),
             NnOp::Conv => ("Conv", window),
             NnOp::ConvTranspose => ("ConvTranspose", window),
@@ -231,6 +231,16 @@ fn clip(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
 fn stashing(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
     let (dtype, _) = call.operand(0)?;
     (dtype != DataType::F64 && call.of_one_type()).then(|| same(call, form, names))?
+}
+
+/// ONNX's operator has a scale and a bias for the dimensions that are normalised, which do not reach beyond them.
+fn layer_normalization(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form> {
+    let (_, rank) = call.operand(0)?;
+    let axis = names.iter().position(|name| *name == "axis").and_then(|i| call.params.get(i));
+    let Some(Param::Int(axis)) = axis else { return None };
+    let normalized = rank - Axis::new(*axis, rank).ok()?.get();
+    let within = (1..3).all(|i| call.operand(i).is_none_or(|(_, rank)| rank <= normalized));
+    within.then(|| stashing(call, form, names))?
 }
 
 /// Before opset 15 all operands have one type.

@@ -14,6 +14,7 @@ mod nn;
 mod pooling;
 pub(crate) mod quant;
 pub(crate) mod recurrent;
+mod rows;
 mod scalar;
 mod sliding;
 mod transposed;

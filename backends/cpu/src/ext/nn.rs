@@ -3,28 +3,17 @@
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
 use super::window::Plane;
-use super::{computed, conv, dense_f32, floats, rounded, rows_from, single, transposed, window};
+use super::{computed, conv, rounded, transposed, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::kernels::normalize;
 use crate::kernels::op::Unary;
-use crate::ops::{elementwise, indexed, made, reduce};
+use crate::ops::{elementwise, indexed, reduce};
 use bb::ext::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, RnnOptions,
 };
-use bb::ir::Axis;
-use bb::{Backend, DataType, Shape, Tensor};
-
-impl Cpu {
-    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, which kernels compute with, and the
-    /// shape of its dimensions from `axis` on.
-    pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
-        let tail = like.shape().get(axis..).unwrap_or_default();
-        if x.shape() == tail && x.dtype() == like.dtype() { single(self.pool(), x) } else { Ok(None) }
-    }
-}
+use bb::{Backend, DataType, Tensor};
 
 #[bb::native]
 impl bb::ext::Nn for Cpu {
@@ -69,16 +58,17 @@ impl bb::ext::Nn for Cpu {
     }
 
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
-        let at = Axis::new(axis, x.shape().len()).map(Axis::get);
-        let last = at.is_ok_and(|at| at + 1 == x.shape().len());
-        let Some(dense) = dense_f32(self.pool(), x)?.filter(|_| last) else {
-            return bb::ext::nn::softmax(self, x, axis);
-        };
-        let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
-        // SAFETY: the operand and `out` have these contiguous rows.
-        made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            normalize::softmax(extents, out.cast(), floats(&dense));
-        })
+        match self.shares::<false>(x, axis)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::softmax(self, x, axis),
+        }
+    }
+
+    fn log_softmax(&self, x: &Array, axis: i64) -> Result<Array> {
+        match self.shares::<true>(x, axis)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::log_softmax(self, x, axis),
+        }
     }
 
     fn layer_normalization(
@@ -88,28 +78,10 @@ impl bb::ext::Nn for Cpu {
         bias: Option<&Array>,
         options: LayerNormalizationOptions,
     ) -> Result<Array> {
-        let LayerNormalizationOptions { axis, epsilon } = options;
-        let body = || bb::ext::nn::layer_normalization(self, x, scale, bias, options);
-        let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
-            return body();
-        };
-        let (Some(dense), Some(factor)) = (single(self.pool(), x)?, self.trailing(scale, x, at)?) else {
-            return body();
-        };
-        let shift = match bias {
-            None => None,
-            Some(bias) => match self.trailing(bias, x, at)? {
-                None => return body(),
-                shift => shift,
-            },
-        };
-        let shift_ptr = shift.as_ref().map_or(std::ptr::null(), floats);
-        let extents = rows_from(dense.shape(), at);
-        // SAFETY: the operand and `out` have these contiguous rows; scale and bias have one row each.
-        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
-            normalize::layer_norm(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon);
-        })?;
-        rounded(self.pool(), out, x.dtype())
+        match self.normalized(x, scale, bias, options)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::layer_normalization(self, x, scale, bias, options),
+        }
     }
 
     fn conv(&self, x: &Array, w: &Array, bias: Option<&Array>, options: ConvOptions<'_>) -> Result<Array> {

@@ -34,6 +34,7 @@ pub(crate) mod reduce;
 mod remainder;
 pub(crate) mod scatter;
 mod singly;
+pub(crate) mod softmax;
 pub(crate) mod top;
 pub(crate) mod transpose;
 mod trigonometry;

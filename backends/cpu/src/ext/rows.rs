@@ -1,0 +1,82 @@
+//! Functions of whole rows: softmax, and normalisations by mean and variance.
+//!
+//! Each returns `None` for operands that its kernel does not take. 16-bit floats are computed in `f32` and rounded once.
+
+use super::{floats, rounded, rows_from, single};
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::kernels::{normalize, softmax};
+use crate::layout::broadcast_strides;
+use crate::ops::made;
+use bb::ext::LayerNormalizationOptions;
+use bb::ir::Axis;
+use bb::{DataType, Shape, Tensor};
+
+impl Cpu {
+    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, which kernels compute with, and the
+    /// shape of its dimensions from `axis` on.
+    pub(super) fn trailing(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
+        let tail = like.shape().get(axis..).unwrap_or_default();
+        if x.shape() == tail && x.dtype() == like.dtype() { single(self.pool(), x) } else { Ok(None) }
+    }
+
+    /// Returns the operand as a contiguous array of `f32` if it has the type of `like`, and broadcasts to one element for each
+    /// of its rows, which are the dimensions from `axis` on.
+    fn leading(&self, x: &Array, like: &Array, axis: usize) -> Result<Option<Array>> {
+        let (rows, cols) = like.shape().split_at_checked(axis).unwrap_or_default();
+        let Some(lead) = x.shape().len().checked_sub(cols.len()) else { return Ok(None) };
+        let (own, ones) = x.shape().split_at_checked(lead).unwrap_or_default();
+        let fits = lead <= rows.len()
+            && ones.iter().all(|&n| n == 1)
+            && own.iter().rev().zip(rows.iter().rev()).all(|(own, rows)| own == rows || *own == 1);
+        if !fits || x.dtype() != like.dtype() {
+            return Ok(None);
+        }
+        let strides = x.strides();
+        let strides = broadcast_strides(own, strides.get(..lead).unwrap_or_default(), rows);
+        single(self.pool(), &x.view(Shape::from_slice(rows), strides, 0))
+    }
+
+    /// Computes softmax along the last dimension, or its logarithm.
+    pub(super) fn shares<const LOG: bool>(&self, x: &Array, axis: i64) -> Result<Option<Array>> {
+        if !Axis::new(axis, x.shape().len()).is_ok_and(|at| at.get() + 1 == x.shape().len()) {
+            return Ok(None);
+        }
+        let Some(dense) = single(self.pool(), x)? else { return Ok(None) };
+        let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
+        // SAFETY: the operand and `out` have these contiguous rows.
+        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+            softmax::softmax::<LOG>(extents, out.cast(), floats(&dense));
+        })?;
+        rounded(self.pool(), out, x.dtype()).map(Some)
+    }
+
+    /// Normalises rows by their mean and variance. The scale and the bias are rows, or have a number for each row.
+    pub(super) fn normalized(
+        &self,
+        x: &Array,
+        scale: &Array,
+        bias: Option<&Array>,
+        options: LayerNormalizationOptions,
+    ) -> Result<Option<Array>> {
+        let LayerNormalizationOptions { axis, epsilon } = options;
+        let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else { return Ok(None) };
+        let by_row = scale.shape() != x.shape().get(at..).unwrap_or_default();
+        let operand = |v: &Array| if by_row { self.leading(v, x, at) } else { self.trailing(v, x, at) };
+        let (Some(factor), Some(dense)) = (operand(scale)?, single(self.pool(), x)?) else { return Ok(None) };
+        let shift = match bias.map(operand).transpose()? {
+            None => None,
+            Some(None) => return Ok(None),
+            Some(shift) => shift,
+        };
+        let shift_ptr = shift.as_ref().map_or(std::ptr::null(), floats);
+        let extents = rows_from(dense.shape(), at);
+        let kernel = if by_row { normalize::instance_norm } else { normalize::layer_norm };
+        // SAFETY: the operand and `out` have these contiguous rows; scale and bias have one row each, or an element for each.
+        let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
+            kernel(extents, out.cast(), floats(&dense), floats(&factor), shift_ptr, epsilon);
+        })?;
+        rounded(self.pool(), out, x.dtype()).map(Some)
+    }
+}

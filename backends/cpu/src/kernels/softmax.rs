@@ -1,0 +1,231 @@
+//! Softmax of rows of `f32`, and its logarithm.
+
+use super::dispatch::{VectorLoop, dispatch};
+use super::math::single::{NORMAL, exp, log};
+use super::normalize::{GRAIN, LANES, RowFunction, each_row, folded, lanewise, sum};
+use super::number::Number;
+use super::{Shared, walk};
+use crate::pace::{Pace, STRETCH};
+
+/// Returns the greatest element that is a number; minus infinity if there is none.
+#[inline(always)]
+fn greatest(x: &[f32]) -> f32 {
+    let greater = |most: f32, x: f32| if x > most { x } else { most };
+    let (whole, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    for x in whole {
+        lanes = lanewise(lanes, x, greater);
+    }
+    for (lane, &x) in lanes.iter_mut().zip(rest) {
+        *lane = greater(*lane, x);
+    }
+    folded(lanes, greater)
+}
+
+/// Writes `exp(x - most)` for each element; `most` is the greatest that is a number.
+#[inline(always)]
+fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
+    for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
+        if x.iter().fold(true, |near, &x| near & (x - most >= -NORMAL)) {
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, true>(x - most));
+        } else {
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, false>(x - most));
+        }
+    }
+}
+
+/// The number of elements of which one decides how all are computed.
+const NEIGHBOURS: usize = 128;
+
+/// Softmax, or its logarithm if `LOG`.
+#[derive(Debug, Clone, Copy)]
+struct Softmax<const LOG: bool>;
+
+impl<const LOG: bool> RowFunction for Softmax<LOG> {
+    #[inline(always)]
+    fn row<const FMA: bool>(self, _: usize, out: &mut [f32], x: &[f32]) {
+        // If an element is NaN, so is its power, the sum, and with it each result.
+        let most = greatest(x);
+        let mut pace = Pace::new();
+        for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
+            pace.step(x.len());
+            exponentials::<FMA>(out, x, most);
+        }
+        // The sum is at least 1, as one of the powers is.
+        let total = sum(out, |e| e);
+        if LOG {
+            let log = libm::log(total) as f32;
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = (x - most) - log;
+            }
+        } else {
+            // A division takes as long as several products.
+            let factor = (1.0 / total) as f32;
+            for out in out {
+                *out *= factor;
+            }
+        }
+    }
+}
+
+/// The length up to which rows are short. Vectors compute the exponentials of several short rows together.
+const SHORT: usize = 32;
+/// The number of elements of short rows that are computed together; a few of them fill the first cache.
+const TOGETHER: usize = 1024;
+
+/// Short rows, one after another.
+struct ShortSoftmax<'a, const LOG: bool> {
+    out: &'a mut [f32],
+    x: &'a [f32],
+    cols: usize,
+}
+
+impl<const LOG: bool> VectorLoop for ShortSoftmax<'_, LOG> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let ShortSoftmax { out, x, cols } = self;
+        let most = |x: &[f32]| x.iter().copied().fold(f32::NEG_INFINITY, Number::max);
+        for (out, x) in out.chunks_exact_mut(cols).zip(x.chunks_exact(cols)) {
+            let most = most(x);
+            out.iter_mut().zip(x).for_each(|(out, &x)| *out = x - most);
+        }
+        if out.iter().fold(true, |near, &x| near & (x >= -NORMAL)) {
+            out.iter_mut().for_each(|out| *out = exp::<FMA, true>(*out));
+        } else {
+            out.iter_mut().for_each(|out| *out = exp::<FMA, false>(*out));
+        }
+        for (out, x) in out.chunks_exact_mut(cols).zip(x.chunks_exact(cols)) {
+            let total = out.iter().copied().map(f64::from).sum::<f64>();
+            if LOG {
+                let (most, log) = (most(x), log::<FMA>(total as f32));
+                out.iter_mut().zip(x).for_each(|(out, &x)| *out = (x - most) - log);
+            } else {
+                let factor = (1.0 / total) as f32;
+                out.iter_mut().for_each(|out| *out *= factor);
+            }
+        }
+    }
+}
+
+/// Writes `exp(x - max) / sum(exp(x - max))` for each row of a contiguous matrix; if `LOG`, the logarithm of it.
+///
+/// # Safety
+///
+/// `out` and `x` hold `rows * cols` elements and are disjoint.
+pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
+    if cols == 0 || cols > SHORT {
+        // SAFETY: this function has the same contract.
+        return unsafe { each_row([rows, cols], out, x, Softmax::<LOG>) };
+    }
+    let shared = Shared((out, x));
+    walk::split(rows, cols, GRAIN, |from, to| {
+        let (out, x) = shared.get();
+        let step = TOGETHER / cols;
+        for first in (from..to).step_by(step) {
+            let (start, len) = (first * cols, step.min(to - first) * cols);
+            // SAFETY: the rows are in both matrices, and no other call writes them.
+            let (out, x) = unsafe {
+                (
+                    std::slice::from_raw_parts_mut(out.add(start), len),
+                    std::slice::from_raw_parts(x.add(start), len),
+                )
+            };
+            dispatch(ShortSoftmax::<LOG> { out, x, cols });
+        }
+    });
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::level::{at, levels};
+
+    /// Rows that are computed together have the sums of their own.
+    #[test]
+    fn softmax_of_rows_of_any_length() {
+        for [rows, cols] in [[1, 1], [7, 3], [5, 31], [400, 3], [33, 32], [3, 33], [2, 1030]] {
+            let x: Vec<f32> =
+                (0..rows * cols).map(|i| ((i * 7919 + 13) % 2003) as f32 / 100.0 - 10.0).collect();
+            for level in levels() {
+                let mut out = vec![f32::NAN; rows * cols];
+                // SAFETY: both have these extents.
+                at(level, || unsafe { softmax::<false>([rows, cols], out.as_mut_ptr(), x.as_ptr()) });
+                let mut logs = vec![f32::NAN; rows * cols];
+                // SAFETY: both have these extents.
+                at(level, || unsafe { softmax::<true>([rows, cols], logs.as_mut_ptr(), x.as_ptr()) });
+                for ((out, logs), x) in out.chunks(cols).zip(logs.chunks(cols)).zip(x.chunks(cols)) {
+                    let most = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let powers: Vec<f64> = x.iter().map(|&x| f64::from(x - most).exp()).collect();
+                    let total: f64 = powers.iter().sum();
+                    for ((&got, &log), power) in out.iter().zip(logs).zip(powers) {
+                        let want = power / total;
+                        let exact = want.ln();
+                        assert!(
+                            (f64::from(log) - exact).abs() <= 2.5e-7 * exact.abs().max(1.0),
+                            "{log} {exact}"
+                        );
+                        assert!(
+                            (f64::from(got) - want).abs() <= 4e-7 * want,
+                            "{level:?} {cols}: {got} {want}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_of_a_long_row_with_nan_or_infinity_is_nan() {
+        for special in [f32::NAN, -f32::NAN, f32::INFINITY] {
+            for at in [0, 63, 64, 99] {
+                let mut x = [1f32; 200];
+                x[at] = special;
+                let mut out = [0f32; 200];
+                // SAFETY: both have two rows of 100 elements.
+                unsafe { softmax::<false>([2, 100], out.as_mut_ptr(), x.as_ptr()) };
+                if special.is_nan() {
+                    assert!(out[..100].iter().all(|x| x.is_nan()), "{at}");
+                }
+                assert!(out[at].is_nan() && out[100..].iter().all(|x| (x - 0.01).abs() < 1e-8));
+            }
+        }
+        // Of elements that are all minus infinity none is the greatest.
+        let (x, mut out) = ([f32::NEG_INFINITY; 40], [0f32; 40]);
+        // SAFETY: both have a row of 40 elements.
+        unsafe { softmax::<false>([1, 40], out.as_mut_ptr(), x.as_ptr()) };
+        assert!(out.iter().all(|x| x.is_nan()));
+    }
+
+    #[test]
+    fn logarithms_of_rows_with_what_is_not_finite() {
+        for n in [3, 40] {
+            let mut x = vec![1f32; n];
+            x[1] = f32::NEG_INFINITY;
+            let log = |x: &[f32]| {
+                let mut out = vec![0f32; n];
+                // SAFETY: both have a row of `n` elements.
+                unsafe { softmax::<true>([1, n], out.as_mut_ptr(), x.as_ptr()) };
+                out
+            };
+            let got = log(&x);
+            let want = -((n - 1) as f32).ln();
+            assert!((got[0] - want).abs() < 1e-6 && got[1] == f32::NEG_INFINITY, "{got:?}");
+            for special in [f32::NAN, f32::INFINITY] {
+                x[0] = special;
+                assert!(log(&x).iter().all(|x| x.is_nan()));
+            }
+        }
+    }
+
+    #[test]
+    fn softmax_of_a_short_row_with_nan_is_nan() {
+        let mut out = [0f32; 6];
+        // SAFETY: both have two rows of three elements.
+        unsafe { softmax::<false>([2, 3], out.as_mut_ptr(), [1.0, f32::NAN, 2.0, 1.0, 1.0, 1.0].as_ptr()) };
+        assert!(out.iter().take(3).all(|x| x.is_nan()));
+        assert!(out.iter().skip(3).all(|x| (x - 1.0 / 3.0).abs() < 1e-7));
+    }
+}
