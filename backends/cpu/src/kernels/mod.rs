@@ -19,6 +19,7 @@ mod function;
 pub(crate) mod gelu;
 pub(crate) mod half;
 mod hyperbolic;
+mod interleave;
 pub(crate) mod lanes;
 mod math;
 pub(crate) mod moves;

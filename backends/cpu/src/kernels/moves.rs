@@ -104,6 +104,18 @@ unsafe fn copy_part(dims: &mut [Dim<2>], size: usize, dst: *mut u8, src: *const 
     {
         std::mem::swap(rows, repeats);
     }
+    // A short run is moved as one element.
+    if let [outer @ .., Dim { extent, strides: [1, 1] }] = dims
+        && let run = extent.cast_signed()
+        && matches!(*extent * size, 2 | 4 | 8 | 16)
+        && !outer.is_empty()
+        && outer.iter().all(|dim| dim.strides.iter().all(|s| s % run == 0))
+    {
+        let bytes = *extent * size;
+        outer.iter_mut().for_each(|dim| dim.strides = dim.strides.map(|s| s / run));
+        // SAFETY: a run at every index of the other dimensions is an element of so many bytes.
+        return unsafe { copy_part(outer, bytes, dst, src) };
+    }
     let width = size.cast_signed();
     let at = |[d, s]: [isize; 2]| (dst.wrapping_offset(d * width), src.wrapping_offset(s * width));
     let mut pace = Pace::new();
@@ -238,6 +250,45 @@ pub(crate) unsafe fn pick_columns(
             4 => each::<u32>(at, rows, base, [row, step], out),
             8 => each::<u64>(at, rows, base, [row, step], out),
             _ => each::<u128>(at, rows, base, [row, step], out),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::level::{at, levels};
+
+    #[test]
+    fn runs_of_any_length_move_to_their_places() {
+        for size in [1, 2, 4, 8, 16] {
+            for run in [1, 2, 3, 4, 5, 8, 16, 17] {
+                for gap in [0, 1, 2, run] {
+                    for [rows, cols] in [[3, 5], [2, 40], [33, 1], [19, 18]] {
+                        let row = run + gap;
+                        let src: Vec<u8> =
+                            (0..rows * cols * row * size).map(|i| (i * 31 % 251) as u8).collect();
+                        let strides = |list: [usize; 2]| list.map(usize::cast_signed);
+                        let dims = [
+                            Dim { extent: rows, strides: strides([cols * run, row]) },
+                            Dim { extent: cols, strides: strides([run, rows * row]) },
+                            Dim { extent: run, strides: [1, 1] },
+                        ];
+                        let mut want = Vec::new();
+                        for (i, j) in (0..rows).flat_map(|i| (0..cols).map(move |j| (i, j))) {
+                            let first = (j * rows + i) * row * size;
+                            want.extend_from_slice(&src[first..first + run * size]);
+                        }
+                        for level in levels() {
+                            let mut dst = vec![0u8; want.len()];
+                            // SAFETY: both vectors have an element at every index of the dimensions.
+                            at(level, || unsafe { copy(&dims, size, dst.as_mut_ptr(), src.as_ptr()) });
+                            assert_eq!(dst, want, "{level:?} {size} {run} {gap} {rows} {cols}");
+                        }
+                    }
+                }
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::elementwise::GRAIN;
 use super::moves::line;
-use super::{Shared, walk};
+use super::{Shared, interleave, walk};
 use crate::level::{Level, level};
 use crate::pace::Pace;
 
@@ -26,6 +26,24 @@ pub(crate) unsafe fn transpose(
     src_row: usize,
 ) {
     let shared = Shared((dst, src));
+    if dst_row == rows
+        && let Some(join) = interleave::kernel::<true>(size, rows)
+    {
+        return walk::split(cols, rows, GRAIN, |from, to| {
+            let (dst, src) = shared.get();
+            // SAFETY: these columns of the source are rows of the destination without gaps.
+            unsafe { join(to - from, src.add(from * size).cast_mut(), src_row, dst.add(from * rows * size)) };
+        });
+    }
+    if src_row == cols
+        && let Some(part) = interleave::kernel::<false>(size, cols)
+    {
+        return walk::split(rows, cols, GRAIN, |from, to| {
+            let (dst, src) = shared.get();
+            // SAFETY: these rows of the source, without gaps, are columns of the destination.
+            unsafe { part(to - from, dst.add(from * size), dst_row, src.add(from * cols * size).cast_mut()) };
+        });
+    }
     walk::split(cols.div_ceil(BLOCK), rows * BLOCK, GRAIN, |from, to| {
         let (dst, src) = shared.get();
         let mut pace = Pace::new();
@@ -85,11 +103,19 @@ fn forms(size: usize, level: Level) -> &'static [Form] {
             side: 8,
             run: |to, to_row, x, row| unsafe { x86::eight(to.cast(), to_row, x.cast(), row) },
         };
+        const BYTES: Form =
+            Form { side: 16, run: |to, to_row, x, row| unsafe { x86::bytes(to, to_row, x, row) } };
+        const PAIRS: Form = Form {
+            side: 8,
+            run: |to, to_row, x, row| unsafe { x86::pairs(to.cast(), to_row, x.cast(), row) },
+        };
         const FOUR: Form = Form {
             side: 4,
             run: |to, to_row, x, row| unsafe { x86::four(to.cast(), to_row, x.cast(), row) },
         };
         match (size, level) {
+            (1, Level::Avx512 | Level::Avx2) => return &[BYTES],
+            (2, Level::Avx512 | Level::Avx2) => return &[PAIRS],
             (4, Level::Avx512) => return &[SIXTEEN, EIGHT],
             (4, Level::Avx2) => return &[EIGHT],
             (8, Level::Avx512 | Level::Avx2) => return &[FOUR],
@@ -121,6 +147,15 @@ unsafe fn squares<const SOURCE: bool>(
         (dst.add((j * dst_row + i) * size), src.add((i * src_row + j) * size))
     };
     let Some((&Form { side, run }, others)) = forms.split_first() else {
+        if rows < cols {
+            for i in 0..rows {
+                let (dst, src) = at(i, 0);
+                let step = (dst_row * size).cast_signed();
+                // SAFETY: row `i` of the source and column `i` of the destination are in the matrices.
+                unsafe { line(size, cols, dst, step, src, size.cast_signed()) };
+            }
+            return;
+        }
         for j in 0..cols {
             let (dst, src) = at(0, j);
             // SAFETY: column `j` of the source and row `j` of the destination are in the matrices.
@@ -218,6 +253,57 @@ mod x86 {
 
     /// # Safety
     ///
+    /// Both matrices have sixteen rows of sixteen elements; the processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn bytes(dst: *mut u8, dst_row: usize, src: *const u8, src_row: usize) {
+        let mut rows = [_mm_setzero_si128(); 16];
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: this function has the same contract.
+            *row = unsafe { _mm_loadu_si128(src.add(i * src_row).cast()) };
+        }
+        // Each step takes the first bit of the row to the end of the column, and the first one of the column to the end of the
+        // row.
+        for _ in 0..4 {
+            let (top, bottom) = rows.split_at(8);
+            let mut next = [_mm_setzero_si128(); 16];
+            for ((pair, &a), &b) in next.as_chunks_mut::<2>().0.iter_mut().zip(top).zip(bottom) {
+                *pair = [_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b)];
+            }
+            rows = next;
+        }
+        for (j, column) in rows.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { _mm_storeu_si128(dst.add(j * dst_row).cast(), column) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// Both matrices have eight rows of eight elements; the processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub(super) unsafe fn pairs(dst: *mut u16, dst_row: usize, src: *const u16, src_row: usize) {
+        let mut rows = [_mm_setzero_si128(); 8];
+        for (i, row) in rows.iter_mut().enumerate() {
+            // SAFETY: this function has the same contract.
+            *row = unsafe { _mm_loadu_si128(src.add(i * src_row).cast()) };
+        }
+        // As in `bytes`.
+        for _ in 0..3 {
+            let (top, bottom) = rows.split_at(4);
+            let mut next = [_mm_setzero_si128(); 8];
+            for ((pair, &a), &b) in next.as_chunks_mut::<2>().0.iter_mut().zip(top).zip(bottom) {
+                *pair = [_mm_unpacklo_epi16(a, b), _mm_unpackhi_epi16(a, b)];
+            }
+            rows = next;
+        }
+        for (j, column) in rows.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { _mm_storeu_si128(dst.add(j * dst_row).cast(), column) };
+        }
+    }
+
+    /// # Safety
+    ///
     /// Both matrices have four rows of four elements; the processor has AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) unsafe fn four(dst: *mut f64, dst_row: usize, src: *const f64, src_row: usize) {
@@ -244,29 +330,42 @@ mod tests {
 
     fn check<T: Copy + PartialEq + std::fmt::Debug>(from: impl Fn(usize) -> T) {
         for rows in [0, 1, 2, 3, 4, 7, 8, 9, 15, 17, 33, 63, 65, 130] {
-            for cols in [0, 1, 2, 5, 8, 12, 16, 31, 64, 67, 129] {
-                let (src_row, dst_row) = (cols + 3, rows + 1);
-                let src: Vec<T> = (0..rows * src_row).map(&from).collect();
-                for level in levels() {
-                    let mut dst = vec![from(251); cols * dst_row];
-                    // SAFETY: the vectors have these extents.
-                    at(level, || unsafe {
-                        transpose(
-                            size_of::<T>(),
-                            rows,
-                            cols,
-                            dst.as_mut_ptr().cast(),
-                            dst_row,
-                            src.as_ptr().cast(),
-                            src_row,
-                        );
-                    });
-                    for j in 0..cols {
-                        for i in 0..rows {
-                            assert_eq!(dst[j * dst_row + i], src[i * src_row + j]);
-                        }
-                        assert_eq!(dst[j * dst_row + rows], from(251), "wrote between rows");
-                    }
+            for cols in [0, 1, 2, 3, 4, 5, 8, 12, 16, 31, 64, 67, 129] {
+                check_gaps(&from, rows, cols, [3, 1]);
+                check_gaps(&from, rows, cols, [0, 0]);
+            }
+        }
+    }
+
+    /// Transposes with gaps between rows of the source and of the destination.
+    fn check_gaps<T: Copy + PartialEq + std::fmt::Debug>(
+        from: impl Fn(usize) -> T,
+        rows: usize,
+        cols: usize,
+        gaps: [usize; 2],
+    ) {
+        let (src_row, dst_row) = (cols + gaps[0], rows + gaps[1]);
+        let src: Vec<T> = (0..rows * src_row).map(&from).collect();
+        for level in levels() {
+            let mut dst = vec![from(251); cols * dst_row];
+            // SAFETY: the vectors have these extents.
+            at(level, || unsafe {
+                transpose(
+                    size_of::<T>(),
+                    rows,
+                    cols,
+                    dst.as_mut_ptr().cast(),
+                    dst_row,
+                    src.as_ptr().cast(),
+                    src_row,
+                );
+            });
+            for j in 0..cols {
+                for i in 0..rows {
+                    assert_eq!(dst[j * dst_row + i], src[i * src_row + j]);
+                }
+                for i in rows..dst_row {
+                    assert_eq!(dst[j * dst_row + i], from(251), "wrote between rows");
                 }
             }
         }

@@ -1,0 +1,80 @@
+//! Transposes matrices of a few rows or a few columns, such as the channels of pictures: their elements take turns.
+
+use super::dispatch::{VectorLoop, dispatch};
+use crate::pace::{Pace, STRETCH};
+
+/// Moves elements between rows, which are apart, and memory where they take turns. The arguments are the number of elements of
+/// a row, the rows, the distance between them, and the memory. Distances are in elements, which need no alignment.
+///
+/// # Safety of calls
+///
+/// The rows and the memory have these elements, and do not overlap.
+pub(super) type Kernel = unsafe fn(usize, *mut u8, usize, *mut u8);
+
+/// Selects the kernel that writes `joined[j * rows + i] = apart[i * row + j]` if `JOIN`, and otherwise the one that writes
+/// `apart[i * row + j] = joined[j * rows + i]`, for elements of `size` bytes. There is none for other numbers of rows than two
+/// to four.
+pub(super) fn kernel<const JOIN: bool>(size: usize, rows: usize) -> Option<Kernel> {
+    macro_rules! each {
+        ($($size:literal $t:ty),*) => {
+            match (size, rows) {
+                $(
+                    ($size, 2) => turns::<$t, 2, JOIN>,
+                    ($size, 3) => turns::<$t, 3, JOIN>,
+                    ($size, 4) => turns::<$t, 4, JOIN>,
+                )*
+                _ => return None,
+            }
+        };
+    }
+    Some(each!(1 u8, 2 u16, 4 u32, 8 u64))
+}
+
+/// # Safety
+///
+/// That of [`Kernel`], with `N` rows of elements of type `T`.
+unsafe fn turns<T: Copy, const N: usize, const JOIN: bool>(
+    cols: usize,
+    apart: *mut u8,
+    row: usize,
+    joined: *mut u8,
+) {
+    let (apart, joined) = (apart.cast::<T>(), joined.cast::<T>());
+    let mut pace = Pace::new();
+    for first in (0..cols).step_by(STRETCH / N) {
+        let cols = (cols - first).min(STRETCH / N);
+        pace.step(cols * N);
+        // SAFETY: the caller promises the elements of these columns.
+        let (apart, joined) = unsafe { (apart.add(first), joined.add(first * N)) };
+        dispatch(Turns::<T, N, JOIN> { cols, apart, row, joined });
+    }
+}
+
+/// Some columns of `N` rows.
+struct Turns<T, const N: usize, const JOIN: bool> {
+    cols: usize,
+    apart: *mut T,
+    row: usize,
+    joined: *mut T,
+}
+
+impl<T: Copy, const N: usize, const JOIN: bool> VectorLoop for Turns<T, N, JOIN> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        for j in 0..self.cols {
+            for i in 0..N {
+                // SAFETY: the maker of this value promises the elements of these columns.
+                unsafe {
+                    let (apart, joined) = (self.apart.add(i * self.row + j), self.joined.add(j * N + i));
+                    if JOIN {
+                        joined.write_unaligned(apart.read_unaligned());
+                    } else {
+                        apart.write_unaligned(joined.read_unaligned());
+                    }
+                }
+            }
+        }
+    }
+}
