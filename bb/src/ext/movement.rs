@@ -78,9 +78,18 @@ pub fn pad<B: Ops + ?Sized>(
                 part: "mode".into(),
                 problem: format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`"),
             };
-            let places = (-(before as i64)..extent + after as i64).map(|i| inside(i).ok_or_else(unknown));
-            let indices: Vec<i64> = memory::try_collected("pad", places)?;
-            on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64)?
+            // What is between stays as it is, because blocks are copied faster than what indices select.
+            let part = |places: std::ops::Range<i64>| -> Result<Option<B::Tensor>, B::Error> {
+                if places.is_empty() {
+                    return Ok(None);
+                }
+                let places = places.map(|i| inside(i).ok_or_else(unknown));
+                let indices: Vec<i64> = memory::try_collected("pad", places)?;
+                on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64).map(Some)
+            };
+            let [start, end] = [part(-(before as i64)..0)?, part(extent..extent + after as i64)?];
+            let parts: Vec<&B::Tensor> = start.iter().chain([&y]).chain(&end).collect();
+            on.concat(&parts, axis as i64)?
         };
     }
     Ok(y)
