@@ -158,7 +158,7 @@ fn complex<T: Element + PartialOrd>(
 }
 
 /// Groups the entries along an axis.
-fn grouped<T>(
+fn grouped<T: Copy>(
     elements: &[T],
     shape: &[usize],
     axis: usize,
@@ -178,9 +178,17 @@ fn grouped<T>(
         }
         entry(a).zip(entry(b)).map(|(x, y)| compare(x, y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
-    let mut entries: Vec<usize> = memory::collected(OP, 0..extent)?;
     // Of equal entries the first stays first. A stable sort would allocate without reporting a failure.
-    entries.sort_unstable_by(|a, b| order(a, b).then(a.cmp(b)));
+    let entries: Vec<usize> = if single {
+        // Elements move along, so that comparing them looks up nothing.
+        let mut pairs: Vec<(T, usize)> = memory::collected(OP, elements.iter().copied().zip(0..extent))?;
+        pairs.sort_unstable_by(|(x, a), (y, b)| compare(x, y).then(a.cmp(b)));
+        memory::collected(OP, pairs.iter().map(|&(_, entry)| entry))?
+    } else {
+        let mut entries = memory::collected(OP, 0..extent)?;
+        entries.sort_unstable_by(|a, b| order(a, b).then(a.cmp(b)));
+        entries
+    };
     let mut runs: Vec<&[usize]> = memory::collected(OP, entries.chunk_by(|a, b| order(a, b).is_eq()))?;
     if !sorted {
         runs.sort_unstable_by_key(|run| run.first().copied());
