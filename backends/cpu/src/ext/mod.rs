@@ -6,6 +6,7 @@ pub(crate) mod conv;
 mod create;
 pub(crate) mod few;
 pub(crate) mod fused;
+mod image;
 mod index;
 mod layers;
 mod llm;
@@ -34,8 +35,6 @@ use std::sync::Arc;
 impl bb::ext::Ops for crate::backend::Cpu {}
 #[bb::native]
 impl bb::ext::Bits for crate::backend::Cpu {}
-#[bb::native]
-impl bb::ext::Image for crate::backend::Cpu {}
 
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {

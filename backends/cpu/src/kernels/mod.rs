@@ -33,6 +33,7 @@ mod quotient;
 pub(crate) mod recurrent;
 pub(crate) mod reduce;
 mod remainder;
+pub(crate) mod sample;
 pub(crate) mod scatter;
 mod singly;
 pub(crate) mod softmax;

@@ -1,0 +1,53 @@
+//! `Image`: sampling between elements.
+
+use super::floats;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::kernels::sample::{self, Beyond, Sampling};
+use crate::ops::{dense, made};
+use bb::ext::GridSampleOptions;
+use bb::{DataType, Shape, Tensor};
+
+#[bb::native]
+impl bb::ext::Image for Cpu {
+    fn grid_sample(&self, x: &Array, grid: &Array, options: GridSampleOptions<'_>) -> Result<Array> {
+        match sampled(self, x, grid, options)? {
+            Some(y) => Ok(y),
+            None => bb::ext::image::grid_sample(self, x, grid, options),
+        }
+    }
+}
+
+/// Samples `f32`; `None` for operands that the kernel does not take, and for those that do not fit.
+fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions<'_>) -> Result<Option<Array>> {
+    let GridSampleOptions { mode, padding, align_corners: centres } = options;
+    let nearest = match mode {
+        "nearest" => true,
+        "linear" => false,
+        _ => return Ok(None),
+    };
+    let beyond = match padding {
+        "zeros" => Beyond::Zeros,
+        "border" => Beyond::Border { centres },
+        "reflection" => Beyond::Mirror { centres },
+        _ => return Ok(None),
+    };
+    let ([n, c, dims @ ..], [batch, out @ .., r]) = (x.shape(), grid.shape()) else { return Ok(None) };
+    let fits = n == batch && *r == dims.len() && out.len() == dims.len() && (1..=sample::MOST).contains(r);
+    let singles = x.dtype() == DataType::F32 && grid.dtype() == DataType::F32;
+    let small = dims.iter().try_fold(1u32, |size, &d| size.checked_mul(d.try_into().ok()?));
+    let shape: Shape = [*n, *c].iter().chain(out).copied().collect();
+    let empty = shape.contains(&0) || dims.contains(&0);
+    if !fits || !singles || empty || small.is_none_or(|size| size >= 1 << 31) {
+        return Ok(None);
+    }
+    let (x, grid) = (dense(on.pool(), x)?, dense(on.pool(), grid)?);
+    let (sampling, count) = (Sampling { nearest, beyond, centres }, out.iter().product());
+    // SAFETY: the operands are contiguous and have these extents, none of which is 0; the result has room for a value of each
+    // channel at each position.
+    made(on.pool(), DataType::F32, shape, |out| unsafe {
+        sample::sample(sampling, [*n, *c, count], dims, floats(&x), floats(&grid), out.cast());
+    })
+    .map(Some)
+}
