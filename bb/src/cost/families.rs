@@ -70,9 +70,14 @@ fn fused_lines(call: &Call<'_>) -> u128 {
 
 fn nn(op: NnOp, call: &Call<'_>) -> Cost {
     match op {
-        NnOp::Relu | NnOp::LeakyRelu | NnOp::Elu | NnOp::Gelu | NnOp::Swish | NnOp::HardSigmoid => {
-            call.elementwise(1)
-        }
+        NnOp::Relu
+        | NnOp::LeakyRelu
+        | NnOp::Elu
+        | NnOp::Gelu
+        | NnOp::Swish
+        | NnOp::HardSigmoid
+        | NnOp::ThresholdedRelu
+        | NnOp::CumSum => call.elementwise(1),
         // Each bound costs a comparison.
         NnOp::Clip => {
             call.elementwise(u128::from(call.input(1).is_some()) + u128::from(call.input(2).is_some()))
@@ -252,9 +257,11 @@ fn scattered(call: &Call<'_>, reduction: usize) -> Option<u128> {
 
 fn bits(op: BitsOp, call: &Call<'_>) -> Cost {
     match op {
-        BitsOp::BitwiseAnd | BitsOp::BitwiseOr | BitsOp::BitwiseXor | BitsOp::BitwiseNot => {
-            call.elementwise(1)
-        }
+        BitsOp::BitwiseAnd
+        | BitsOp::BitwiseOr
+        | BitsOp::BitwiseXor
+        | BitsOp::BitwiseNot
+        | BitsOp::BitShift => call.elementwise(1),
         BitsOp::BitCast => call.movement(Moves::Nothing),
     }
 }

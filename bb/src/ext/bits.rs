@@ -1,6 +1,6 @@
-//! `Bits`: bitwise operations on integers. The bodies run on the host.
+//! `Bits`: bitwise operations on integers. All bodies but that of shifts run on the host.
 
-use super::{HostKernel, Ops};
+use super::{HostKernel, Ops, math, types};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
 use bb_ir::{TensorData, memory};
@@ -26,6 +26,14 @@ crate::ext::family::family! { [
 
     /// Inverts every bit. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
     BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor;
+
+    /// Moves the bits of `x` to the left, or else to the right, by as many places as `y` says. A shift by the width or more
+    /// leaves no bit; to the right, it leaves the sign in every bit of a signed number. A negative count is a great one.
+    ///
+    /// Shapes and types are those of [`bitwise_and`](Self::bitwise_and).
+    ///
+    /// Source: ONNX `BitShift`, opset 11.
+    BitShift 11 = bit_shift(x: Tensor, y: Tensor; left: Bool) -> Tensor;
 
     /// Reinterprets the bits of each element as the element type `to`, which has the same number of bits. Types: all
     /// but strings.
@@ -72,6 +80,38 @@ static NOT: HostKernel = HostKernel {
 pub fn bitwise_not<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     integers::<B>("BitwiseNot", x)?;
     only(on, &NOT, &[Some(x)], x.shape().into())
+}
+
+/// The body of [`Bits::bit_shift`]: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
+pub fn bit_shift<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    y: &B::Tensor,
+    left: bool,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("BitShift", x, types::INTEGERS)?;
+    types::take::<B>("BitShift", y, types::INTEGERS)?;
+    let signed = x.dtype().is_signed_integer();
+    // The greatest power of a signed type is negative; to divide by it is to keep the sign alone.
+    let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
+    let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
+    let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
+    // A negative count is a great one.
+    let count = math::to(on, y, DataType::U64)?;
+    let last = on.host(&[], &[powers as u64 - 1])?;
+    let within = on.less_or_equal(&count, &last)?;
+    let power = on.gather(&table, &math::to(on, &on.minimum(&count, &last)?, DataType::I64)?, 0)?;
+    let zero = on.scalar_like(x, 0.0)?;
+    let (shifted, beyond) = if left {
+        (on.mul(x, &power)?, zero)
+    } else if signed {
+        let whole = on.sub(x, &on.modulo(x, &power, false)?)?;
+        let sign = on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &zero)?;
+        (on.div(&whole, &power)?, sign)
+    } else {
+        (on.div(x, &power)?, zero)
+    };
+    on.r#where(&within, &shifted, &beyond)
 }
 
 static CAST: HostKernel = HostKernel {

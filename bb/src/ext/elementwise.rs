@@ -63,6 +63,7 @@ fn nn(op: NnOp) -> bool {
         | NnOp::Gelu
         | NnOp::Swish
         | NnOp::HardSigmoid
+        | NnOp::ThresholdedRelu
         | NnOp::Clip => true,
         NnOp::ReduceProd
         | NnOp::Softmax
@@ -78,7 +79,8 @@ fn nn(op: NnOp) -> bool {
         | NnOp::AveragePool
         | NnOp::Pad
         | NnOp::GatherElements
-        | NnOp::GatherNd => false,
+        | NnOp::GatherNd
+        | NnOp::CumSum => false,
     }
 }
 
@@ -88,6 +90,7 @@ fn bits(op: BitsOp) -> bool {
         | BitsOp::BitwiseOr
         | BitsOp::BitwiseXor
         | BitsOp::BitwiseNot
+        | BitsOp::BitShift
         | BitsOp::BitCast => true,
     }
 }

@@ -20,6 +20,7 @@
 
 mod angle;
 mod conv_transpose;
+pub(crate) mod cumulate;
 mod deform;
 mod elementwise;
 mod erased;

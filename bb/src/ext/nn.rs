@@ -4,6 +4,7 @@ use crate::ext::{Ops, gate, math, types};
 use crate::{DataType, Tensor};
 
 pub use super::conv_transpose::conv_transpose;
+pub use super::cumulate::cum_sum;
 pub use super::movement::{gather_elements, gather_nd, pad};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
 pub use super::product::reduce_prod;
@@ -45,6 +46,11 @@ crate::ext::family::family! { [
     /// Source: ONNX `HardSigmoid`, opset 22.
     HardSigmoid 22 = hard_sigmoid(x: Tensor; alpha: Float = 0.2, beta: Float = 0.5) -> Tensor;
 
+    /// Returns `x` where it is greater than `alpha`, and 0 elsewhere.
+    ///
+    /// Source: ONNX `ThresholdedRelu`, opset 22.
+    ThresholdedRelu 22 = thresholded_relu(x: Tensor; alpha: Float = 1.0) -> Tensor;
+
     /// Limits `x` to the range from `min` to `max`, each of which may be left out. If `min` exceeds `max`, the result
     /// is `max`.
     ///
@@ -57,6 +63,12 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `ReduceProd`, opset 18.
     ReduceProd 18 = reduce_prod(x: Tensor; axes: Ints, keepdims: Bool) -> Tensor;
+
+    /// Adds to each element all before it along `axis`, or all behind it if `reverse`. If `exclusive`, the element itself is left
+    /// out; the sum of no elements is 0. Integers wrap.
+    ///
+    /// Source: ONNX `CumSum`, opset 14.
+    CumSum 14 = cum_sum(x: Tensor; axis: Int, exclusive: Bool = false, reverse: Bool = false) -> Tensor;
 
     /// Normalises `exp(x)` so that it sums to 1 along `axis`.
     ///
@@ -288,6 +300,12 @@ pub fn hard_sigmoid<B: Ops + ?Sized>(
         let line = on.add(&on.mul(x, &on.scalar_like(x, alpha)?)?, &on.scalar_like(x, beta)?)?;
         on.clip(&line, Some(&on.scalar_like(x, 0.0)?), Some(&on.scalar_like(x, 1.0)?))
     })
+}
+
+/// The body of [`Nn::thresholded_relu`].
+pub fn thresholded_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
+    let above = on.greater(x, &on.scalar_like(x, alpha)?)?;
+    on.r#where(&above, x, &on.scalar_like(x, 0.0)?)
 }
 
 /// The body of [`Nn::clip`].

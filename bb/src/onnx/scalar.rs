@@ -5,7 +5,7 @@ use super::call::{Call, OpResult, one};
 use super::normalize::channel_operand;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math, types};
+use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
 operators! {
@@ -286,16 +286,11 @@ pub(super) fn swiglu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 
 /// `ThresholdedRelu`: `x` above `alpha`, 0 elsewhere.
 pub(super) fn thresholded_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let x = call.input(0)?;
-    let above = on.greater(x, &on.scalar_like(x, call.float_or("alpha", 1.0)?)?)?;
-    Ok(one(on.r#where(&above, x, &on.scalar_like(x, 0.0)?)?))
+    Ok(one(on.thresholded_relu(call.input(0)?, call.float_or("alpha", 1.0)?)?))
 }
 
-/// `BitShift`: a product with, or a quotient by, a power of two from a table; beyond it, what shifts in.
+/// `BitShift`.
 pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let (x, y) = (call.input(0)?, call.input(1)?);
-    types::take::<B>("BitShift", x, types::INTEGERS)?;
-    types::take::<B>("BitShift", y, types::INTEGERS)?;
     let left = match call.text("direction")? {
         Some("LEFT") => true,
         Some("RIGHT") => false,
@@ -304,25 +299,5 @@ pub(super) fn bit_shift<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
             return Err(call.wrong("direction", problem).into());
         }
     };
-    let signed = x.dtype().is_signed_integer();
-    // The greatest power of a signed type is negative; to divide by it is to keep the sign alone.
-    let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
-    let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
-    let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
-    // A negative count is a great one.
-    let count = math::to(on, y, DataType::U64)?;
-    let last = on.host(&[], &[powers as u64 - 1])?;
-    let within = on.less_or_equal(&count, &last)?;
-    let power = on.gather(&table, &math::to(on, &on.minimum(&count, &last)?, DataType::I64)?, 0)?;
-    let zero = on.scalar_like(x, 0.0)?;
-    let (shifted, beyond) = if left {
-        (on.mul(x, &power)?, zero)
-    } else if signed {
-        let whole = on.sub(x, &on.modulo(x, &power, false)?)?;
-        let sign = on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &zero)?;
-        (on.div(&whole, &power)?, sign)
-    } else {
-        (on.div(x, &power)?, zero)
-    };
-    Ok(one(on.r#where(&within, &shifted, &beyond)?))
+    Ok(one(on.bit_shift(call.input(0)?, call.input(1)?, left)?))
 }

@@ -106,9 +106,10 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::Gelu => ("Gelu", gelu),
             NnOp::Swish => ("Swish", same),
             NnOp::HardSigmoid => ("HardSigmoid", same),
+            NnOp::ThresholdedRelu => ("ThresholdedRelu", same),
             NnOp::Clip => ("Clip", clip),
-            // Its axes are an input of ONNX's operator.
-            NnOp::ReduceProd => return None,
+            // Their axes are inputs of ONNX's operators.
+            NnOp::ReduceProd | NnOp::CumSum => return None,
             NnOp::Softmax => ("Softmax", same),
             NnOp::LogSoftmax => ("LogSoftmax", same),
             NnOp::LayerNormalization => ("LayerNormalization", layer_normalization),
@@ -186,6 +187,7 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             BitsOp::BitwiseOr => ("BitwiseOr", same),
             BitsOp::BitwiseXor => ("BitwiseXor", same),
             BitsOp::BitwiseNot => ("BitwiseNot", same),
+            BitsOp::BitShift => ("BitShift", bit_shift),
             BitsOp::BitCast => ("BitCast", bit_cast),
         },
         Family::Image => match ImageOp::from_index(index)? {
@@ -219,6 +221,11 @@ fn of_floats(call: &Call<'_>, form: Form, names: &[&'static str]) -> Option<Form
 fn gelu(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
     let Param::Bool(tanh) = call.params.first()? else { return None };
     Some(form.text("approximate", if *tanh { "tanh" } else { "none" }))
+}
+
+fn bit_shift(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
+    let Param::Bool(left) = call.params.first()? else { return None };
+    call.of_one_type().then(|| form.text("direction", if *left { "LEFT" } else { "RIGHT" }))
 }
 
 /// The bounds are scalars.

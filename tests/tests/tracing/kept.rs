@@ -113,6 +113,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         "BatchNormalization"(f(&[2, 3, 4]), f(&[3]), f(&[3]), f(&[3]), moved(&[3], 2.0)) =
             |on, x| on.batch_normalization(&x[0], &x[1], &x[2], &x[3], &x[4], 1e-3);
         "BitCast"(f(&[3])) = |on, x| on.bit_cast(&x[0], DataType::I32);
+        "BitShift"(u(&[12, 255]), u(&[2, 9])) = |on, x| on.bit_shift(&x[0], &x[1], false);
         "BitwiseAnd"(u(&[12, 255]), u(&[10, 3])) = |on, x| on.bitwise_and(&x[0], &x[1]);
         "BitwiseNot"(u(&[12, 255])) = |on, x| on.bitwise_not(&x[0]);
         "BitwiseOr"(u(&[12, 255]), u(&[10, 3])) = |on, x| on.bitwise_or(&x[0], &x[1]);
@@ -215,6 +216,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Swish"(f(&[7])) = |on, x| on.swish(&x[0], 1.5);
         "Tan"(f(&[7])) = |on, x| on.tan(&x[0]);
         "Tanh"(f(&[7])) = |on, x| on.tanh(&x[0]);
+        "ThresholdedRelu"(f(&[7])) = |on, x| on.thresholded_relu(&x[0], 0.3);
         "Xor"(p(), q()) = |on, x| on.xor(&x[0], &x[1]);
     };
     samples.push(Sample {

@@ -2,6 +2,7 @@
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
+mod bits;
 pub(crate) mod conv;
 mod create;
 pub(crate) mod few;
@@ -33,8 +34,6 @@ use bb::{DataType, RoundMode, Tensor};
 use std::sync::Arc;
 
 impl bb::ext::Ops for crate::backend::Cpu {}
-#[bb::native]
-impl bb::ext::Bits for crate::backend::Cpu {}
 
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {

@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::op::Unary;
-use crate::ops::{elementwise, indexed, reduce};
+use crate::ops::{cumulative, elementwise, indexed, made, reduce};
 use bb::ext::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, RnnOptions,
@@ -47,6 +47,19 @@ impl bb::ext::Nn for Cpu {
                 rounded(self.pool(), y, x.dtype())
             }
             None => bb::ext::nn::swish(self, x, alpha),
+        }
+    }
+
+    fn thresholded_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
+        let alpha_f32 = alpha as f32;
+        self.map_f32(x, |v| if v > alpha_f32 { v } else { 0.0 })
+            .unwrap_or_else(|| bb::ext::nn::thresholded_relu(self, x, alpha))
+    }
+
+    fn cum_sum(&self, x: &Array, axis: i64, exclusive: bool, reverse: bool) -> Result<Array> {
+        match cumulative::sums(self.pool(), x, axis, exclusive, reverse)? {
+            Some(y) => Ok(y),
+            None => bb::ext::nn::cum_sum(self, x, axis, exclusive, reverse),
         }
     }
 

@@ -10,7 +10,7 @@ use super::math::{self, double, single};
 use super::number::{Float, Number, power};
 use super::op::{Binary, Unary};
 use super::singly::singly;
-use super::{compare, hyperbolic, quotient, remainder, trigonometry};
+use super::{compare, hyperbolic, quotient, remainder, shift, trigonometry};
 use crate::array::element_size;
 use bb::DataType;
 use half::{bf16, f16};
@@ -252,6 +252,7 @@ pub(crate) fn binary(op: Binary, dtype: DataType, few: bool) -> Option<Kernel<2>
             Binary::Fmod if dtype == DataType::F64 => Some(remainder::doubles),
             Binary::Fmod if dtype.is_float() => Some(remainder::singles),
             Binary::Fmod => None,
+            Binary::ShiftLeft | Binary::ShiftRight => shift::kernel(op, dtype),
             _ => compare::kernel(op, dtype),
         }
     };

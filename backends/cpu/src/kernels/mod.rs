@@ -10,6 +10,7 @@
 pub(crate) mod cast;
 pub(crate) mod chain;
 pub(crate) mod compare;
+pub(crate) mod cumulate;
 pub(crate) mod dispatch;
 pub(crate) mod distance;
 pub(crate) mod elementwise;
@@ -35,6 +36,7 @@ pub(crate) mod reduce;
 mod remainder;
 pub(crate) mod sample;
 pub(crate) mod scatter;
+mod shift;
 mod singly;
 pub(crate) mod softmax;
 pub(crate) mod top;

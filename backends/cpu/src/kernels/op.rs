@@ -72,6 +72,10 @@ pub(crate) enum Binary {
     Pow,
     /// What truncating the quotient leaves of `a`, for floats. It is exact, and has the sign of `a`.
     Fmod,
+    /// `a` shifted to the left by `b`, for integers.
+    ShiftLeft,
+    /// `a` shifted to the right by `b`, for integers.
+    ShiftRight,
     /// The larger number, or NaN if either is NaN.
     Max,
     /// The smaller number, or NaN if either is NaN.
@@ -166,6 +170,7 @@ impl Binary {
             Binary::Div => "div",
             Binary::Pow => "pow",
             Binary::Fmod => "modulo",
+            Binary::ShiftLeft | Binary::ShiftRight => "bit_shift",
             Binary::Max => "maximum",
             Binary::Min => "minimum",
             Binary::Equal => "equal",
@@ -196,6 +201,8 @@ impl Binary {
             | Binary::Div
             | Binary::Pow
             | Binary::Fmod
+            | Binary::ShiftLeft
+            | Binary::ShiftRight
             | Binary::Max
             | Binary::Min => false,
         }

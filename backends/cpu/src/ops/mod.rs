@@ -2,6 +2,7 @@
 //! result and calls a kernel.
 
 pub(crate) mod convert;
+pub(crate) mod cumulative;
 pub(crate) mod elementwise;
 pub(crate) mod host;
 pub(crate) mod indexed;
