@@ -3,12 +3,12 @@
 use super::pooling::{self, Pooling};
 use super::recurrent::{self, Kind, Operands};
 use super::window::Plane;
-use super::{computed, conv, rounded, transposed, window};
+use super::{computed, conv, rounded, single, transposed, window};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::op::Unary;
-use crate::ops::{cumulative, elementwise, indexed, made, reduce};
+use crate::ops::{cumulative, elementwise, indexed, reduce};
 use bb::ext::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
     LstmOptions, MaxPoolOptions, RnnOptions,

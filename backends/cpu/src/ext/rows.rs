@@ -2,7 +2,7 @@
 //!
 //! Each returns `None` for operands that its kernel does not take. 16-bit floats are computed in `f32` and rounded once.
 
-use super::{floats, rounded, rows_from, single};
+use super::{dense_f32, floats, rounded, rows_from, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -43,7 +43,9 @@ impl Cpu {
         if !Axis::new(axis, x.shape().len()).is_ok_and(|at| at.get() + 1 == x.shape().len()) {
             return Ok(None);
         }
-        let Some(dense) = single(self.pool(), x)? else { return Ok(None) };
+        // Each step of a softmax rounds to the type of its operand, and only the logarithm is rounded once.
+        let dense = if LOG { single(self.pool(), x)? } else { dense_f32(self.pool(), x)? };
+        let Some(dense) = dense else { return Ok(None) };
         let extents = rows_from(dense.shape(), dense.shape().len().saturating_sub(1));
         // SAFETY: the operand and `out` have these contiguous rows.
         let out = made(self.pool(), DataType::F32, Shape::from_slice(dense.shape()), |out| unsafe {
