@@ -129,6 +129,7 @@ mod tests {
             // A program that adds two tensors.
             ParamKind::Ints => Param::Ints(vec![0, 0, 1].into()),
             ParamKind::Float => Param::Float(0.5),
+            ParamKind::Bool => Param::Bool(true),
             other => panic!("no element-wise operation has required parameters of the kind {other:?}"),
         }
     }
