@@ -125,7 +125,8 @@ def alternating(subjects, threads, rounds, seconds, skipped):
 
 
 def medians(measurements):
-    keys = [key for key, value in measurements[0].items() if value is not None]
+    # A short run may have no figure of some kind, such as processor time below the clock's steps.
+    keys = [key for key in measurements[0] if all(each[key] is not None for each in measurements)]
     return {key: statistics.median(each[key] for each in measurements) for key in keys}
 
 
