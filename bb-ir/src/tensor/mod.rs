@@ -70,6 +70,16 @@ impl PartialEq for TensorData {
     }
 }
 
+/// Returns the first byte that is neither 0 nor 1, and its index.
+fn not_bool(bytes: &[u8]) -> Option<(usize, u8)> {
+    /// As many bytes are looked at without a branch, which the compiler does with vectors.
+    const BLOCK: usize = 1 << 12;
+    let block = bytes.chunks(BLOCK).position(|block| block.iter().fold(0, |all, b| all | b) > 1)?;
+    let from = block * BLOCK;
+    let within = bytes.get(from..)?.iter().position(|&b| b > 1)?;
+    Some((from + within, *bytes.get(from + within)?))
+}
+
 impl TensorData {
     /// Copies `elements`, which are in row-major order, into a new tensor.
     ///
@@ -149,7 +159,7 @@ impl TensorData {
             }
         }
         if dtype == DataType::Bool
-            && let Some((index, &value)) = bytes.iter().enumerate().find(|&(_, &b)| b > 1)
+            && let Some((index, value)) = not_bool(&bytes)
         {
             return Err(Error::BoolByte { index, value });
         }
@@ -417,6 +427,27 @@ mod tests {
         let moved = TensorData::adopt(DataType::F32, &[2], off.clone()).expect("8 bytes");
         assert_ne!(moved.bytes().as_ptr(), off.as_ptr());
         assert_eq!(moved.as_slice::<f32>().expect("f32"), [0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_byte_that_is_no_bool_is_named_with_its_index() {
+        for length in [1usize, 63, 4096, 4097, 10_000] {
+            for (index, value) in [(0, 2), (length / 2, 255), (length - 1, 128)] {
+                let good: Vec<u8> = (0..length).map(|i| (i % 2) as u8).collect();
+                let bad = good.iter().enumerate().map(|(i, &b)| match i {
+                    i if i == index => value,
+                    i if i + 1 == length => 3,
+                    _ => b,
+                });
+                let adopt = |bytes: Vec<u8>| TensorData::adopt(DataType::Bool, &[length], bytes.into());
+                let error = adopt(bad.collect()).expect_err("a byte is no bool");
+                adopt(good).expect("bools");
+                assert!(
+                    matches!(error, Error::BoolByte { index: i, value: v } if (i, v) == (index, value)),
+                    "{length}: {error}"
+                );
+            }
+        }
     }
 
     #[test]
