@@ -6,6 +6,7 @@ use bb::ir::proto::{AttributeProto, GraphProto, NodeProto, attribute_proto::Attr
 use bb::{CompileOptions, Element, Module, TensorData};
 use bb_tests::backends;
 use bb_tests::model::{ints, node, serialized, untyped, value, with_int};
+use std::collections::HashMap;
 
 const FLOAT: i32 = 1;
 const INT64: i32 = 7;
@@ -21,8 +22,8 @@ fn with_text(mut node: NodeProto, name: &str, text: &str) -> NodeProto {
     node
 }
 
-/// Runs nodes whose results are `out` on each backend, and hands them to `check`.
-fn each(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto], check: impl Fn(&str, &[TensorData])) {
+/// Returns a model of nodes, whose results are those of the last.
+fn model(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto]) -> Vec<u8> {
     let info = |(name, dtype, x): &(&str, i32, TensorData)| {
         let extents: Vec<String> = x.shape().iter().map(ToString::to_string).collect();
         value(name, *dtype, &extents.iter().map(String::as_str).collect::<Vec<_>>())
@@ -35,7 +36,12 @@ fn each(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto], check: impl Fn(
         output: outputs,
         ..GraphProto::default()
     };
-    let bytes = serialized(graph);
+    serialized(graph)
+}
+
+/// Runs nodes on each backend, and hands the results of the last to `check`.
+fn each(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto], check: impl Fn(&str, &[TensorData])) {
+    let bytes = model(inputs, nodes);
     for name in backends::NAMES {
         let on = backends::start(name).unwrap();
         let module = Module::from_bytes(bytes.clone()).unwrap();
@@ -134,6 +140,27 @@ fn an_infinity_stays_near_its_place_in_a_picture_made_smaller() {
         let got = got[0].as_slice::<f32>().unwrap();
         // Element i is half of elements 4 i + 1 and 4 i + 2, so none has a share of element 200.
         assert!(got.iter().all(|&y| y == 1.0), "{name}: {got:?}");
+    });
+}
+
+/// A result is the average of thousands of elements here, for each of which a gather would be a step of the plan.
+#[test]
+fn a_long_axis_that_is_made_much_smaller_takes_few_steps() {
+    let (from, to) = (65536usize, 64usize);
+    let x = tensor(&[1, from], |i| (i / 1024 % 2) as f32);
+    let resize = with_text(node("Resize", &["x", "", "", "sizes"], &["out"]), "mode", "linear");
+    let resize = with_int(resize, "antialias", 1);
+    let model = model(&[("x", FLOAT, x.clone())], &[ints("sizes", &[1, 64]), resize.clone()]);
+    let trace =
+        Module::from_bytes(model).unwrap().print_mir(&HashMap::from([("x".to_owned(), vec![1, from])]), &[]);
+    assert!(trace.unwrap().lines().count() < 40);
+    let elements: Vec<f64> = x.as_slice::<f32>().unwrap().iter().map(|&x| x.into()).collect();
+    each(&[("x", FLOAT, x)], &[ints("sizes", &[1, 64]), resize], |name, got| {
+        for (i, &y) in got[0].as_slice::<f32>().unwrap().iter().enumerate() {
+            let place = (i as f64 + 0.5) * from as f64 / to as f64 - 0.5;
+            let expected = blended(&elements, place, false, to as f64 / from as f64);
+            assert!((f64::from(y) - expected).abs() < 1e-5, "{name}: {y}, expected {expected}");
+        }
     });
 }
 

@@ -96,11 +96,14 @@ pub fn bit_shift<B: Ops + ?Sized>(
     let powers = if signed && !left { x.dtype().bits() - 1 } else { x.dtype().bits() };
     let table: Vec<u64> = (0..powers as u32).map(|i| 1u64 << i).collect();
     let table = math::to(on, &on.host(&[powers], &table)?, x.dtype())?;
-    // A negative count is a great one.
-    let count = math::to(on, y, DataType::U64)?;
-    let last = on.host(&[], &[powers as u64 - 1])?;
-    let within = on.less_or_equal(&count, &last)?;
-    let power = on.gather(&table, &math::to(on, &on.minimum(&count, &last)?, DataType::I64)?, 0)?;
+    // Counts that are negative, and those of `u64` that `i64` takes for negative, shift everything out.
+    let count = math::to(on, y, DataType::I64)?;
+    let outside = on.host(&[], &[powers as i64])?;
+    let negative = on.less(&count, &on.scalar_like(&count, 0.0)?)?;
+    let count = on.r#where(&negative, &outside, &count)?;
+    let within = on.less(&count, &outside)?;
+    let index = on.r#where(&within, &count, &on.host(&[], &[powers as i64 - 1])?)?;
+    let power = on.gather(&table, &index, 0)?;
     let zero = on.scalar_like(x, 0.0)?;
     let (shifted, beyond) = if left {
         (on.mul(x, &power)?, zero)

@@ -385,6 +385,10 @@ impl Shares {
 /// product with all shares, most of which are zero.
 const FOR_EACH_TAP: f64 = 32.0;
 
+/// The greatest number of gathers for an axis. More of them would make a long trace, and the halves of shares (see
+/// [`by_taps`]) would end as zeros.
+const TAPS: f64 = 32.0;
+
 /// Resizes an axis by a gather for each element that has a share; `None` if a product with a matrix costs less.
 fn by_taps<B: Ops + ?Sized>(
     on: &B,
@@ -393,11 +397,11 @@ fn by_taps<B: Ops + ?Sized>(
     shares: &Shares,
     positions: &[f64],
 ) -> Result<Option<B::Tensor>, B::Error> {
-    if 2.0 * shares.reach() * FOR_EACH_TAP > shares.from as f64 {
+    let width = 2.0 * shares.reach();
+    if width * FOR_EACH_TAP > shares.from as f64 || width > TAPS {
         return Ok(None);
     }
-    let near = || positions.iter().map(|&p| shares.near(p));
-    let taps = near().map(|near| near.len()).max().unwrap_or(0).max(1);
+    let taps = positions.iter().map(|&p| shares.near(p).len()).max().unwrap_or(0).max(1);
     let mut shape = vec![1; x.rank() - axis];
     if let Some(extent) = shape.first_mut() {
         *extent = positions.len();
@@ -405,14 +409,15 @@ fn by_taps<B: Ops + ?Sized>(
     let mut sum: Option<B::Tensor> = None;
     for tap in 0..taps {
         // A position that has fewer elements reads its last again and halves its share, so that an infinity stays one.
-        let read = |near: Vec<(usize, f64)>| near.get(tap).or(near.last()).map_or(0, |&(at, _)| at as i64);
-        let share = |near: Vec<(usize, f64)>| {
+        let mut indices = memory::filled("Resize", 0i64, positions.len()).map_err(Error::from)?;
+        let mut factors = memory::filled("Resize", 0.0, positions.len()).map_err(Error::from)?;
+        for ((index, factor), &p) in indices.iter_mut().zip(&mut factors).zip(positions) {
+            let near = shares.near(p);
+            let Some(&(at, share)) = near.get(tap).or(near.last()) else { continue };
             let again = (tap + 1).saturating_sub(near.len()) + usize::from(tap + 1 < taps);
             let halvings = if tap + 1 < near.len() { 0 } else { again };
-            near.get(tap).or(near.last()).map_or(0.0, |&(_, share)| share * 0.5f64.powi(halvings as i32))
-        };
-        let indices: Vec<i64> = memory::collected("Resize", near().map(read)).map_err(Error::from)?;
-        let factors: Vec<f64> = memory::collected("Resize", near().map(share)).map_err(Error::from)?;
+            (*index, *factor) = (at as i64, share * 0.5f64.powi(halvings as i32));
+        }
         let factors = math::to(on, &on.host(&shape, &factors)?, x.dtype())?;
         let part = on.mul(&on.gather(x, &on.host(&[indices.len()], &indices)?, axis as i64)?, &factors)?;
         sum = Some(match sum {

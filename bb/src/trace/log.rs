@@ -230,6 +230,8 @@ struct State {
     symbols: Vec<Symbol>,
     /// The symbols by name.
     numbers: HashMap<String, SymbolNo>,
+    /// How many symbols were named after another of the same name.
+    repeated: HashMap<String, u32>,
     /// Which symbols the trace is tied to.
     tied: Vec<bool>,
     guards: HashSet<Guard>,
@@ -291,9 +293,13 @@ impl Log {
             symbol.places.push(place);
             return Some(DimExpr::name(name));
         }
-        let mut name = shared.unwrap_or(own).to_owned();
+        let wanted = shared.unwrap_or(own);
+        let mut name = wanted.to_owned();
         while state.numbers.contains_key(&name) {
-            name.push('\'');
+            // The items of a sequence have one name, and there may be thousands of them.
+            let times = state.repeated.entry(wanted.to_owned()).or_default();
+            *times += 1;
+            name = format!("{wanted}'{times}");
         }
         let no = state.symbols.len() as SymbolNo;
         let expr = DimExpr::name(&name);
@@ -382,5 +388,25 @@ impl Log {
             }
         }
         bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_many_symbols_alike_differ_and_stay_short() {
+        let log = Log::default();
+        let place = Place { input: InputIndex::at(0), axis: 0 };
+        let mut names = HashSet::new();
+        for number in 0..1000 {
+            let symbol = log.symbol(place, number, None, "item.0");
+            symbol.expect("a symbol").names(&mut |name| {
+                assert!(name.len() < 12, "{name}");
+                assert!(names.insert(name.to_owned()), "{name} is there twice");
+            });
+        }
+        assert_eq!(names.len(), 1000);
     }
 }

@@ -5,7 +5,7 @@ use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::pace::LOOKS;
 use crate::threads;
-use bb::ext::{ConvOptions, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
+use bb::ext::{ConvOptions, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
 use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData};
 
 /// The number of elements of a large operand.
@@ -89,6 +89,16 @@ fn movement(cpu: &Cpu) -> Vec<Call> {
         call("gather of rows", LARGE, |cpu| {
             cpu.gather(&varied(cpu, &[4, 4096]), &full(cpu, &[LARGE / 4096], 3i64), 0)
         }),
+        call("gather of slices", LARGE * 2, |cpu| {
+            cpu.gather_nd(&varied(cpu, &[4, LARGE / 256]), &full(cpu, &[512, 1], 3i64), 0)
+        }),
+        call("scatter of slices", LARGE * 2, |cpu| {
+            let updates = varied(cpu, &[512, LARGE / 256]);
+            cpu.scatter_nd(&varied(cpu, &[4, LARGE / 256]), &full(cpu, &[512, 1], 3i64), &updates, "add")
+        }),
+        call("gather_elements", LARGE, |cpu| {
+            cpu.gather_elements(&varied(cpu, &[8, LARGE / 8]), &full(cpu, &[8, LARGE / 8], 1i64), 1)
+        }),
         call("equal of strings", LARGE * 2, move |cpu| cpu.equal(&words, &words)),
         call("numbers of strings", LARGE * 2, move |cpu| cast(cpu, &same, DataType::F32)),
     ]
@@ -154,6 +164,14 @@ fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
             move |cpu| cpu.layer_normalization(&row, &row, None, LayerNormalizationOptions::default())
         }),
         call("rms_normalization of one row", LARGE * 2, move |cpu| cpu.rms_normalization(&c, &c, -1, 1e-5)),
+        call("cum_sum", LARGE * 2, {
+            let row = row.clone();
+            move |cpu| cpu.cum_sum(&row, 0, false, false)
+        }),
+        call("arg_max", LARGE * 2, {
+            let row = row.clone();
+            move |cpu| cpu.arg_max(&row, 0, false)
+        }),
         call("max_pool", 4 * 508 * 508 * 25, move |cpu| {
             cpu.max_pool(&pooled, &[5, 5], MaxPoolOptions::default())
         }),

@@ -13,6 +13,7 @@ use crate::gemm::panels::Panels;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::transpose;
 use crate::ops::made;
+use crate::pace::Pace;
 use crate::pool::Pool;
 use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
@@ -32,6 +33,11 @@ fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptio
     (few && plan.terms() >= TERMS && plan.filters >= FILTERS).then_some(plan)
 }
 
+/// Returns the extents of one sample of an operand, if they are known.
+pub(crate) fn sample(extents: &[Option<usize>]) -> Option<Vec<usize>> {
+    extents.iter().enumerate().map(|(axis, &extent)| if axis == 0 { Some(1) } else { extent }).collect()
+}
+
 /// Packs filters, if an operand has as few windows; `extents` are those of the operand which are known.
 pub(crate) fn packed(
     cpu: &Cpu,
@@ -39,9 +45,7 @@ pub(crate) fn packed(
     w: &Array,
     options: ConvOptions<'_>,
 ) -> Result<Option<Panels>> {
-    // The number of samples does not matter.
-    let x = extents.iter().enumerate().map(|(axis, &extent)| if axis == 0 { Some(1) } else { extent });
-    let Some(x) = x.collect::<Option<Vec<usize>>>() else { return Ok(None) };
+    let Some(x) = sample(extents) else { return Ok(None) };
     let Some(plan) = resolved(&x, w.shape(), None, options) else { return Ok(None) };
     let w = widened(cpu.pool(), w)?;
     let k = plan.terms();
@@ -97,7 +101,9 @@ unsafe fn convolve(
     let length = if plan.is_pointwise() { 0 } else { plan.terms() * results };
     let columns = pool.take(length * size_of::<f32>())?;
     let rows = pool.take(results * filters * size_of::<f32>())?;
+    let mut pace = Pace::new();
     for sample in 0..*n {
+        pace.step(plan.terms().saturating_mul(*filters).saturating_mul(results));
         // SAFETY: the operands have these samples, and the buffers have room for the windows and results of one.
         unsafe {
             let x = x.add(sample * depth * size);

@@ -43,11 +43,12 @@ fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions<'_>) ->
         return Ok(None);
     }
     let (x, grid) = (dense(on.pool(), x)?, dense(on.pool(), grid)?);
-    let (sampling, count) = (Sampling { nearest, beyond, centres }, out.iter().product());
+    let sampling = Sampling { nearest, beyond, centres };
     // SAFETY: the operands are contiguous and have these extents, none of which is 0; the result has room for a value of each
     // channel at each position.
-    made(on.pool(), DataType::F32, shape, |out| unsafe {
-        sample::sample(sampling, [*n, *c, count], dims, floats(&x), floats(&grid), out.cast());
+    made(on.pool(), DataType::F32, shape, |to| unsafe {
+        let extents = [*n, *c, out.iter().product()];
+        sample::sample(sampling, extents, dims, floats(&x), floats(&grid), to.cast());
     })
     .map(Some)
 }

@@ -7,6 +7,7 @@
 //! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 
 use super::conv::{Plan, with_buffers};
+use super::few;
 use super::window::Plane;
 use crate::error::Result;
 use crate::gemm::{self, Dims, Strided};
@@ -15,6 +16,7 @@ use crate::kernels::lanes::{Lanes, Portable};
 use crate::kernels::{Shared, walk};
 use crate::level::{Level, level};
 use crate::pool::Pool;
+use bb::ext::ConvOptions;
 use bb::ir::memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -82,7 +84,9 @@ impl Filters {
         Ok(Some(Filters { points, groups, filters, depth }))
     }
 
-    /// Writes the filters, `[m, depth, 3, 3]`, of which the points were made; they differ from those in the last digits.
+    /// Writes the filters, `[m, depth, 3, 3]`, of which the points were made. The corners of a window are the same; its other
+    /// weights differ by the rounding of points, which is at most 2^-22 of the window's greatest weight. What is computed by
+    /// points has that error too.
     pub(crate) fn restore(&self, w: &mut [f32]) {
         let &Filters { ref points, filters, depth, .. } = self;
         for (at, window) in w.chunks_exact_mut(9).enumerate() {
@@ -156,6 +160,18 @@ fn restored(points: [f32; POINTS]) -> [f32; 9] {
     window
 }
 
+/// Tells whether points may serve an operand, of whose extents these are known.
+pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
+    let Some(plan) = few::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else { return true };
+    tiles(&plan.plane).is_some_and(|(_, count)| count >= TILES)
+}
+
+/// Returns the numbers of tiles in a column and in a row, and of all of them.
+fn tiles(Plane { rows, cols, .. }: &Plane) -> Option<([usize; 2], usize)> {
+    let tiles = [rows.out.div_ceil(2), cols.out.div_ceil(2)];
+    Some((tiles, tiles[0].checked_mul(tiles[1])?))
+}
+
 /// Tiles of a row: their number, the place of the first among those of a panel, and where it begins in the plane.
 #[derive(Debug, Clone, Copy)]
 struct Segment {
@@ -190,10 +206,9 @@ impl<'a> Winograd<'a> {
         if !alike || !suits || plan.n == 0 {
             return None;
         }
-        let tiles = [rows.out.div_ceil(2), cols.out.div_ceil(2)];
+        let (tiles, count) = tiles(&plan.plane).filter(|&(_, count)| count >= TILES)?;
         let row = 2 * tiles[1] + 2;
         let size = (2 * tiles[0] + 2).checked_mul(row)?;
-        let count = tiles[0].checked_mul(tiles[1]).filter(|&count| count >= TILES)?;
         let width = gemm::panel_width::<f32>();
         let block = ROOM / (POINTS * (plan.depth + plan.filters)) / width * width;
         (plan.groups * plan.depth).checked_mul(size)?;

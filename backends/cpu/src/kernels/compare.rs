@@ -26,9 +26,9 @@ pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
             Binary::LessOrEqual => {
                 with_type!(ordered dtype, T => |out, [a, b], n| at_least::<T>(out, [b, a], n))
             }
-            Binary::And => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| (a != 0) & (b != 0))),
-            Binary::Or => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| (a | b) != 0)),
-            Binary::Xor => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| (a != 0) ^ (b != 0))),
+            Binary::And => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| u8::from((a != 0) & (b != 0)))),
+            Binary::Or => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| u8::from((a | b) != 0))),
+            Binary::Xor => Some(|out, x, n| zip(out, x, n, |a: u8, b: u8| u8::from((a != 0) ^ (b != 0)))),
             _ => None,
         }
     }
@@ -41,7 +41,7 @@ pub(super) fn kernel(op: Binary, dtype: DataType) -> Option<Run<2>> {
 /// As for [`Run`], of operands `T` and bools.
 unsafe fn equal<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
     // SAFETY: this function has the same contract.
-    unsafe { zip(out, operands, n, |a: T, b: T| a == b) }
+    unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a == b)) }
 }
 
 /// Writes whether the elements of the first operand are greater.
@@ -51,7 +51,7 @@ unsafe fn equal<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
 /// As for [`Run`], of operands `T` and bools.
 unsafe fn greater<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
     // SAFETY: this function has the same contract.
-    unsafe { zip(out, operands, n, |a: T, b: T| a > b) }
+    unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a > b)) }
 }
 
 /// Writes whether the elements of the first operand are greater or equal.
@@ -61,7 +61,7 @@ unsafe fn greater<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
 /// As for [`Run`], of operands `T` and bools.
 unsafe fn at_least<T: Number>(out: *mut u8, operands: [*const u8; 2], n: usize) {
     // SAFETY: this function has the same contract.
-    unsafe { zip(out, operands, n, |a: T, b: T| a >= b) }
+    unsafe { zip(out, operands, n, |a: T, b: T| u8::from(a >= b)) }
 }
 
 /// Returns the kernel that asks something of each element, if it takes elements of that type.
@@ -105,7 +105,7 @@ pub(crate) fn test(test: Test, dtype: DataType) -> Option<Kernel<1>> {
 unsafe fn answered<T: Copy>(out: *mut u8, x: [*const u8; 1], n: usize, f: impl Fn(T) -> bool) {
     // SAFETY: this function has the same contract.
     let (out, [x]) = unsafe { slices(out, x, n) };
-    map(out, x, f);
+    map(out, x, |x| u8::from(f(x)));
 }
 
 #[cfg(test)]

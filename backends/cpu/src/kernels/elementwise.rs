@@ -44,15 +44,15 @@ pub(crate) const GRAIN: usize = 1 << 17;
 ///
 /// # Safety
 ///
-/// As for [`Run`], of operands `T` and results `U`.
+/// As for [`Run`], of operands `T` and results `U`. Any bytes are a `U`: bools are written as `u8`.
 #[inline(always)]
 pub(super) unsafe fn slices<'a, T, U, const N: usize>(
     out: *mut u8,
     operands: [*const u8; N],
     n: usize,
 ) -> (&'a mut [U], [&'a [T]; N]) {
-    // SAFETY: the caller promises `n` elements each, and that no result overlaps an operand. Results are plain numbers,
-    // of which any bytes are one.
+    // SAFETY: the caller promises `n` elements each, and that no result overlaps an operand, and that any bytes are a
+    // result.
     unsafe {
         let out = std::slice::from_raw_parts_mut(out.cast::<U>(), n);
         (out, operands.map(|x| std::slice::from_raw_parts(x.cast::<T>(), n)))

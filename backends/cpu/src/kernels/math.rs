@@ -200,7 +200,8 @@ macro_rules! elementary {
                 let left = if FMA { fma::<FMA>(-y, d, above) + lost } else { 0.0 };
                 // Near 0 and 1, `1 - small / 2` is `1 / d`; between them it is near enough.
                 let y = fma::<FMA>(fma::<FMA>(-y, rest, left), fma::<FMA>(-0.5, small, 1.0), y);
-                y * first * second
+                // A product with a positive number has its sign, which the sum with a positive zero loses.
+                (y * first * second).copysign(x)
             }
 
             /// Returns `x * sigmoid(x)`.

@@ -92,9 +92,9 @@ fn hyperbolic_functions_are_accurate_over_all_exponents() {
 
 #[test]
 fn zeros_keep_their_signs() {
-    use Unary::{Asin, Asinh, Atan, Atanh, Sin, Sinh, Tan};
+    use Unary::{Asin, Asinh, Atan, Atanh, Gelu, GeluTanh, Silu, Sin, Sinh, Tan};
     for level in levels() {
-        for op in [Sin, Tan, Asin, Atan, Sinh, Asinh, Atanh] {
+        for op in [Sin, Tan, Asin, Atan, Sinh, Asinh, Atanh, Silu, Gelu, GeluTanh] {
             let y = at(level, || run(op, &[0f32, -0.0]));
             assert_eq!(
                 y.iter().map(|y| y.to_bits()).collect::<Vec<_>>(),

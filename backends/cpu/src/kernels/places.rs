@@ -2,7 +2,7 @@
 
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use crate::layout::{Dim, for_each_index, innermost};
-use crate::pace::Pace;
+use crate::pace::{Pace, STRETCH};
 
 /// The number of positions that are computed before one is used. They stay in the first-level cache.
 const TOGETHER: usize = 512;
@@ -38,21 +38,41 @@ impl Tuples<'_> {
     }
 }
 
-/// Calls `each` with the positions that the tuples give, some at a time, in order. The position of a tuple is that of its
-/// place among `dims`, of which each has one tuple, and that of its indices among the dimensions that it names.
+/// Calls `each` with the positions that the tuples give, some at a time, in order, and with the number of elements from each
+/// position on. The position of a tuple is that of its place among `dims`, of which each has one tuple, and that of its indices
+/// among the dimensions that it names. Each tuple selects `run` elements, of which a long run comes in parts.
 ///
 /// The result tells whether all indices are in range. `each` gets no position from an index that is not.
-pub(crate) fn places(dims: &[Dim<1>], tuples: Tuples<'_>, mut each: impl FnMut(&[usize])) -> bool {
+pub(crate) fn places(
+    dims: &[Dim<1>],
+    tuples: Tuples<'_>,
+    run: usize,
+    mut each: impl FnMut(&[usize], usize),
+) -> bool {
     let (outer, line) = innermost(dims);
+    let most = (STRETCH / run.max(1)).clamp(1, TOGETHER);
     let [across] = line.strides;
     let size = tuples.named.len();
     let mut at = [0; TOGETHER];
     let (mut filled, mut next, mut inside) = (0, 0, true);
     let mut pace = Pace::new();
+    let mut give = |at: &[usize]| match *at {
+        [first] if run > STRETCH => {
+            for start in (0..run).step_by(STRETCH) {
+                let part = STRETCH.min(run - start);
+                pace.step(part);
+                each(&[first.wrapping_add(start)], part);
+            }
+        }
+        _ => {
+            pace.step(at.len() * run);
+            each(at, run);
+        }
+    };
     for_each_index(outer, |[first]| {
         let mut done = 0;
         while inside && done < line.extent {
-            let count = (TOGETHER - filled).min(line.extent - done);
+            let count = (most - filled).min(line.extent - done);
             let room = at.get_mut(filled..filled + count).unwrap_or_default();
             let from = first + done.cast_signed() * across;
             let part = next * size..(next + count) * size;
@@ -61,15 +81,14 @@ pub(crate) fn places(dims: &[Dim<1>], tuples: Tuples<'_>, mut each: impl FnMut(&
                 Indices::Wide(list) => row(room, list.get(part), tuples.named, from, across),
             };
             (filled, next, done) = (filled + count, next + count, done + count);
-            if inside && filled == TOGETHER {
-                pace.step(TOGETHER);
-                each(&at);
+            if inside && filled == most {
+                give(at.get(..filled).unwrap_or_default());
                 filled = 0;
             }
         }
     });
     if inside && filled > 0 {
-        each(at.get(..filled).unwrap_or_default());
+        give(at.get(..filled).unwrap_or_default());
     }
     inside
 }
@@ -161,7 +180,7 @@ mod tests {
 
     fn collected(dims: &[Dim<1>], tuples: Tuples<'_>) -> Option<Vec<usize>> {
         let mut all = Vec::new();
-        places(dims, tuples, |at| all.extend_from_slice(at)).then_some(all)
+        places(dims, tuples, 1, |at, _| all.extend_from_slice(at)).then_some(all)
     }
 
     #[test]
@@ -206,7 +225,7 @@ mod tests {
             let tuples = Tuples { indices: Indices::Wide(&list), named: &named };
             for level in levels() {
                 let mut seen = 0;
-                let inside = at(level, || places(&[dim(650, 0)], tuples, |at| seen += at.len()));
+                let inside = at(level, || places(&[dim(650, 0)], tuples, 1, |at, _| seen += at.len()));
                 assert!(!inside && seen <= place / 2, "{level:?} {wrong}");
             }
             assert_eq!(tuples.refused(), Some((wrong, named[place % 2].extent)));
@@ -214,6 +233,29 @@ mod tests {
         // Of a dimension without elements each index is out of range.
         let tuples = Tuples { indices: Indices::Narrow(&[0]), named: &[dim(0, 1)] };
         assert_eq!((collected(&[], tuples), tuples.refused()), (None, Some((0, 0))));
+    }
+
+    #[test]
+    fn runs_come_whole_or_in_parts_that_follow_each_other() {
+        for run in [3, STRETCH / 2, STRETCH, 2 * STRETCH + 5] {
+            let tuples = Tuples { indices: Indices::Wide(&[2, 0, -1]), named: &[dim(4, run.cast_signed())] };
+            let mut parts = Vec::new();
+            assert!(places(&[dim(3, 0)], tuples, run, |at, part| {
+                parts.extend(at.iter().map(|&at| (at, at + part)));
+                assert!(at.len() * part <= STRETCH);
+            }));
+            let mut all = parts.iter().copied();
+            for index in [2, 0, 3] {
+                let mut next = index * run;
+                while next < (index + 1) * run {
+                    let (from, to) = all.next().unwrap_or_default();
+                    assert_eq!(from, next, "{run}");
+                    next = to;
+                }
+                assert_eq!(next, (index + 1) * run);
+            }
+            assert_eq!(all.next(), None);
+        }
     }
 
     #[test]

@@ -18,14 +18,13 @@ pub(crate) fn sums(
     reverse: bool,
 ) -> Result<Option<Array>> {
     let dtype = x.dtype();
+    let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else { return Ok(None) };
     if matches!(dtype, DataType::F16 | DataType::BF16) {
         let wide = convert::cast(pool, x, DataType::F32, true, RoundMode::Up)?;
         let Some(y) = sums(pool, &wide, axis, exclusive, reverse)? else { return Ok(None) };
         return convert::cast(pool, &y, dtype, true, RoundMode::Up).map(Some);
     }
-    let (Some(run), Ok(at)) = (cumulate::sums(dtype), Axis::new(axis, x.shape().len()).map(Axis::get)) else {
-        return Ok(None);
-    };
+    let Some(run) = cumulate::sums(dtype) else { return Ok(None) };
     let (before, from) = x.shape().split_at_checked(at).unwrap_or_default();
     let Some((&extent, after)) = from.split_first() else { return Ok(None) };
     let [outer, inner] = [before, after].map(|extents| extents.iter().product());

@@ -41,9 +41,9 @@ struct Selection {
 }
 
 impl Selection {
-    /// Calls `each` with positions.
-    fn places(&self, indices: Indices<'_>, each: impl FnMut(&[usize])) -> bool {
-        places(&self.dims, Tuples { indices, named: &self.named }, each)
+    /// Calls `each` with positions, and the number of elements that are selected from each on.
+    fn places(&self, indices: Indices<'_>, each: impl FnMut(&[usize], usize)) -> bool {
+        places(&self.dims, Tuples { indices, named: &self.named }, self.run, each)
     }
 
     /// Returns the result, or the error for the first index that is out of range.
@@ -113,11 +113,11 @@ fn read(
     let size = element_size(data.dtype());
     let mut inside = false;
     let result = made(pool, data.dtype(), shape, |mut out| {
-        inside = selection.places(indices, |at| {
+        inside = selection.places(indices, |at, run| {
             // SAFETY: positions are those of runs of the operand; the result has room for a run for each.
             unsafe {
-                moves::pick(at, selection.run, size, data.ptr(), 1, out);
-                out = out.add(at.len() * selection.run * size);
+                moves::pick(at, run, size, data.ptr(), 1, out);
+                out = out.add(at.len() * run * size);
             }
         });
     })?;
@@ -181,9 +181,9 @@ fn write(
         // a run of updates.
         unsafe {
             copy_to(data, out, &strides);
-            inside = selection.places(indices, |at| {
-                update(at, selection.run, from, out);
-                from = from.add(at.len() * selection.run * size);
+            inside = selection.places(indices, |at, run| {
+                update(at, run, from, out);
+                from = from.add(at.len() * run * size);
             });
         }
     })?;

@@ -38,14 +38,27 @@ pub(crate) fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Stor
     }
 }
 
+/// Returns the number of elements of a shape, if it is a number.
+fn count(shape: &[usize]) -> Option<usize> {
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1usize, |count, &extent| count.checked_mul(extent))
+}
+
 /// Makes an array of `shape`. `fill` writes its row-major elements.
+///
+/// # Errors
+///
+/// [`CpuError::Memory`] if the system has no room for it, or no number for its elements.
 pub(crate) fn made(
     pool: &Arc<Pool>,
     dtype: DataType,
     shape: Shape,
     fill: impl FnOnce(*mut u8),
 ) -> Result<Array> {
-    let len = shape.iter().product();
+    // The extents may come from several operands, so that their product may be greater than that of each.
+    let Some(len) = count(&shape) else { return Err(CpuError::Memory { bytes: usize::MAX }) };
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
         let room = storage.room();
@@ -92,6 +105,17 @@ pub(crate) fn copied(x: Array, text: Option<Arc<Bytes>>) -> Array {
 mod tests {
     use super::*;
     use crate::threads;
+
+    #[test]
+    fn a_shape_without_a_number_of_elements_has_no_room() {
+        let pool = Pool::new(0, None);
+        for (shape, fits) in
+            [(&[1 << 33, 1 << 33][..], false), (&[usize::MAX], false), (&[1 << 33, 1 << 33, 0], true)]
+        {
+            let made = made(&pool, DataType::U8, Shape::from_slice(shape), |_| ());
+            assert_eq!(matches!(made, Err(CpuError::Memory { .. })), !fits, "{shape:?}");
+        }
+    }
 
     #[test]
     fn results_are_made_on_the_backends_own_threads() {

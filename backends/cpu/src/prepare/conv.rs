@@ -4,7 +4,7 @@ use super::CpuKernel;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
-use crate::ext::winograd::Filters;
+use crate::ext::winograd::{self, Filters};
 use crate::ext::{conv, few, rounded};
 use crate::gemm::panels::Panels;
 use bb::ext::ConvOptions;
@@ -34,14 +34,13 @@ pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<O
     let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
     let filters = wide(w)?;
     let adjacent = [strides, dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
-    let points = if adjacent { points(cpu, &filters, *group)? } else { None };
+    let options = ConvOptions { strides, pads, dilations, group: *group };
+    let extents = step.operand(0).map_or(&[][..], |x| x.extents());
+    let tiled = adjacent && winograd::may_serve(extents, w.shape(), options);
+    let points = if tiled { points(cpu, &filters, *group)? } else { None };
     let form = match points {
         Some(points) => Some(Form::Points(points)),
-        None => {
-            let options = ConvOptions { strides, pads, dilations, group: *group };
-            let extents = step.operand(0).map_or(&[][..], |x| x.extents());
-            few::packed(cpu, extents, &filters, options)?.map(Form::Panels)
-        }
+        None => few::packed(cpu, extents, &filters, options)?.map(Form::Panels),
     };
     let w = match form {
         Some(form) => {
@@ -74,8 +73,8 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
 /// Filters as `f32`.
 enum Weights {
     Widened(Array),
-    /// Another form of filters of this shape. Where it does not serve, because an operand has other extents or numbers that are
-    /// too great, the filters are restored of it, once.
+    /// Another form of filters of this shape. Where it does not serve, because an operand has fewer windows than was known or
+    /// numbers that are too great, the filters are restored of it, once.
     Formed {
         form: Form,
         shape: Shape,
@@ -145,19 +144,24 @@ impl Kernel<Cpu> for Conv {
         if let Some(y) = conv::conv(on, x, w, bias, options)? {
             return Ok(Outputs::from_buf([y]));
         }
-        // The body's operands have one type; what was widened is the same when it is rounded.
+        // The body's operands have one type. What was widened is the same when it is rounded.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
         let (w, bias) = (own(w)?, bias.map(own).transpose()?);
         Ok(Outputs::from_buf([bb::ext::nn::conv(on, x, &w, bias.as_ref(), options)?]))
     }
 
     fn bytes(&self) -> usize {
+        let size = |x: Option<&Array>| x.map_or(0, |x| x.len() * size_of::<f32>());
         let filters = match &self.w {
-            Weights::Widened(w) => w.len() * size_of::<f32>(),
-            Weights::Formed { form: Form::Points(points), .. } => points.bytes(),
-            Weights::Formed { form: Form::Panels(panels), .. } => panels.bytes(),
+            Weights::Widened(w) => size(Some(w)),
+            Weights::Formed { form: Form::Points(points), restored, .. } => {
+                points.bytes() + size(restored.get())
+            }
+            Weights::Formed { form: Form::Panels(panels), restored, .. } => {
+                panels.bytes() + size(restored.get())
+            }
         };
-        filters + self.bias.as_ref().map_or(0, |bias| bias.len() * size_of::<f32>())
+        filters + size(self.bias.as_ref())
     }
 }
 
