@@ -5,7 +5,9 @@ use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::pace::LOOKS;
 use crate::threads;
-use bb::ext::{ConvOptions, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar};
+use bb::ext::{
+    AttentionOptions, ConvOptions, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar,
+};
 use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData};
 
 /// The number of elements of a large operand.
@@ -164,6 +166,10 @@ fn rows_and_windows(cpu: &Cpu) -> Vec<Call> {
             move |cpu| cpu.layer_normalization(&row, &row, None, LayerNormalizationOptions::default())
         }),
         call("rms_normalization of one row", LARGE * 2, move |cpu| cpu.rms_normalization(&c, &c, -1, 1e-5)),
+        call("attention", 2 * 512 * 512 * 128, |cpu| {
+            let of = || varied(cpu, &[1, 2, 512, 64]);
+            cpu.attention(&of(), &of(), &of(), None, AttentionOptions::default())
+        }),
         call("cum_sum", LARGE * 2, {
             let row = row.clone();
             move |cpu| cpu.cum_sum(&row, 0, false, false)

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// The greatest number of windows of a sample.
 const WINDOWS: usize = 256;
 
+/// The number of windows of a vector, of which another is filled in part.
+const LANES: usize = 16;
+
 /// The least numbers of terms of a window, and of filters.
 const TERMS: usize = 16;
 const FILTERS: usize = 32;
@@ -29,7 +32,10 @@ const FILTERS: usize = 32;
 /// Resolves a convolution with windows and filters of such numbers.
 fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptions<'_>) -> Option<Plan> {
     let plan = Plan::new(x, w, bias, options)?;
-    let few = plan.groups == 1 && plan.plane.sizes().1 <= WINDOWS;
+    let windows = plan.plane.sizes().1;
+    // Where windows fill vectors nearly, those of pointwise convolutions need not change places.
+    let fill = plan.is_pointwise() && windows.next_multiple_of(LANES) * 8 <= windows * 9;
+    let few = plan.groups == 1 && windows <= WINDOWS && !fill;
     (few && plan.terms() >= TERMS && plan.filters >= FILTERS).then_some(plan)
 }
 

@@ -1,11 +1,12 @@
-//! `Llm`: normalisation of rows.
+//! `Llm`: normalisation of rows, and attention.
 
-use super::{floats, rounded, rows_from, single};
+use super::{attention, floats, rounded, rows_from, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::normalize;
 use crate::ops::made;
+use bb::ext::AttentionOptions;
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
 
@@ -25,5 +26,19 @@ impl bb::ext::Llm for Cpu {
             normalize::rms_norm(extents, out.cast(), floats(&dense), floats(&factor), epsilon);
         })?;
         rounded(self.pool(), out, x.dtype())
+    }
+
+    fn attention(
+        &self,
+        q: &Array,
+        k: &Array,
+        v: &Array,
+        bias: Option<&Array>,
+        options: AttentionOptions,
+    ) -> Result<Array> {
+        match attention::attention(self, [q, k, v], bias, options)? {
+            Some(y) => Ok(y),
+            None => bb::ext::llm::attention(self, q, k, v, bias, options),
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each method runs its kernel if the kernel supports the operands; otherwise it calls the operation's body.
 
+mod attention;
 mod bits;
 pub(crate) mod conv;
 mod create;

@@ -28,8 +28,12 @@ impl bb::ext::Nn for Cpu {
 
     fn leaky_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
         let alpha_f32 = alpha as f32;
-        self.map_f32(x, |v| if v < 0.0 { v * alpha_f32 } else { v })
-            .unwrap_or_else(|| bb::ext::nn::leaky_relu(self, x, alpha))
+        let leaky = |v| {
+            // A product that is computed in any case needs no branch.
+            let scaled = v * alpha_f32;
+            if v < 0.0 { scaled } else { v }
+        };
+        self.map_f32(x, leaky).unwrap_or_else(|| bb::ext::nn::leaky_relu(self, x, alpha))
     }
 
     fn gelu(&self, x: &Array, tanh: bool) -> Result<Array> {

@@ -52,17 +52,34 @@ pub(crate) enum Code {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) code: Code,
-    /// The place that the line reads or writes; [`PLACES`] if it does neither.
+    /// The place that the line reads or writes: one of the program's, [`HELD`], or [`NOWHERE`] if it does neither.
     pub(crate) place: usize,
+}
+
+/// The place of a line that has none.
+pub(crate) const NOWHERE: usize = PLACES;
+/// A place in registers, for elements that the same chain reads again.
+pub(crate) const HELD: usize = PLACES + 1;
+
+/// The elements of a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) ptr: *mut f32,
+    /// Whether there is one element for all results.
+    pub(crate) single: bool,
+}
+
+impl Place {
+    pub(crate) const NONE: Place = Place { ptr: std::ptr::null_mut(), single: false };
 }
 
 /// Runs the lines for `n` elements of each place, and writes what is in the registers at the end to `out`.
 ///
 /// # Safety
 ///
-/// The places that lines read or write have `n` elements; those that are written, and `out`, overlap no other, save that
-/// `out` may be a place that is read.
-pub(crate) unsafe fn run(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+/// The places that lines read or write have `n` elements, or one if they are single, which are only read; those that are
+/// written, and `out`, overlap no other, save that `out` may be a place that is read.
+pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
     // SAFETY: this function has the same contract; `level` returns only what the processor has.
     unsafe {
         match level() {
@@ -82,46 +99,76 @@ const VECTORS: usize = 8;
 ///
 /// As for [`run`], with the instruction set of the vectors.
 #[inline(always)]
-unsafe fn walk<V: Lanes>(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+unsafe fn walk<V: Lanes>(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
     let mut at = 0;
-    // SAFETY: this function's contract; the last elements are copied to where whole vectors are.
+    // SAFETY: this function's contract.
     unsafe {
         while at + VECTORS * V::LANES <= n {
-            through::<V, VECTORS>(lines, places, out, at);
+            through::<V, VECTORS, false>(lines, places, out, [at, 0]);
             at += VECTORS * V::LANES;
         }
         while at + V::LANES <= n {
-            through::<V, 1>(lines, places, out, at);
+            through::<V, 1, false>(lines, places, out, [at, 0]);
             at += V::LANES;
         }
         if at < n {
-            rest::<V>(lines, places, out, [at, n - at]);
+            through::<V, 1, true>(lines, places, out, [at, n - at]);
         }
     }
 }
 
-/// Runs the lines for the elements of some vectors from element `at` on.
+/// Runs the lines for the elements of some vectors from element `at` on; if `SOME`, for the first `count` of one vector.
 ///
 /// # Safety
 ///
 /// As for [`walk`], for these elements.
 #[inline(always)]
-unsafe fn through<V: Lanes, const N: usize>(
+unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
     lines: &[Line],
-    places: &[*mut f32; PLACES],
+    places: &[Place; PLACES],
     out: *mut f32,
-    at: usize,
+    [at, count]: [usize; 2],
 ) {
     // SAFETY: this function's contract. All loops over the vectors are unrolled.
     unsafe {
+        let load = |place: *const f32, i: usize| {
+            if SOME { V::load_some(place, count) } else { V::load(place.add(i * V::LANES)) }
+        };
+        let store = |v: V, place: *mut f32, i: usize| {
+            if SOME { v.store_some(place, count) } else { v.store(place.add(i * V::LANES)) }
+        };
         let mut vectors = [V::zero(); N];
+        let mut held = [V::zero(); N];
         for line in lines {
-            let place = places.get(line.place).map_or(out, |place| place.add(at));
+            let place = places.get(line.place).copied().unwrap_or(Place::NONE);
+            /// Combines the vectors with the elements of the place; the second form is for a single one that is a number.
             macro_rules! each {
                 ($vector:ident, $x:ident => $result:expr) => {
-                    for (i, $vector) in vectors.iter_mut().enumerate() {
-                        let $x = V::load(place.add(i * V::LANES));
-                        *$vector = $result;
+                    each!($vector, $x => $result, _number => $result)
+                };
+                ($vector:ident, $x:ident => $result:expr, $number:ident => $simple:expr) => {
+                    if line.place == HELD {
+                        for ($vector, $x) in vectors.iter_mut().zip(held) {
+                            *$vector = $result;
+                        }
+                    } else if place.single {
+                        let $number = *place.ptr;
+                        let $x = V::splat($number);
+                        if $number.is_nan() {
+                            for $vector in &mut vectors {
+                                *$vector = $result;
+                            }
+                        } else {
+                            for $vector in &mut vectors {
+                                *$vector = $simple;
+                            }
+                        }
+                    } else {
+                        let from = place.ptr.add(at);
+                        for (i, $vector) in vectors.iter_mut().enumerate() {
+                            let $x = load(from, i);
+                            *$vector = $result;
+                        }
                     }
                 };
                 ($vector:ident => $result:expr) => {
@@ -132,9 +179,10 @@ unsafe fn through<V: Lanes, const N: usize>(
             }
             match line.code {
                 Code::Load => each!(v, x => x),
+                Code::Keep if line.place == HELD => held = vectors,
                 Code::Keep => {
                     for (i, vector) in vectors.iter().enumerate() {
-                        vector.store(place.add(i * V::LANES));
+                        store(*vector, place.ptr.add(at), i);
                     }
                 }
                 Code::Add => each!(v, x => v.add(x)),
@@ -143,65 +191,39 @@ unsafe fn through<V: Lanes, const N: usize>(
                 Code::Mul => each!(v, x => v.mul(x)),
                 Code::Div => each!(v, x => v.div(x)),
                 Code::DivFrom => each!(v, x => x.div(*v)),
-                Code::Max => each!(v, x => v.max(x)),
-                Code::MaxFrom => each!(v, x => x.max(*v)),
-                Code::Min => each!(v, x => v.min(x)),
-                Code::MinFrom => each!(v, x => x.min(*v)),
+                Code::Max => each!(v, x => v.max(x), number => v.max_number(x)),
+                // Of equal numbers only zeros differ, in their signs.
+                Code::MaxFrom => each!(v, x => x.max(*v), number => {
+                    if number == 0.0 { x.max(*v) } else { v.max_number(x) }
+                }),
+                Code::Min => each!(v, x => v.min(x), number => v.min_number(x)),
+                Code::MinFrom => each!(v, x => x.min(*v), number => {
+                    if number == 0.0 { x.min(*v) } else { v.min_number(x) }
+                }),
                 Code::Neg => each!(v => v.neg()),
                 Code::Abs => each!(v => v.abs()),
-                Code::Relu => each!(v => v.max(V::zero())),
+                Code::Relu => each!(v => v.max_number(V::zero())),
                 Code::Sqrt => each!(v => v.sqrt()),
                 Code::RoundF16 => each!(v => v.round_f16()),
                 Code::RoundBf16 => each!(v => v.round_bf16()),
             }
         }
         for (i, vector) in vectors.iter().enumerate() {
-            vector.store(out.add(at + i * V::LANES));
+            store(*vector, out.add(at), i);
         }
-    }
-}
-
-/// Runs the lines for the last elements, fewer than a vector has. They are copied, because whole vectors are read.
-///
-/// # Safety
-///
-/// As for [`walk`], for `n` elements from element `at` on.
-#[inline(never)]
-unsafe fn rest<V: Lanes>(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, [at, n]: [usize; 2]) {
-    /// The most lanes of a vector.
-    const MOST: usize = 16;
-    let mut copies = [[0f32; MOST]; PLACES];
-    let mut own = [std::ptr::null_mut(); PLACES];
-    let mut result = [0f32; MOST];
-    // SAFETY: this function's contract; each copy has room for a vector. What is kept is written before it is read.
-    unsafe {
-        for (((number, copy), own), place) in copies.iter_mut().enumerate().zip(&mut own).zip(places) {
-            let first = lines.iter().find(|line| line.place == number);
-            if first.is_some_and(|line| line.code != Code::Keep) {
-                copy.as_mut_ptr().copy_from_nonoverlapping(place.add(at), n);
-            }
-            *own = copy.as_mut_ptr();
-        }
-        through::<V, 1>(lines, &own, result.as_mut_ptr(), 0);
-        for line in lines.iter().filter(|line| line.code == Code::Keep) {
-            if let (Some(place), Some(copy)) = (places.get(line.place), copies.get(line.place)) {
-                place.add(at).copy_from_nonoverlapping(copy.as_ptr(), n);
-            }
-        }
-        out.add(at).copy_from_nonoverlapping(result.as_ptr(), n);
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Line, PLACES, walk};
+    use super::{Line, PLACES, Place, walk};
     use crate::kernels::lanes::x86::{F32x8, F32x16};
 
     /// # Safety
     ///
     /// As for [`run`](super::run).
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
-    pub(super) unsafe fn avx512(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+    pub(super) unsafe fn avx512(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
         // SAFETY: this function has the same contract.
         unsafe { walk::<F32x16>(lines, places, out, n) }
     }
@@ -210,13 +232,14 @@ mod x86 {
     ///
     /// As for [`run`](super::run).
     #[target_feature(enable = "avx2,fma,f16c")]
-    pub(super) unsafe fn avx2(lines: &[Line], places: &[*mut f32; PLACES], out: *mut f32, n: usize) {
+    pub(super) unsafe fn avx2(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
         // SAFETY: this function has the same contract.
         unsafe { walk::<F32x8>(lines, places, out, n) }
     }
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::level::{at, levels};
@@ -314,9 +337,9 @@ mod tests {
                     let mut kept = vec![0.0; n];
                     let place = if code == Code::Keep { 2 } else { 1 };
                     let lines = [Line { code: Code::Load, place: 0 }, Line { code, place }];
-                    let mut places = [std::ptr::null_mut(); PLACES];
+                    let mut places = [Place::NONE; PLACES];
                     for (place, x) in places.iter_mut().zip([&mut first, &mut second, &mut kept]) {
-                        *place = x.as_mut_ptr();
+                        place.ptr = x.as_mut_ptr();
                     }
                     let mut out = vec![0.0; n];
                     // SAFETY: the places and the results have `n` elements.
@@ -326,6 +349,16 @@ mod tests {
                     assert_same(&out, &expected, &format!("{code:?} of {n} at {level:?}"));
                     if code == Code::Keep {
                         assert_same(&kept, &expected, "what is kept");
+                        continue;
+                    }
+                    // The second element for all.
+                    for &single in second.iter().take(20) {
+                        let mut one = single;
+                        places[1] = Place { ptr: &raw mut one, single: true };
+                        // SAFETY: as above, and there is a single element.
+                        at(level, || unsafe { run(&lines, &places, out.as_mut_ptr(), n) });
+                        let expected: Vec<f32> = first.iter().map(|&a| defined(code, a, single)).collect();
+                        assert_same(&out, &expected, &format!("{code:?} of {n} and {single} at {level:?}"));
                     }
                 }
             }
@@ -345,12 +378,20 @@ mod tests {
             for n in [5, 16, 300] {
                 let (mut x, mut block) = (numbers(n, 5), vec![0.0; n]);
                 let expected: Vec<f32> = x.iter().map(|x| x * x - x).collect();
-                let mut places = [std::ptr::null_mut(); PLACES];
+                let own = x.clone();
+                let mut places = [Place::NONE; PLACES];
                 let [first, second, ..] = &mut places;
-                (*first, *second) = (x.as_mut_ptr(), block.as_mut_ptr());
+                (first.ptr, second.ptr) = (x.as_mut_ptr(), block.as_mut_ptr());
                 // SAFETY: the places have `n` elements; the result takes one that is only read.
                 at(level, || unsafe { run(&lines, &places, x.as_mut_ptr(), n) });
                 assert_same(&x, &expected, &format!("{n} at {level:?}"));
+                // The same with what is kept in registers.
+                x.copy_from_slice(&own);
+                let held =
+                    lines.map(|line| if line.place == 1 { Line { place: HELD, ..line } } else { line });
+                // SAFETY: as above.
+                at(level, || unsafe { run(&held, &places, x.as_mut_ptr(), n) });
+                assert_same(&x, &expected, &format!("{n} at {level:?}, held"));
             }
         }
     }

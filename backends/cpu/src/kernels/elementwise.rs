@@ -324,14 +324,35 @@ struct Select<'a, T> {
     b: &'a [Unaligned<T>],
 }
 
-impl<T: Copy> VectorLoop for Select<'_, T> {
+/// What can be chosen by a byte.
+trait Choice: Copy {
+    /// Returns `a` if the byte is not 0, else `b`.
+    fn choose(condition: u8, a: Self, b: Self) -> Self;
+}
+
+macro_rules! choices {
+    ($($t:ty),*) => {$(
+        impl Choice for $t {
+            // By bits, because the compiler makes branches of a condition.
+            #[inline(always)]
+            fn choose(condition: u8, a: $t, b: $t) -> $t {
+                let mask = <$t>::from(condition != 0).wrapping_neg();
+                (a & mask) | (b & !mask)
+            }
+        }
+    )*};
+}
+
+choices!(u8, u16, u32, u64, u128);
+
+impl<T: Choice> VectorLoop for Select<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let operands = self.condition.iter().zip(self.a).zip(self.b);
         for (out, ((&c, &Unaligned(a)), &Unaligned(b))) in self.out.iter_mut().zip(operands) {
-            *out = Unaligned(if c != 0 { a } else { b });
+            *out = Unaligned(T::choose(c, a, b));
         }
     }
 }
@@ -341,7 +362,7 @@ impl<T: Copy> VectorLoop for Select<'_, T> {
 /// # Safety
 ///
 /// As for [`Run`], of bytes, `T` and `T`, which need not be aligned.
-unsafe fn selected<T: Copy>(out: *mut u8, [condition, a, b]: [*const u8; 3], n: usize) {
+unsafe fn selected<T: Choice>(out: *mut u8, [condition, a, b]: [*const u8; 3], n: usize) {
     // SAFETY: this function has the same contract, and nothing here needs an alignment.
     let ((out, [a, b]), condition) =
         unsafe { (slices(out, [a, b], n), std::slice::from_raw_parts(condition, n)) };

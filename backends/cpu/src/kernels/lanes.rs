@@ -14,6 +14,10 @@ pub(crate) trait Lanes: Copy {
 
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
+    /// Reads the first `n` lanes, `n < LANES`; the others are zero.
+    unsafe fn load_some(from: *const f32, n: usize) -> Self;
+    /// Writes the first `n` lanes, `n < LANES`.
+    unsafe fn store_some(self, to: *mut f32, n: usize);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn mul(self, other: Self) -> Self;
@@ -22,6 +26,10 @@ pub(crate) trait Lanes: Copy {
     unsafe fn max(self, other: Self) -> Self;
     /// The smaller, or NaN if either is NaN; of equal ones, `self`.
     unsafe fn min(self, other: Self) -> Self;
+    /// [`max`](Self::max), if no lane of `other` is NaN.
+    unsafe fn max_number(self, other: Self) -> Self;
+    /// [`min`](Self::min), if no lane of `other` is NaN.
+    unsafe fn min_number(self, other: Self) -> Self;
     unsafe fn neg(self) -> Self;
     unsafe fn abs(self) -> Self;
     unsafe fn sqrt(self) -> Self;
@@ -62,6 +70,30 @@ impl Lanes for Portable {
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: this function has the same contract.
         unsafe { to.cast::<[f32; 8]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn load_some(from: *const f32, n: usize) -> Self {
+        let mut lanes = [0.0; 8];
+        for (i, lane) in lanes.iter_mut().enumerate().take(n) {
+            // SAFETY: this function has the same contract.
+            *lane = unsafe { *from.add(i) };
+        }
+        Self(lanes)
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, n: usize) {
+        for (i, lane) in self.0.into_iter().enumerate().take(n) {
+            // SAFETY: this function has the same contract.
+            unsafe { to.add(i).write(lane) };
+        }
+    }
+    #[inline(always)]
+    unsafe fn max_number(self, other: Self) -> Self {
+        self.with(other, Number::max)
+    }
+    #[inline(always)]
+    unsafe fn min_number(self, other: Self) -> Self {
+        self.with(other, Number::min)
     }
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
@@ -153,6 +185,26 @@ pub(crate) mod x86 {
         };
     }
 
+    /// The mask of the first `n` of 16 lanes, `n < 16`.
+    #[inline(always)]
+    const fn first(n: usize) -> __mmask16 {
+        (1 << n) - 1
+    }
+
+    /// Ones, and then zeros. The mask of `n` lanes starts at entry `8 - n`.
+    static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    /// The mask of the first `n` of 8 lanes.
+    ///
+    /// # Safety
+    ///
+    /// `n <= 8`, and the processor has AVX.
+    #[inline(always)]
+    unsafe fn window(n: usize) -> __m256i {
+        // SAFETY: eight entries follow.
+        unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
+    }
+
     impl Lanes for F32x16 {
         const LANES: usize = 16;
 
@@ -165,6 +217,27 @@ pub(crate) mod x86 {
         unsafe fn store(self, to: *mut f32) {
             // SAFETY: this function has the same contract.
             unsafe { _mm512_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn load_some(from: *const f32, n: usize) -> Self {
+            // SAFETY: this function has the same contract; lanes that are masked out are not read.
+            Self(unsafe { _mm512_maskz_loadu_ps(first(n), from) })
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut f32, n: usize) {
+            // SAFETY: this function has the same contract; lanes that are masked out are not written.
+            unsafe { _mm512_mask_storeu_ps(to, first(n), self.0) }
+        }
+        // The instruction returns its second operand if either is NaN, or if they are equal.
+        #[inline(always)]
+        unsafe fn max_number(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_max_ps(other.0, self.0) })
+        }
+        #[inline(always)]
+        unsafe fn min_number(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm512_min_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn zero() -> Self {
@@ -265,6 +338,27 @@ pub(crate) mod x86 {
         unsafe fn store(self, to: *mut f32) {
             // SAFETY: this function has the same contract.
             unsafe { _mm256_storeu_ps(to, self.0) }
+        }
+        #[inline(always)]
+        unsafe fn load_some(from: *const f32, n: usize) -> Self {
+            // SAFETY: this function has the same contract; lanes that are masked out are not read.
+            Self(unsafe { _mm256_maskload_ps(from, window(n)) })
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut f32, n: usize) {
+            // SAFETY: this function has the same contract; lanes that are masked out are not written.
+            unsafe { _mm256_maskstore_ps(to, window(n), self.0) }
+        }
+        // The instruction returns its second operand if either is NaN, or if they are equal.
+        #[inline(always)]
+        unsafe fn max_number(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_max_ps(other.0, self.0) })
+        }
+        #[inline(always)]
+        unsafe fn min_number(self, other: Self) -> Self {
+            // SAFETY: the caller promises the instruction set.
+            Self(unsafe { _mm256_min_ps(other.0, self.0) })
         }
         #[inline(always)]
         unsafe fn zero() -> Self {

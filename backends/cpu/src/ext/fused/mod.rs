@@ -100,7 +100,7 @@ impl Program {
             // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each;
             // nobody else writes those of these blocks, or reads them if they take the place of an operand.
             unsafe {
-                let mut cursors = operands.begin(&mut room.tensors, from * BLOCK, total);
+                let mut cursors = operands.begin(&mut room.tensors, from * BLOCK);
                 for first in (from * BLOCK..to * BLOCK).step_by(BLOCK) {
                     let n = BLOCK.min(total - first);
                     let out = out.add(first * size);

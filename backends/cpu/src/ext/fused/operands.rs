@@ -2,6 +2,7 @@
 
 use super::{BLOCK, Block, TENSORS};
 use crate::array::Array;
+use crate::kernels::chain::Place;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::half::Half;
 use crate::layout::{self, Dim};
@@ -56,30 +57,22 @@ impl Operands {
         Operands(xs.iter().enumerate().map(operand).collect())
     }
 
-    /// Prepares to read the tensors for blocks from result `first` of `total` on: repeats single elements, and finds where in
-    /// their rows the other tensors begin.
+    /// Finds where in their rows the tensors begin, to read them for blocks from result `first` on. Widens single elements.
     ///
     /// # Safety
     ///
     /// The tensors have their elements.
-    pub(super) unsafe fn begin(&self, copies: &mut [Block; TENSORS], first: usize, total: usize) -> Cursors {
+    pub(super) unsafe fn begin(&self, copies: &mut [Block; TENSORS], first: usize) -> Cursors {
         let mut cursors = Cursors::new();
         for (operand, copy) in self.0.iter().zip(copies) {
             let mut cursor = Cursor::default();
-            match operand.order {
-                Order::Single => {
-                    let to = copy.as_mut_ptr().cast::<f32>();
+            match (operand.order, operand.half) {
+                (Order::Single, Some(half)) => {
                     // SAFETY: the tensor has an element, and the copy room for a block.
-                    unsafe {
-                        match operand.half {
-                            Some(half) => (half.widen)(to.cast(), [operand.pointer], 1),
-                            None => to.write(*operand.pointer.cast::<f32>()),
-                        }
-                        std::slice::from_raw_parts_mut(to, BLOCK.min(total)).fill(*to);
-                    }
+                    unsafe { (half.widen)(copy.as_mut_ptr().cast(), [operand.pointer], 1) }
                 }
-                Order::Strided => cursor = Cursor::at(&operand.dims, first),
-                Order::Same => {}
+                (Order::Strided, _) => cursor = Cursor::at(&operand.dims, first),
+                (Order::Single | Order::Same, _) => {}
             }
             cursors.push(cursor);
         }
@@ -99,28 +92,30 @@ impl Operands {
         [first, n]: [usize; 2],
         copy: &mut Block,
         bits: &mut Bits,
-    ) -> *const u8 {
+    ) -> Place {
         let Some(Operand { pointer, order, half, dims }) = self.0.get(tensor) else {
-            return std::ptr::null();
+            return Place::NONE;
         };
         let to = copy.as_mut_ptr().cast::<u8>();
         // SAFETY: this function's contract.
         unsafe {
-            match (order, half) {
-                (Order::Single, _) => to,
-                (Order::Same, None) => pointer.cast::<f32>().add(first).cast(),
+            let (from, single) = match (order, half) {
+                (Order::Single, None) => (*pointer, true),
+                (Order::Single, Some(_)) => (to.cast_const(), true),
+                (Order::Same, None) => (pointer.cast::<f32>().add(first).cast(), false),
                 (Order::Same, Some(half)) => {
                     (half.widen)(to, [pointer.cast::<u16>().add(first).cast()], n);
-                    to
+                    (to.cast_const(), false)
                 }
-                (Order::Strided, _) if cursor.repeats(dims, n) => to,
-                (Order::Strided, None) => cursor.read(dims, n, pointer.cast::<f32>(), to.cast()).cast(),
+                (Order::Strided, None) => cursor.read(dims, n, pointer.cast::<f32>(), to.cast()),
                 (Order::Strided, Some(half)) => {
-                    let bits = bits.as_mut_ptr().cast::<u16>();
-                    (half.widen)(to, [cursor.read(dims, n, pointer.cast(), bits).cast()], n);
-                    to
+                    let (from, single) =
+                        cursor.read(dims, n, pointer.cast(), bits.as_mut_ptr().cast::<u16>());
+                    (half.widen)(to, [from], if single { 1 } else { n });
+                    (to.cast_const(), single)
                 }
-            }
+            };
+            Place { ptr: from.cast::<f32>().cast_mut(), single }
         }
     }
 }
@@ -139,8 +134,6 @@ pub(super) struct Cursor {
     row: isize,
     /// The column in the row.
     column: usize,
-    /// If the block before is a single element that is repeated: its row, and how often.
-    repeated: Option<(isize, usize)>,
 }
 
 impl Cursor {
@@ -148,8 +141,7 @@ impl Cursor {
     fn at(dims: &[Dim<1>], position: usize) -> Cursor {
         let (outer, inner) = layout::innermost(dims);
         let (mut left, column) = (position / inner.extent, position % inner.extent);
-        let mut cursor =
-            Cursor { index: SmallVec::from_elem(0, outer.len()), row: 0, column, repeated: None };
+        let mut cursor = Cursor { index: SmallVec::from_elem(0, outer.len()), row: 0, column };
         for (index, &Dim { extent, strides: [stride] }) in cursor.index.iter_mut().zip(outer).rev() {
             *index = left % extent;
             left /= extent;
@@ -181,42 +173,35 @@ impl Cursor {
         }
     }
 
-    /// Tells whether the next `n` elements are those of the block before, a single one that is repeated, and goes behind them.
-    fn repeats(&mut self, dims: &[Dim<1>], n: usize) -> bool {
-        let (outer, inner) = layout::innermost(dims);
-        let same = self.repeated.is_some_and(|(row, times)| row == self.row && times >= n)
-            && self.column + n <= inner.extent;
-        if same {
-            self.advance(outer, inner.extent, n);
-        }
-        same
-    }
-
     /// Returns where the next `n` elements lie one after another: in the tensor itself, if they are of one row and contiguous
-    /// there, or at `to`, where they are written. The cursor goes behind them.
+    /// there, or at `to`, where they are written; or the single one that all of them are. The cursor goes behind them.
     ///
     /// # Safety
     ///
     /// `from` has these elements, and `to` room for them.
-    unsafe fn read<T: Copy>(&mut self, dims: &[Dim<1>], n: usize, from: *const T, to: *mut T) -> *const T {
+    unsafe fn read<T: Copy>(
+        &mut self,
+        dims: &[Dim<1>],
+        n: usize,
+        from: *const T,
+        to: *mut T,
+    ) -> (*const u8, bool) {
         let (outer, inner) = layout::innermost(dims);
         let Dim { extent, strides: [stride] } = inner;
-        let one_row = self.column + n <= extent;
-        if one_row && stride == 1 {
+        if self.column + n <= extent && matches!(stride, 0 | 1) {
             // SAFETY: this function's contract.
-            let there = unsafe { from.offset(self.row).add(self.column) };
+            let there = unsafe { from.offset(self.row).add(self.column * stride.unsigned_abs()) };
             self.advance(outer, extent, n);
-            return there;
+            return (there.cast(), stride == 0);
         }
         if stride == 1 && extent <= n && matches!(outer, [Dim { strides: [0], .. }]) {
             // SAFETY: this function's contract; all rows are the same one, and shorter than `n`.
             unsafe { periodic(from, extent, self.column, to, n) };
             self.column = (self.column + n) % extent;
-            return to.cast_const();
+        } else {
+            dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
         }
-        self.repeated = Some((self.row, n)).filter(|_| one_row && stride == 0);
-        dispatch(Rows { cursor: self, outer, extent, stride, from, to, n });
-        to.cast_const()
+        (to.cast_const().cast(), false)
     }
 }
 

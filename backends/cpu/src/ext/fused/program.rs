@@ -2,7 +2,7 @@
 
 use super::operands::{Bits, Cursors, Operands};
 use super::{BLOCK, Block, TENSORS};
-use crate::kernels::chain::{self, Code, PLACES};
+use crate::kernels::chain::{self, Code, HELD, NOWHERE, PLACES, Place};
 use crate::kernels::elementwise::{self, Run};
 use crate::kernels::half::Half;
 use crate::kernels::op::Unary;
@@ -116,7 +116,7 @@ impl Steps<'_> {
                 self.chain.push(chain::Line { code: Code::Load, place: self.place(own)? });
             }
             let code = match line.kind {
-                Kind::One(code) => Some((code, PLACES)),
+                Kind::One(code) => Some((code, NOWHERE)),
                 Kind::Two(code, of_second) => {
                     Some((if turned { of_second } else { code }, self.place(other)?))
                 }
@@ -126,7 +126,7 @@ impl Steps<'_> {
         }
         // The last rounding is the conversion of the results.
         let round = line.round.filter(|_| !later.is_empty() && !self.chain.is_empty());
-        self.chain.extend(round.map(|code| chain::Line { code, place: PLACES }));
+        self.chain.extend(round.map(|code| chain::Line { code, place: NOWHERE }));
         for operand in line.operands {
             if !later.iter().any(|later| later.operands.contains(&operand)) {
                 self.release(operand);
@@ -192,7 +192,9 @@ impl Program {
             }
             steps.add(at, last)?;
         }
-        Some(Program { steps: steps.steps, lines: computed.len(), result, narrowed })
+        let mut steps = steps.steps;
+        hold(&mut steps, narrowed.map(|(from, _)| from));
+        Some(Program { steps, lines: computed.len(), result, narrowed })
     }
 
     /// Returns the number of lines.
@@ -222,19 +224,27 @@ impl Program {
     ) {
         // SAFETY: this function's contract; each block has room for the elements, and its steps write what later ones read.
         unsafe {
-            let mut places = [std::ptr::null_mut(); PLACES];
+            let mut places = [Place::NONE; PLACES];
             let (tensors, registers) = places.split_at_mut(TENSORS);
             for (at, ((cursor, copy), place)) in
                 cursors.iter_mut().zip(&mut room.tensors).zip(tensors).enumerate()
             {
-                let block = operands.block(at, cursor, [first, n], copy, &mut room.bits);
-                *place = block.cast::<f32>().cast_mut();
+                *place = operands.block(at, cursor, [first, n], copy, &mut room.bits);
             }
             for (place, register) in registers.iter_mut().zip(&mut room.registers) {
-                *place = register.as_mut_ptr().cast::<f32>();
+                place.ptr = register.as_mut_ptr().cast::<f32>();
             }
-            let place = |at: usize| places.get(at).copied().unwrap_or(out.cast());
             for step in &self.steps {
+                if let Step::Loop { from, .. } = *step
+                    && let Some(place) = places.get_mut(from).filter(|place| place.single)
+                    && let Some(copy) = room.tensors.get_mut(from)
+                {
+                    // A loop reads an element for each result.
+                    let (value, to) = (*place.ptr, copy.as_mut_ptr().cast::<f32>());
+                    std::slice::from_raw_parts_mut(to, n).fill(value);
+                    *place = Place { ptr: to, single: false };
+                }
+                let place = |at: usize| places.get(at).map_or(out.cast(), |place| place.ptr);
                 match *step {
                     Step::Chain { ref lines, to } => chain::run(lines, &places, place(to), n),
                     // A loop must not write what it reads.
@@ -247,10 +257,59 @@ impl Program {
                 }
             }
             if let Some((from, half)) = self.narrowed {
-                (half.narrow)(out, [place(from).cast()], n);
+                let from = places.get(from).map_or(out.cast(), |place| place.ptr);
+                (half.narrow)(out, [from.cast()], n);
             }
         }
     }
+}
+
+/// Keeps values in registers that the same chain reads again and no later step does. `narrowed` is the block that is read after
+/// the last step. At each line of a chain one value is held.
+fn hold(steps: &mut [Step], narrowed: Option<usize>) {
+    for at in 0..steps.len() {
+        let (before, later) = steps.split_at_mut(at + 1);
+        let Some(Step::Chain { lines, .. }) = before.last_mut() else { continue };
+        let mut line = 0;
+        while let Some(&chain::Line { code, place }) = lines.get(line) {
+            line += 1;
+            if code != Code::Keep || place == HELD {
+                continue;
+            }
+            let rest = lines.get(line..).unwrap_or_default();
+            let reads = |line: &chain::Line| line.place == place && line.code != Code::Keep;
+            let until = rest.iter().position(|line| line.place == place && line.code == Code::Keep);
+            let end = until.unwrap_or(rest.len());
+            let read_later = until.is_none() && (narrowed == Some(place) || is_read(later, place));
+            let Some(last) = rest.iter().take(end).rposition(reads).filter(|_| !read_later) else { continue };
+            for line in lines.iter_mut().skip(line - 1).take(last + 2).filter(|line| line.place == place) {
+                line.place = HELD;
+            }
+            line += last + 1;
+        }
+    }
+}
+
+/// Tells whether steps read a block before they write it.
+fn is_read(steps: &[Step], block: usize) -> bool {
+    for step in steps {
+        match step {
+            Step::Loop { from, to, .. } => {
+                if *from == block || *to == block {
+                    return *from == block;
+                }
+            }
+            Step::Chain { lines, to } => {
+                if let Some(line) = lines.iter().find(|line| line.place == block) {
+                    return line.code != Code::Keep;
+                }
+                if *to == block {
+                    return false;
+                }
+            }
+        }
+    }
+    false
 }
 
 /// Finds the lines that compute something, and the type of the last one; `None` for types that are not computed here.

@@ -1,0 +1,258 @@
+//! Attention of `f32`, some queries at a time: their products with all keys, the shares, and the averages of the values stay in
+//! the second-level cache, so that the matrix of products never exists as a whole.
+
+use super::conv::with_buffers;
+use super::floats;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::gemm::pack::panel;
+use crate::gemm::{self, Dims, Strided, gemm};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+use crate::kernels::number::Number;
+use crate::kernels::{Shared, softmax};
+use crate::layout::broadcast_strides;
+use crate::ops::{dense, made};
+use bb::ext::AttentionOptions;
+use bb::{DataType, Shape, Tensor};
+
+/// The number of products that are computed at once. They and their shares stay in the second-level cache.
+const PRODUCTS: usize = 1 << 15;
+
+/// The least and the greatest number of queries that are computed at once, and what it is a multiple of: the rows of a tile.
+const QUERIES: [usize; 2] = [12, 96];
+const TILE: usize = 12;
+
+/// The number of queries from which packing the keys pays.
+const PACKED: usize = 9;
+
+/// The operands, whose extents fit each other and are not 0.
+struct Attention<'a> {
+    q: &'a Array,
+    k: &'a Array,
+    v: &'a Array,
+    /// What is added to products, with its strides in `[b, h, s, t]`.
+    bias: Option<(&'a Array, [isize; 4])>,
+    /// Batches, heads of queries, heads of keys.
+    batches: usize,
+    heads: usize,
+    groups: usize,
+    /// Queries, keys, elements of a key and of a value.
+    s: usize,
+    t: usize,
+    d: usize,
+    e: usize,
+    factor: f32,
+}
+
+/// Computes attention; returns `None` for other types, for options that the operation's body handles, and for extents that do
+/// not fit, which it refuses.
+pub(super) fn attention(
+    cpu: &Cpu,
+    [q, k, v]: [&Array; 3],
+    bias: Option<&Array>,
+    AttentionOptions { scale, softcap, precision }: AttentionOptions,
+) -> Result<Option<Array>> {
+    let single = |x: &Array| x.dtype() == DataType::F32;
+    let plain = softcap <= 0.0 && precision.is_none_or(|precision| precision == DataType::F32);
+    if !plain || ![q, k, v].into_iter().chain(bias).all(single) {
+        return Ok(None);
+    }
+    // Rows of values are read in place.
+    let v = if v.strides().last() == Some(&1) { v.clone() } else { dense(cpu.pool(), v)? };
+    let (&[b, h, s, d], &[k_batch, g, t, k_size], &[v_batch, v_heads, v_count, e]) =
+        (q.shape(), k.shape(), v.shape())
+    else {
+        return Ok(None);
+    };
+    let fits = [k_batch, v_batch] == [b, b] && v_heads == g && k_size == d && v_count == t;
+    if !fits || [b, h, g, s, t, d, e].contains(&0) || !h.is_multiple_of(g) {
+        return Ok(None);
+    }
+    let bias = match bias {
+        None => None,
+        Some(bias) => match spread(bias, [b, h, s, t]) {
+            Some(strides) => Some((bias, strides)),
+            None => return Ok(None),
+        },
+    };
+    let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
+    let attention = Attention { q, k, v: &v, bias, batches: b, heads: h, groups: g, s, t, d, e, factor };
+    let mut done = Ok(());
+    let y = made(cpu.pool(), DataType::F32, Shape::from_slice(&[b, h, s, e]), |out| {
+        // SAFETY: the operands have these extents, and `out` has room for all results.
+        done = unsafe { attention.compute(cpu, out.cast()) };
+    })?;
+    done?;
+    Ok(Some(y))
+}
+
+/// Returns the strides with which a bias broadcasts to products; `None` if it does not, or if its last ones are not next to each
+/// other.
+fn spread(bias: &Array, products: [usize; 4]) -> Option<[isize; 4]> {
+    let shape = bias.shape();
+    let missing = products.len().checked_sub(shape.len())?;
+    let fits = shape.iter().zip(products.iter().skip(missing)).all(|(&own, &all)| own == 1 || own == all);
+    let strides = broadcast_strides(shape, &bias.strides(), &products);
+    let &[b, h, s, t] = strides.as_slice() else { return None };
+    (fits && matches!(t, 0 | 1)).then_some([b, h, s, t])
+}
+
+/// The strides of a tensor with four dimensions.
+fn strides(x: &Array) -> [isize; 4] {
+    let mut own = [0; 4];
+    own.iter_mut().zip(x.strides()).for_each(|(own, stride)| *own = stride);
+    own
+}
+
+impl Attention<'_> {
+    /// Writes all results. A unit of work is a head.
+    ///
+    /// # Safety
+    ///
+    /// The operands have their extents, and `out` has room for the results.
+    unsafe fn compute(&self, cpu: &Cpu, out: *mut f32) -> Result<()> {
+        let &Attention { batches, heads, groups, s, t, d, e, .. } = self;
+        let queries = (PRODUCTS / t / TILE * TILE).clamp(QUERIES[0], QUERIES[1]).min(s);
+        let width = gemm::panel_width::<f32>();
+        let packed = if s >= PACKED { t.div_ceil(width).saturating_mul(width).saturating_mul(d) } else { 0 };
+        let products = queries.saturating_mul(t);
+        // Rows of products are read as whole vectors of a cache line.
+        let [packed, products, scaled] = [packed, products, queries * d].map(|n| n.next_multiple_of(16));
+        let room = packed.saturating_add(products.saturating_mul(2)).saturating_add(scaled);
+        let weight = s.saturating_mul(t).saturating_mul(d + e);
+        let shared = Shared(out);
+        with_buffers(cpu.pool(), room, batches * heads, weight, |buffer, from, to| {
+            let mut before = None;
+            for unit in from..to {
+                let (batch, head) = (unit / heads, unit % heads);
+                let group = head / (heads / groups);
+                // SAFETY: the buffer has room for the parts, and no other call writes the results of this head.
+                unsafe {
+                    let keys = if packed == 0 {
+                        std::ptr::null()
+                    } else {
+                        if before != Some((batch, group)) {
+                            self.pack(batch, group, buffer);
+                        }
+                        buffer.cast_const()
+                    };
+                    before = Some((batch, group));
+                    let rooms = [0, products, 2 * products].map(|at| buffer.add(packed + at));
+                    self.head([batch, head, group], queries, keys, rooms, shared.get().add(unit * s * e));
+                }
+            }
+        })
+    }
+
+    /// Packs the keys of a group as the right operand of a product.
+    ///
+    /// # Safety
+    ///
+    /// `to` has room for the panels.
+    unsafe fn pack(&self, batch: usize, group: usize, to: *mut f32) {
+        let &Attention { t, d, .. } = self;
+        let width = gemm::panel_width::<f32>();
+        // SAFETY: the keys are in the operand, and each panel has its own room.
+        unsafe {
+            let keys = self.keys(batch, group);
+            for (i, first) in (0..t).step_by(width).enumerate() {
+                let x = Strided { ptr: keys.ptr.offset(first.cast_signed() * keys.col), ..keys };
+                panel(d, width.min(t - first), width, x, to.add(i * d * width));
+            }
+        }
+    }
+
+    /// Returns the keys of a group as columns.
+    ///
+    /// # Safety
+    ///
+    /// There are such a batch and group.
+    unsafe fn keys(&self, batch: usize, group: usize) -> Strided<f32> {
+        let [b, g, t, d] = strides(self.k);
+        // SAFETY: the caller promises the group.
+        let ptr = unsafe { floats(self.k).offset(batch.cast_signed() * b + group.cast_signed() * g) };
+        Strided { ptr, row: d, col: t }
+    }
+
+    /// Writes the results of a head. `keys` are packed, or null; the rooms are for products, their shares, and scaled queries.
+    ///
+    /// # Safety
+    ///
+    /// There is such a head, and there is room for `queries` rows in each room, and for the results.
+    unsafe fn head(
+        &self,
+        [batch, head, group]: [usize; 3],
+        queries: usize,
+        keys: *const f32,
+        [products, shares, scaled]: [*mut f32; 3],
+        out: *mut f32,
+    ) {
+        let &Attention { q, v, s, t, d, e, factor, .. } = self;
+        let at = |[b, h, ..]: [isize; 4], head: usize| batch.cast_signed() * b + head.cast_signed() * h;
+        let [of_q, of_v] = [q, v].map(strides);
+        // SAFETY: this function's contract; all rows are in the operands.
+        unsafe {
+            let values = floats(v).offset(at(of_v, group));
+            let values = Strided { ptr: values, row: of_v[2], col: of_v[3] };
+            for top in (0..s).step_by(queries) {
+                let rows = queries.min(s - top);
+                for i in 0..rows {
+                    let from = floats(q).offset(at(of_q, head) + (top + i).cast_signed() * of_q[2]);
+                    let to = std::slice::from_raw_parts_mut(scaled.add(i * d), d);
+                    for (j, to) in to.iter_mut().enumerate() {
+                        *to = *from.offset(j.cast_signed() * of_q[3]) * factor;
+                    }
+                }
+                let left = Strided::dense(scaled.cast_const(), d);
+                let dims = Dims { m: rows, k: d, n: t };
+                if keys.is_null() {
+                    gemm(dims, products, t, left, self.keys(batch, group));
+                } else {
+                    gemm::packed(dims, products, t, left, keys, std::ptr::null(), false);
+                }
+                if let Some((bias, strides)) = self.bias {
+                    for i in 0..rows {
+                        let row = at(strides, head) + (top + i).cast_signed() * strides[2];
+                        let from = floats(bias).offset(row);
+                        let to = std::slice::from_raw_parts_mut(products.add(i * t), t);
+                        let count = if strides[3] == 0 { 1 } else { t };
+                        dispatch(Plus { to, from: std::slice::from_raw_parts(from, count) });
+                    }
+                }
+                softmax::softmax::<false>([rows, t], shares, products);
+                if let Some((bias, strides)) = self.bias {
+                    for i in 0..rows {
+                        let row = at(strides, head) + (top + i).cast_signed() * strides[2];
+                        let count = if strides[3] == 0 { 1 } else { t };
+                        let from = std::slice::from_raw_parts(floats(bias).offset(row), count);
+                        // Where nothing may be attended to, there are no shares.
+                        if from.iter().copied().fold(f32::NEG_INFINITY, Number::max) == f32::NEG_INFINITY {
+                            std::slice::from_raw_parts_mut(shares.add(i * t), t).fill(0.0);
+                        }
+                    }
+                }
+                let shares = Strided::dense(shares.cast_const(), t);
+                gemm(Dims { m: rows, k: t, n: e }, out.add(top * e), e, shares, values);
+            }
+        }
+    }
+}
+
+/// Adds a row, or a single number.
+struct Plus<'a> {
+    to: &'a mut [f32],
+    from: &'a [f32],
+}
+
+impl VectorLoop for Plus<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        match *self.from {
+            [one] => self.to.iter_mut().for_each(|to| *to += one),
+            _ => self.to.iter_mut().zip(self.from).for_each(|(to, from)| *to += from),
+        }
+    }
+}
