@@ -67,11 +67,11 @@ pub(super) unsafe fn each_row(
 
 /// Combines two arrays, element by element.
 #[inline(always)]
-pub(super) fn lanewise(
-    mut lanes: [f32; LANES],
-    x: &[f32; LANES],
+pub(super) fn lanewise<const N: usize>(
+    mut lanes: [f32; N],
+    x: &[f32; N],
     f: impl Fn(f32, f32) -> f32,
-) -> [f32; LANES] {
+) -> [f32; N] {
     for (lane, &x) in lanes.iter_mut().zip(x) {
         *lane = f(*lane, x);
     }

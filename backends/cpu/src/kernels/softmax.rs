@@ -2,7 +2,7 @@
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::math::single::{NORMAL, exp, log};
-use super::normalize::{GRAIN, LANES, RowFunction, each_row, folded, lanewise, sum};
+use super::normalize::{GRAIN, RowFunction, each_row, folded, lanewise, sum};
 use super::number::Number;
 use super::{Shared, walk};
 use crate::pace::{Pace, STRETCH};
@@ -11,8 +11,9 @@ use crate::pace::{Pace, STRETCH};
 #[inline(always)]
 fn greatest(x: &[f32]) -> f32 {
     let greater = |most: f32, x: f32| if x > most { x } else { most };
-    let (whole, rest) = x.as_chunks::<LANES>();
-    let mut lanes = [f32::NEG_INFINITY; LANES];
+    const WIDTH: usize = 32;
+    let (whole, rest) = x.as_chunks::<WIDTH>();
+    let mut lanes = [f32::NEG_INFINITY; WIDTH];
     for x in whole {
         lanes = lanewise(lanes, x, greater);
     }
@@ -26,9 +27,13 @@ fn greatest(x: &[f32]) -> f32 {
 #[inline(always)]
 fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
     for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
-        if x.iter().fold(true, |near, &x| near & (x - most >= -NORMAL)) {
-            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, true>(x - most));
-        } else {
+        let mut near = true;
+        for (out, &x) in out.iter_mut().zip(x) {
+            let below = x - most;
+            near &= below >= -NORMAL;
+            *out = exp::<FMA, true>(below);
+        }
+        if !near {
             out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, false>(x - most));
         }
     }
