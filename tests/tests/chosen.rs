@@ -24,11 +24,17 @@ fn with_text(mut node: NodeProto, name: &str, text: &str) -> NodeProto {
 
 /// Returns a model of nodes, whose results are those of the last.
 fn model(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto]) -> Vec<u8> {
+    let outputs: Vec<&str> = nodes.last().unwrap().output.iter().map(String::as_str).collect();
+    model_with(inputs, nodes, &outputs)
+}
+
+/// Returns a model of nodes with these results.
+fn model_with(inputs: &[(&str, i32, TensorData)], nodes: &[NodeProto], outputs: &[&str]) -> Vec<u8> {
     let info = |(name, dtype, x): &(&str, i32, TensorData)| {
         let extents: Vec<String> = x.shape().iter().map(ToString::to_string).collect();
         value(name, *dtype, &extents.iter().map(String::as_str).collect::<Vec<_>>())
     };
-    let outputs = nodes.last().unwrap().output.iter().map(|name| untyped(name)).collect();
+    let outputs = outputs.iter().map(|name| untyped(name)).collect();
     let graph = GraphProto {
         name: Some("test".to_owned()),
         node: nodes.to_vec(),
@@ -128,6 +134,32 @@ fn resized_pictures_blend_the_neighbours_of_each_position() {
                 assert!((f64::from(*got) - expected).abs() < 1e-4, "{name}: {got}, expected {expected}");
             }
         });
+    }
+}
+
+/// What two nodes compute alike is computed once; both results are there, and each is the caller's own.
+#[test]
+fn equal_nodes_have_each_their_result() {
+    let x = tensor(&[3], |i| i as f32 - 1.0);
+    let pair = |name: &str| {
+        let turned = format!("{name}.turned");
+        [node("Neg", &["x"], &[&turned]), node("Exp", &[&turned], &[name])]
+    };
+    let nodes = [pair("a"), pair("b")].concat();
+    let bytes = model_with(&[("x", FLOAT, x.clone())], &nodes, &["a", "b"]);
+    let expected: Vec<f64> = (0..3).map(|i| (1.0 - f64::from(i)).exp()).collect();
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let module = Module::from_bytes(bytes.clone()).unwrap();
+        let compiled = on.clone().compile(module, &CompileOptions::default()).unwrap();
+        let got = compiled.run(&[Some(&on.constant(&x).unwrap())]).unwrap();
+        assert_eq!(got.len(), 2);
+        for y in &got {
+            let host = on.to_host(y).unwrap();
+            for (y, want) in host.as_slice::<f32>().unwrap().iter().zip(&expected) {
+                assert!((f64::from(*y) - want).abs() < 1e-6, "{name}: {y}, expected {want}");
+            }
+        }
     }
 }
 

@@ -51,7 +51,7 @@ fn inspect_prints_the_trace_after_a_pass() {
     let ended = after("drop");
     assert_eq!(ended.code(), 2);
     assert!(
-        ended.err.contains("trace, drop-identities, merge-reshapes, merge-transposes, sink-dequantised"),
+        ended.err.contains("trace, drop-identities, merge-duplicates, merge-reshapes, merge-transposes"),
         "{}",
         ended.err
     );

@@ -26,6 +26,7 @@ macro_rules! passes {
 // replace steps whose operands others may still read.
 passes![
     drop_identities,
+    merge_duplicates,
     merge_reshapes,
     merge_transposes,
     sink_dequantised,
@@ -220,6 +221,7 @@ mod tests {
         let expected = [
             "trace",
             "drop-identities",
+            "merge-duplicates",
             "merge-reshapes",
             "merge-transposes",
             "sink-dequantised",

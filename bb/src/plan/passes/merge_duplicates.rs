@@ -1,0 +1,194 @@
+//! Computes once what several steps compute of the same operands: whoever reads the result of a later one reads that of the first.
+//!
+//! Exporters write masks, positions and casts anew wherever they are used. What is random, or has no operands, stays: a step
+//! without operands is cheap, or computed when the plan is made.
+
+use super::{Pass, PassOptions};
+use crate::Error;
+use crate::plan::program::Engine;
+use crate::trace::{Operation, Step, StepId, Trace, TraceValue, ValueSource};
+use bb_ir::DataType;
+use bb_ir::op::{Family, Param};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+pub(super) const PASS: Pass =
+    Pass { name: "merge-duplicates", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
+
+/// The greatest number of bytes of constants that are compared. Greater ones are hardly ever written twice.
+const COMPARED: usize = 256;
+
+/// What steps have in common that may compute the same: the operation, and the operands.
+#[derive(PartialEq, Eq, Hash)]
+struct Call {
+    operation: Called,
+    inputs: SmallVec<[Option<TraceValue>; 3]>,
+}
+
+/// An operation.
+#[derive(PartialEq, Eq, Hash)]
+enum Called {
+    Row(Family, u16),
+    /// The name of a computation on the host, which no other has.
+    Host(&'static str),
+}
+
+fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
+    let mut same = constants(trace);
+    let mut known: HashMap<Call, SmallVec<[StepId; 1]>> = HashMap::new();
+    let mut found = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        let operation = match step.operation {
+            Operation::Row(spec) => Called::Row(spec.family, spec.index),
+            Operation::Host(kernel) if kernel.random => continue,
+            Operation::Host(kernel) => Called::Host(kernel.name),
+        };
+        if step.reads().next().is_none() {
+            continue;
+        }
+        let inputs = step.inputs.iter().map(|value| value.map(|value| same.get(&value).copied().unwrap_or(value)));
+        let alike = known.entry(Call { operation, inputs: inputs.collect() }).or_default();
+        let mut first = None;
+        for other in alike.iter() {
+            if matches(trace, trace.steps.get(*other)?, step)? {
+                first = Some(*other);
+                break;
+            }
+        }
+        let Some(first) = first else {
+            alike.push(id);
+            continue;
+        };
+        for (own, by) in step.outputs.iter().zip(&trace.steps.get(first)?.outputs) {
+            same.insert(*own, *by);
+        }
+        found.push((first, id));
+    }
+    let mut edit = trace.edit();
+    for (first, id) in &found {
+        let (own, by) = (edit.trace().steps.get(*id)?.outputs.clone(), edit.trace().steps.get(*first)?.outputs.clone());
+        for (own, by) in own.into_iter().zip(by) {
+            edit.replace(own, by)?;
+        }
+        edit.remove(*id)?;
+    }
+    edit.finish()?;
+    Ok(found.len())
+}
+
+/// Finds small constants that are equal bit by bit, and maps each but the first to the first.
+fn constants(trace: &Trace) -> HashMap<TraceValue, TraceValue> {
+    let mut first: HashMap<(DataType, &[usize], &[u8]), TraceValue> = HashMap::new();
+    let mut same = HashMap::new();
+    for (value, info) in trace.values.iter() {
+        let ValueSource::Constant(index) = info.source else { continue };
+        let Ok(data) = trace.constants.get(index) else { continue };
+        if data.bytes().len() > COMPARED {
+            continue;
+        }
+        let known = first.entry((data.dtype(), data.shape(), data.bytes())).or_insert(value);
+        if *known != value {
+            same.insert(value, *known);
+        }
+    }
+    same
+}
+
+/// Tells whether two steps of one operation with the same operands give the same results.
+fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
+    let params = a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(|(a, b)| equal(a, b));
+    if !params || a.symbolic != b.symbolic || a.phase != b.phase || a.outputs.len() != b.outputs.len() {
+        return Ok(false);
+    }
+    for (a, b) in a.outputs.iter().zip(&b.outputs) {
+        let (a, b) = (trace.values.get(*a)?, trace.values.get(*b)?);
+        if a.dtype != b.dtype || a.shape != b.shape {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Tells whether parameters are equal, floats bit by bit: zeros of two signs divide differently.
+fn equal(a: &Param<'_>, b: &Param<'_>) -> bool {
+    let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
+    match (a, b) {
+        (Param::Float(a), Param::Float(b)) => same(*a, *b),
+        (Param::OptFloat(Some(a)), Param::OptFloat(Some(b))) => same(*a, *b),
+        (Param::Floats(a), Param::Floats(b)) => {
+            a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(*a, *b))
+        }
+        // Tensors may be large, and are constants elsewhere.
+        (Param::Data(_), Param::Data(_)) => false,
+        _ => a == b,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::ext::{Create, RandomNormalOptions};
+    use crate::plan::passes::samples::traced;
+
+    fn merged(trace: &mut Trace) -> usize {
+        let count = run(trace, PassOptions::INTERPRETED).unwrap();
+        trace.check().unwrap();
+        assert_eq!(run(trace, PassOptions::INTERPRETED).unwrap(), 0);
+        count
+    }
+
+    #[test]
+    fn steps_that_compute_the_same_become_one_and_so_do_their_readers() {
+        let mut trace = traced(&[&[2, 3]], |on, xs| {
+            let twice = [0, 1].map(|_| on.exp(&on.transpose(&xs[0], &[1, 0])?));
+            let [a, b] = twice;
+            Ok(vec![on.add(&a?, &b?)?])
+        });
+        assert_eq!(merged(&mut trace), 2);
+        assert_eq!(
+            trace.to_string(),
+            "%1: f32[3, 2] = transpose(input0) {perm=[1, 0]}\n%2: f32[3, 2] = exp(%1)\n\
+             %5: f32[3, 2] = add(%2, %2)\nreturn %5\n"
+        );
+    }
+
+    #[test]
+    fn other_parameters_orders_of_operands_and_signs_of_zeros_stay_apart() {
+        let mut trace = traced(&[&[2, 2], &[2, 2]], |on, xs| {
+            let (a, b) = (&xs[0], &xs[1]);
+            Ok(vec![
+                on.sub(a, b)?,
+                on.sub(b, a)?,
+                on.transpose(a, &[1, 0])?,
+                on.transpose(a, &[0, 1])?,
+                on.div(a, &on.scalar_like(a, 0.0)?)?,
+                on.div(a, &on.scalar_like(a, -0.0)?)?,
+            ])
+        });
+        assert_eq!(merged(&mut trace), 0);
+    }
+
+    #[test]
+    fn equal_numbers_are_the_same_operand() {
+        let mut trace = traced(&[&[2]], |on, xs| {
+            let shifted = |x| on.add(x, &on.scalar_like(x, 1.5)?);
+            Ok(vec![shifted(&xs[0])?, shifted(&xs[0])?])
+        });
+        assert_eq!(merged(&mut trace), 1);
+        let outputs = &trace.outputs;
+        assert_eq!(outputs[0], outputs[1]);
+    }
+
+    #[test]
+    fn what_is_drawn_at_random_is_drawn_anew() {
+        let mut trace = traced(&[&[4]], |on, xs| {
+            let drawn = || on.add(&xs[0], &on.random_normal(&[4], RandomNormalOptions::default())?);
+            Ok(vec![drawn()?, drawn()?])
+        });
+        let steps = trace.steps.len();
+        assert_eq!(merged(&mut trace), 0);
+        assert_eq!(trace.steps.len(), steps);
+    }
+}
