@@ -11,6 +11,9 @@ pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
 
+/// Operators that do more than the operation of their name: this one has projections.
+const MORE: &[(&str, &str)] = &[("com.microsoft", "Attention")];
+
 /// Returns how a version of an operator runs.
 pub(crate) fn how_version(
     domain: &str,
@@ -23,7 +26,8 @@ pub(crate) fn how_version(
         return How::Unsupported;
     };
     let primitive = domain.is_empty() && Primitive::from_name(name).is_some();
-    if primitive || crate::ext::is_native(name, natives) {
+    let is_more = MORE.contains(&(domain, name));
+    if primitive || (!is_more && crate::ext::is_native(name, natives)) {
         return How::Native;
     }
     match operator.class {
