@@ -5,7 +5,7 @@ use super::conv::with_buffers;
 use super::floats;
 use crate::array::Array;
 use crate::backend::Cpu;
-use crate::error::Result;
+use crate::error::{CpuError, Result};
 use crate::gemm::pack::panel;
 use crate::gemm::{self, Dims, Strided, gemm};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
@@ -114,12 +114,19 @@ impl Attention<'_> {
         let &Attention { batches, heads, groups, s, t, d, e, .. } = self;
         let queries = (PRODUCTS / t / TILE * TILE).clamp(QUERIES[0], QUERIES[1]).min(s);
         let width = gemm::panel_width::<f32>();
-        let packed = if s >= PACKED { t.div_ceil(width).saturating_mul(width).saturating_mul(d) } else { 0 };
-        let products = queries.saturating_mul(t);
-        // Rows of products are read as whole vectors of a cache line.
-        let [packed, products, scaled] = [packed, products, queries * d].map(|n| n.next_multiple_of(16));
-        let room = packed.saturating_add(products.saturating_mul(2)).saturating_add(scaled);
-        let weight = s.saturating_mul(t).saturating_mul(d + e);
+        // Each part begins at a cache line. Operands that repeat elements may have any extents.
+        let part = |rows: usize, columns: usize| rows.checked_mul(columns)?.checked_next_multiple_of(16);
+        let parts = || {
+            let keys = if s >= PACKED { part(t.checked_next_multiple_of(width)?, d)? } else { 0 };
+            let products = part(queries, t)?;
+            let room = products.checked_mul(2)?.checked_add(keys)?.checked_add(part(queries, d)?)?;
+            room.checked_mul(size_of::<f32>())?;
+            Some([keys, products, room])
+        };
+        let Some([packed, products, room]) = parts() else {
+            return Err(CpuError::Memory { bytes: usize::MAX });
+        };
+        let weight = s.saturating_mul(t).saturating_mul(d.saturating_add(e));
         let shared = Shared(out);
         with_buffers(cpu.pool(), room, batches * heads, weight, |buffer, from, to| {
             let mut before = None;
