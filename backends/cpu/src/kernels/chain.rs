@@ -239,7 +239,6 @@ mod x86 {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::level::{at, levels};
