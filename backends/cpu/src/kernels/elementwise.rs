@@ -51,7 +51,7 @@ pub(super) unsafe fn slices<'a, T, U, const N: usize>(
     operands: [*const u8; N],
     n: usize,
 ) -> (&'a mut [U], [&'a [T]; N]) {
-    // SAFETY: the caller promises `n` elements each, and that no result overlaps an operand, and that any bytes are a
+    // SAFETY: the caller promises `n` elements each, that no result overlaps an operand, and that any bytes are a
     // result.
     unsafe {
         let out = std::slice::from_raw_parts_mut(out.cast::<U>(), n);
