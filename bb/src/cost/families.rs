@@ -58,14 +58,15 @@ fn scalar(op: ScalarOp, call: &Call<'_>) -> Cost {
         | ScalarOp::Acosh
         | ScalarOp::Atanh => call.elementwise(1),
         // Each line of the program is a function of one number or of two.
-        ScalarOp::Fused => call.elementwise(fused_lines(call)),
+        ScalarOp::Fused => call.elementwise(fused_lines(call, 0)),
     }
 }
 
-/// The number of lines of a program.
-fn fused_lines(call: &Call<'_>) -> u128 {
+/// The number of lines of a program, whose first tensor is made of the first `made` operands if there are any.
+fn fused_lines(call: &Call<'_>, made: usize) -> u128 {
     let program = call.ints(0).unwrap_or_default();
-    crate::ext::fused::lines(program, call.inputs()).map_or(0, |lines| lines.len() as u128)
+    let tensors = (call.inputs() + usize::from(made > 0)).saturating_sub(made);
+    crate::ext::fused::lines(program, tensors).map_or(0, |lines| lines.len() as u128)
 }
 
 fn nn(op: NnOp, call: &Call<'_>) -> Cost {
@@ -92,6 +93,10 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::LayerNormalization => call.cost(layer_normalization(call), Moves::All),
         NnOp::BatchNormalization => call.cost(batch_normalization(call), Moves::All),
         NnOp::Conv => call.cost(conv(call), Moves::All),
+        NnOp::FusedConv => {
+            let program = call.output().map(|y| elements(y).saturating_mul(fused_lines(call, 3)));
+            call.cost(conv(call).zip(program).map(|(conv, program)| conv.saturating_add(program)), Moves::All)
+        }
         NnOp::ConvTranspose => call.cost(conv_transpose(call), Moves::All),
         NnOp::Rnn => call.cost(recurrent(call, 2), Moves::All),
         NnOp::Gru => call.cost(recurrent(call, 11), Moves::All),

@@ -71,6 +71,7 @@ fn nn(op: NnOp) -> bool {
         | NnOp::LayerNormalization
         | NnOp::BatchNormalization
         | NnOp::Conv
+        | NnOp::FusedConv
         | NnOp::ConvTranspose
         | NnOp::Rnn
         | NnOp::Gru

@@ -76,8 +76,8 @@ pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
 pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
-    LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
+    LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
 pub use quant::{
     ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions,

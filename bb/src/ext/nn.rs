@@ -9,7 +9,7 @@ pub use super::movement::{gather_elements, gather_nd, pad};
 pub use super::normalize::{batch_normalization, layer_normalization, log_softmax, softmax};
 pub use super::product::reduce_prod;
 pub use super::recurrent::{gru, lstm, rnn};
-pub use super::window::{average_pool, conv, max_pool};
+pub use super::window::{average_pool, conv, fused_conv, max_pool};
 
 crate::ext::family::family! { [
     /// Neural-network operations.
@@ -113,6 +113,25 @@ crate::ext::family::family! { [
         /// The distance between the elements of a window along each spatial dimension; empty for 1 along each.
         dilations: Ints = &[],
         /// The number of groups. The filters of a group read the channels of that group alone.
+        group: Int = 1,
+    } -> Tensor;
+
+    /// Computes [`conv`](Self::conv), and a program of element-wise functions of the result and `xs`, as
+    /// [`Scalar::fused`](super::Scalar::fused) does. The result of the convolution is the program's first tensor.
+    ///
+    /// Plans contain it in place of a convolution whose result such a program alone reads, where a backend has it natively.
+    ///
+    /// Shapes: those of `conv`, and `xs` that broadcast with its result.
+    ///
+    /// Errors: those of `conv` and of `Scalar::fused`.
+    FusedConv 1 = fused_conv(x: Tensor, w: Tensor, bias: Optional, xs: Tensors; program: Ints) with options: FusedConvOptions<'a> {
+        /// As [`ConvOptions::strides`].
+        strides: Ints = &[],
+        /// As [`ConvOptions::pads`].
+        pads: Ints = &[],
+        /// As [`ConvOptions::dilations`].
+        dilations: Ints = &[],
+        /// As [`ConvOptions::group`].
         group: Int = 1,
     } -> Tensor;
 

@@ -3,7 +3,10 @@
 //! Windows are selected one axis at a time, by a gather with `kernel * out` indices. A convolution is then one matrix
 //! product, and pooling is one reduction for each axis.
 
-use crate::ext::{AveragePoolOptions, ConvOptions, MaxPoolOptions, Ops, fail, math, nn::least, slide, types};
+use crate::ext::{
+    AveragePoolOptions, ConvOptions, FusedConvOptions, MaxPoolOptions, Ops, fail, math, nn::least, slide,
+    types,
+};
 use crate::{Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use bb_ir::{Shape, memory};
@@ -172,6 +175,29 @@ pub fn conv<B: Ops + ?Sized>(
         Some(bias) => on.add(&y, &super::normalize::per_channel(on, bias, shape.len())?),
         None => Ok(y),
     }
+}
+
+impl<'a> FusedConvOptions<'a> {
+    /// Returns the options of the convolution.
+    pub const fn conv(self) -> ConvOptions<'a> {
+        let FusedConvOptions { strides, pads, dilations, group } = self;
+        ConvOptions { strides, pads, dilations, group }
+    }
+}
+
+/// The body of [`Nn::fused_conv`](super::Nn::fused_conv): one after the other.
+pub fn fused_conv<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    xs: &[&B::Tensor],
+    program: &[i64],
+    options: FusedConvOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    let y = on.conv(x, w, bias, options.conv())?;
+    let all: Vec<&B::Tensor> = std::iter::once(&y).chain(xs.iter().copied()).collect();
+    on.fused(&all, program)
 }
 
 /// Converts a kernel's extents to `usize`.

@@ -169,14 +169,15 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
 
     /// Returns the extents of an operand that are the same in all runs of the plan, as far as that is known.
     fn extents(&self, value: TraceValue, operand: Operand) -> Result<KnownExtents, Error> {
-        let shape = &self.traced.recorded.values.get(value)?.shape;
+        let info = self.traced.recorded.values.get(value)?;
         let input = match operand {
             Operand::Input(index) => self.guards.inputs.get(index.position()),
             _ => None,
         };
         let all = self.guards.are_fixed() || matches!(operand, Operand::Constant(_));
-        let is_known = |axis: usize| all || input.is_some_and(|guard| guard.fixes(axis));
-        Ok(shape.iter().enumerate().map(|(axis, &extent)| is_known(axis).then_some(extent)).collect())
+        let is_known =
+            |axis: usize| all || !info.varying.has(axis) || input.is_some_and(|guard| guard.fixes(axis));
+        Ok(info.shape.iter().enumerate().map(|(axis, &extent)| is_known(axis).then_some(extent)).collect())
     }
 }
 

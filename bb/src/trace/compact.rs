@@ -4,7 +4,7 @@ use super::log::{Event, Guard, Place, Relation, Symbol};
 use super::params::{Recipe, SymbolicParam, SymbolicParams, SymbolicValue};
 use super::steps::{
     ConstantIndex, InputIndex, Operation, OriginId, Phase, Step, StepId, Trace, TraceValue, TraceValueInfo,
-    ValueSource, WeightId,
+    ValueSource, Varying, WeightId,
 };
 use super::table::{Table, TableIndex};
 use bb_ir::Error;
@@ -78,7 +78,8 @@ bb_ir::__compact!(enum ValueSource: "the source of a value" {
     2 => Constant(index),
     3 => Step,
 });
-bb_ir::__compact!(struct TraceValueInfo { source, dtype, shape, elements });
+bb_ir::__compact!(struct Varying { bits });
+bb_ir::__compact!(struct TraceValueInfo { source, dtype, shape, elements, varying });
 bb_ir::__compact!(enum Phase: "when a step runs" { 0 => Once, 1 => EachRun });
 bb_ir::__compact!(struct Step { operation, params, symbolic, inputs, outputs, origins, phase });
 bb_ir::__compact!(struct Place { input, axis });

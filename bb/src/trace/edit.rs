@@ -11,7 +11,7 @@
 
 use super::params::SymbolicParams;
 use super::steps::{
-    Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo, ValueSource,
+    Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo, ValueSource, Varying,
 };
 use super::table::{Table, TableIndex};
 use crate::Error;
@@ -75,17 +75,26 @@ pub(crate) struct NewValue {
     pub(crate) shape: Shape,
     /// As [`TraceValueInfo::elements`]. If a value of many elements lacks it, runs compare its bytes when it is there.
     pub(crate) elements: Option<DimExpr>,
+    pub(crate) varying: Varying,
 }
 
 impl NewValue {
+    /// A value of these extents, which are the same in all runs.
+    pub(crate) fn fixed(dtype: DataType, shape: &[usize]) -> NewValue {
+        NewValue { dtype, shape: Shape::from_slice(shape), elements: None, varying: Varying::NONE }
+    }
+
     /// A value of the element type and the extents of another.
     pub(crate) fn like(info: &TraceValueInfo) -> NewValue {
-        NewValue { dtype: info.dtype, shape: info.shape.clone(), elements: info.elements.clone() }
+        let &TraceValueInfo { dtype, ref shape, ref elements, varying, .. } = info;
+        NewValue { dtype, shape: shape.clone(), elements: elements.clone(), varying }
     }
 
     /// A value of the element type of another and of as many elements, with these extents.
     pub(crate) fn shaped(info: &TraceValueInfo, shape: Shape) -> NewValue {
-        NewValue { dtype: info.dtype, shape, elements: info.elements.clone() }
+        // Which of its dimensions vary is not known if one of the other's does.
+        let varying = if info.varying == Varying::NONE { Varying::NONE } else { Varying::ALL };
+        NewValue { dtype: info.dtype, shape, elements: info.elements.clone(), varying }
     }
 }
 
@@ -155,6 +164,7 @@ impl TraceEdit<'_> {
             dtype,
             shape,
             elements: None,
+            varying: Varying::NONE,
         })
     }
 
@@ -171,12 +181,13 @@ impl TraceEdit<'_> {
     ) -> Result<SmallVec<[TraceValue; 1]>, Error> {
         self.removed.get(before)?;
         let mut outputs: SmallVec<[TraceValue; 1]> = SmallVec::new();
-        for NewValue { dtype, shape, elements } in results {
+        for NewValue { dtype, shape, elements, varying } in results {
             outputs.push(self.trace.values.push(TraceValueInfo {
                 source: ValueSource::Step,
                 dtype,
                 shape,
                 elements,
+                varying,
             }));
         }
         let NewStep { operation, params, symbolic, inputs, origins, phase } = new;
@@ -296,7 +307,7 @@ mod tests {
     }
 
     fn f32s() -> NewValue {
-        NewValue { dtype: DataType::F32, shape: Shape::from_slice(&[2]), elements: None }
+        NewValue::fixed(DataType::F32, &[2])
     }
 
     /// The values and steps of `exp(-x)`: the input, what `neg` makes, what `exp` makes.

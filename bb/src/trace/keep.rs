@@ -121,6 +121,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             NnOp::Pad => ("Pad", pad),
             NnOp::GatherElements => ("GatherElements", same),
             NnOp::GatherNd => ("GatherND", with_long_indices),
+            // ONNX has no operator with a program.
+            NnOp::FusedConv => return None,
             // ONNX's operators project their inputs too.
             NnOp::Rnn | NnOp::Gru | NnOp::Lstm => return None,
         },

@@ -71,6 +71,29 @@ pub(crate) struct TraceValueInfo {
     pub(crate) shape: Shape,
     /// The number of elements, if it differs between runs and follows from the inputs' extents without conditions.
     pub(crate) elements: Option<DimExpr>,
+    pub(crate) varying: Varying,
+}
+
+/// The dimensions of a value whose extents may differ between runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Varying {
+    pub(super) bits: u64,
+}
+
+impl Varying {
+    pub(crate) const NONE: Varying = Varying { bits: 0 };
+    pub(crate) const ALL: Varying = Varying { bits: u64::MAX };
+
+    /// Those that `varies` names of all dimensions. A dimension behind the 63rd counts as the last bit.
+    pub(crate) fn of(varies: impl IntoIterator<Item = bool>) -> Varying {
+        let varying = varies.into_iter().enumerate().filter(|&(_, varies)| varies);
+        Varying { bits: varying.fold(0, |all, (axis, _)| all | 1 << axis.min(63)) }
+    }
+
+    /// Tells whether the extent of a dimension may differ.
+    pub(crate) fn has(self, axis: usize) -> bool {
+        self.bits >> axis.min(63) & 1 == 1
+    }
 }
 
 impl TraceValueInfo {

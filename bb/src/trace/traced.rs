@@ -1,7 +1,7 @@
 //! The tensors of the tracer.
 
 use super::log::{Log, When};
-use super::steps::TraceValue;
+use super::steps::{TraceValue, Varying};
 use crate::Tensor;
 use crate::ext::{Extent, Extents};
 use bb_ir::graph::DimExpr;
@@ -189,6 +189,12 @@ impl Type {
         let extents = self.extents.as_ref()?;
         let product = |all: Option<DimExpr>, extent: &Extent| all?.times(&extent.unconditional()?);
         extents.iter().fold(Some(DimExpr::from(1)), product)
+    }
+
+    /// Returns the dimensions whose extents may differ between runs.
+    pub(super) fn varies(&self) -> Varying {
+        let varying = |extents: &Extents| Varying::of(extents.iter().map(|extent| !extent.is_fixed()));
+        self.extents.as_ref().map_or(Varying::NONE, varying)
     }
 
     /// A type whose extents are the same in all runs.

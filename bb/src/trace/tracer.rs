@@ -196,7 +196,8 @@ impl Tracer {
         requires: When,
     ) -> TracedTensor {
         let count = ty.element_count();
-        let info = TraceValueInfo { source, dtype: ty.dtype, shape: ty.shape.clone(), elements: count };
+        let (dtype, shape, varying) = (ty.dtype, ty.shape.clone(), ty.varies());
+        let info = TraceValueInfo { source, dtype, shape, elements: count, varying };
         let value = recorded.values.push(info);
         TracedTensor::new(value, ty, elements, requires, self.log.clone())
     }

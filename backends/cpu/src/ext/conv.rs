@@ -1,21 +1,22 @@
 //! Convolution of floats in one to three dimensions. It is computed by matrix products with unrolled windows (im2col), or
 //! window by window if each channel has its own filters (depthwise).
 
+use super::fused::{Results, Then, written};
 use super::layers::{self, Layers};
 use super::sliding::Sliding;
 use super::unrolled::Unrolled;
 use super::window::Plane;
 use super::winograd::{Filters, Winograd, all_fit};
-use super::{computed, floats, rounded, single};
+use super::{computed, floats, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::gemm::{Dims, Strided, gemm_plus};
 use crate::kernels::{Shared, walk};
-use crate::ops::{made, unsupported};
+use crate::ops::unsupported;
 use crate::pool::Pool;
+use bb::Tensor;
 use bb::ext::ConvOptions;
-use bb::{DataType, Tensor};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -73,16 +74,20 @@ pub(crate) fn conv(
     w: &Array,
     bias: Option<&Array>,
     options: ConvOptions<'_>,
+    then: Option<&Then<'_>>,
 ) -> Result<Option<Array>> {
     if !computed(x) {
         return Ok(None);
     }
     let [x_shape, w_shape] = [x, w].map(Tensor::shape);
     if let Some(plan) = Plan::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
-        return planned(cpu, &plan, x, w, bias).map(Some);
+        return planned(cpu, &plan, x, w, bias, then).map(Some);
     }
     match Layers::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
-        Some(layers) => layers::conv(cpu, &layers, x, w, bias).map(Some),
+        Some(layers) => {
+            let y = layers::conv(cpu, &layers, x, w, bias)?;
+            then.map_or_else(|| Ok(y.clone()), |then| then.apart(cpu.pool(), y.clone())).map(Some)
+        }
         None => Ok(None),
     }
 }
@@ -96,6 +101,7 @@ pub(crate) fn by_points(
     points: &Filters,
     bias: Option<&Array>,
     options: ConvOptions<'_>,
+    then: Option<&Then<'_>>,
 ) -> Result<Option<Array>> {
     if !computed(x) {
         return Ok(None);
@@ -109,13 +115,10 @@ pub(crate) fn by_points(
         return Ok(None);
     }
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
-    let mut done = Ok(());
-    let out = made(pool, DataType::F32, plan.plane.shape(plan.n, plan.groups * plan.filters), |out| {
-        // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
-        done = unsafe { winograd.convolve(pool, floats(&x), plus, out.cast()) };
-    })?;
-    done?;
-    rounded(pool, out, dtype).map(Some)
+    let shape = plan.plane.shape(plan.n, plan.groups * plan.filters);
+    // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
+    written(pool, dtype, shape, then, |out| unsafe { winograd.convolve(pool, floats(&x), plus, out) })
+        .map(Some)
 }
 
 /// Returns the elements one after another and as `f32`.
@@ -124,19 +127,23 @@ pub(super) fn widened(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
 }
 
 /// Computes a convolution that was resolved.
-fn planned(cpu: &Cpu, plan: &Plan, x: &Array, w: &Array, bias: Option<&Array>) -> Result<Array> {
+fn planned(
+    cpu: &Cpu,
+    plan: &Plan,
+    x: &Array,
+    w: &Array,
+    bias: Option<&Array>,
+    then: Option<&Then<'_>>,
+) -> Result<Array> {
     let (pool, dtype) = (cpu.pool(), x.dtype());
     let (x, w) = (widened(pool, x)?, widened(pool, w)?);
     let bias = bias.map(|bias| widened(pool, bias)).transpose()?;
     let Plan { plane, n, groups, filters, .. } = plan;
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
-    let mut done = Ok(());
-    let out = made(pool, DataType::F32, plane.shape(*n, groups * filters), |out| {
+    written(pool, dtype, plane.shape(*n, groups * filters), then, |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
-        done = unsafe { convolve(pool, plan, floats(&x), floats(&w), plus, out.cast()) };
-    })?;
-    done?;
-    rounded(pool, out, dtype)
+        unsafe { convolve(pool, plan, floats(&x), floats(&w), plus, out) }
+    })
 }
 
 /// Writes all results, in the way that suits the extents.
@@ -150,7 +157,7 @@ pub(super) unsafe fn convolve(
     x: *const f32,
     w: *const f32,
     plus: *const f32,
-    out: *mut f32,
+    out: &Results<'_>,
 ) -> Result<()> {
     // SAFETY: the caller promises it.
     unsafe {
@@ -184,6 +191,9 @@ pub(super) fn with_buffers(
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
+/// The number of elements of results that a program goes over at once. They stay in the second-level cache.
+const BLOCK: usize = 1 << 16;
+
 /// Writes all results. There is one matrix product for each run of output rows of each group of each sample.
 ///
 /// # Safety
@@ -195,50 +205,57 @@ unsafe fn products(
     x: *const f32,
     w: *const f32,
     plus: *const f32,
-    out: *mut f32,
+    out: &Results<'_>,
 ) -> Result<()> {
     let Plan { plane, n, groups, depth, filters } = plan;
     let (size, results) = plane.sizes();
     let k = plan.terms();
     let direct = plan.is_pointwise();
-    let height = if direct {
-        plane.rows.out
+    // The number of windows that are multiplied at once: whole rows, unless the windows are the elements of the operand.
+    let most = if !direct {
+        let rows = (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1));
+        rows * plane.cols.out
+    } else if out.has_epilogue() {
+        (BLOCK / filters.max(&1)).next_multiple_of(64)
     } else {
-        (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1))
+        results
     };
-    let runs = plane.rows.out.div_ceil(height.max(1));
-    let shared = Shared((x, w, plus, out));
+    let most = most.clamp(1, results.max(1));
+    let runs = results.div_ceil(most);
+    let shared = Shared((x, w, plus));
     let product = |i: usize, columns: *mut f32| {
-        let (x, w, plus, out) = shared.get();
+        let (x, w, plus) = shared.get();
         let (pair, run) = (i / runs, i % runs);
-        let group = pair % groups;
-        let top = run * height;
-        let rows = height.min(plane.rows.out - top);
-        let width = rows * plane.cols.out;
+        let (sample, group) = (pair / groups, pair % groups);
+        let first = run * most;
+        let width = most.min(results - first);
         // SAFETY: sample and group are in the operands; the columns have room for the windows of these rows; no
         // other thread writes the results of this run.
         unsafe {
             let x = x.add(pair * depth * size);
             let b = if direct {
-                Strided { ptr: x, row: size.cast_signed(), col: 1 }
+                Strided { ptr: x.add(first), row: size.cast_signed(), col: 1 }
             } else {
+                let (top, rows) = (first / plane.cols.out, width / plane.cols.out);
                 unroll(plane, *depth, top, rows, x, columns);
                 Strided { ptr: columns.cast_const(), row: width.cast_signed(), col: 1 }
             };
             let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
-            let to = out.add(pair * filters * results + top * plane.cols.out);
+            let to = out.sums.add(pair * filters * results + first);
             let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
             gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus);
+            out.done(sample, group * filters..(group + 1) * filters, first..first + width);
         }
     };
-    let (units, weight) = (n * groups * runs, filters * k * height * plane.cols.out);
+    let (units, weight) = (n * groups * runs, filters * k * most);
     if direct {
-        walk::split(units, weight, usize::MAX, |from, to| {
+        let grain = if out.has_epilogue() { GRAIN } else { usize::MAX };
+        walk::split(units, weight, grain, |from, to| {
             (from..to).for_each(|i| product(i, std::ptr::null_mut()));
         });
         return Ok(());
     }
-    with_buffers(pool, k * height * plane.cols.out, units, weight, |columns, from, to| {
+    with_buffers(pool, k * most, units, weight, |columns, from, to| {
         (from..to).for_each(|i| product(i, columns));
     })
 }

@@ -4,7 +4,8 @@
 //! empty, and its filters are read from memory that nothing has put in order. Here the filters are packed, once.
 
 use super::conv::{Plan, unroll, widened};
-use super::{computed, floats, rounded};
+use super::fused::{Results, Then, written};
+use super::{computed, floats};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -12,7 +13,6 @@ use crate::gemm::Matrix;
 use crate::gemm::panels::Panels;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::transpose;
-use crate::ops::made;
 use crate::pace::Pace;
 use crate::pool::Pool;
 use bb::ext::ConvOptions;
@@ -29,6 +29,9 @@ const LANES: usize = 16;
 const TERMS: usize = 16;
 const FILTERS: usize = 32;
 
+/// The least number of filters of windows that are unrolled.
+const UNROLLED: usize = 96;
+
 /// Resolves a convolution with windows and filters of such numbers.
 fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptions<'_>) -> Option<Plan> {
     let plan = Plan::new(x, w, bias, options)?;
@@ -36,7 +39,8 @@ fn resolved(x: &[usize], w: &[usize], bias: Option<&[usize]>, options: ConvOptio
     // Where windows fill vectors nearly, those of pointwise convolutions need not change places.
     let fill = plan.is_pointwise() && windows.next_multiple_of(LANES) * 8 <= windows * 9;
     let few = plan.groups == 1 && windows <= WINDOWS && !fill;
-    (few && plan.terms() >= TERMS && plan.filters >= FILTERS).then_some(plan)
+    let filters = if plan.is_pointwise() { FILTERS } else { UNROLLED };
+    (few && plan.terms() >= TERMS && plan.filters >= filters).then_some(plan)
 }
 
 /// Returns the extents of one sample of an operand, if they are known.
@@ -69,6 +73,7 @@ pub(crate) fn conv(
     panels: &Panels,
     bias: Option<&Array>,
     options: ConvOptions<'_>,
+    then: Option<&Then<'_>>,
 ) -> Result<Option<Array>> {
     if !computed(x) {
         return Ok(None);
@@ -77,13 +82,11 @@ pub(crate) fn conv(
     let (pool, dtype) = (cpu.pool(), x.dtype());
     let (x, bias) = (widened(pool, x)?, bias.map(|bias| widened(pool, bias)).transpose()?);
     let plus = bias.as_ref().map_or(std::ptr::null(), floats);
-    let mut done = Ok(());
-    let out = made(pool, DataType::F32, plan.plane.shape(plan.n, plan.filters), |out| {
+    written(pool, dtype, plan.plane.shape(plan.n, plan.filters), then, |out| {
         // SAFETY: the operands are contiguous and have the plan's extents, and `out` has room for all results.
-        done = unsafe { convolve(pool, &plan, floats(&x), panels, plus, out.cast()) };
-    })?;
-    done?;
-    rounded(pool, out, dtype).map(Some)
+        unsafe { convolve(pool, &plan, floats(&x), panels, plus, out) }
+    })
+    .map(Some)
 }
 
 /// Writes all results.
@@ -97,7 +100,7 @@ unsafe fn convolve(
     x: *const f32,
     panels: &Panels,
     plus: *const f32,
-    out: *mut f32,
+    out: &Results<'_>,
 ) -> Result<()> {
     let Plan { plane, n, depth, filters, .. } = plan;
     let (size, results) = plane.sizes();
@@ -125,16 +128,17 @@ unsafe fn convolve(
             if !plus.is_null() {
                 dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus, *filters) });
             }
-            let out = out.add(sample * filters * results);
+            let to = out.sums.add(sample * filters * results);
             transpose::transpose(
                 size_of::<f32>(),
                 results,
                 *filters,
-                out.cast(),
+                to.cast(),
                 results,
                 rows.ptr(),
                 *filters,
             );
+            out.sample_done(sample);
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 //! The planes that the windows of a layer of results read are put together one after another. Filters lie in that order already.
 
 use super::conv::{Plan, convolve, widened};
+use super::fused::Results;
 use super::window::{Line, Plane};
 use super::{floats, rounded};
 use crate::array::Array;
@@ -146,7 +147,8 @@ impl Layers {
             // SAFETY: the caller promises the operands, and the buffers have room for `count` layers.
             unsafe {
                 self.put_together(x, first, count, planes.ptr().cast());
-                convolve(pool, &plan, planes.ptr().cast(), w, plus, computed.ptr().cast())?;
+                let sums = Results::plain(computed.ptr().cast());
+                convolve(pool, &plan, planes.ptr().cast(), w, plus, &sums)?;
                 self.take_apart(computed.ptr().cast(), first, count, out);
             }
         }

@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::kernels::op::Unary;
 use crate::ops::{cumulative, elementwise, indexed, reduce};
 use bb::ext::{
-    AveragePoolOptions, ConvOptions, ConvTransposeOptions, GruOptions, LayerNormalizationOptions,
-    LstmOptions, MaxPoolOptions, RnnOptions,
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
+    LayerNormalizationOptions, LstmOptions, MaxPoolOptions, RnnOptions,
 };
 use bb::{Backend, DataType, Tensor};
 
@@ -103,10 +103,23 @@ impl bb::ext::Nn for Cpu {
 
     fn conv(&self, x: &Array, w: &Array, bias: Option<&Array>, options: ConvOptions<'_>) -> Result<Array> {
         let alike = w.dtype() == x.dtype() && bias.is_none_or(|bias| bias.dtype() == x.dtype());
-        match if alike { conv::conv(self, x, w, bias, options)? } else { None } {
+        match if alike { conv::conv(self, x, w, bias, options, None)? } else { None } {
             Some(y) => Ok(y),
             None => bb::ext::nn::conv(self, x, w, bias, options),
         }
+    }
+
+    fn fused_conv(
+        &self,
+        x: &Array,
+        w: &Array,
+        bias: Option<&Array>,
+        xs: &[&Array],
+        program: &[i64],
+        options: FusedConvOptions<'_>,
+    ) -> Result<Array> {
+        // Steps of plans are prepared, and have both computed together.
+        bb::ext::nn::fused_conv(self, x, w, bias, xs, program, options)
     }
 
     fn rnn(

@@ -2,6 +2,7 @@
 //! of products read.
 
 use super::conv::{Plan, with_buffers};
+use super::fused::Results;
 use super::sliding::Padded;
 use super::window::Plane;
 use crate::error::Result;
@@ -111,10 +112,10 @@ impl<'a> Unrolled<'a> {
         x: *const f32,
         w: *const f32,
         plus: *const f32,
-        out: *mut f32,
+        out: &Results<'_>,
     ) -> Result<()> {
-        let Plan { plane, n, groups, depth, filters } = self.plan;
-        let (size, results) = plane.sizes();
+        let Plan { plane, n, groups, depth, .. } = self.plan;
+        let (size, _) = plane.sizes();
         let planes = groups * depth;
         let room = match &self.padded {
             None => None,
@@ -123,7 +124,7 @@ impl<'a> Unrolled<'a> {
         for sample in 0..*n {
             // SAFETY: the operands have these samples.
             unsafe {
-                let (x, out) = (x.add(sample * planes * size), out.add(sample * groups * filters * results));
+                let x = x.add(sample * planes * size);
                 let x = match (&self.padded, &room) {
                     (Some(padded), Some(room)) => {
                         let room = room.ptr().cast::<f32>();
@@ -132,7 +133,7 @@ impl<'a> Unrolled<'a> {
                     }
                     _ => x,
                 };
-                self.sample(pool, x, w, plus, out)?;
+                self.sample(pool, sample, x, w, plus, out)?;
             }
         }
         Ok(())
@@ -168,10 +169,11 @@ impl<'a> Unrolled<'a> {
     unsafe fn sample(
         &self,
         pool: &Arc<Pool>,
+        sample: usize,
         x: *const f32,
         w: *const f32,
         plus: *const f32,
-        out: *mut f32,
+        out: &Results<'_>,
     ) -> Result<()> {
         let Plan { plane, groups, depth, filters, .. } = self.plan;
         let (_, results) = plane.sizes();
@@ -183,21 +185,23 @@ impl<'a> Unrolled<'a> {
         // A vector may be written beyond the last window.
         let length = self.channels * self.taps.len() * self.windows.min(results).next_multiple_of(64) + 64;
         let weight = terms * self.windows.min(results) * filters.div_ceil(parts);
-        let shared = Shared((x, w, plus, out));
+        let shared = Shared((x, w, plus));
         with_buffers(pool, length, groups * blocks * parts, weight, |buffer, from, to| {
-            let (x, w, plus, out) = shared.get();
+            let (x, w, plus) = shared.get();
             for i in from..to {
                 let (group, block, part) = (i / parts / blocks, i / parts % blocks, i % parts);
                 let (first, last) = (filters * part / parts, filters * (part + 1) / parts);
                 let (first, count) = (group * filters + first, last - first);
                 let from = block * self.windows;
+                let windows = self.windows.min(results - from);
                 // SAFETY: the planes of the group, the filters and these results are in the operands. No other call writes
                 // these results.
                 unsafe {
                     let x = x.add(group * depth * self.size);
                     let plus = if plus.is_null() { plus } else { plus.add(first) };
-                    let (w, out) = (w.add(first * terms), out.add(first * results + from));
-                    self.block(buffer, x, w, plus, out, [from, self.windows.min(results - from)], count);
+                    let to = out.sums.add((sample * groups * filters + first) * results + from);
+                    self.block(buffer, x, w.add(first * terms), plus, to, [from, windows], count);
+                    out.done(sample, first..first + count, from..from + windows);
                 }
             }
         })

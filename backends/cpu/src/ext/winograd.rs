@@ -8,6 +8,7 @@
 
 use super::conv::{Plan, with_buffers};
 use super::few;
+use super::fused::Results;
 use super::window::Plane;
 use crate::error::Result;
 use crate::gemm::{self, Dims, Strided};
@@ -225,7 +226,7 @@ impl<'a> Winograd<'a> {
         pool: &Arc<Pool>,
         x: *const f32,
         plus: *const f32,
-        out: *mut f32,
+        out: &Results<'_>,
     ) -> Result<()> {
         let Plan { plane, n, groups, depth, filters } = self.plan;
         let (size, results) = plane.sizes();
@@ -237,7 +238,8 @@ impl<'a> Winograd<'a> {
             unsafe {
                 self.pad(x.add(sample * planes * size), padded);
                 padded.add(planes * self.size).write_bytes(0, SLACK);
-                self.sample(pool, padded, plus, out.add(sample * groups * filters * results))?;
+                self.sample(pool, padded, plus, out.sums.add(sample * groups * filters * results))?;
+                out.sample_done(sample);
             }
         }
         Ok(())

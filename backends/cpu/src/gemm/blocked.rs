@@ -3,6 +3,7 @@
 //! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
 
+use std::cmp;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::pack::{Slot, panel, scratch};
@@ -24,6 +25,20 @@ const COLUMNS: usize = 256;
 pub(super) const UNPACKED: usize = 256 * 512;
 /// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
+
+/// The lines of a first-level cache that have the same place, and the number of places.
+const WAYS: usize = 8;
+const PLACES: usize = 64;
+/// The lines of a row in a panel.
+const LINES: usize = 4;
+
+/// Tells whether the rows of a panel, which are `distance` bytes apart, stay in the first-level cache while tiles read them.
+fn stay(rows: usize, distance: usize) -> bool {
+    let lines = distance / 64;
+    // The places at which rows begin; `lines` rows later it is the same one.
+    let begins = PLACES >> cmp::min(lines.trailing_zeros(), PLACES.ilog2());
+    rows <= cmp::min(begins, PLACES / LINES) * WAYS
+}
 
 /// The right operand of a large product.
 pub(crate) enum Wide<T: Number> {
@@ -47,7 +62,10 @@ impl<T: Number> Wide<T> {
         // If `T` is as wide as the type of its sums, both are the same type.
         let same = size_of::<T>() == size_of::<T::Sum>();
         match self {
-            Wide::Strided(b) => same && b.col == 1 && k.saturating_mul(n) <= UNPACKED,
+            Wide::Strided(b) => {
+                let small = k.saturating_mul(n) <= UNPACKED;
+                same && b.col == 1 && (small || stay(k, b.row.unsigned_abs() * size_of::<T>()))
+            }
             Wide::Panels(_) => true,
         }
     }

@@ -94,6 +94,8 @@ pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32
 
 /// The vectors that go through the lines at once. Their number hides how long each function takes.
 const VECTORS: usize = 8;
+/// The vectors that go through the lines for the last few elements.
+const FEW: usize = 2;
 
 /// # Safety
 ///
@@ -107,17 +109,15 @@ unsafe fn walk<V: Lanes>(lines: &[Line], places: &[Place; PLACES], out: *mut f32
             through::<V, VECTORS, false>(lines, places, out, [at, 0]);
             at += VECTORS * V::LANES;
         }
-        while at + V::LANES <= n {
-            through::<V, 1, false>(lines, places, out, [at, 0]);
-            at += V::LANES;
-        }
-        if at < n {
-            through::<V, 1, true>(lines, places, out, [at, n - at]);
+        match n - at {
+            0 => {}
+            left if left <= FEW * V::LANES => through::<V, FEW, true>(lines, places, out, [at, left]),
+            left => through::<V, VECTORS, true>(lines, places, out, [at, left]),
         }
     }
 }
 
-/// Runs the lines for the elements of some vectors from element `at` on; if `SOME`, for the first `count` of one vector.
+/// Runs the lines for the elements of some vectors from element `at` on; if `SOME`, for the first `count` of them.
 ///
 /// # Safety
 ///
@@ -131,11 +131,15 @@ unsafe fn through<V: Lanes, const N: usize, const SOME: bool>(
 ) {
     // SAFETY: this function's contract. All loops over the vectors are unrolled.
     unsafe {
+        // What no element is of is computed all the same, and not written.
+        let some = |i: usize| count.saturating_sub(i * V::LANES).min(V::LANES);
         let load = |place: *const f32, i: usize| {
-            if SOME { V::load_some(place, count) } else { V::load(place.add(i * V::LANES)) }
+            let place = place.wrapping_add(i * V::LANES);
+            if SOME { V::load_some(place, some(i)) } else { V::load(place) }
         };
         let store = |v: V, place: *mut f32, i: usize| {
-            if SOME { v.store_some(place, count) } else { v.store(place.add(i * V::LANES)) }
+            let place = place.wrapping_add(i * V::LANES);
+            if SOME { v.store_some(place, some(i)) } else { v.store(place) }
         };
         let mut vectors = [V::zero(); N];
         let mut held = [V::zero(); N];

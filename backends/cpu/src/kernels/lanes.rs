@@ -14,9 +14,9 @@ pub(crate) trait Lanes: Copy {
 
     unsafe fn load(from: *const f32) -> Self;
     unsafe fn store(self, to: *mut f32);
-    /// Reads the first `n` lanes, `n < LANES`; the others are zero.
+    /// Reads the first `n` lanes, `n <= LANES`; the others are zero.
     unsafe fn load_some(from: *const f32, n: usize) -> Self;
-    /// Writes the first `n` lanes, `n < LANES`.
+    /// Writes the first `n` lanes, `n <= LANES`.
     unsafe fn store_some(self, to: *mut f32, n: usize);
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
@@ -185,10 +185,10 @@ pub(crate) mod x86 {
         };
     }
 
-    /// The mask of the first `n` of 16 lanes, `n < 16`.
+    /// The mask of the first `n` of 16 lanes.
     #[inline(always)]
     const fn first(n: usize) -> __mmask16 {
-        (1 << n) - 1
+        ((1u32 << n) - 1) as __mmask16
     }
 
     /// Ones, and then zeros. The mask of `n` lanes starts at entry `8 - n`.

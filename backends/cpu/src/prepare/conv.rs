@@ -4,6 +4,7 @@ use super::CpuKernel;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
+use crate::ext::fused::{self, Program, Then};
 use crate::ext::winograd::{self, Filters};
 use crate::ext::{conv, few, rounded};
 use crate::gemm::panels::Panels;
@@ -11,54 +12,31 @@ use bb::ext::ConvOptions;
 use bb::ir::memory;
 use bb::ir::op::Param;
 use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape, Tensor, TensorData};
+use smallvec::SmallVec;
 use std::sync::OnceLock;
 
 /// Prepares a convolution whose filters, and bias if there is one, are constants: those of 16-bit floats, and those whose
 /// filters are transformed to points or packed.
 pub(super) fn convolutions(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
-    let [Param::Ints(strides), Param::Ints(pads), Param::Ints(dilations), Param::Int(group)] = step.params()
-    else {
-        return Ok(None);
-    };
-    let (Some(w), bias) = (step.constant(1), step.constant(2)) else { return Ok(None) };
-    let dtype = w.dtype();
-    let alike = step.operands().flatten().all(|operand| operand.dtype() == dtype);
-    if !alike || bias.is_some() != step.operand(2).is_some() {
-        return Ok(None);
-    }
-    let is_half = match dtype {
-        DataType::F32 => false,
-        DataType::F16 | DataType::BF16 => true,
-        _ => return Ok(None),
-    };
-    let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
-    let filters = wide(w)?;
-    let adjacent = [strides, dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
-    let options = ConvOptions { strides, pads, dilations, group: *group };
-    let extents = step.operand(0).map_or(&[][..], |x| x.extents());
-    let tiled = adjacent && winograd::may_serve(extents, w.shape(), options);
-    let points = if tiled { points(cpu, &filters, *group)? } else { None };
-    let form = match points {
-        Some(points) => Some(Form::Points(points)),
-        None => few::packed(cpu, extents, &filters, options)?.map(Form::Panels),
-    };
-    let w = match form {
-        Some(form) => {
-            Weights::Formed { form, shape: Shape::from_slice(filters.shape()), restored: OnceLock::new() }
-        }
-        None if is_half => Weights::Widened(filters),
-        None => return Ok(None),
-    };
-    Ok(Some(Box::new(Conv {
-        dtype,
-        w,
-        bias: bias.map(wide).transpose()?,
-        strides: strides.to_vec(),
-        pads: pads.to_vec(),
-        dilations: dilations.to_vec(),
-        group: *group,
-    })))
+    Ok(match Conv::new(cpu, step, step.params())? {
+        Some(conv) if !matches!(conv.w, Weights::Given) => Some(Box::new(conv)),
+        _ => None,
+    })
 }
+
+/// Prepares a convolution and the program that follows it, if the program is computed here.
+pub(super) fn with_programs(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
+    let [Param::Ints(program), params @ ..] = step.params() else { return Ok(None) };
+    let Some(conv) = Conv::new(cpu, step, params)? else { return Ok(None) };
+    let others = step.operands().skip(OPERANDS).map(|x| Some(x?.dtype()));
+    let types: Option<SmallVec<[DataType; 8]>> = std::iter::once(Some(conv.dtype)).chain(others).collect();
+    let Some(types) = types else { return Ok(None) };
+    let program = fused::prepared(&types, program)?;
+    Ok(program.map(|program| -> CpuKernel { Box::new(Conv { program: Some(program), ..conv }) }))
+}
+
+/// The number of operands of a convolution.
+const OPERANDS: usize = 3;
 
 /// Transforms filters, if they suit.
 fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
@@ -72,6 +50,8 @@ fn points(cpu: &Cpu, w: &Array, group: i64) -> Result<Option<Filters>> {
 
 /// Filters as `f32`.
 enum Weights {
+    /// The operand of each run, as it is.
+    Given,
     Widened(Array),
     /// Another form of filters of this shape. Where it does not serve, because an operand has fewer windows than was known or
     /// numbers that are too great, the filters are restored of it, once.
@@ -90,8 +70,9 @@ enum Form {
 
 impl Weights {
     /// Returns the filters themselves.
-    fn filters(&self, cpu: &Cpu) -> Result<&Array> {
+    fn filters<'a>(&'a self, cpu: &Cpu, operands: &'a KernelOperands<'_, Array>) -> Result<&'a Array> {
         let (form, shape, restored) = match self {
+            Weights::Given => return Ok(operands.required("conv", 1)?),
             Weights::Widened(w) => return Ok(w),
             Weights::Formed { form, shape, restored } => (form, shape, restored),
         };
@@ -110,49 +91,141 @@ impl Weights {
     }
 }
 
-/// A convolution with its filters and bias as `f32`.
+/// A convolution, with its filters and bias as `f32` where they are constants.
 struct Conv {
     dtype: DataType,
     w: Weights,
+    /// A constant bias.
     bias: Option<Array>,
     strides: Vec<i64>,
     pads: Vec<i64>,
     dilations: Vec<i64>,
     group: i64,
+    /// What follows it.
+    program: Option<Program>,
 }
 
-impl Kernel<Cpu> for Conv {
-    fn run(&self, on: &Cpu, operands: &mut KernelOperands<'_, Array>) -> Result<Outputs<Array>> {
-        let x = operands.required("conv", 0)?;
-        let options = ConvOptions {
+impl Conv {
+    /// Prepares a convolution of these parameters, whose operands are the first of a step; `None` for other types.
+    fn new(cpu: &Cpu, step: &PrepareStep<'_, Array>, params: &[Param<'static>]) -> Result<Option<Conv>> {
+        let [Param::Ints(strides), Param::Ints(pads), Param::Ints(dilations), Param::Int(group)] = params
+        else {
+            return Ok(None);
+        };
+        let Some(x) = step.operand(0) else { return Ok(None) };
+        let dtype = x.dtype();
+        let is_half = match dtype {
+            DataType::F32 => false,
+            DataType::F16 | DataType::BF16 => true,
+            _ => return Ok(None),
+        };
+        if !step.operands().take(OPERANDS).flatten().all(|operand| operand.dtype() == dtype) {
+            return Ok(None);
+        }
+        let (w, bias) = (step.constant(1), step.constant(2));
+        let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
+        let options = ConvOptions { strides, pads, dilations, group: *group };
+        let w = match w {
+            Some(w) if bias.is_some() == step.operand(2).is_some() => {
+                let filters = wide(w)?;
+                match form(cpu, x.extents(), &filters, options)? {
+                    Some(form) => {
+                        let shape = Shape::from_slice(filters.shape());
+                        Weights::Formed { form, shape, restored: OnceLock::new() }
+                    }
+                    None if is_half => Weights::Widened(filters),
+                    None => Weights::Given,
+                }
+            }
+            _ => Weights::Given,
+        };
+        let bias = bias.filter(|_| !matches!(w, Weights::Given));
+        Ok(Some(Conv {
+            dtype,
+            w,
+            bias: bias.map(wide).transpose()?,
+            strides: strides.to_vec(),
+            pads: pads.to_vec(),
+            dilations: dilations.to_vec(),
+            group: *group,
+            program: None,
+        }))
+    }
+
+    /// Computes the convolution and what follows it; `None` for what the operation's body computes.
+    fn computed(
+        &self,
+        on: &Cpu,
+        operands: &KernelOperands<'_, Array>,
+        bias: Option<&Array>,
+        then: Option<&Then<'_>>,
+    ) -> Result<Option<Array>> {
+        let (x, options) = (operands.required("conv", 0)?, self.options());
+        if let Weights::Formed { form, shape, .. } = &self.w {
+            let y = match form {
+                Form::Points(points) => conv::by_points(on, x, shape, points, bias, options, then)?,
+                Form::Panels(panels) => few::conv(on, x, shape, panels, bias, options, then)?,
+            };
+            if y.is_some() {
+                return Ok(y);
+            }
+        }
+        conv::conv(on, x, self.w.filters(on, operands)?, bias, options, then)
+    }
+
+    fn options(&self) -> ConvOptions<'_> {
+        ConvOptions {
             strides: &self.strides,
             pads: &self.pads,
             dilations: &self.dilations,
             group: self.group,
-        };
-        let bias = self.bias.as_ref();
-        if let Weights::Formed { form, shape, .. } = &self.w {
-            let y = match form {
-                Form::Points(points) => conv::by_points(on, x, shape, points, bias, options)?,
-                Form::Panels(panels) => few::conv(on, x, shape, panels, bias, options)?,
-            };
-            if let Some(y) = y {
-                return Ok(Outputs::from_buf([y]));
-            }
         }
-        let w = self.w.filters(on)?;
-        if let Some(y) = conv::conv(on, x, w, bias, options)? {
+    }
+}
+
+/// Finds the form in which filters serve an operand of whose extents these are known; `None` if they are read as they are.
+fn form(cpu: &Cpu, extents: &[Option<usize>], w: &Array, options: ConvOptions<'_>) -> Result<Option<Form>> {
+    let adjacent =
+        [options.strides, options.dilations].into_iter().all(|steps| steps.iter().all(|&step| step == 1));
+    if adjacent
+        && winograd::may_serve(extents, w.shape(), options)
+        && let Some(points) = points(cpu, w, options.group)?
+    {
+        return Ok(Some(Form::Points(points)));
+    }
+    Ok(few::packed(cpu, extents, w, options)?.map(Form::Panels))
+}
+
+impl Kernel<Cpu> for Conv {
+    fn run(&self, on: &Cpu, operands: &mut KernelOperands<'_, Array>) -> Result<Outputs<Array>> {
+        let bias = self.bias.as_ref().or_else(|| operands.get(2));
+        let then = match &self.program {
+            None => None,
+            Some(program) => {
+                let one = |at| operands.required("fused_conv", at);
+                let xs =
+                    (OPERANDS..operands.len()).map(one).collect::<std::result::Result<_, bb::Error>>()?;
+                Some(Then { program, xs })
+            }
+        };
+        if let Some(y) = self.computed(on, operands, bias, then.as_ref())? {
             return Ok(Outputs::from_buf([y]));
         }
         // The body's operands have one type. What was widened is the same when it is rounded.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
-        let (w, bias) = (own(w)?, bias.map(own).transpose()?);
-        Ok(Outputs::from_buf([bb::ext::nn::conv(on, x, &w, bias.as_ref(), options)?]))
+        let (w, bias) = (own(self.w.filters(on, operands)?)?, bias.map(own).transpose()?);
+        let y = bb::ext::nn::conv(on, operands.required("conv", 0)?, &w, bias.as_ref(), self.options())?;
+        let y = match &then {
+            Some(then) => then.apart(on.pool(), y)?,
+            None => y,
+        };
+        Ok(Outputs::from_buf([y]))
     }
 
     fn bytes(&self) -> usize {
         let size = |x: Option<&Array>| x.map_or(0, |x| x.len() * size_of::<f32>());
         let filters = match &self.w {
+            Weights::Given => 0,
             Weights::Widened(w) => size(Some(w)),
             Weights::Formed { form: Form::Points(points), restored, .. } => {
                 points.bytes() + size(restored.get())
@@ -162,6 +235,15 @@ impl Kernel<Cpu> for Conv {
             }
         };
         filters + size(self.bias.as_ref())
+    }
+
+    fn reads(&self, operand: usize) -> bool {
+        match operand {
+            0 => true,
+            1 => matches!(self.w, Weights::Given),
+            2 => self.bias.is_none(),
+            _ => true,
+        }
     }
 }
 

@@ -42,6 +42,9 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
     if step.spec() == NnOp::Conv.spec() {
         return conv::convolutions(cpu, step);
     }
+    if step.spec() == NnOp::FusedConv.spec() {
+        return conv::with_programs(cpu, step);
+    }
     if step.spec() == MlOp::TreeEnsemble.spec() {
         return forest::trees(cpu, step);
     }

@@ -38,6 +38,7 @@ passes![
     move_transposes,
     fold_constants,
     fuse_elementwise,
+    fuse_epilogues,
 ];
 
 mod permutation;
@@ -233,6 +234,7 @@ mod tests {
             "move-transposes",
             "fold-constants",
             "fuse-elementwise",
+            "fuse-epilogues",
         ];
         assert_eq!(names, expected);
         names.sort_unstable();

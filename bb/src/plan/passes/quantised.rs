@@ -7,8 +7,8 @@ use crate::trace::{
     ValueSource,
 };
 use crate::{DataType, Error};
+use bb_ir::TensorData;
 use bb_ir::op::{OpSpec, Param};
-use bb_ir::{Shape, TensorData};
 use smallvec::SmallVec;
 
 /// Tells whether a step calls an operation in each run.
@@ -370,5 +370,5 @@ pub(super) fn look_up(
 
 /// A list of one dimension.
 pub(super) fn list(dtype: DataType, extent: usize) -> NewValue {
-    NewValue { dtype, shape: Shape::from_slice(&[extent]), elements: None }
+    NewValue::fixed(dtype, &[extent])
 }

@@ -8,7 +8,15 @@ pub(super) fn traced(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Trace {
-    let on = Tracer::default();
+    traced_on(Tracer::default(), inputs, function)
+}
+
+/// Traces a function on `f32` inputs of these extents with a tracer.
+pub(super) fn traced_on(
+    on: Tracer,
+    inputs: &[&[usize]],
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> Trace {
     let input = |(at, shape): (usize, &&[usize])| {
         on.input(InputIndex::at(at), "x", DataType::F32, shape, &Varies::Everything, None)
     };

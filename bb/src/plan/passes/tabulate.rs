@@ -16,7 +16,7 @@ use crate::trace::{
 };
 use crate::{Error, Primitive};
 use bb_ir::op::Param;
-use bb_ir::{Shape, TensorData, element_count};
+use bb_ir::{TensorData, element_count};
 use std::collections::{BTreeSet, HashMap};
 
 pub(super) const PASS: Pass = Pass { name: "tabulate", engines: &[Engine::Interpreter], run };
@@ -183,7 +183,7 @@ impl Function {
             let Some(&output) = step.outputs.first() else { continue };
             let dtype = edit.trace().values.get(output)?.dtype;
             let result = match of_numbers {
-                true => NewValue { dtype, shape: Shape::new(), elements: None },
+                true => NewValue::fixed(dtype, &[]),
                 false => list(dtype, 256),
             };
             made.insert(output, insert(edit, id, new, result)?);
@@ -219,7 +219,7 @@ fn as_number(edit: &mut TraceEdit<'_>, id: StepId, number: TraceValue) -> Result
     if info.shape.is_empty() {
         return Ok(number);
     }
-    let result = NewValue { dtype: info.dtype, shape: Shape::new(), elements: None };
+    let result = NewValue::fixed(info.dtype, &[]);
     let origins = edit.trace().steps.get(id)?.origins.clone();
     let params = Box::new([Param::Extents(Vec::new().into())]);
     insert(edit, id, step(Primitive::Reshape.spec(), params, [Some(number)], origins), result)

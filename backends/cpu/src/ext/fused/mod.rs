@@ -1,9 +1,11 @@
 //! Programs of element-wise functions of floats that an `f32` represents. A block of elements goes through all lines while it
 //! is in the first-level cache, so that memory is read and written once.
 
+mod epilogue;
 mod operands;
 mod program;
 
+pub(crate) use self::epilogue::{Results, Then, written};
 use self::operands::Operands;
 pub(crate) use self::program::Program;
 use self::program::Room;

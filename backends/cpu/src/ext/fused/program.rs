@@ -234,10 +234,31 @@ impl Program {
             for (place, register) in registers.iter_mut().zip(&mut room.registers) {
                 place.ptr = register.as_mut_ptr().cast::<f32>();
             }
+            self.through(&mut places, &mut room.tensors, n, out, replaced);
+        }
+    }
+
+    /// Computes `n` results of the elements at the places: tensors, and blocks for what is read later. Copies are made in the
+    /// blocks of the tensors.
+    ///
+    /// # Safety
+    ///
+    /// Each tensor's place has `n` elements, at most [`BLOCK`], or a single one, and each other place is a block; `out` has room
+    /// for the results, and may be the place of the tensor `replaced`.
+    pub(super) unsafe fn through(
+        &self,
+        places: &mut [Place; PLACES],
+        copies: &mut [Block; TENSORS],
+        n: usize,
+        out: *mut u8,
+        replaced: Option<usize>,
+    ) {
+        // SAFETY: this function's contract; the steps of a program write what later ones read.
+        unsafe {
             for step in &self.steps {
                 if let Step::Loop { from, .. } = *step
                     && let Some(place) = places.get_mut(from).filter(|place| place.single)
-                    && let Some(copy) = room.tensors.get_mut(from)
+                    && let Some(copy) = copies.get_mut(from)
                 {
                     // A loop reads an element for each result.
                     let (value, to) = (*place.ptr, copy.as_mut_ptr().cast::<f32>());
@@ -246,7 +267,7 @@ impl Program {
                 }
                 let place = |at: usize| places.get(at).map_or(out.cast(), |place| place.ptr);
                 match *step {
-                    Step::Chain { ref lines, to } => chain::run(lines, &places, place(to), n),
+                    Step::Chain { ref lines, to } => chain::run(lines, places, place(to), n),
                     // A loop must not write what it reads.
                     Step::Loop { run, from, to: OUT } if replaced == Some(from) => {
                         let apart = place(TENSORS);
@@ -354,7 +375,7 @@ fn rounding(dtype: DataType) -> Option<Code> {
 /// The memory of blocks. What is read of it was written for the same block, but for tensors of a single element.
 #[repr(align(64))]
 pub(super) struct Room {
-    registers: [Block; REGISTERS],
+    pub(super) registers: [Block; REGISTERS],
     /// Copies of tensors that are not contiguous, or have other types.
     pub(super) tensors: [Block; TENSORS],
     /// 16-bit floats on the way.

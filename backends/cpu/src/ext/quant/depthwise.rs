@@ -7,6 +7,7 @@ use super::conv::{Finish, Operands, Plan, Segment};
 use super::{Zeros, bytes, number, signed, zero_scalar};
 use crate::error::{CpuError, Result};
 use crate::ext::conv::{self, with_buffers};
+use crate::ext::fused::Results;
 use crate::ext::sliding::Sliding;
 use crate::gemm::integer::PANEL;
 use crate::kernels::quantize::{Source, dequantize, whole};
@@ -58,7 +59,8 @@ pub(super) fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: 
                 dequantize(widened, bytes(&x).get(at * size..(at + 1) * size).unwrap_or_default(), source);
                 let own = weights.get(group * filters * taps..).unwrap_or_default().as_ptr();
                 // SAFETY: the channel, the weights of its filters and the room for their sums have the extents of the plan.
-                let done = unsafe { sliding.convolve(pool, channel, own, std::ptr::null(), sums) };
+                let plain = Results::plain(sums);
+                let done = unsafe { sliding.convolve(pool, channel, own, std::ptr::null(), &plain) };
                 if let Err(error) = done {
                     *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
                     return;

@@ -8,6 +8,7 @@ mod pad;
 mod tile;
 
 use super::conv::Plan;
+use super::fused::Results;
 use super::window::{Line, Plane};
 use crate::error::Result;
 use crate::kernels::Shared;
@@ -24,6 +25,9 @@ const SEQUENTIAL: usize = 512;
 
 /// The number of elements of padded rows that are computed at once. They stay in the first-level cache.
 const BUFFER: usize = 4096;
+
+/// The least number of elements of small planes that are said to be done at once.
+const TOGETHER: usize = 2048;
 
 /// The greatest number of elements of a buffer, for windows that have many rows or much padding.
 const LARGEST: usize = 1 << 18;
@@ -84,7 +88,7 @@ impl<'a> Sliding<'a> {
         x: *const f32,
         w: *const f32,
         plus: *const f32,
-        out: *mut f32,
+        out: &Results<'_>,
     ) -> Result<()> {
         let Plan { plane, n, groups, depth, filters } = self.plan;
         let (size, results) = plane.sizes();
@@ -92,16 +96,19 @@ impl<'a> Sliding<'a> {
         let bands = plane.rows.out.div_ceil(self.band.max(1));
         let length = depth * self.padded.rows * self.padded.row;
         let weight = filters * depth * taps * self.band * plane.cols.out;
-        let shared = Shared((x, w, plus, out));
+        let shared = Shared((x, w, plus));
         super::conv::with_buffers(pool, length, n * groups * bands, weight, |buffer, from, to| {
-            let (x, w, plus, out) = shared.get();
+            let (x, w, plus) = shared.get();
             // SAFETY: the buffer has this length.
             unsafe { buffer.write_bytes(0, length) };
             let mut pace = Pace::new();
+            // The groups of whose planes nobody was told that they are done.
+            let mut undone = 0;
             for i in from..to {
                 // Divisions take as long as small planes.
                 let (pair, band) = if bands == 1 { (i, 0) } else { (i / bands, i % bands) };
-                let (group, top) = (if *n == 1 { pair } else { pair % groups }, band * self.band);
+                let (sample, group) = if *n == 1 { (0, pair) } else { (pair / groups, pair % groups) };
+                let top = band * self.band;
                 let height = self.band.min(plane.rows.out - top);
                 // SAFETY: the planes, filters and results of this sample and group are in the operands, and no other call
                 // writes these rows.
@@ -112,8 +119,23 @@ impl<'a> Sliding<'a> {
                         let filter = group * filters + f;
                         let start = if plus.is_null() { std::ptr::from_ref(&0.0) } else { plus.add(filter) };
                         let w = w.add(filter * depth * taps);
-                        let to = out.add((pair * filters + f) * results + top * plane.cols.out);
+                        let places = top * plane.cols.out..(top + height) * plane.cols.out;
+                        let to = out.sums.add((pair * filters + f) * results + places.start);
                         self.band(buffer, w, start, to, height);
+                        if bands > 1 {
+                            out.done(sample, filter..filter + 1, places);
+                        }
+                    }
+                    if bands == 1 {
+                        undone += 1;
+                        if undone * filters * results >= TOGETHER || i + 1 == to || group + 1 == *groups {
+                            out.done(
+                                sample,
+                                (group + 1 - undone) * filters..(group + 1) * filters,
+                                0..results,
+                            );
+                            undone = 0;
+                        }
                     }
                 }
             }

@@ -1,0 +1,313 @@
+//! Programs whose first tensor is the result of a convolution, and which go over its elements while these are in a cache.
+
+use super::program::{Program, Room};
+use super::{BLOCK, TENSORS};
+use crate::array::{Array, element_size};
+use crate::error::{CpuError, Result};
+use crate::ext::rounded;
+use crate::kernels::chain::{self, Code, Line, NOWHERE, PLACES, Place};
+use crate::kernels::elementwise::GRAIN;
+use crate::kernels::half::Half;
+use crate::kernels::walk;
+use crate::layout::broadcast_strides;
+use crate::ops::made;
+use crate::pool::Pool;
+use bb::{DataType, KernelOperand, Shape, Tensor};
+use smallvec::SmallVec;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The number of results that no second-level cache holds. Fewer are as fast to read again.
+const DISTANT: usize = 1 << 18;
+
+/// The number of places below which a program goes over several planes at once.
+const SMALL: usize = 256;
+
+/// What follows a convolution: a program of its result and of other tensors.
+#[derive(Debug)]
+pub(crate) struct Then<'a> {
+    pub(crate) program: &'a Program,
+    /// The tensors of the program but the first.
+    pub(crate) xs: SmallVec<[&'a Array; TENSORS]>,
+}
+
+impl Then<'_> {
+    /// Computes the program of a result that is there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the operation `fused`.
+    pub(crate) fn apart(&self, pool: &Arc<Pool>, first: Array) -> Result<Array> {
+        let others = self.xs.iter().map(|&x| KernelOperand::Shared(x));
+        let mut operands = std::iter::once(KernelOperand::Owned(first)).chain(others).collect();
+        self.program.compute(pool, &mut operands)
+    }
+}
+
+/// Where a convolution writes its sums, one after another, and what is done with them there.
+#[derive(Debug)]
+pub(crate) struct Results<'a> {
+    /// The sums, for all samples, planes and places.
+    pub(crate) sums: *mut f32,
+    /// Where the program writes, if one follows: to the sums themselves, or to results of another type.
+    out: *mut u8,
+    epilogue: Option<&'a Epilogue<'a>>,
+}
+
+// SAFETY: tensors are only read, and threads write the results of different planes or places.
+unsafe impl Sync for Results<'_> {}
+
+/// Makes an array of the results of a convolution with elements of type `dtype`, whose sums `f` writes.
+///
+/// `f` says of all results, once, that they are [`done`](Results::done).
+///
+/// # Errors
+///
+/// Those of `f`, and those of [`Then`].
+pub(crate) fn written(
+    pool: &Arc<Pool>,
+    dtype: DataType,
+    shape: Shape,
+    then: Option<&Then<'_>>,
+    f: impl FnOnce(&Results<'_>) -> Result<()>,
+) -> Result<Array> {
+    let mut done = Ok(());
+    let Some(then) = then else {
+        let out = made(pool, DataType::F32, shape, |out| {
+            done = f(&Results::plain(out.cast()));
+        })?;
+        done?;
+        return rounded(pool, out, dtype);
+    };
+    let count: usize = shape.iter().product();
+    let near = dtype == DataType::F32 && count < DISTANT;
+    let Some(epilogue) = Some(then).filter(|_| !near).and_then(|then| Epilogue::new(then, dtype, &shape))
+    else {
+        return then.apart(pool, written(pool, dtype, shape, None, f)?);
+    };
+    let result = then.program.result();
+    let apart = match result {
+        DataType::F32 => None,
+        _ => {
+            let bytes = count.checked_mul(size_of::<f32>()).ok_or(CpuError::Memory { bytes: usize::MAX })?;
+            Some(pool.take(bytes)?)
+        }
+    };
+    let out = made(pool, result, shape, |out| {
+        let sums = apart.as_ref().map_or(out, |block| block.ptr()).cast();
+        done = f(&Results { sums, out, epilogue: Some(&epilogue) });
+    })?;
+    done?;
+    Ok(out)
+}
+
+/// A program that goes over results.
+#[derive(Debug)]
+struct Epilogue<'a> {
+    program: &'a Program,
+    /// How the sums are rounded before the program, if they are.
+    round: Option<Code>,
+    others: SmallVec<[Other; TENSORS]>,
+    /// The numbers of planes of a sample, and of places of a plane.
+    planes: usize,
+    places: usize,
+}
+
+/// A tensor of a program, and how far its elements are apart for neighbouring samples, planes and places; 0 where it is
+/// broadcast.
+#[derive(Debug, Clone, Copy)]
+struct Other {
+    pointer: *const u8,
+    half: Option<&'static Half>,
+    strides: [isize; 3],
+}
+
+impl Other {
+    /// Returns the elements for `n` places of `count` planes from an index on.
+    ///
+    /// # Safety
+    ///
+    /// The tensor has these elements, at most [`BLOCK`], and the copy room for them.
+    #[inline(always)]
+    unsafe fn place(&self, index: [usize; 3], [count, n]: [usize; 2], copy: *mut f32) -> Place {
+        let &Other { pointer, half, strides } = self;
+        let at: isize = index.iter().zip(strides).map(|(&at, stride)| at.cast_signed() * stride).sum();
+        let [_, plane, along] = strides;
+        let single = along == 0 && (plane == 0 || count == 1);
+        let dense = count == 1 || plane == n.cast_signed() && (along == 1 || n == 1);
+        // SAFETY: this function's contract.
+        unsafe {
+            let from = |row: usize| {
+                let at = at + row.cast_signed() * plane;
+                match half {
+                    None => pointer.cast::<f32>().offset(at).cast::<u8>(),
+                    Some(_) => pointer.cast::<u16>().offset(at).cast(),
+                }
+            };
+            if (single || dense) && half.is_none() {
+                return Place { ptr: from(0).cast::<f32>().cast_mut(), single };
+            }
+            if let (true, Some(half)) = (single || dense, half) {
+                (half.widen)(copy.cast(), [from(0)], if single { 1 } else { count * n });
+                return Place { ptr: copy, single };
+            }
+            for row in 0..count {
+                let to = copy.add(row * n);
+                let read = if along == 0 { 1 } else { n };
+                match half {
+                    None => to.copy_from_nonoverlapping(from(row).cast(), read),
+                    Some(half) => (half.widen)(to.cast(), [from(row)], read),
+                }
+                if along == 0 {
+                    std::slice::from_raw_parts_mut(to, n).fill(*to);
+                }
+            }
+            Place { ptr: copy, single: false }
+        }
+    }
+}
+
+impl<'a> Epilogue<'a> {
+    /// Lays tensors out along the results, `[samples, planes, …]`; `None` if one of them has more elements than these, or does
+    /// not go along with the places of a plane.
+    fn new(then: &Then<'a>, dtype: DataType, shape: &[usize]) -> Option<Epilogue<'a>> {
+        let (&[_, planes], spatial) = (shape.get(..2)?, shape.get(2..)?) else { return None };
+        let places = spatial.iter().product();
+        let mut others = SmallVec::new();
+        for x in &then.xs {
+            let before = shape.len().checked_sub(x.shape().len())?;
+            let fits = |(&own, &extent): (&usize, &usize)| own == extent || own == 1;
+            if !x.shape().iter().zip(shape.get(before..)?).all(fits) {
+                return None;
+            }
+            let strides = broadcast_strides(x.shape(), &x.strides(), shape);
+            let (&[sample, plane], rest) = (strides.get(..2)?, strides.get(2..)?) else { return None };
+            // The places of a plane are all one after another, or all the same element.
+            let mut dense = 1;
+            let mut along = true;
+            for (&stride, &extent) in rest.iter().zip(spatial).rev() {
+                along &= extent == 1 || stride == dense;
+                dense *= extent.cast_signed();
+            }
+            let same = rest.iter().zip(spatial).all(|(&stride, &extent)| stride == 0 || extent == 1);
+            let place = match (same, along) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => return None,
+            };
+            let strides = [sample, plane, place];
+            others.push(Other { pointer: x.ptr(), half: Half::of(x.dtype()), strides });
+        }
+        let round = match dtype {
+            DataType::F16 => Some(Code::RoundF16),
+            DataType::BF16 => Some(Code::RoundBf16),
+            _ => None,
+        };
+        Some(Epilogue { program: then.program, round, others, planes, places })
+    }
+
+    /// Runs the program over `n` places of `count` planes from an index on: all of their places, if there are several planes.
+    ///
+    /// # Safety
+    ///
+    /// There are these sums, at most [`BLOCK`], and room for their results. Nobody else reads or writes them.
+    unsafe fn run(
+        &self,
+        room: &mut Room,
+        [sums, out]: [*mut u8; 2],
+        index: [usize; 3],
+        [count, n]: [usize; 2],
+    ) {
+        let [sample, plane, place] = index;
+        let at = (sample * self.planes + plane) * self.places + place;
+        let mut places = [Place::NONE; PLACES];
+        // SAFETY: this function's contract. The tensors broadcast to the results.
+        unsafe {
+            let mut own = Place { ptr: sums.cast::<f32>().add(at), single: false };
+            let (tensors, registers) = places.split_at_mut(TENSORS);
+            for (place, register) in registers.iter_mut().zip(&mut room.registers) {
+                place.ptr = register.as_mut_ptr().cast::<f32>();
+            }
+            let [first, rest @ ..] = tensors else { return };
+            let [copy, copies @ ..] = &mut room.tensors;
+            for ((other, place), copy) in self.others.iter().zip(rest).zip(copies) {
+                *place = other.place(index, [count, n], copy.as_mut_ptr().cast());
+            }
+            let out = out.add(at * element_size(self.program.result()));
+            let replaced = (out == own.ptr.cast()).then_some(0);
+            *first = own;
+            if let Some(code) = self.round {
+                own.ptr = copy.as_mut_ptr().cast();
+                let lines = [Line { code: Code::Load, place: 0 }, Line { code, place: NOWHERE }];
+                chain::run(&lines, &places, own.ptr, count * n);
+                let [first, ..] = &mut places;
+                *first = own;
+            }
+            self.program.through(&mut places, &mut room.tensors, count * n, out, replaced);
+        }
+    }
+
+    /// Runs the program over the results of some planes and places of a sample.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Results::done`], of which these are the `sums` and the `out`.
+    unsafe fn over(&self, ends: [*mut u8; 2], sample: usize, planes: Range<usize>, places: Range<usize>) {
+        let mut room = Room::new();
+        // SAFETY: this function's contract.
+        unsafe {
+            if places == (0..self.places) && (1..SMALL).contains(&self.places) {
+                for plane in planes.clone().step_by(BLOCK / self.places) {
+                    let count = (BLOCK / self.places).min(planes.end - plane);
+                    self.run(&mut room, ends, [sample, plane, 0], [count, self.places]);
+                }
+                return;
+            }
+            for plane in planes {
+                for place in places.clone().step_by(BLOCK) {
+                    let n = BLOCK.min(places.end - place);
+                    self.run(&mut room, ends, [sample, plane, place], [1, n]);
+                }
+            }
+        }
+    }
+}
+
+impl Results<'_> {
+    /// Returns a place for sums that nothing follows.
+    pub(crate) const fn plain(sums: *mut f32) -> Self {
+        Results { sums, out: std::ptr::null_mut(), epilogue: None }
+    }
+
+    /// Says that the sums of some planes and places of a sample are written: whoever wrote them has the program run over them.
+    ///
+    /// # Safety
+    ///
+    /// The sums are there. Nobody else reads or writes them or their results.
+    #[inline]
+    pub(crate) unsafe fn done(&self, sample: usize, planes: Range<usize>, places: Range<usize>) {
+        if let Some(epilogue) = self.epilogue {
+            // SAFETY: this function's contract.
+            unsafe { epilogue.over([self.sums.cast(), self.out], sample, planes, places) }
+        }
+    }
+
+    /// Says that all sums of a sample are written; threads share the planes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`done`](Self::done).
+    pub(crate) unsafe fn sample_done(&self, sample: usize) {
+        if let Some(Epilogue { planes, places, program, .. }) = self.epilogue {
+            walk::split(*planes, places * program.len(), GRAIN, |from, to| {
+                // SAFETY: this function's contract, and each call has other planes.
+                unsafe { self.done(sample, from..to, 0..*places) }
+            });
+        }
+    }
+
+    /// Tells whether something follows the sums.
+    pub(crate) fn has_epilogue(&self) -> bool {
+        self.epilogue.is_some()
+    }
+}

@@ -1,0 +1,252 @@
+//! Makes one step of a convolution and of the element-wise functions of its result, for backends that compute both together
+//! natively ([`Nn::fused_conv`](crate::ext::Nn::fused_conv)).
+//!
+//! Such functions follow nearly every convolution: a batch normalisation, an activation, the sum with what went around. As a
+//! step of their own, they read the result from memory again; together, they have it while it is in a cache.
+
+use super::{Pass, PassOptions};
+use crate::Error;
+use crate::ext::fused::{Function, Line, lines, program};
+use crate::ext::{NnOp, ScalarOp};
+use crate::plan::program::Engine;
+use crate::trace::{
+    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, Uses,
+};
+use bb_ir::op::{OpSpec, Param};
+
+pub(super) const PASS: Pass = Pass { name: "fuse-epilogues", engines: &[Engine::Interpreter], run };
+
+/// The operations that take a program for their result, and which operation they become. Their operands come before the tensors
+/// of the program, and the program before their own parameters.
+const PRODUCERS: [(&OpSpec, &OpSpec); 1] = [(NnOp::Conv.spec(), NnOp::FusedConv.spec())];
+
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+    if !options.fuse || !PRODUCERS.iter().any(|(_, fused)| options.natives.has(fused)) {
+        return Ok(0);
+    }
+    let uses = trace.uses()?;
+    let mut found = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        if let Some(functions) = Functions::of(step)
+            && let Some(producer) = functions.producer(trace, &uses, options, id)?
+        {
+            found.push((id, functions, producer));
+        }
+    }
+    let count = 2 * found.len();
+    let mut edit = trace.edit();
+    for (id, functions, Producer { step: producer, result, fused }) in found {
+        let (made, step) = (edit.trace().steps.get(producer)?, edit.trace().steps.get(id)?);
+        let Some(&last) = step.outputs.first() else { continue };
+        let mut origins = StepOrigins::new();
+        origins.extend(made.origins.iter().chain(&step.origins).copied());
+        let (tensors, lines) = functions.behind(result);
+        // An operand that is left out at the end would stand where the first tensor is read.
+        let operands = fused.inputs.len() - 1;
+        let own = made.inputs.iter().copied().chain(std::iter::repeat(None)).take(operands);
+        let inputs = own.chain(tensors.into_iter().map(Some)).collect();
+        let params = std::iter::once(Param::Ints(program(&lines).into())).chain(made.params.iter().cloned());
+        let new = NewStep {
+            operation: Operation::Row(fused),
+            params: params.collect(),
+            symbolic: None,
+            inputs,
+            origins,
+            phase: Phase::EachRun,
+        };
+        let results = [NewValue::like(edit.trace().values.get(last)?)];
+        for new in edit.insert(id, new, results)? {
+            edit.replace(last, new)?;
+        }
+        edit.remove(producer)?;
+        edit.remove(id)?;
+    }
+    edit.finish()?;
+    Ok(count)
+}
+
+/// A step whose result a program alone reads.
+struct Producer {
+    step: StepId,
+    result: TraceValue,
+    fused: &'static OpSpec,
+}
+
+/// A step as a program of element-wise functions.
+struct Functions {
+    tensors: Vec<TraceValue>,
+    lines: Vec<Line>,
+}
+
+impl Functions {
+    /// Returns the program of a step: its own, or that of a single function.
+    fn of(step: &Step) -> Option<Functions> {
+        let Operation::Row(spec) = step.operation else { return None };
+        if step.phase != Phase::EachRun || step.symbolic.is_some() {
+            return None;
+        }
+        let tensors: Vec<TraceValue> = step.reads().collect();
+        if spec == ScalarOp::Fused.spec() {
+            let [Param::Ints(program)] = &*step.params else { return None };
+            let lines = lines(program, tensors.len()).ok()?;
+            return Some(Functions { tensors, lines });
+        }
+        let function = Function::of(spec)?;
+        let operands = [0, function.arity() - 1];
+        Some(Functions { tensors, lines: vec![Line { function, operands }] })
+    }
+
+    /// Returns the last step that makes a tensor of the program as a [`PRODUCERS`] does, if the program alone reads its result
+    /// and does not broadcast it.
+    fn producer(
+        &self,
+        trace: &Trace,
+        uses: &Uses,
+        options: PassOptions<'_>,
+        id: StepId,
+    ) -> Result<Option<Producer>, Error> {
+        let step = trace.steps.get(id)?;
+        let Some(&last) = step.outputs.first() else { return Ok(None) };
+        let mut found: Option<Producer> = None;
+        for &tensor in &self.tensors {
+            let Some(maker) = uses.maker(tensor)? else { continue };
+            let made = trace.steps.get(maker)?;
+            let Operation::Row(spec) = made.operation else { continue };
+            let Some((_, fused)) = PRODUCERS.iter().find(|(own, _)| *own == spec) else { continue };
+            let fits = options.natives.has(fused)
+                && made.phase == Phase::EachRun
+                && made.symbolic.is_none()
+                && uses.only_reader(tensor)? == Some(id)
+                && trace.values.get(tensor)?.shape == trace.values.get(last)?.shape;
+            if fits && found.as_ref().is_none_or(|before| before.step < maker) {
+                found = Some(Producer { step: maker, result: tensor, fused });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the tensors but `first`, which becomes the first of the program, and the lines.
+    fn behind(self, first: TraceValue) -> (Vec<TraceValue>, Vec<Line>) {
+        let Functions { tensors, mut lines } = self;
+        let mut others: Vec<TraceValue> = Vec::with_capacity(tensors.len());
+        for &tensor in &tensors {
+            if tensor != first && !others.contains(&tensor) {
+                others.push(tensor);
+            }
+        }
+        // The same tensor may be there twice.
+        let place = |operand: usize| match tensors.get(operand) {
+            Some(&tensor) if tensor == first => 0,
+            Some(tensor) => 1 + others.iter().position(|other| other == tensor).unwrap_or_default(),
+            None => operand - tensors.len() + 1 + others.len(),
+        };
+        for line in &mut lines {
+            line.operands = line.operands.map(place);
+        }
+        (others, lines)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::super::NativeOps;
+    use super::*;
+    use crate::Backend;
+    use crate::ext::{ConvOptions, Nn, OpSet, Scalar};
+    use crate::plan::passes::samples::traced_on;
+    use crate::trace::{TraceStop, TracedTensor, Tracer};
+    use bb_ir::op::Family;
+
+    type Traced = Result<Vec<TracedTensor>, TraceStop>;
+
+    fn fused(
+        inputs: &[&[usize]],
+        native: bool,
+        function: impl FnOnce(&Tracer, &[TracedTensor]) -> Traced,
+    ) -> (usize, String) {
+        let conv = OpSet::NONE.with(NnOp::Conv as u16);
+        let nn = if native { conv.with(NnOp::FusedConv as u16) } else { conv };
+        let scalar = [ScalarOp::Fused, ScalarOp::Tanh, ScalarOp::Sin].iter();
+        let scalar = scalar.fold(OpSet::NONE, |set, &op| set.with(op as u16));
+        let natives = vec![(Family::Nn, nn), (Family::Scalar, scalar)];
+        let kept = NativeOps::of(&natives);
+        let mut trace = traced_on(Tracer::new(natives, usize::MAX), inputs, function);
+        let natives = kept;
+        let count = run(&mut trace, PassOptions { fuse: true, natives, ..PassOptions::INTERPRETED }).unwrap();
+        trace.check().unwrap();
+        (count, trace.to_string())
+    }
+
+    const X: &[usize] = &[1, 2, 4, 4];
+    const W: &[usize] = &[3, 2, 1, 1];
+    const Y: &[usize] = &[1, 3, 4, 4];
+    const OPTIONS: ConvOptions<'static> = ConvOptions { strides: &[], pads: &[], dilations: &[], group: 1 };
+
+    #[test]
+    fn functions_join_the_convolution_that_they_read() {
+        // The program reads the convolution second, and twice.
+        let program = [0, 0, 1, 2, 2, 1];
+        let (count, text) = fused(&[X, W, Y], true, |on, xs| {
+            let y = on.conv(&xs[0], &xs[1], None, OPTIONS)?;
+            Ok(vec![on.fused(&[&xs[2], &y], &program)?])
+        });
+        assert_eq!(count, 2);
+        assert_eq!(
+            text,
+            "%5: f32[1, 3, 4, 4] = fused_conv(input0, input1, _, input2) {program=[0, 1, 0, 2, 2, 0], strides=[], \
+             pads=[], dilations=[], group=1}\nreturn %5\n"
+        );
+        // A single function, of one operand and of two.
+        let (count, text) = fused(&[X, W, &[3]], true, |on, xs| {
+            let y = on.conv(&xs[0], &xs[1], Some(&xs[2]), OPTIONS)?;
+            Ok(vec![on.tanh(&y)?])
+        });
+        assert_eq!(count, 2);
+        assert!(text.contains("fused_conv(input0, input1, input2) {program=[11, 0],"), "{text}");
+        let (count, text) = fused(&[X, W, Y], true, |on, xs| {
+            let y = on.conv(&xs[0], &xs[1], None, OPTIONS)?;
+            Ok(vec![on.sub(&xs[2], &y)?])
+        });
+        assert_eq!(count, 2);
+        assert!(text.contains("fused_conv(input0, input1, _, input2) {program=[1, 1, 0],"), "{text}");
+    }
+
+    #[test]
+    fn of_two_convolutions_the_last_has_the_functions() {
+        let (count, text) = fused(&[X, W], true, |on, xs| {
+            let first = on.conv(&xs[0], &xs[1], None, OPTIONS)?;
+            let second = on.conv(&first, &xs[1], None, ConvOptions { group: 1, ..OPTIONS });
+            // Shapes do not fit a second convolution of these filters.
+            assert!(second.is_err());
+            let second = on.conv(&on.neg(&xs[0])?, &xs[1], None, OPTIONS)?;
+            Ok(vec![on.add(&second, &first)?])
+        });
+        assert_eq!(count, 2);
+        assert!(text.contains("fused_conv(%3, input1, _, %2) {program=[0, 0, 1],"), "{text}");
+    }
+
+    #[test]
+    fn what_others_read_or_broadcast_stays() {
+        let same = |native, function: &dyn Fn(&Tracer, &[TracedTensor]) -> Traced| {
+            let (count, text) = fused(&[X, W, &[2, 3, 4, 4]], native, function);
+            assert_eq!(count, 0, "{text}");
+        };
+        let conv = |on: &Tracer, xs: &[TracedTensor]| on.conv(&xs[0], &xs[1], None, OPTIONS);
+        // Another step reads the result, or the trace returns it.
+        same(true, &|on, xs| {
+            let y = conv(on, xs)?;
+            Ok(vec![on.neg(&y)?, on.reduce_sum(&y, &[], false)?])
+        });
+        same(true, &|on, xs| {
+            let y = conv(on, xs)?;
+            Ok(vec![on.neg(&y)?, y])
+        });
+        // It is broadcast.
+        same(true, &|on, xs| Ok(vec![on.add(&conv(on, xs)?, &xs[2])?]));
+        // No function of a program.
+        same(true, &|on, xs| Ok(vec![on.sin(&conv(on, xs)?)?]));
+        // The backend does not compute both together.
+        same(false, &|on, xs| Ok(vec![on.neg(&conv(on, xs)?)?]));
+    }
+}
