@@ -34,6 +34,8 @@ passes![
     tabulate,
     dynamic_products,
     normalise_rows,
+    recognize_gelu,
+    fold_scales,
     dead_steps,
     move_transposes,
     fold_constants,
@@ -42,6 +44,7 @@ passes![
 
 mod permutation;
 mod quantised;
+mod recognized;
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]
@@ -86,6 +89,8 @@ pub(super) struct PassOptions<'w> {
     pub(super) integers: bool,
     /// Whether operations that a model spells out become one.
     pub(super) recognize: bool,
+    /// Whether constants that multiply the results of convolutions and products multiply the weights instead.
+    pub(super) fold_scales: bool,
     /// What the backend computes natively.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
@@ -141,6 +146,7 @@ impl PassOptions<'static> {
         fuse: false,
         integers: true,
         recognize: true,
+        fold_scales: true,
         natives: NativeOps::NONE,
         weights: Weights::NONE,
     };
@@ -229,6 +235,8 @@ mod tests {
             "tabulate",
             "dynamic-products",
             "normalise-rows",
+            "recognize-gelu",
+            "fold-scales",
             "dead-steps",
             "move-transposes",
             "fold-constants",

@@ -1,14 +1,33 @@
 //! Traces for the tests of passes.
 
+use crate::ext::OpSet;
 use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies};
 use crate::{DataType, TensorData};
+use bb_ir::op::Family;
 
 /// Traces a function on `f32` inputs of these extents.
 pub(super) fn traced(
     inputs: &[&[usize]],
     function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
 ) -> Trace {
-    let on = Tracer::default();
+    on_tracer(Tracer::default(), inputs, function)
+}
+
+/// Traces a function for a backend with native operations, on `f32` inputs of these extents.
+pub(super) fn native(
+    natives: &[(Family, OpSet)],
+    inputs: &[&[usize]],
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> Trace {
+    on_tracer(Tracer::new(natives.to_vec(), usize::MAX), inputs, function)
+}
+
+/// Traces a function on `f32` inputs of these extents.
+pub(super) fn on_tracer(
+    on: Tracer,
+    inputs: &[&[usize]],
+    function: impl FnOnce(&Tracer, &[TracedTensor]) -> Result<Vec<TracedTensor>, TraceStop>,
+) -> Trace {
     let input = |(at, shape): (usize, &&[usize])| {
         on.input(InputIndex::at(at), "x", DataType::F32, shape, &Varies::Everything, None)
     };
