@@ -35,6 +35,7 @@ passes![
     dynamic_products,
     normalise_rows,
     recognize_gelu,
+    recognize_attention,
     fold_scales,
     dead_steps,
     move_transposes,
@@ -42,6 +43,7 @@ passes![
     fuse_elementwise,
 ];
 
+mod extents;
 mod permutation;
 mod quantised;
 mod recognized;
@@ -236,6 +238,7 @@ mod tests {
             "dynamic-products",
             "normalise-rows",
             "recognize-gelu",
+            "recognize-attention",
             "fold-scales",
             "dead-steps",
             "move-transposes",
