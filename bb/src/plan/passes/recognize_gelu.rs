@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn by_erf(on: &Tracer, x: &TracedTensor) -> Made {
-        shifted(on, &on.erf(&on.div(x, &on.scalar_like(x, 1.414_213_562)?)?)?)
+        shifted(on, &on.erf(&on.div(x, &on.scalar_like(x, std::f64::consts::SQRT_2)?)?)?)
     }
 
     #[test]
