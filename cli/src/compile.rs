@@ -16,7 +16,7 @@ pub(crate) fn compile(options: &args::Compile) -> Result<ExitCode> {
     if target.is_ok_and(|target| input.canonicalize().is_ok_and(|input| input == target)) {
         return Err(Error::OverInput { path: output.clone() });
     }
-    let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
+    let session = Session::new(&backend, session::load(&options.model)?, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
     // A plan is made when the model runs.
     session.run(&given.items)?;

@@ -15,7 +15,7 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     let module = session::load(&options.model)?;
     let declared = module.graph().outputs.len();
     let module = fetching(module, options)?;
-    let session = Session::new(&backend, module, &options.model)?;
+    let session = Session::new(&backend, module, &options.model, &options.rewriting)?;
     let mut given = inputs::given(&session, &options.inputs, Otherwise::Refuse)?;
     let items = match given.outputs.take() {
         Some(items) => items,

@@ -15,10 +15,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Compiles a model within the limits that its options set.
-    pub(crate) fn new(backend: &BackendHandle, module: Module, options: &args::Model) -> Result<Session> {
+    /// Compiles a model within the limits that its options set, rewritten as they ask.
+    pub(crate) fn new(
+        backend: &BackendHandle,
+        module: Module,
+        options: &args::Model,
+        rewriting: &args::Rewriting,
+    ) -> Result<Session> {
         let runtime = backend.runtime().clone();
-        let executable = runtime.clone().compile(module.clone(), &compile_options(options)?)?;
+        let executable = runtime.clone().compile(module.clone(), &compile_options(options, rewriting)?)?;
         Ok(Session { module, runtime, executable })
     }
 
@@ -62,9 +67,12 @@ pub(crate) fn limits(options: &args::Model) -> Result<Limits> {
     Ok(limits)
 }
 
-/// Reads the limits of a run.
-pub(crate) fn compile_options(options: &args::Model) -> Result<CompileOptions> {
-    Ok(CompileOptions::default().within(&limits(options)?))
+/// Reads the limits of a run, and how the model is rewritten.
+fn compile_options(options: &args::Model, rewriting: &args::Rewriting) -> Result<CompileOptions> {
+    let mut compile = CompileOptions::default().within(&limits(options)?);
+    compile.recognize = rewriting.recognize;
+    compile.fold_scales = rewriting.fold_scales;
+    Ok(compile)
 }
 
 /// Returns the backend called `name`; without a name, the default backend.

@@ -23,9 +23,9 @@ fn constant(name: &str, shape: &[i64], elements: &[f32]) -> TensorProto {
 fn operations(graph: &GraphProto) -> Vec<String> {
     let set = |ops: &[u16]| ops.iter().fold(OpSet::default(), |all, &op| all.with(op));
     let natives = [
-        (Family::Nn, set(&[NnOp::LayerNormalization as u16])),
+        (Family::Nn, set(&[NnOp::LayerNormalization as u16, NnOp::Gelu as u16])),
         (Family::Llm, set(&[LlmOp::RmsNormalization as u16])),
-        (Family::Scalar, set(&[ScalarOp::Reciprocal as u16])),
+        (Family::Scalar, set(&[ScalarOp::Reciprocal as u16, ScalarOp::Erf as u16, ScalarOp::Tanh as u16])),
         (Family::Quant, set(&QuantOp::ALL.iter().map(|&op| op as u16).collect::<Vec<_>>())),
     ];
     let module = Module::from_bytes(serialized(graph.clone())).unwrap();
@@ -260,5 +260,85 @@ fn products_that_are_quantised_by_their_range_become_one_operation() {
             }
         }
         assert_near(&graph, &TensorData::new(&[2, 4], &x).unwrap(), &expected, 0.0);
+    }
+}
+
+/// The error function, by its power series, in `f64`. Up to 3 the terms are below 2000, so that few digits cancel.
+fn erf(x: f64) -> f64 {
+    let mut power = x;
+    let mut sum = x;
+    for n in 1..80 {
+        power *= -x * x / f64::from(n);
+        sum += power / f64::from(2 * n + 1);
+    }
+    sum * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+#[test]
+fn gelu_becomes_one_operation_however_it_is_written() {
+    let by_erf = |op, by| {
+        vec![
+            node(op, &["x", by], &["u"]),
+            node("Erf", &["u"], &["curve"]),
+            node("Add", &["curve", "one"], &["sum"]),
+        ]
+    };
+    let by_tanh = |cube: Vec<NodeProto>| {
+        let mut nodes = cube;
+        nodes.extend([
+            node("Mul", &["cube", "share"], &["part"]),
+            node("Add", &["x", "part"], &["both"]),
+            node("Mul", &["factor", "both"], &["u"]),
+            node("Tanh", &["u"], &["curve"]),
+            node("Add", &["one", "curve"], &["sum"]),
+        ]);
+        nodes
+    };
+    let power = vec![node("Pow", &["x", "three"], &["cube"])];
+    let product = vec![node("Mul", &["x", "x"], &["square"]), node("Mul", &["square", "x"], &["cube"])];
+    let orders = [
+        vec![node("Mul", &["x", "sum"], &["z"]), node("Mul", &["z", "half"], &["y"])],
+        vec![node("Mul", &["half", "x"], &["z"]), node("Mul", &["z", "sum"], &["y"])],
+        vec![node("Mul", &["half", "sum"], &["z"]), node("Mul", &["x", "z"], &["y"])],
+    ];
+    let curves = [
+        (false, by_erf("Div", "root")),
+        (false, by_erf("Mul", "inverse")),
+        (true, by_tanh(power)),
+        (true, by_tanh(product)),
+    ];
+    let constants: Vec<TensorProto> = [
+        ("one", 1.0f32),
+        ("half", 0.5),
+        ("three", 3.0),
+        ("root", std::f32::consts::SQRT_2),
+        ("inverse", std::f32::consts::FRAC_1_SQRT_2),
+        ("share", 0.044_715),
+        ("factor", 0.797_884_6),
+    ]
+    .iter()
+    .map(|(name, number)| constant(name, &[], &[*number]))
+    .collect();
+    for ((tanh, curve), order) in
+        curves.iter().flat_map(|curve| orders.iter().map(move |order| (curve, order)))
+    {
+        let nodes = [curve.as_slice(), order].concat();
+        let own = graph(nodes, constants.clone(), &["b", "s"], &["y"]);
+        assert_eq!(operations(&own), ["gelu"]);
+        for shape in [[1, 1], [7, 9], [1, 101]] {
+            let x: Vec<f32> = drawn(shape.iter().product(), 0.0).iter().map(|x| x * 4.0).collect();
+            let of = |&x: &f32| {
+                let x = f64::from(x);
+                let share = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+                let curve = if *tanh { share.tanh() } else { erf(x / 2f64.sqrt()) };
+                0.5 * x * (1.0 + curve)
+            };
+            let expected: Vec<f64> = x.iter().map(of).collect();
+            // Each step rounds once, and the argument of tanh by a few units more.
+            assert_near(&own, &TensorData::new(&shape, &x).unwrap(), &expected, 2e-6);
+        }
+        let nodes = [curve.as_slice(), order].concat();
+        let shared = graph(nodes, constants.clone(), &["b", "s"], &["y", "sum"]);
+        assert!(!operations(&shared).contains(&"gelu".to_owned()));
     }
 }

@@ -54,7 +54,9 @@ impl Module {
         natives: &[(Family, OpSet)],
     ) -> Result<Estimate, Error> {
         let (mut traced, end) = self.trace(shapes, natives)?;
-        rewrite(&mut traced.recorded, PassOptions { check: false, ..PassOptions::INTERPRETED })?;
+        // What is counted is what the model says.
+        let options = PassOptions { check: false, fold_scales: false, ..PassOptions::INTERPRETED };
+        rewrite(&mut traced.recorded, options)?;
         let recorded = &traced.recorded;
         let graph = &traced.resolved.graph;
         let mut nodes: Vec<NodeCost> = Vec::new();

@@ -317,10 +317,14 @@ pub struct CompileOptions {
     /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
     /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
     pub integers: bool,
-    /// Whether a layer normalisation, or one by the root of the mean square, that a model spells out becomes one operation where
-    /// the backend has it natively. Its error is at most that of the steps, but the last digits differ, so that it is off unless
-    /// it is asked for.
+    /// Whether a layer normalisation, one by the root of the mean square, a GELU or an attention that a model spells out becomes
+    /// one operation where the backend has it natively. Its error is at most that of the steps, but the last digits differ, so
+    /// that it is off unless it is asked for.
     pub recognize: bool,
+    /// Whether constants that multiply the results of a convolution or of a product with constant weights multiply the weights
+    /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are
+    /// rounded once more, so that the last digits differ, and it is off unless it is asked for.
+    pub fold_scales: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -392,6 +396,7 @@ impl CompileOptions {
             fuse,
             integers,
             recognize,
+            fold_scales,
             identity,
             caller,
             families: _,
@@ -408,6 +413,7 @@ impl CompileOptions {
             && *fuse == other.fuse
             && *integers == other.integers
             && *recognize == other.recognize
+            && *fold_scales == other.fold_scales
             && *caller == other.caller
     }
 
@@ -441,6 +447,7 @@ impl Default for CompileOptions {
             fuse: true,
             integers: true,
             recognize: false,
+            fold_scales: false,
             identity: None,
             caller: None,
             families: None,

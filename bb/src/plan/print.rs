@@ -127,8 +127,9 @@ impl Module {
                     Some(ValueType::Tensor { dtype, shape }) => {
                         let declared =
                             shape.iter().flatten().map(|d| if let Dim::Known(n) = d { *n } else { 1 });
+                        let varies = shape.clone().map_or(Varies::Everything, Varies::Declared);
                         let shape = named.map_or_else(|| declared.collect(), |s| Shape::from_slice(s));
-                        Ok(SegmentInput { dtype: *dtype, shape, varies: Varies::Everything, known: None })
+                        Ok(SegmentInput { dtype: *dtype, shape, varies, known: None })
                     }
                     _ => Err(Error::NotConstant {
                         op: "trace".to_owned(),

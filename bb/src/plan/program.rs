@@ -317,6 +317,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
             fuse,
             integers: options.integers,
             recognize: options.recognize,
+            fold_scales: options.fold_scales,
             natives: native,
             ..PassOptions::INTERPRETED
         },

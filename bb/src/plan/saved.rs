@@ -43,6 +43,7 @@ pub(super) struct SavedSettings {
     pub(super) fuse: bool,
     pub(super) integers: bool,
     pub(super) recognize: bool,
+    pub(super) fold_scales: bool,
     pub(super) value_bytes: usize,
     pub(super) fold_bytes: usize,
     /// The native operations of each family, by their positions.
@@ -72,7 +73,7 @@ pub(super) struct MadeFor {
 }
 
 bb_ir::__compact!(struct SavedPlans { settings, read, plans });
-bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, value_bytes, fold_bytes, natives });
+bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, fold_scales, value_bytes, fold_bytes, natives });
 bb_ir::__compact!(struct SavedPlan { inputs, graph, trace, weights, nodes });
 bb_ir::__compact!(struct MadeFor { dtype, shape, known });
 
@@ -304,6 +305,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             fuse: self.passes.fuse,
             integers: self.passes.integers,
             recognize: self.passes.recognize,
+            fold_scales: self.passes.fold_scales,
             value_bytes: self.settings.value_bytes,
             fold_bytes: self.settings.fold_bytes,
             natives: natives.collect(),

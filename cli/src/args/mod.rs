@@ -3,7 +3,7 @@
 mod shared;
 mod values;
 
-pub(crate) use shared::{Channels, Common, Extents, Inputs, Layout, Model, Picture, Threads};
+pub(crate) use shared::{Channels, Common, Extents, Inputs, Layout, Model, Picture, Rewriting, Threads};
 pub(crate) use values::{Amount, Dim, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
@@ -36,7 +36,9 @@ pub(crate) enum Command {
     /// Find the first value that differs between two backends, also inside loops and branches; or compare a
     /// backend's outputs with saved ones
     #[command(
-        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --outputs test_data_set_0"
+        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --outputs test_data_set_0",
+        mut_arg("recognize", |option| option.requires("outputs")),
+        mut_arg("fold_scales", |option| option.requires("outputs"))
     )]
     Compare(Compare),
     /// Run every test case below a folder and compare the outputs with the expected ones
@@ -88,6 +90,8 @@ pub(crate) struct Run {
     /// Write each output to its own file in this folder: .npy, or .pb if NumPy has no such type
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rewriting: Rewriting,
     #[command(flatten)]
     pub(crate) threads: Threads,
     #[command(flatten)]
@@ -168,6 +172,8 @@ pub(crate) struct Compile {
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     #[command(flatten)]
+    pub(crate) rewriting: Rewriting,
+    #[command(flatten)]
     pub(crate) threads: Threads,
     #[command(flatten)]
     pub(crate) common: Common,
@@ -196,6 +202,8 @@ pub(crate) struct Compare {
     pub(crate) outputs: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) rewriting: Rewriting,
     #[command(flatten)]
     pub(crate) threads: Threads,
     /// Print every node, not only the first that differs
@@ -251,6 +259,8 @@ pub(crate) struct Bench {
     pub(crate) model: Model,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
+    #[command(flatten)]
+    pub(crate) rewriting: Rewriting,
     #[command(flatten)]
     pub(crate) threads: Threads,
     /// How many runs to time

@@ -35,6 +35,19 @@ pub(crate) struct Threads {
     pub(crate) threads: Option<usize>,
 }
 
+/// Rewritings of the model that change last digits.
+#[derive(Debug, Default, Args)]
+pub(crate) struct Rewriting {
+    /// Compute a normalisation, a GELU or an attention that the model spells out as one operation, where the backend has it;
+    /// the last digits differ
+    #[arg(long)]
+    pub(crate) recognize: bool,
+    /// Multiply constant weights by the constants that multiply the results of convolutions and products; the last digits
+    /// differ
+    #[arg(long)]
+    pub(crate) fold_scales: bool,
+}
+
 /// Extents that the model leaves open.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Extents {

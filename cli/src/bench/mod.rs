@@ -31,11 +31,11 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     let start = Instant::now();
     let module = session::load(&options.model)?;
     let load = start.elapsed().as_secs_f64();
-    let trial = Session::new(&backend, module, &options.model)?;
+    let trial = Session::new(&backend, module, &options.model, &options.rewriting)?;
     let given = inputs::given(&trial, &options.inputs, Otherwise::Random)?;
     // The model may have run already, to find inputs for it, so the measurement uses a new session.
     let start = Instant::now();
-    let session = Session::new(&backend, trial.module, &options.model)?;
+    let session = Session::new(&backend, trial.module, &options.model, &options.rewriting)?;
     let values = session.upload(&given.items)?;
     run(&session, &values)?;
     let prepare = start.elapsed().as_secs_f64();

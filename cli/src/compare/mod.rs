@@ -37,7 +37,7 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
     let module = session::load(&options.model)?;
     let handles = [session::backend(Some(first))?, session::backend(Some(second))?];
     let [left, right] = &handles;
-    let session = Session::new(left, module, &options.model)?;
+    let session = Session::new(left, module, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
     let tolerance = tolerance(options, Tolerance::default());
     let results = compare_nodes(&session.module, &given.items, [left.runtime(), right.runtime()], tolerance)?;

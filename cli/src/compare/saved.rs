@@ -43,7 +43,7 @@ pub(super) fn saved(options: &args::Compare, outputs: &Path) -> Result<ExitCode>
     };
     session::threads(&options.threads)?;
     let backend = session::backend(name)?;
-    let session = Session::new(&backend, session::load(&options.model)?, &options.model)?;
+    let session = Session::new(&backend, session::load(&options.model)?, &options.model, &options.rewriting)?;
     let read = |source| Error::Read { path: outputs.to_owned(), source };
     std::fs::read_dir(outputs).map_err(read)?;
     let own = onnx::tolerance(outputs)?;

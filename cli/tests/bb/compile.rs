@@ -50,3 +50,21 @@ fn what_cannot_be_compiled_or_loaded_says_why() {
     let damaged = bb(&["run", output, "--random"]);
     assert!(damaged.code() != 0 && damaged.err.contains("checksum"), "{}", damaged.err);
 }
+
+#[test]
+fn a_model_is_compiled_with_the_options_that_change_last_digits() {
+    let folder = folder("compile-rewritten");
+    let softmax = model(&[("x", &[-1, 3])], vec![node("Softmax", &["x"], &["y"])], &[("y", &[-1, 3])]);
+    let input = write(&folder, "model.onnx", &softmax);
+    let output = folder.join("model.bb");
+    let output = output.to_str().unwrap();
+    let compiled = bb(&["compile", &input, "-o", output, "--recognize", "--fold-scales"]);
+    assert_eq!(compiled.code(), 0, "{}", compiled.err);
+    for options in [&["--recognize", "--fold-scales"][..], &[]] {
+        let ended = bb(&[&["run", output, "--random"], options].concat());
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+    }
+    // Two backends are compared node by node, where nothing is rewritten.
+    let ended = bb(&["compare", &input, "--backend", "cpu", "--backend", "reference", "--recognize"]);
+    assert_eq!(ended.code(), 2, "{}", ended.err);
+}

@@ -5,7 +5,7 @@
 use super::{Pass, PassOptions};
 use crate::{DataType, Error};
 use crate::plan::program::Engine;
-use crate::trace::{Operation, Phase, Step, Trace, TraceValue};
+use crate::trace::{Operation, Phase, Step, StepId, Table, Trace, TraceValue};
 
 pub(super) const PASS: Pass = Pass { name: "fold-constants", engines: &[Engine::Interpreter], run };
 
@@ -17,27 +17,41 @@ const GROWN: usize = 1 << 20;
 const WIDER: usize = 8;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    let mut constant = trace.constant_values()?;
-    let mut folded = Vec::new();
-    let mut left = options.fold_bytes;
+    let Folded { steps, .. } = folded(trace, options)?;
+    for id in &steps {
+        trace.steps.get_mut(*id)?.phase = Phase::Once;
+    }
+    Ok(steps.len())
+}
+
+/// The steps that run once.
+pub(super) struct Folded {
+    steps: Vec<StepId>,
+    /// Of each value, whether it is known before a run once these steps run once.
+    pub(super) constant: Table<TraceValue, bool>,
+    /// How many more bytes of constants may be made.
+    pub(super) left: usize,
+}
+
+/// Finds the steps that run once.
+pub(super) fn folded(trace: &Trace, options: PassOptions<'_>) -> Result<Folded, Error> {
+    let mut folded =
+        Folded { steps: Vec::new(), constant: trace.constant_values()?, left: options.fold_bytes };
     for (id, step) in trace.steps.iter() {
         let mut all = !step.inputs.is_empty();
         for value in step.reads() {
-            all &= *constant.get(value)?;
+            all &= *folded.constant.get(value)?;
         }
         let made = bytes(trace, step.outputs.iter().copied())?;
-        if all && made <= left && worth_folding(trace, step, made)? {
-            left -= made;
+        if all && made <= folded.left && worth_folding(trace, step, made)? {
+            folded.left -= made;
             for value in &step.outputs {
-                constant.set(*value, true)?;
+                folded.constant.set(*value, true)?;
             }
-            folded.push(id);
+            folded.steps.push(id);
         }
     }
-    for id in &folded {
-        trace.steps.get_mut(*id)?.phase = Phase::Once;
-    }
-    Ok(folded.len())
+    Ok(folded)
 }
 
 /// A fold must not trade a little computing for much memory, nor stand for what differs between runs, as parameters that are

@@ -34,6 +34,9 @@ passes![
     tabulate,
     dynamic_products,
     normalise_rows,
+    recognize_gelu,
+    recognize_attention,
+    fold_scales,
     dead_steps,
     move_transposes,
     fold_constants,
@@ -41,8 +44,10 @@ passes![
     fuse_epilogues,
 ];
 
+mod extents;
 mod permutation;
 mod quantised;
+mod recognized;
 
 /// A rewriting of traces.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +92,8 @@ pub(super) struct PassOptions<'w> {
     pub(super) integers: bool,
     /// Whether operations that a model spells out become one.
     pub(super) recognize: bool,
+    /// Whether constants that multiply the results of convolutions and products multiply the weights instead.
+    pub(super) fold_scales: bool,
     /// What the backend computes natively.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
@@ -142,6 +149,7 @@ impl PassOptions<'static> {
         fuse: false,
         integers: true,
         recognize: true,
+        fold_scales: true,
         natives: NativeOps::NONE,
         weights: Weights::NONE,
     };
@@ -230,6 +238,9 @@ mod tests {
             "tabulate",
             "dynamic-products",
             "normalise-rows",
+            "recognize-gelu",
+            "recognize-attention",
+            "fold-scales",
             "dead-steps",
             "move-transposes",
             "fold-constants",

@@ -11,12 +11,11 @@
 //! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
 
 use super::quantised::{calls, floats, scalar};
+use super::recognized::{is_closed, origins, replace};
 use super::{Pass, PassOptions};
 use crate::ext::{LlmOp, NnOp, ScalarOp};
 use crate::plan::program::Engine;
-use crate::trace::{
-    NewStep, NewValue, Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, Uses,
-};
+use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, Trace, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
 use bb_ir::op::{OpSpec, Param};
 
@@ -38,10 +37,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let mut edit = trace.edit();
     for Rows { x, axis, epsilon, centred, scale, bias, last, steps } in found {
         count += steps.len();
-        let mut origins = StepOrigins::new();
-        for &step in &steps {
-            origins.extend(edit.trace().steps.get(step)?.origins.iter().copied());
-        }
+        let origins = origins(edit.trace(), &steps)?;
         let &[result] = edit.trace().steps.get(last)?.outputs.as_slice() else { continue };
         let new = NewStep {
             operation: Operation::Row(if centred { layer } else { root }),
@@ -53,10 +49,7 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
         };
         let results = [NewValue::like(edit.trace().values.get(result)?)];
         for made in edit.insert(last, new, results)? {
-            edit.replace(result, made)?;
-        }
-        for step in steps {
-            edit.remove(step)?;
+            replace(&mut edit, result, made, &steps)?;
         }
     }
     edit.finish()?;
@@ -123,7 +116,7 @@ impl<'t> Matching<'t> {
             Some(&result) => trace.values.get(result)?.shape == of.shape,
             None => false,
         };
-        if !same || of.dtype != DataType::F32 || !self.is_closed(last)? {
+        if !same || of.dtype != DataType::F32 || !is_closed(trace, self.uses, &self.steps, last)? {
             return Ok(None);
         }
         let axis = -(length as i64);
@@ -264,18 +257,5 @@ impl<'t> Matching<'t> {
             self.steps.push(reader);
         }
         Ok(fits.then_some((result, by, reader)))
-    }
-
-    /// Tells whether nobody else reads what the steps make, but for the last one.
-    fn is_closed(&self, last: StepId) -> Result<bool, Error> {
-        for &id in self.steps.iter().filter(|&&id| id != last) {
-            for &value in &self.trace.steps.get(id)?.outputs {
-                let inside = |reader: &StepId| self.steps.contains(reader);
-                if self.uses.is_returned(value)? || !self.uses.readers(value)?.iter().all(inside) {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! Programs whose first tensor is the result of a convolution, and which go over its elements while these are in a cache.
 
 use super::program::{Program, Room};
-use super::{BLOCK, TENSORS};
+use super::{BLOCK, PART, TENSORS};
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
 use crate::ext::rounded;
@@ -111,6 +111,8 @@ struct Epilogue<'a> {
     /// The numbers of planes of a sample, and of places of a plane.
     planes: usize,
     places: usize,
+    /// The number of places of a plane that the program goes over at once.
+    block: usize,
 }
 
 /// A tensor of a program, and how far its elements are apart for neighbouring samples, planes and places; 0 where it is
@@ -127,7 +129,7 @@ impl Other {
     ///
     /// # Safety
     ///
-    /// The tensor has these elements, at most [`BLOCK`], and the copy room for them.
+    /// The tensor has these elements, and the copy room for them if they are copied: 16-bit floats, and those of several planes.
     #[inline(always)]
     unsafe fn place(&self, index: [usize; 3], [count, n]: [usize; 2], copy: *mut f32) -> Place {
         let &Other { pointer, half, strides } = self;
@@ -203,14 +205,16 @@ impl<'a> Epilogue<'a> {
             DataType::BF16 => Some(Code::RoundBf16),
             _ => None,
         };
-        Some(Epilogue { program: then.program, round, others, planes, places })
+        let copies = round.is_some() || others.iter().any(|other: &Other| other.half.is_some());
+        let block = if then.program.chain().is_some() && !copies { PART } else { BLOCK };
+        Some(Epilogue { program: then.program, round, others, planes, places, block })
     }
 
     /// Runs the program over `n` places of `count` planes from an index on: all of their places, if there are several planes.
     ///
     /// # Safety
     ///
-    /// There are these sums, at most [`BLOCK`], and room for their results. Nobody else reads or writes them.
+    /// There are these sums, at most a block, and room for their results. Nobody else reads or writes them.
     unsafe fn run(
         &self,
         room: &mut Room,
@@ -264,8 +268,8 @@ impl<'a> Epilogue<'a> {
                 return;
             }
             for plane in planes {
-                for place in places.clone().step_by(BLOCK) {
-                    let n = BLOCK.min(places.end - place);
+                for place in places.clone().step_by(self.block) {
+                    let n = self.block.min(places.end - place);
                     self.run(&mut room, ends, [sample, plane, place], [1, n]);
                 }
             }

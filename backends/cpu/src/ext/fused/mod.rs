@@ -6,13 +6,13 @@ mod operands;
 mod program;
 
 pub(crate) use self::epilogue::{Results, Then, written};
-use self::operands::Operands;
+use self::operands::{Operands, RowWise};
 pub(crate) use self::program::Program;
 use self::program::Room;
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
 use crate::kernels::elementwise::GRAIN;
-use crate::kernels::{Shared, walk};
+use crate::kernels::{Shared, chain, walk};
 use crate::layout::{Dim, Dims, broadcast_strides, collapse};
 use crate::ops::made;
 use crate::pool::Pool;
@@ -30,6 +30,9 @@ const LINES: usize = 256;
 /// The number of elements that go through a program at once. All registers take 16 KiB.
 const BLOCK: usize = 512;
 
+/// The number of elements of a row that go through a chain of lines at once.
+const PART: usize = 8 * BLOCK;
+
 /// Room for the elements of a block.
 type Block = MaybeUninit<[f32; BLOCK]>;
 
@@ -38,10 +41,8 @@ pub(super) fn fused(pool: &Arc<Pool>, xs: &[&Array], program: &[i64]) -> Result<
     let types: SmallVec<[DataType; TENSORS]> = xs.iter().map(|x| x.dtype()).collect();
     let Some(program) = prepared(&types, program)? else { return Ok(None) };
     let (shape, dims) = extents(xs)?;
-    made(pool, program.result(), shape, |out| {
-        program.fill(&Operands::new(xs, &dims), total(&dims), out, None)
-    })
-    .map(Some)
+    made(pool, program.result(), shape, |out| program.fill(&Operands::new(xs, &dims), &dims, out, None))
+        .map(Some)
 }
 
 /// Makes a program ready for tensors of these types; `None` if it is not computed here.
@@ -77,23 +78,29 @@ impl Program {
         });
         let Some((at, mut replaced)) = replaced else {
             let operands = Operands::new(&read(operands, None)?, &dims);
-            return made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, None));
+            return made(pool, self.result(), shape, |out| self.fill(&operands, &dims, out, None));
         };
         let room = replaced.sole();
         let operands = Operands::new(&read(operands, Some((at, &replaced)))?, &dims);
         match room {
             Some(out) => {
                 if !replaced.is_empty() {
-                    pool.run(|| self.fill(&operands, total(&dims), out, Some(at)))?;
+                    pool.run(|| self.fill(&operands, &dims, out, Some(at)))?;
                 }
                 Ok(replaced)
             }
-            None => made(pool, self.result(), shape, |out| self.fill(&operands, total(&dims), out, None)),
+            None => made(pool, self.result(), shape, |out| self.fill(&operands, &dims, out, None)),
         }
     }
 
-    /// Writes all `total` results, which may take the place of the operand `replaced`.
-    fn fill(&self, operands: &Operands, total: usize, out: *mut u8, replaced: Option<usize>) {
+    /// Writes all results, which may take the place of the operand `replaced`.
+    fn fill(&self, operands: &Operands, dims: &[Dim<TENSORS>], out: *mut u8, replaced: Option<usize>) {
+        if let Some(lines) = self.chain()
+            && let Some(rows) = operands.rows(dims)
+        {
+            return self.fill_rows(lines, &rows, out.cast());
+        }
+        let total = total(dims);
         let size = element_size(self.result());
         let shared = Shared((out, operands));
         walk::split(total.div_ceil(BLOCK), BLOCK.min(total) * self.len(), GRAIN, |from, to| {
@@ -107,6 +114,25 @@ impl Program {
                     let n = BLOCK.min(total - first);
                     let out = out.add(first * size);
                     self.run(&mut room, operands, &mut cursors, [first, n], out, replaced);
+                }
+            }
+        });
+    }
+
+    /// Writes all results of a program of one chain, row by row.
+    fn fill_rows(&self, lines: &[chain::Line], rows: &RowWise<'_>, out: *mut f32) {
+        let parts = rows.length.div_ceil(PART);
+        let shared = Shared((out, rows));
+        walk::split(rows.count * parts, rows.length.min(PART) * self.len(), GRAIN, |from, to| {
+            let (out, rows) = shared.get();
+            for unit in from..to {
+                let (row, first) = (unit / parts, unit % parts * PART);
+                let n = PART.min(rows.length - first);
+                // SAFETY: the tensors have elements at every index of their dimensions, and `out` has room for a result at each;
+                // nobody else writes those of this part, or reads them if they take the place of an operand.
+                unsafe {
+                    let places = rows.places(row, first);
+                    chain::run(lines, &places, out.add(row * rows.length + first), n);
                 }
             }
         });

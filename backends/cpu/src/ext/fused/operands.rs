@@ -2,7 +2,7 @@
 
 use super::{BLOCK, Block, TENSORS};
 use crate::array::Array;
-use crate::kernels::chain::Place;
+use crate::kernels::chain::{PLACES, Place};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::half::Half;
 use crate::layout::{self, Dim};
@@ -117,6 +117,61 @@ impl Operands {
             };
             Place { ptr: from.cast::<f32>().cast_mut(), single }
         }
+    }
+}
+
+/// The elements of tensors of `f32` along rows that are the innermost dimension of all of them.
+pub(super) struct RowWise<'a> {
+    operands: &'a Operands,
+    /// The other dimensions, and the innermost one.
+    outer: &'a [Dim<TENSORS>],
+    inner: Dim<TENSORS>,
+    pub(super) count: usize,
+    pub(super) length: usize,
+}
+
+/// The least length of rows that are walked one by one.
+const ROW: usize = 256;
+
+impl Operands {
+    /// Returns the rows of the tensors, which are walked in these dimensions; `None` if rows are short, or if elements must be
+    /// copied to lie one after another as `f32`.
+    pub(super) fn rows<'a>(&'a self, dims: &'a [Dim<TENSORS>]) -> Option<RowWise<'a>> {
+        let (inner, outer) = dims.split_last()?;
+        let there = |(tensor, operand): (usize, &Operand)| {
+            operand.half.is_none() && matches!(inner.strides.get(tensor), Some(0 | 1))
+        };
+        let rows = inner.extent >= ROW && self.0.iter().enumerate().all(there);
+        let count = outer.iter().map(|dim| dim.extent).product();
+        rows.then_some(RowWise { operands: self, outer, inner: *inner, count, length: inner.extent })
+    }
+}
+
+impl RowWise<'_> {
+    /// Returns where the tensors' elements begin from place `first` of a row on.
+    ///
+    /// # Safety
+    ///
+    /// There is such a row, and such a place in it.
+    pub(super) unsafe fn places(&self, row: usize, first: usize) -> [Place; PLACES] {
+        let mut offsets = [0isize; TENSORS];
+        let mut left = row;
+        for Dim { extent, strides } in self.outer.iter().rev() {
+            for (offset, stride) in offsets.iter_mut().zip(strides) {
+                *offset += (left % extent).cast_signed() * stride;
+            }
+            left /= extent;
+        }
+        let mut places = [Place::NONE; PLACES];
+        let strides = self.inner.strides.into_iter().zip(offsets);
+        for ((place, operand), (stride, offset)) in places.iter_mut().zip(&self.operands.0).zip(strides) {
+            // SAFETY: this function's contract.
+            let ptr = unsafe {
+                operand.pointer.cast::<f32>().offset(offset + first.cast_signed() * stride).cast_mut()
+            };
+            *place = Place { ptr, single: stride == 0 };
+        }
+        places
     }
 }
 

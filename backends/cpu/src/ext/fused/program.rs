@@ -202,6 +202,12 @@ impl Program {
         self.lines
     }
 
+    /// Returns the lines of the only step, if that is a chain which holds nothing in blocks and whose results are not rounded.
+    pub(super) fn chain(&self) -> Option<&[chain::Line]> {
+        let [Step::Chain { lines, to: OUT }] = self.steps.as_slice() else { return None };
+        lines.iter().all(|line| !(TENSORS..PLACES).contains(&line.place)).then_some(lines)
+    }
+
     /// Returns the element type of the result.
     pub(super) fn result(&self) -> DataType {
         self.result

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::level::{at, levels};
+use crate::threads::as_if;
 use bb::ext::{Nn, NnOp};
 use bb::{KernelOperand, PrepareOperand, RoundMode};
 
@@ -229,9 +230,9 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
         ([3, 40, 7, 7], [70, 1, 1], 1, [0; 4]),
         ([1, 33, 16, 16], [96, 1, 1], 2, [0; 4]),
         ([1, 600, 1, 1], [130, 1, 1], 1, [0; 4]),
-        ([2, 5, 9, 11], [64, 3, 2], 2, [1, 0, 2, 1]),
-        ([1, 130, 5, 5], [48, 5, 5], 1, [2, 2, 2, 2]),
-        ([2, 12, 16, 16], [40, 2, 2], 1, [0, 0, 1, 1]),
+        ([2, 5, 9, 11], [100, 3, 2], 2, [1, 0, 2, 1]),
+        ([1, 130, 5, 5], [97, 5, 5], 1, [2, 2, 2, 2]),
+        ([2, 12, 16, 16], [96, 2, 2], 1, [0, 0, 1, 1]),
         ([0, 16, 7, 7], [32, 1, 1], 1, [0; 4]),
     ] {
         for with_bias in [false, true] {
@@ -276,5 +277,194 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
                 }
             }
         }
+    }
+}
+
+/// A convolution with a program: the extents of operand and filters, stride, padding of each end, groups, and the extents of the
+/// program's other tensors.
+struct Fused {
+    x: &'static [usize],
+    w: &'static [usize],
+    stride: i64,
+    pad: i64,
+    group: i64,
+    xs: &'static [&'static [usize]],
+    program: &'static [i64],
+}
+
+/// `relu(y * a + b) + r`, of `y`, `a`, `b` and `r`.
+const RESIDUAL: &[i64] = &[2, 0, 1, 0, 4, 2, 14, 5, 0, 6, 3];
+/// `y * sigmoid(y + a)`, of `y` and `a`.
+const GATED: &[i64] = &[0, 0, 1, 12, 2, 2, 0, 3];
+/// `sigmoid(y)`.
+const SIGMOID: &[i64] = &[12, 0];
+
+/// Every way in which convolutions are computed, in small and in large planes.
+const FUSED: [Fused; 12] = {
+    const ONE: Fused = Fused {
+        x: &[2, 6, 40, 57],
+        w: &[70, 6, 1, 1],
+        stride: 1,
+        pad: 0,
+        group: 1,
+        xs: &[&[70, 1, 1], &[70, 1, 1], &[2, 70, 40, 57]],
+        program: RESIDUAL,
+    };
+    [
+        // Products whose windows are the operand's elements.
+        ONE,
+        Fused { xs: &[&[]], program: GATED, ..ONE },
+        // What has the extents of a plane, or of a sample.
+        Fused { xs: &[&[40, 57], &[2, 1, 1, 1], &[1, 70, 1, 57]], ..ONE },
+        // Channels with filters of their own: large planes, and small ones, several at a time.
+        Fused {
+            x: &[1, 30, 101, 99],
+            w: &[30, 1, 3, 3],
+            pad: 1,
+            group: 30,
+            xs: &[&[30, 1, 1], &[1], &[30, 101, 99]],
+            ..ONE
+        },
+        Fused {
+            x: &[3, 130, 27, 29],
+            w: &[130, 1, 3, 3],
+            pad: 1,
+            group: 130,
+            xs: &[&[130, 1, 1], &[3, 130, 1, 1], &[27, 29]],
+            ..ONE
+        },
+        Fused {
+            x: &[4, 260, 17, 19],
+            w: &[260, 1, 5, 5],
+            pad: 2,
+            group: 260,
+            xs: &[],
+            program: SIGMOID,
+            ..ONE
+        },
+        // Unrolled windows, of two groups.
+        Fused {
+            x: &[2, 24, 60, 64],
+            w: &[80, 12, 3, 3],
+            stride: 1,
+            pad: 1,
+            group: 2,
+            xs: &[&[80, 1, 1], &[80, 60, 1], &[1, 80, 60, 64]],
+            program: RESIDUAL,
+        },
+        // By points.
+        Fused {
+            x: &[1, 32, 66, 65],
+            w: &[66, 32, 3, 3],
+            pad: 1,
+            xs: &[&[66, 1, 1], &[66, 1, 1], &[66, 66, 65]],
+            ..ONE
+        },
+        // Few windows, and a single one.
+        Fused {
+            x: &[90, 20, 11, 11],
+            w: &[100, 20, 3, 3],
+            stride: 2,
+            pad: 1,
+            xs: &[&[100, 1, 1]],
+            program: GATED,
+            ..ONE
+        },
+        Fused { x: &[300, 70, 1, 1], w: &[900, 70, 1, 1], xs: &[&[900, 1, 1]], program: GATED, ..ONE },
+        // Three dimensions, and one.
+        Fused {
+            x: &[1, 4, 20, 30, 31],
+            w: &[15, 4, 3, 3, 3],
+            pad: 1,
+            xs: &[&[15, 1, 1, 1]],
+            program: GATED,
+            ..ONE
+        },
+        Fused { x: &[2, 20, 4100], w: &[40, 20, 5], pad: 2, xs: &[&[40, 1]], program: GATED, ..ONE },
+    ]
+};
+
+#[test]
+fn programs_over_results_have_the_bits_of_one_step_after_the_other() {
+    let cpu = Cpu::new();
+    for (dtype, others) in
+        [(DataType::F32, DataType::F32), (DataType::F16, DataType::F16), (DataType::BF16, DataType::BF16)]
+    {
+        for (at_case, case) in FUSED.iter().enumerate() {
+            let (x, w) = (array(&cpu, case.x, dtype), array(&cpu, case.w, dtype));
+            let bias = array(&cpu, &case.w[..1], dtype);
+            let spatial = case.x.len() - 2;
+            let params = [
+                Param::Ints(vec![case.stride; spatial].into()),
+                Param::Ints(vec![case.pad; 2 * spatial].into()),
+                Param::Ints([][..].into()),
+                Param::Int(case.group),
+            ];
+            let xs: Vec<Array> = case.xs.iter().map(|shape| array(&cpu, shape, others)).collect();
+            let varying =
+                |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|&n| Some(n)), false);
+            let constant = |x| Some(PrepareOperand::of_constant(x));
+            let operands = || [Some(varying(&x)), constant(&w), constant(&bias)];
+            let step = PrepareStep::new(NnOp::Conv.spec(), &params, operands());
+            let options = ConvOptions {
+                strides: &vec![case.stride; spatial],
+                pads: &vec![case.pad; 2 * spatial],
+                dilations: &[],
+                group: case.group,
+            };
+            // The operation itself where it is not prepared.
+            let first = match cpu.prepare(&step).unwrap() {
+                Some(kernel) => {
+                    let mut given =
+                        [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Shared(&bias)]
+                            .into_iter()
+                            .collect();
+                    kernel.run(&cpu, &mut given).unwrap().remove(0)
+                }
+                None => cpu.conv(&x, &w, Some(&bias), options).unwrap(),
+            };
+            let all: Vec<&Array> = std::iter::once(&first).chain(&xs).collect();
+            let want = cpu.to_host(&bb::ext::scalar::fused(&cpu, &all, case.program).unwrap()).unwrap();
+            let with_program: Vec<Param<'static>> =
+                std::iter::once(Param::Ints(case.program.into())).chain(params.iter().cloned()).collect();
+            let operands = operands().into_iter().chain(xs.iter().map(|x| Some(varying(x))));
+            let step = PrepareStep::new(NnOp::FusedConv.spec(), &with_program, operands);
+            let kernel = cpu.prepare(&step).unwrap().unwrap();
+            for threads in [1, 3] {
+                let given = [&x, &w, &bias].into_iter().chain(&xs).map(KernelOperand::Shared);
+                let y = as_if(threads, || kernel.run(&cpu, &mut given.collect()).unwrap().remove(0));
+                assert!(cpu.to_host(&y).unwrap() == want, "case {at_case} of {dtype} on {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_program_may_convert_what_it_goes_over() {
+    let cpu = Cpu::new();
+    let [f16, f32] = [DataType::F16, DataType::F32];
+    for (dtype, other, program) in [
+        // `f32(y) * a`, and `f16(y * a)`.
+        (f16, f32, &[15, 0, 2, 2, 1][..]),
+        (f32, f32, &[2, 0, 1, 16, 2][..]),
+    ] {
+        let (x, w) = (array(&cpu, &[1, 8, 100, 110], dtype), array(&cpu, &[40, 8, 1, 1], dtype));
+        let a = array(&cpu, &[40, 1, 1], other);
+        let y = cpu.conv(&x, &w, None, ConvOptions::default()).unwrap();
+        let want = cpu.to_host(&bb::ext::scalar::fused(&cpu, &[&y, &a], program).unwrap()).unwrap();
+        let params = [program, &[], &[], &[]].map(|list| Param::Ints(list.into()));
+        let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
+        let varying = |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|_| None), false);
+        let operands = [Some(varying(&x)), Some(PrepareOperand::of_constant(&w)), None, Some(varying(&a))];
+        let kernel =
+            cpu.prepare(&PrepareStep::new(NnOp::FusedConv.spec(), &params, operands)).unwrap().unwrap();
+        let given = [
+            KernelOperand::Shared(&x),
+            KernelOperand::Shared(&w),
+            KernelOperand::Absent,
+            KernelOperand::Shared(&a),
+        ];
+        let got = kernel.run(&cpu, &mut given.into_iter().collect()).unwrap().remove(0);
+        assert!(cpu.to_host(&got).unwrap() == want, "{dtype}");
     }
 }

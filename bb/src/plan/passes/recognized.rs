@@ -1,0 +1,73 @@
+//! Steps that become one operation: the numbers among their operands, who reads what they make, and how they go.
+
+use super::PassOptions;
+use super::quantised::{calls, scalar};
+use crate::trace::{StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses};
+use crate::{Error, Primitive};
+
+/// Finds out which of a step's operands is a number, and which one it is combined with: `value + number`, `value * number` or
+/// `value / number`.
+pub(super) fn with_number(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    step: StepId,
+    op: Primitive,
+) -> Result<Option<(TraceValue, f64)>, Error> {
+    let step = trace.steps.get(step)?;
+    let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
+    if !calls(step, op.spec()) {
+        return Ok(None);
+    }
+    let number = |value| scalar(trace, options, value);
+    Ok(match (number(a)?, number(b)?) {
+        (None, Some(number)) => Some((a, number.into())),
+        (Some(number), None) if matches!(op, Primitive::Add | Primitive::Mul) => Some((b, number.into())),
+        _ => None,
+    })
+}
+
+/// Reads a step that multiplies by a number or divides by one: what, and the factor.
+pub(super) fn with_factor(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    step: StepId,
+) -> Result<Option<(TraceValue, f64)>, Error> {
+    if let Some(product) = with_number(trace, options, step, Primitive::Mul)? {
+        return Ok(Some(product));
+    }
+    let quotient = with_number(trace, options, step, Primitive::Div)?;
+    Ok(quotient.map(|(value, number)| (value, 1.0 / number)))
+}
+
+/// Tells whether nobody else reads what the steps make, but for the last one.
+pub(super) fn is_closed(trace: &Trace, uses: &Uses, steps: &[StepId], last: StepId) -> Result<bool, Error> {
+    for &id in steps.iter().filter(|&&id| id != last) {
+        for &value in &trace.steps.get(id)?.outputs {
+            let inside = |reader: &StepId| steps.contains(reader);
+            if uses.is_returned(value)? || !uses.readers(value)?.iter().all(inside) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the nodes that steps come from.
+pub(super) fn origins(trace: &Trace, steps: &[StepId]) -> Result<StepOrigins, Error> {
+    let mut origins = StepOrigins::new();
+    for &step in steps {
+        origins.extend(trace.steps.get(step)?.origins.iter().copied());
+    }
+    Ok(origins)
+}
+
+/// Lets the readers of a result read what was made in its place, and removes the steps that made it.
+pub(super) fn replace(
+    edit: &mut TraceEdit<'_>,
+    result: TraceValue,
+    made: TraceValue,
+    steps: &[StepId],
+) -> Result<(), Error> {
+    edit.replace(result, made)?;
+    steps.iter().try_for_each(|&step| edit.remove(step))
+}
