@@ -1,7 +1,8 @@
 """The engines that are compared, each a command that times a model or an operator in a process of its own.
 
 A measurement is a dictionary: `seconds` (the median time of a run), `cpu_seconds` (the time that all threads together spend on
-processors in a run, on average), `ready_seconds` (loading, preparing and the first run) and `peak_bytes` (the greatest memory).
+processors in a run, on average), `ready_seconds` (loading, preparing and the first run) and `peak_bytes` (the greatest memory, less
+what the process had before it loaded the model).
 """
 
 import json
@@ -43,7 +44,7 @@ class Bb(Engine):
             "seconds": got["run_seconds"]["p50"],
             "cpu_seconds": got.get("run_cpu_seconds"),
             "ready_seconds": got["load_seconds"] + got["prepare_seconds"],
-            "peak_bytes": got["peak_bytes"],
+            "peak_bytes": got["peak_bytes"] and got["peak_bytes"] - got["base_bytes"],
         }
 
 

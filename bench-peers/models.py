@@ -2,8 +2,8 @@
 
 Each round times one engine after the other, each in a process of its own, so that what else the machine does falls on all. A round's
 time is the median of its runs, and an engine's time is the median of its rounds. Beside the time of a run, the table has the time of
-all processors in it, the time until the first run has ended, and the greatest memory: of ONNX Runtime, what its session adds to
-Python's; of the others, that of the whole process.
+all processors in it, the time until the first run has ended, and the greatest memory, less what the process had before it loaded
+the model.
 """
 
 import argparse

@@ -49,6 +49,7 @@ fn main() -> Result<(), Failed> {
 
 fn measure(engine: &str, subject: &str, folder: &Path, runs: usize, threads: usize) -> Result<(), Failed> {
     let inputs = inputs(folder)?;
+    let base = memory("VmRSS:").unwrap_or_default();
     let begun = Instant::now();
     let mut run = match engine {
         "tract" => tract::prepare(Path::new(subject), &inputs, threads)?,
@@ -73,17 +74,17 @@ fn measure(engine: &str, subject: &str, folder: &Path, runs: usize, threads: usi
     let processors = before.elapsed().as_secs_f64() / seconds.len() as f64;
     seconds.sort_by(f64::total_cmp);
     let median = seconds.get(seconds.len() / 2).copied().unwrap_or_default();
-    let peak = peak_memory().map_or("null".to_owned(), |bytes| bytes.to_string());
+    let added = memory("VmHWM:").map_or("null".to_owned(), |peak| peak.saturating_sub(base).to_string());
     println!(
-        "{{\"seconds\": {median:e}, \"cpu_seconds\": {processors:e}, \"ready_seconds\": {ready:e}, \"peak_bytes\": {peak}}}"
+        "{{\"seconds\": {median:e}, \"cpu_seconds\": {processors:e}, \"ready_seconds\": {ready:e}, \"peak_bytes\": {added}}}"
     );
     Ok(())
 }
 
-/// Returns the greatest number of bytes of memory that this process has used, on Linux.
-fn peak_memory() -> Option<u64> {
+/// Returns the bytes of memory of this process, on Linux: `VmRSS:` those that it has now, `VmHWM:` the most that it had.
+fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 

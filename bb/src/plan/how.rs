@@ -11,8 +11,9 @@ pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
 
-/// Operators that do more than the operation of their name: this one has projections.
-const MORE: &[(&str, &str)] = &[("com.microsoft", "Attention")];
+/// Operators that are other than the operation of their name: the first has projections, the second a function instead of a
+/// program.
+const MORE: &[(&str, &str)] = &[("com.microsoft", "Attention"), ("com.microsoft", "FusedConv")];
 
 /// Returns how a version of an operator runs.
 pub(crate) fn how_version(

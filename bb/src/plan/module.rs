@@ -311,7 +311,8 @@ pub struct CompileOptions {
     /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
     pub check_passes: bool,
     /// Whether chains of element-wise functions become one operation where the backend has
-    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively. The results are the same.
+    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively, and join the convolution whose result they alone read where it has
+    /// [`Nn::fused_conv`](crate::ext::Nn::fused_conv). The results are the same.
     pub fuse: bool,
     /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, where the
     /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the

@@ -28,6 +28,7 @@ const PROFILED: usize = 20;
 pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     session::threads(&options.threads)?;
     let backend = session::backend(options.common.backend.as_deref())?;
+    let base = memory("VmRSS:");
     let start = Instant::now();
     let module = session::load(&options.model)?;
     let load = start.elapsed().as_secs_f64();
@@ -55,14 +56,14 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
         trace::write(path, profile, &session, backend.name())?;
     }
     let profile = profile.filter(|_| options.profile).map(|profile| profile::Summary::of(&profile));
-    let peak = peak_memory();
+    let peak = memory("VmHWM:");
     let items_per_second = batch.as_ref().map(|batch| batch.items as f64 * runs.per_second());
     if options.common.json {
         let mut record = json!({
             "backend": backend.name(), "extents": given.chosen_json(), "load_seconds": load,
             "prepare_seconds": prepare, "warmup_runs": warm_up, "runs": runs.count(), "run_seconds": runs.json(),
             "run_cpu_seconds": processors, "runs_per_second": runs.per_second(), "items_per_run": batch.map(|batch| batch.items),
-            "items_per_second": items_per_second, "peak_bytes": peak,
+            "items_per_second": items_per_second, "base_bytes": base, "peak_bytes": peak,
         });
         if let (Some(profile), Some(fields)) = (profile, record.as_object_mut()) {
             fields.insert("profile".to_owned(), profile.json());
@@ -180,10 +181,10 @@ fn processor_time() -> Option<f64> {
     Some((user? + system?) as f64 * TICK)
 }
 
-/// Returns the greatest amount of memory that this process has used, in bytes; `None` if the system does not
-/// report it.
-fn peak_memory() -> Option<u64> {
+/// Returns an amount of memory of this process in bytes: `VmRSS:` for what it has now, `VmHWM:` for the most that it had. `None`
+/// if the system does not report it.
+fn memory(field: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

@@ -15,7 +15,9 @@ use crate::gemm::{self, Dims, Strided};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::lanes::{Lanes, Portable};
 use crate::kernels::{Shared, walk};
-use crate::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::level::Level;
+use crate::level::level;
 use crate::pool::Pool;
 use bb::ext::ConvOptions;
 use bb::ir::memory;

@@ -5,7 +5,9 @@
 //! high ones; rows are therefore brought to that order first ([`arrange`]), and columns are widened in it.
 
 use super::vector::{Portable, Vector};
-use crate::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::level::Level;
+use crate::level::level;
 
 /// The numbers of bytes whose halves are taken apart together.
 const WIDE: usize = 16;

@@ -2,7 +2,9 @@
 //! so that memory is read for operands and written for results alone.
 
 use super::lanes::{Lanes, Portable};
-use crate::level::{Level, level};
+#[cfg(target_arch = "x86_64")]
+use crate::level::Level;
+use crate::level::level;
 
 /// The most places of a program: its tensors, and registers for what is read later.
 pub(crate) const PLACES: usize = 16;

@@ -128,6 +128,7 @@ pub(crate) unsafe fn product(
     let units = panels.div_ceil(group) * parts;
     walk::split(units, height.min(m) * group * width * (k / 4 + 1), 1 << 18, |from, to| {
         let (left, right, zeros) = shared.get();
+        let mut tile = Room([0; MOST]);
         scratch(Slot::Right, |room| {
             for unit in from..to {
                 let (part, first) = (unit % parts, unit / parts * group);
@@ -140,7 +141,7 @@ pub(crate) unsafe fn product(
                         let panel = packed.add(i * size);
                         let (known, cols) = (right.sums(col), width.min(cols.end - col));
                         let unit = Unit { kernels, k, left, panel, known, zeros, col, cols };
-                        unit.run(rows.clone(), finish);
+                        unit.run(rows.clone(), &mut tile, finish);
                     }
                 }
             }
@@ -193,9 +194,8 @@ impl Unit<'_> {
     /// # Safety
     ///
     /// The operands have these rows and the panel's columns.
-    unsafe fn run(&self, rows: std::ops::Range<usize>, finish: &(dyn Fn(&Sums<'_>) + Sync)) {
+    unsafe fn run(&self, rows: std::ops::Range<usize>, room: &mut Room, finish: &(dyn Fn(&Sums<'_>) + Sync)) {
         let stride = self.kernels.panel();
-        let mut room = Room([0; MOST]);
         let mut room_below = [0; PANEL];
         let cols = self.zeros.cols.get(self.col..).unwrap_or_default();
         let cols = cols.get(..self.cols).unwrap_or_default();
@@ -205,7 +205,7 @@ impl Unit<'_> {
             known => {
                 if known.is_none() {
                     // SAFETY: the row of ones is as long as every other row.
-                    unsafe { self.tile(self.left.ones(), 1, &mut room) };
+                    unsafe { self.tile(self.left.ones(), 1, room) };
                 }
                 let depth = i32::try_from(self.k).unwrap_or(i32::MAX);
                 let sums = known.unwrap_or(room.0.as_slice());
@@ -219,7 +219,7 @@ impl Unit<'_> {
         for row in rows.clone().step_by(self.kernels.rows) {
             let count = self.kernels.rows.min(rows.end - row);
             // SAFETY: these rows are in the left operand.
-            unsafe { self.tile(self.left.row(row), count, &mut room) };
+            unsafe { self.tile(self.left.row(row), count, room) };
             let all = room.0.get_mut(..count * stride).unwrap_or_default();
             if !plain {
                 let (zeros, sums) = (self.zeros, self.left.sums());
