@@ -10,6 +10,7 @@
 
 use super::elementwise::{Run, map, slices};
 use super::half::Half;
+use crate::array::element_size;
 use bb::DataType;
 
 /// A loop over elements of the first type that writes elements of the second.
@@ -41,9 +42,11 @@ macro_rules! whole {
 /// A float without its fraction, or the least integer if no integer of the type holds it.
 macro_rules! truncated {
     ($from:ty, $to:ty, $v:expr) => {{
-        let v = $v;
-        // What is less than the least integer becomes the least one by itself.
-        if v < -(<$to>::MIN as $from) { v as $to } else { <$to>::MIN }
+        let (v, least) = ($v, <$to>::MIN as $from);
+        // A choice of numbers, and a conversion without a choice, are what compilers make vectors of.
+        let within = if v > least && v < -least { v } else { least };
+        // SAFETY: the number is not NaN, and `$to` has its whole part.
+        unsafe { within.to_int_unchecked::<$to>() }
     }};
 }
 
@@ -62,11 +65,60 @@ macro_rules! float {
     };
 }
 
+/// A loop by way of `f32`, some elements at a time.
+macro_rules! by_f32 {
+    ($from:ident, $to:ident) => {
+        Some(|out, [x], n| {
+            let casts = [(DataType::$from, DataType::F32), (DataType::F32, DataType::$to)];
+            let [Some(first), Some(second)] = casts.map(|(from, to)| kernel(from, to)) else { return };
+            let [read, written] = [DataType::$from, DataType::$to].map(element_size);
+            let mut block = [0f32; BLOCK];
+            for at in (0..n).step_by(BLOCK) {
+                let n = BLOCK.min(n - at);
+                // SAFETY: `Run` has this contract, of which these are some elements, and the block has room for as many.
+                unsafe {
+                    first(block.as_mut_ptr().cast(), [x.add(at * read)], n);
+                    second(out.add(at * written), [block.as_ptr().cast()], n);
+                }
+            }
+        })
+    };
+}
+
+/// The number of elements on their way by `f32`.
+const BLOCK: usize = 256;
+
+/// Returns the loop from a type of 16-bit floats, which `f32` has all.
+macro_rules! from_half {
+    ($from:ident, $to:expr) => {
+        match $to {
+            DataType::F32 => Some(Half::of(DataType::$from)?.widen),
+            DataType::I8 => by_f32!($from, I8),
+            DataType::U8 => by_f32!($from, U8),
+            DataType::I32 => by_f32!($from, I32),
+            DataType::I64 => by_f32!($from, I64),
+            DataType::F64 => by_f32!($from, F64),
+            DataType::Bool => by_f32!($from, Bool),
+            _ => None,
+        }
+    };
+}
+
 /// Returns the loop that casts between two types, if there is one.
+///
+/// Integers become 16-bit floats by way of `f32` where no number is rounded twice: `f32` has all bytes, and all integers up to those
+/// that are infinite as `f16`.
 pub(crate) fn kernel(from: DataType, to: DataType) -> Option<Run<1>> {
     match (from, to) {
-        (half, DataType::F32) if Half::of(half).is_some() => Some(Half::of(half)?.widen),
-        (DataType::F32, half) if Half::of(half).is_some() => Some(Half::of(half)?.narrow),
+        (DataType::F16, to) => from_half!(F16, to),
+        (DataType::BF16, to) => from_half!(BF16, to),
+        (DataType::F32, half @ (DataType::F16 | DataType::BF16)) => Some(Half::of(half)?.narrow),
+        (DataType::I8, DataType::F16) => by_f32!(I8, F16),
+        (DataType::I8, DataType::BF16) => by_f32!(I8, BF16),
+        (DataType::U8 | DataType::Bool, DataType::F16) => by_f32!(U8, F16),
+        (DataType::U8 | DataType::Bool, DataType::BF16) => by_f32!(U8, BF16),
+        (DataType::I32, DataType::F16) => by_f32!(I32, F16),
+        (DataType::I64, DataType::F16) => by_f32!(I64, F16),
         (DataType::I8, to) => whole!(i8, to),
         (DataType::U8 | DataType::Bool, to) => whole!(u8, to),
         (DataType::I32, to) => whole!(i32, to),
@@ -141,7 +193,8 @@ mod tests {
                 }
             }
         }
-        // Between the seven types that are no halves, and between halves and `f32`.
-        assert_eq!(pairs, 7 * 6 + 4);
+        // Between the seven types that are no halves, from halves to these and from `f32`, and from integers to `f16` and from
+        // bytes to `bf16`.
+        assert_eq!(pairs, 7 * 6 + 2 * 7 + 2 + 5 + 3);
     }
 }
