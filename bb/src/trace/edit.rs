@@ -306,6 +306,26 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_value_of_other_extents_varies_in_all_if_one_varied() {
+        let info = |varies: [bool; 2]| TraceValueInfo {
+            source: ValueSource::Step,
+            dtype: DataType::F32,
+            shape: Shape::from_slice(&[2, 3]),
+            elements: None,
+            varying: Varying::of(varies),
+        };
+        let axes = |new: &NewValue| [0, 1, 62, 63, 64].map(|axis| new.varying.has(axis));
+        assert_eq!(axes(&NewValue::like(&info([true, false]))), [true, false, false, false, false]);
+        assert_eq!(axes(&NewValue::like(&info([false, true]))), [false, true, false, false, false]);
+        let six = || Shape::from_slice(&[6]);
+        assert_eq!(axes(&NewValue::shaped(&info([true, false]), six())), [true; 5]);
+        assert_eq!(axes(&NewValue::shaped(&info([false, false]), six())), [false; 5]);
+        // All dimensions behind the 63rd are one.
+        let far = Varying::of((0..70).map(|axis| axis == 69));
+        assert_eq!([62, 63, 68, 69].map(|axis| far.has(axis)), [false, true, true, true]);
+    }
+
     fn f32s() -> NewValue {
         NewValue::fixed(DataType::F32, &[2])
     }

@@ -86,7 +86,11 @@ pub(crate) fn conv(
     match Layers::new(x_shape, w_shape, bias.map(Tensor::shape), options) {
         Some(layers) => {
             let y = layers::conv(cpu, &layers, x, w, bias)?;
-            then.map_or_else(|| Ok(y.clone()), |then| then.apart(cpu.pool(), y.clone())).map(Some)
+            // Nobody else holds it, so that a program may write where it is.
+            Ok(Some(match then {
+                Some(then) => then.apart(cpu.pool(), y)?,
+                None => y,
+            }))
         }
         None => Ok(None),
     }

@@ -70,6 +70,7 @@ macro_rules! by_f32 {
     ($from:ident, $to:ident) => {
         Some(|out, [x], n| {
             let casts = [(DataType::$from, DataType::F32), (DataType::F32, DataType::$to)];
+            // Both exist; the test of all pairs finds one that does not.
             let [Some(first), Some(second)] = casts.map(|(from, to)| kernel(from, to)) else { return };
             let [read, written] = [DataType::$from, DataType::$to].map(element_size);
             let mut block = [0f32; BLOCK];
