@@ -249,8 +249,9 @@ impl Program {
     ///
     /// # Safety
     ///
-    /// Each tensor's place has `n` elements, at most [`BLOCK`], or a single one, and each other place is a block; `out` has room
-    /// for the results, and may be the place of the tensor `replaced`.
+    /// Each tensor's place has `n` elements, or a single one, and each other place is a block; `n` is at most [`BLOCK`], unless the
+    /// program is a [`chain`](Self::chain), which writes to no block. `out` has room for the results, and may be the place of the
+    /// tensor `replaced`.
     pub(super) unsafe fn through(
         &self,
         places: &mut [Place; PLACES],
