@@ -9,7 +9,7 @@ use super::{Contents, Failure, find, run};
 use crate::conformance::Call;
 use crate::conformance::hint::hint;
 use crate::error::causes;
-use crate::{Backend, BackendRuntime, DataType, Declared, Error, NarrowError, Runtime};
+use crate::{Backend, BackendRuntime, DataType, Declared, NarrowError, Runtime};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -220,22 +220,13 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
     }
     match run(on) {
         Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(failure)) => match narrowed(&failure) {
+        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
             Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
             Some(NarrowError::Exceeds { dtype, held, .. }) => Outcome::Skipped(format!("{dtype} beyond {held}")),
             None => Outcome::Failed(causes(&failure)),
         },
         Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
     }
-}
-
-/// Returns what a backend that declares its types could not do without another type, if that caused a failure.
-fn narrowed<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
-    let mut causes = std::iter::successors(Some(error), |e| (*e).source());
-    causes.find_map(|cause| match cause.downcast_ref::<Error>() {
-        Some(Error::Narrow(narrow)) => Some(narrow),
-        _ => cause.downcast_ref(),
-    })
 }
 
 /// Starts a guarded backend. This function is compiled once, whereas [`Suite::with_types`] is compiled for each
