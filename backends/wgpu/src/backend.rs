@@ -7,17 +7,37 @@ use crate::stream::StreamStats;
 use crate::wgsl::map::{Binary, Unary};
 use crate::wgsl::reduce::Join;
 use crate::{Result, Tensor, WgpuBuilder, WgpuError};
-use bb::{DataType, Primitive, RoundMode, TensorData};
+use bb::{DataType, DataTypes, Primitive, RoundMode, TensorData};
 use std::sync::Arc;
 
 /// The backend `wgpu`: one device.
 ///
 /// Clones share the device.
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "wgpu", open = crate::open::open, options(device, memory), devices = crate::open::devices)]
+#[bb(
+    name = "wgpu",
+    open = crate::open::open,
+    options(device, memory),
+    devices = crate::open::devices,
+    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar)
+)]
 pub struct Wgpu {
     gpu: Arc<Gpu>,
 }
+
+/// The element types of tensors.
+const TYPES: DataTypes = DataTypes::of(&[
+    DataType::F32,
+    DataType::F16,
+    DataType::BF16,
+    DataType::I32,
+    DataType::I16,
+    DataType::I8,
+    DataType::U32,
+    DataType::U16,
+    DataType::U8,
+    DataType::Bool,
+]);
 
 impl Wgpu {
     pub(crate) fn of(gpu: Arc<Gpu>) -> Wgpu {
@@ -133,6 +153,10 @@ impl Wgpu {
 impl bb::Backend for Wgpu {
     type Tensor = Tensor;
     type Error = WgpuError;
+
+    fn types(&self) -> DataTypes {
+        TYPES
+    }
 
     fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
         arithmetic::binary(&self.gpu, Primitive::Add, Binary::Add, a, b)

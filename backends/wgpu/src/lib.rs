@@ -21,6 +21,7 @@ mod backend;
 mod device;
 mod elem;
 mod error;
+mod ext;
 mod layout;
 mod open;
 mod ops;

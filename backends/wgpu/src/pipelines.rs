@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::device::{Gpu, Scope, refused};
 use crate::stream::PARAM_BYTES;
-use crate::wgsl::{gather, map, matmul, reduce, scan};
+use crate::wgsl::{conv, gather, map, matmul, reduce, row, scan, window};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,6 +16,9 @@ pub(crate) enum Key {
     MatMul(matmul::MatMulKey),
     Gather(gather::GatherKey),
     Scan(scan::ScanKey),
+    Row(row::RowKey),
+    Window(window::WindowKey),
+    Conv(conv::ConvKey),
 }
 
 impl Key {
@@ -27,6 +30,9 @@ impl Key {
             Key::MatMul(key) => key.source(),
             Key::Gather(key) => key.source(),
             Key::Scan(key) => key.source(),
+            Key::Row(key) => key.source(),
+            Key::Window(key) => key.source(),
+            Key::Conv(key) => key.source(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::device::Gpu;
 use crate::elem::{Elem, Kind};
 use crate::layout::{Strides, broadcast, collapsed};
 use crate::pipelines::Key;
-use crate::wgsl::map::{Access, Binary, Function, MapKey, Unary};
+use crate::wgsl::map::{Access, Binary, Function, GIVEN, MapKey, Unary};
 use crate::wgsl::scan::ScanKey;
 use crate::{Result, Tensor};
 use bb::ir::infer;
@@ -22,12 +22,36 @@ pub(crate) fn map(
     elem: Elem,
     operands: &[&Tensor],
 ) -> Result<Tensor> {
+    map_with(gpu, op, function, elem, operands, &[])
+}
+
+/// [`map`] of a function that has numbers.
+pub(crate) fn map_with(
+    gpu: &Arc<Gpu>,
+    op: &'static str,
+    function: Function,
+    elem: Elem,
+    operands: &[&Tensor],
+    numbers: &[u32],
+) -> Result<Tensor> {
     own(gpu, op, operands)?;
     let shapes: SmallVec<[&[usize]; 4]> = operands.iter().map(|x| x.shape()).collect();
     let shape: Shape = infer::broadcast(op, &shapes)?;
     let y = result(gpu, op, elem, shape)?;
-    write(gpu, op, function, &y, operands)?;
+    write(gpu, op, function, &y, operands, numbers)?;
     Ok(y)
+}
+
+/// Returns the word of a tensor's only element, if the host knows it.
+fn given(x: &Tensor) -> Option<u32> {
+    let host = x.host().filter(|host| host.len() == 1)?;
+    x.elem().words(host).ok()?.first().copied()
+}
+
+/// Tells how many operands a program binds: those that the host does not know as one element.
+pub(crate) fn bound(operands: &[&Tensor]) -> usize {
+    let known = operands.iter().filter(|x| given(x).is_some()).count();
+    operands.len() - known.min(GIVEN)
 }
 
 /// Writes a function of the elements of tensors into a tensor that nobody else has yet.
@@ -37,16 +61,38 @@ pub(crate) fn write(
     function: Function,
     y: &Tensor,
     operands: &[&Tensor],
+    numbers: &[u32],
 ) -> Result<()> {
     let Some(first) = Side::of(y) else { return Ok(()) };
+    let mut params = params();
+    for (to, word) in params.iter_mut().skip(8).zip(numbers) {
+        *to = *word;
+    }
     let mut sides: SmallVec<[Side; 4]> = SmallVec::new();
     sides.push(first);
-    // An operand without elements has a result without elements, which was handled above.
-    sides.extend(operands.iter().filter_map(|x| Side::of(x)));
-    let strides: SmallVec<[Strides; 3]> =
-        operands.iter().map(|x| broadcast(x.shape(), &x.0.strides, y.shape())).collect();
+    let mut strides: SmallVec<[Strides; 4]> = SmallVec::new();
+    // For each operand its position among those that are bound, or the word that holds it.
+    let mut places: SmallVec<[std::result::Result<usize, u8>; 4]> = SmallVec::new();
+    let mut held = numbers.len();
+    for x in operands {
+        match given(x).filter(|_| held < GIVEN) {
+            Some(word) => {
+                if let Some(to) = params.get_mut(8 + held) {
+                    *to = word;
+                }
+                places.push(Err(held as u8));
+                held += 1;
+            }
+            None => {
+                places.push(Ok(strides.len()));
+                strides.push(broadcast(x.shape(), &x.0.strides, y.shape()));
+                // An operand without elements has a result without elements, which was handled above.
+                sides.extend(Side::of(x));
+            }
+        }
+    }
     let of = |i: usize| strides.get(i).map_or(&[][..], |strides| &strides[..]);
-    let dims: Dims = collapsed(y.shape(), [&y.0.strides, of(0), of(1), of(2)]);
+    let dims: Dims = collapsed(y.shape(), [&y.0.strides, of(0), of(1), of(2), of(3), of(4), of(5)]);
     let linear = dims.len() <= 1;
     let access = |i: usize| match dims.first().map_or(0, |dim| dim.strides.get(i + 1).copied().unwrap_or(0)) {
         _ if !linear => Access::Strided,
@@ -54,24 +100,24 @@ pub(crate) fn write(
         1 => Access::Dense,
         _ => Access::Strided,
     };
-    let accesses = operands.iter().enumerate().map(|(i, x)| (x.elem(), access(i)));
-    let strided_result = matches!(function, Function::Copy)
-        && dims.iter().rev().fold((true, 1), |(dense, step), dim| {
-            (dense && dim.strides[0] == step, step * dim.extent as isize)
-        }) != (true, y.len() as isize);
-    let operands: SmallVec<[(Elem, Access); 4]> = accesses.collect();
-    let strided = strided_result || operands.iter().any(|(_, access)| *access == Access::Strided);
-    let key = match function {
+    let dense = dims.iter().rev().fold((true, 1), |(dense, step), dim| {
+        (dense && dim.strides[0] == step, step * dim.extent as isize)
+    });
+    let strided_result = matches!(function, Function::Copy) && !dense.0;
+    let moves = matches!(function, Function::Copy | Function::Select);
+    let operands = operands.iter().zip(&places).map(|(x, place)| {
+        let access = match place {
+            Ok(at) => access(*at),
+            Err(word) => Access::Given(*word),
+        };
         // The element type does not matter to what only moves elements.
-        Function::Copy | Function::Select => MapKey {
-            function,
-            operands: operands.into_iter().map(|(_, access)| (Elem::U32, access)).collect(),
-            result: Elem::U32,
-            strided_result,
-        },
-        function => MapKey { function, operands, result: y.elem(), strided_result },
-    };
-    Walk { op, key: Key::Map(key), sides: &sides, params: params(), strided }.run(gpu, &dims)
+        (if moves { Elem::U32 } else { x.elem() }, access)
+    });
+    let operands: SmallVec<[(Elem, Access); 4]> = operands.collect();
+    let strided = strided_result || operands.iter().any(|(_, access)| *access == Access::Strided);
+    let result = if moves { Elem::U32 } else { y.elem() };
+    let key = Key::Map(MapKey { function, operands, result, strided_result });
+    Walk { op, key, sides: &sides, params, strided }.run(gpu, &dims)
 }
 
 /// Returns a tensor whose elements are in row-major order: the tensor itself, or a copy.
@@ -81,7 +127,7 @@ pub(crate) fn dense(gpu: &Arc<Gpu>, op: &'static str, x: &Tensor) -> Result<Tens
         return Ok(x.clone());
     }
     let y = result(gpu, op, x.elem(), x.shape().into())?;
-    write(gpu, op, Function::Copy, &y, &[x])?;
+    write(gpu, op, Function::Copy, &y, &[x], &[])?;
     Ok(y)
 }
 
@@ -94,7 +140,7 @@ pub(crate) fn place(
     x: &Tensor,
 ) -> Result<()> {
     let part = into.view(x.shape().into(), into.0.strides.clone(), offset);
-    write(gpu, op, Function::Copy, &part, &[x])
+    write(gpu, op, Function::Copy, &part, &[x], &[])
 }
 
 /// A primitive of one operand.
@@ -148,15 +194,32 @@ pub(crate) fn select(gpu: &Arc<Gpu>, condition: &Tensor, x: &Tensor, y: &Tensor)
 }
 
 /// Makes a tensor whose elements are in row-major order of one word.
-pub(crate) fn filled(
-    gpu: &Arc<Gpu>,
-    op: &'static str,
-    elem: Elem,
-    shape: Shape,
-    word: u32,
-) -> Result<Tensor> {
-    let one = super::host::words(gpu, op, Elem::U32, SmallVec::new(), &[word])?;
+pub(crate) fn filled(gpu: &Arc<Gpu>, op: &'static str, elem: Elem, shape: Shape, word: u32) -> Result<Tensor> {
     let y = result(gpu, op, elem, shape)?;
-    write(gpu, op, Function::Copy, &y, &[&one])?;
+    let Some(side) = Side::of(&y) else { return Ok(y) };
+    let dims: Dims = collapsed(y.shape(), [&y.0.strides, &[], &[], &[], &[], &[], &[]]);
+    let operands = SmallVec::from_slice(&[(Elem::U32, Access::Given(0))]);
+    let key = MapKey { function: Function::Copy, operands, result: Elem::U32, strided_result: false };
+    let mut params = params();
+    params[8] = word;
+    Walk { op, key: Key::Map(key), sides: &[side], params, strided: false }.run(gpu, &dims)?;
+    Ok(y)
+}
+
+/// Makes a vector of `start`, `start + step`, …, which are words of the element type.
+pub(crate) fn counted(gpu: &Arc<Gpu>, elem: Elem, count: usize, start: u32, step: u32) -> Result<Tensor> {
+    let y = result(gpu, "range", elem, Shape::from_slice(&[count]))?;
+    let Some(side) = Side::of(&y) else { return Ok(y) };
+    if count as u64 * 4 > gpu.binding {
+        let (bytes, limit) = (count as u64 * 4, gpu.binding);
+        return Err(crate::WgpuError::Binding { op: "range", bytes, limit });
+    }
+    let dims: Dims = collapsed(y.shape(), [&y.0.strides, &[], &[], &[], &[], &[], &[]]);
+    let key =
+        MapKey { function: Function::Count, operands: SmallVec::new(), result: elem, strided_result: false };
+    let mut params = params();
+    params[8] = start;
+    params[9] = step;
+    Walk { op: "range", key: Key::Map(key), sides: &[side], params, strided: false }.run(gpu, &dims)?;
     Ok(y)
 }

@@ -42,7 +42,7 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         a.push(**stride);
         b.push(0);
     }
-    let dims: Dims = collapsed(y.shape(), [&row_major(y.shape()), &a, &b, &[]]);
+    let dims: Dims = collapsed(y.shape(), [&row_major(y.shape()), &a, &b, &[], &[], &[], &[]]);
     // The data is bound in windows of the axis, each of which the device can bind.
     let inner = crate::layout::reach(&dims, 1);
     let reach = (inner.1 - inner.0).unsigned_abs() as u64 * 4;

@@ -11,8 +11,8 @@ use crate::{Result, Tensor, WgpuError};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// The result and up to three operands.
-pub(crate) const SIDES: usize = 4;
+/// The result and up to six operands.
+pub(crate) const SIDES: usize = 1 + crate::wgsl::map::OPERANDS;
 
 /// A walk: the dimensions outermost first, with the strides of the result and of the operands.
 pub(crate) type Dims = SmallVec<[Dim<SIDES>; 6]>;
@@ -100,26 +100,32 @@ impl Walk<'_> {
         if largest > 0 {
             return self.halves(gpu, dims, starts, largest);
         }
-        let [result, operands @ ..] = offsets;
+        let [result, first, second, third, rest @ ..] = offsets;
         let elements: u64 = dims.iter().map(|dim| dim.extent as u64).product();
         let (groups, row) = grid(gpu, elements, GROUP);
         params[0] = elements as u32;
         params[1] = row;
-        for (to, offset) in params.iter_mut().skip(4).zip(operands.iter().chain([&result])) {
-            *to = *offset as u32;
+        for (to, offset) in params.iter_mut().skip(4).zip([first, second, third, result]) {
+            *to = offset as u32;
+        }
+        // Up to three operands have their strides in one row of four words for each dimension, more have them in two.
+        let wide = self.sides.len() > 4;
+        if wide {
+            for (to, offset) in params.iter_mut().skip(13).zip(rest) {
+                *to = offset as u32;
+            }
         }
         if self.strided {
             params[2] = dims.len() as u32;
-            write_dims(
-                &mut params,
-                0,
-                dims.iter().rev().map(|dim| {
-                    let [y, a, b, c] = dim.strides;
-                    // Copies have one operand, and the result's stride in the place of the second.
-                    let third = if self.sides.len() == 2 { y } else { b };
-                    [dim.extent as u32, a as u32, third as u32, c as u32]
-                }),
-            );
+            let copies = self.sides.len() == 2;
+            let rows = dims.iter().rev().flat_map(|dim| {
+                let [y, a, b, c, more @ ..] = dim.strides;
+                // Copies have one operand, and the stride of the result in the place of the second.
+                let first = [dim.extent as u32, a as u32, if copies { y } else { b } as u32, c as u32];
+                let [d, e, f] = more.map(|stride| stride as u32);
+                std::iter::once(first).chain(wide.then_some([d, e, f, 0]))
+            });
+            write_dims(&mut params, 0, rows);
         }
         gpu.record(&Call { op: self.op, key: self.key.clone(), params: &params, bindings: &bindings, groups })
     }

@@ -7,8 +7,10 @@ pub(crate) mod index;
 pub(crate) mod launch;
 pub(crate) mod matmul;
 pub(crate) mod reduce;
+pub(crate) mod row;
 pub(crate) mod scan;
 pub(crate) mod shape;
+pub(crate) mod window;
 
 use crate::device::Gpu;
 use crate::elem::Elem;

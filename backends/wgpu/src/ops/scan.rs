@@ -38,7 +38,7 @@ pub(crate) fn any(
     let strides: SmallVec<[Strides; 2]> =
         operands.iter().map(|x| broadcast(x.shape(), &x.0.strides, &shape)).collect();
     let of = |i: usize| strides.get(i).map_or(&[][..], |strides| &strides[..]);
-    let dims: Dims = collapsed(&shape, [&[], of(0), of(1), &[]]);
+    let dims: Dims = collapsed(&shape, [&[], of(0), of(1), &[], &[], &[], &[]]);
     let mut params = params();
     params[3] = u32::try_from(k).unwrap_or(u32::MAX).min(i32::MAX as u32);
     Walk { op, key: Key::Scan(key), sides: &sides, params, strided: true }.run(gpu, &dims)?;

@@ -281,11 +281,12 @@ fn calls(text: &str, name: &str) -> bool {
 
 /// Appends the functions that a kernel calls, and those that these call.
 pub(super) fn append(out: &mut String, kernel: &str) {
-    let mut wanted: Vec<bool> = FUNCTIONS.iter().map(|(name, _)| calls(kernel, name)).collect();
-    loop {
-        let mut grown = false;
-        for (i, (name, _)) in FUNCTIONS.iter().enumerate() {
-            let by = FUNCTIONS.iter().zip(&wanted).any(|((_, text), &is)| is && calls(text, name));
+    let all: Vec<&(&str, &str)> = FUNCTIONS.iter().chain(super::math::MATH).collect();
+    let mut wanted: Vec<bool> = all.iter().map(|(name, _)| calls(kernel, name)).collect();
+    let mut grown = true;
+    while std::mem::take(&mut grown) {
+        for (i, (name, _)) in all.iter().enumerate() {
+            let by = all.iter().zip(&wanted).any(|((_, text), &is)| is && calls(text, name));
             if let Some(is) = wanted.get_mut(i)
                 && by
                 && !*is
@@ -294,11 +295,8 @@ pub(super) fn append(out: &mut String, kernel: &str) {
                 grown = true;
             }
         }
-        if !grown {
-            break;
-        }
     }
-    for ((_, text), _) in FUNCTIONS.iter().zip(wanted).filter(|(_, is)| *is) {
+    for ((_, text), _) in all.iter().zip(wanted).filter(|(_, is)| *is) {
         out.push_str(text);
     }
 }

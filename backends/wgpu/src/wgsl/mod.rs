@@ -5,11 +5,15 @@
 //! where these matter.
 
 mod functions;
+pub(crate) mod conv;
 pub(crate) mod gather;
 pub(crate) mod map;
+mod math;
 pub(crate) mod matmul;
 pub(crate) mod reduce;
+pub(crate) mod row;
 pub(crate) mod scan;
+pub(crate) mod window;
 
 use crate::stream::MAX_DIMS;
 use std::fmt::Write as _;
@@ -60,13 +64,18 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
 /// Lines that walk down from the number of a result to the positions of operands. `positions` has a variable and the
 /// component of its stride for each operand.
 pub(crate) fn walk(positions: &[(&str, char)], number: &str, from: &str, rank: &str) -> String {
-    let mut out = format!("    var rest = {number};\n");
-    out.push_str("    for (var d = 0u; d < RANK; d++) {\n".replace("RANK", rank).as_str());
-    let dims = if from == "0u" { "d".to_owned() } else { format!("{from} + d") };
-    put(&mut out, format_args!("        let dim = P.dims[{dims}];\n"));
+    let positions: Vec<(&str, String)> =
+        positions.iter().map(|(variable, component)| (*variable, format!("dim.{component}"))).collect();
+    let row = if from == "0u" { "d".to_owned() } else { format!("{from} + d") };
+    walk_rows(&positions, number, rank, &format!("let dim = P.dims[{row}];"))
+}
+
+/// [`walk`] with any strides, and the line that reads what they are made of for dimension `d`.
+pub(crate) fn walk_rows(positions: &[(&str, String)], number: &str, rank: &str, read: &str) -> String {
+    let mut out = format!("    var rest = {number};\n    for (var d = 0u; d < {rank}; d++) {{\n        {read}\n");
     out.push_str("        let whole = rest / dim.x; let part = rest - whole * dim.x; rest = whole;\n");
-    for (variable, component) in positions {
-        put(&mut out, format_args!("        {variable} += part * dim.{component};\n"));
+    for (variable, stride) in positions {
+        put(&mut out, format_args!("        {variable} += part * {stride};\n"));
     }
     out.push_str("    }\n");
     out
