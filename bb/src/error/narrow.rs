@@ -1,7 +1,5 @@
 //! Why an operation cannot be computed for want of an element type.
 
-use super::Error;
-use crate::ext::ErasedError;
 use bb_ir::DataType;
 
 /// Why neither a backend nor the host computes an operation.
@@ -31,23 +29,4 @@ pub enum NarrowError {
         /// The type in which the backend holds them.
         held: DataType,
     },
-}
-
-impl NarrowError {
-    /// Returns the `NarrowError` among an error and its causes, if there is one.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use bb::{DataType, Error, NarrowError};
-    /// let error = Error::from(NarrowError::Lacks { op: "exp", dtype: DataType::F64 });
-    /// assert!(matches!(NarrowError::cause_of(&error), Some(NarrowError::Lacks { op: "exp", .. })));
-    /// ```
-    pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
-        let mut causes = std::iter::successors(Some(error), |e| (*e).source());
-        causes.find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
-            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => Some(narrow),
-            _ => cause.downcast_ref(),
-        })
-    }
 }

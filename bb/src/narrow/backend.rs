@@ -36,7 +36,7 @@ pub(super) fn only_moves(op: Primitive) -> bool {
 }
 
 /// The operands of a call that hold what its result is made of: a condition and indices do not.
-fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
+pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
     match op {
         Primitive::Where => 1..operands,
         Primitive::Gather => 0..1,
@@ -45,7 +45,7 @@ fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
 }
 
 impl Narrowed {
-    pub(super) fn new(
+    pub(crate) fn new(
         kernels: Arc<dyn Kernels>,
         own: Arc<dyn Any + Send + Sync>,
         floats: bool,

@@ -20,16 +20,17 @@
 
 mod backend;
 mod cast;
+mod cause;
+mod foresee;
 mod held;
 mod host;
 mod natives;
 mod range;
-mod start;
 mod tensor;
 mod wrap;
 
 pub(crate) use backend::Narrowed;
+pub(crate) use foresee::exceeding;
 pub(crate) use held::Holding;
 pub(crate) use range::Range;
-pub(crate) use start::{Identity, start};
 pub(crate) use tensor::NarrowTensor;

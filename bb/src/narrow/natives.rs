@@ -1,7 +1,7 @@
 //! Native operations of a backend that lacks element types.
 
 use super::{NarrowTensor, Narrowed, Range};
-use crate::ext::{ErasedError, ErasedTensor, Extended, FamilyTable};
+use crate::ext::{ErasedError, ErasedTensor, Extended};
 use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 use crate::{Outputs, Tensor};
 use bb_ir::DataType;
@@ -103,9 +103,4 @@ fn is_index(spec: &OpSpec, operand: usize) -> bool {
         (spec.method, operand),
         ("gather_elements" | "gather_nd" | "scatter_elements" | "scatter_nd" | "max_unpool", 1) | ("roi_align", 2)
     )
-}
-
-/// Returns the tables of the families of a backend, for [`Narrowed`].
-pub(super) fn tables(natives: &[(Family, crate::ext::OpSet)]) -> Vec<FamilyTable<Narrowed>> {
-    crate::ext::narrowed_tables(natives)
 }

@@ -79,6 +79,11 @@ impl Range {
         Range { least: self.least.min(other.least), greatest: self.greatest.max(other.greatest) }
     }
 
+    /// Returns the values that are in both ranges, which have one in common.
+    pub(crate) fn within(self, other: Range) -> Range {
+        Range { least: self.least.max(other.least), greatest: self.greatest.min(other.greatest) }
+    }
+
     fn plus(self, other: Range) -> Range {
         Range {
             least: self.least.saturating_add(other.least),

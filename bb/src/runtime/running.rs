@@ -5,6 +5,7 @@ use super::erased::Sealed;
 use super::instances::Entered;
 use super::plans::{Declarations, Plans};
 use super::services::{Counters, Pending};
+use super::start::Identity;
 use super::{
     BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
     OpenOptions, Status, Value,
@@ -12,12 +13,11 @@ use super::{
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
-use crate::narrow::Identity;
 use crate::onnx::OnnxValue;
 use crate::plan::{Profile, Stamp};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port, ResultBuffer,
+    Module, OpenOption, Outputs, Port, ResultBuffer,
 };
 use bb_ir::TensorData;
 use bb_ir::compact::Writer;
@@ -70,8 +70,12 @@ impl<B: Declared> Runtime<B> {
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
         let backend = bridge::construct(B::NAME, || B::create(options))?;
+        if options.narrow_floats && backend.types().is_all() {
+            let option = OpenOption::NarrowFloats;
+            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS });
+        }
         let name = open::instance_name(B::NAME, options.device.as_deref());
-        Ok(backend.start(name))
+        Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))
     }
 }
 
@@ -100,7 +104,7 @@ impl<B: Backend + 'static> Runtime<B> {
         backend: B,
         families: &'static [FamilyTable<B>],
     ) -> Arc<dyn BackendRuntime> {
-        crate::narrow::start(backend, Runtime::<B>::unversioned(name), families, false)
+        crate::runtime::start(backend, Runtime::<B>::unversioned(name), families, false)
     }
 
     fn unversioned(name: &'static str) -> Identity {

@@ -249,7 +249,7 @@ pub struct Made<B>(pub B);
 impl<B: Declared> Made<B> {
     /// Starts the backend.
     pub fn start(self) -> Arc<dyn BackendRuntime> {
-        self.0.start(B::NAME)
+        self.0.start(crate::runtime::Start::named(B::NAME))
     }
 }
 

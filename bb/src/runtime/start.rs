@@ -1,9 +1,10 @@
 //! Starts backends: as they are, or with all element types if they lack some.
 
-use super::natives::tables;
-use super::Narrowed;
-use crate::ext::{FamilyTable, Owned};
-use crate::{Backend, BackendRuntime, Runtime};
+use super::{BackendRuntime, Runtime};
+use crate::Backend;
+use crate::ext::{FamilyTable, OpSet, Owned, narrowed_tables};
+use crate::narrow::Narrowed;
+use bb_ir::op::Family;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,7 +37,7 @@ pub(crate) fn start<B: Backend + 'static>(
 fn started(
     narrowed: Narrowed,
     identity: Identity,
-    natives: &[(bb_ir::op::Family, crate::ext::OpSet)],
+    natives: &[(Family, OpSet)],
 ) -> Arc<dyn BackendRuntime> {
     Runtime::start(narrowed, identity, kept_tables(identity.path, natives))
 }
@@ -45,9 +46,9 @@ fn started(
 /// because a runtime refers to them.
 fn kept_tables(
     path: &'static str,
-    natives: &[(bb_ir::op::Family, crate::ext::OpSet)],
+    natives: &[(Family, OpSet)],
 ) -> &'static [FamilyTable<Narrowed>] {
     static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.entry(path).or_insert_with(|| Box::leak(tables(natives).into_boxed_slice()))
+    kept.entry(path).or_insert_with(|| Box::leak(narrowed_tables(natives).into_boxed_slice()))
 }
