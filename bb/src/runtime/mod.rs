@@ -39,8 +39,8 @@ pub use services::{Capabilities, Lifecycle, Status};
 pub use value::Value;
 
 pub(crate) use answers::Question;
-pub(crate) use start::{Identity, start};
 pub(crate) use bridge::catch;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
 };
+pub(crate) use start::{Identity, start};
