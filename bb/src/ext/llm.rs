@@ -5,6 +5,9 @@ mod cached;
 mod linear;
 mod paged;
 mod sampling;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests;
 
 pub use append::kv_append;
 pub use cached::cached_attention;

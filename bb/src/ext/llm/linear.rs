@@ -56,9 +56,11 @@ pub fn quantized_linear<B: Ops + ?Sized>(
     };
     types::take::<B>(OP, x, types::FLOATS)?;
     types::take::<B>(OP, scales, types::FLOATS)?;
-    let Some(&inner) = x.shape().last() else {
+    let Some(last) = x.rank().checked_sub(1) else {
         return fail::<B, _>(wrong("x", "has rank 0, expected 1 or more".to_owned()));
     };
+    // The extents of weights are the same in all runs.
+    let inner = usize::try_from(on.extent(x, last).number()).unwrap_or(0);
     let packed = w.rank() == 3;
     let of_row = match (block, w.shape()) {
         (0, &[_, _, bytes]) => bytes.saturating_mul(8) / bits.clamp(1, 8) as usize,
