@@ -44,7 +44,7 @@ struct Layer {
 }
 
 /// The model on a backend.
-pub struct Model {
+pub(crate) struct Model {
     on: BackendHandle,
     /// The embeddings as floats, from which rows are taken; as a matrix they give the logits.
     table: Value,
@@ -55,7 +55,7 @@ pub struct Model {
 
 /// What the tokens so far left: how many they are, and the keys and values of each layer.
 #[derive(Default)]
-pub struct State {
+pub(crate) struct State {
     count: usize,
     caches: Vec<[Value; 2]>,
 }
@@ -88,7 +88,7 @@ impl Reader<'_> {
 
 impl Model {
     /// Copies the weights to a backend.
-    pub fn load(on: &BackendHandle) -> Result<Model, Error> {
+    pub(crate) fn load(on: &BackendHandle) -> Result<Model, Error> {
         let file = TensorData::from_npy(Bytes::from_static(WEIGHTS))?;
         let mut reader = Reader { on, bytes: file.bytes() };
         let embedding = reader.matrix(VOCABULARY, WIDTH)?;
@@ -114,7 +114,7 @@ impl Model {
     }
 
     /// Runs the model on the next tokens; returns the logits of the token that follows them, `[VOCABULARY]`.
-    pub fn step(&self, tokens: &[i64], state: &mut State) -> Result<Value, Error> {
+    pub(crate) fn step(&self, tokens: &[i64], state: &mut State) -> Result<Value, Error> {
         let count = tokens.len();
         let [cos, sin] = self.angles(state.count, count)?;
         let mut x = self.table.gather(&self.on.tensor(&[count], tokens)?, 0)?;
@@ -175,7 +175,7 @@ fn three(values: Vec<Value>) -> Result<[Value; 3], Error> {
 }
 
 /// Returns the tokens of a text.
-pub fn encoded(text: &str) -> Result<Vec<i64>, String> {
+pub(crate) fn encoded(text: &str) -> Result<Vec<i64>, String> {
     let token = |c: char| match c {
         '\n' => Ok(0),
         ' '..='~' => Ok(i64::from(u32::from(c)) - 31),
@@ -186,6 +186,6 @@ pub fn encoded(text: &str) -> Result<Vec<i64>, String> {
 }
 
 /// Returns the character of a token.
-pub fn character(token: i64) -> char {
+pub(crate) fn character(token: i64) -> char {
     u8::try_from(token + 31).ok().filter(|_| token > 0).map_or('\n', char::from)
 }
