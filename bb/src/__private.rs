@@ -16,7 +16,7 @@ pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
 use crate::ext::Native;
-use crate::runtime::Runtime;
+use crate::narrow::Identity;
 use bb_ir::op::Family;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -119,9 +119,10 @@ pub mod outputs {
     }
 }
 
-/// Starts a backend under a name.
+/// Starts a backend under a name. If it lacks element types, it gets them as far as that is exact.
 pub fn start<B: Declared>(backend: B, name: &'static str) -> Arc<dyn BackendRuntime> {
-    Runtime::start_declared(backend, name)
+    let identity = Identity { name, version: B::VERSION, path: B::PATH };
+    crate::narrow::start(backend, identity, B::FAMILIES, false)
 }
 
 /// Makes a backend with `Default`.

@@ -21,6 +21,7 @@ pub mod ext;
 mod forward;
 pub mod ir;
 mod made;
+mod narrow;
 pub mod onnx;
 mod plan;
 pub mod profile;
@@ -31,7 +32,7 @@ mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
@@ -43,7 +44,7 @@ pub use contract::{
 };
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
+    NarrowError, NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};

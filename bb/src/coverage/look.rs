@@ -52,6 +52,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         value_bytes: bb_ir::Limits::default().value_bytes,
         fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
+        types: on.capabilities().types,
     };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];

@@ -12,6 +12,7 @@ use super::{
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
+use crate::narrow::Identity;
 use crate::onnx::OnnxValue;
 use crate::plan::{Profile, Stamp};
 use crate::{
@@ -48,7 +49,7 @@ impl<B: Declared> Runtime<B> {
 
     /// Starts a declared backend under another name than the declared one.
     pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES)
+        Runtime::start(backend, Identity { name, version: B::VERSION, path: B::PATH }, B::FAMILIES)
     }
 
     /// Constructs a backend and starts it.
@@ -89,16 +90,29 @@ impl<B: Backend + 'static> Runtime<B> {
         backend: B,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, "", std::any::type_name::<B>(), families)
+        Runtime::start(backend, Runtime::<B>::unversioned(name), families)
     }
 
-    fn start(
-        backend: B,
+    /// Starts a backend that does not use the derive like [`with_families`](Self::with_families). If it lacks element types
+    /// ([`Backend::types`]), all of them work as far as that is exact.
+    pub fn erased(
         name: &'static str,
-        version: &'static str,
-        path: &'static str,
+        backend: B,
+        families: &'static [FamilyTable<B>],
+    ) -> Arc<dyn BackendRuntime> {
+        crate::narrow::start(backend, Runtime::<B>::unversioned(name), families, false)
+    }
+
+    fn unversioned(name: &'static str) -> Identity {
+        Identity { name, version: "", path: std::any::type_name::<B>() }
+    }
+
+    pub(crate) fn start(
+        backend: B,
+        identity: Identity,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
+        let Identity { name, version, path } = identity;
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
             entered: super::instances::enter(name, this.clone()),
@@ -368,7 +382,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { families: self.families.iter().map(|t| (t.family(), t.native())).collect() }
+        Capabilities {
+            families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
+            types: self.backend.types(),
+        }
     }
 
     fn try_call(
