@@ -22,7 +22,9 @@ pub enum NarrowError {
     },
 
     /// A result may be out of range of the type in which the backend holds it.
-    #[error("`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host")]
+    #[error(
+        "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host"
+    )]
     Exceeds {
         /// The operation.
         op: &'static str,
@@ -46,7 +48,9 @@ impl NarrowError {
     pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
         let mut causes = std::iter::successors(Some(error), |e| (*e).source());
         causes.find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
-            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => Some(narrow),
+            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => {
+                Some(narrow)
+            }
             _ => cause.downcast_ref(),
         })
     }

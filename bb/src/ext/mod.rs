@@ -64,9 +64,9 @@ pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
 pub(crate) use erased::ErasedBackend;
-pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]
 pub(crate) use erased::WithFamilies;
+pub use erased::{ErasedError, ErasedTensor};
 pub(crate) use erased::{Kernels, Owned};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};

@@ -27,7 +27,14 @@ pub(crate) struct Narrowed {
 pub(super) fn only_moves(op: Primitive) -> bool {
     use Primitive as P;
     match op {
-        P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze | P::Identity => true,
+        P::Reshape
+        | P::Transpose
+        | P::Concat
+        | P::Slice
+        | P::Split
+        | P::Squeeze
+        | P::Unsqueeze
+        | P::Identity => true,
         P::Where | P::Gather | P::Constant => true,
         P::Equal | P::Greater | P::Less | P::Cast => false,
         P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Sqrt | P::Pow | P::Exp | P::Log => false,
@@ -45,11 +52,7 @@ fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
 }
 
 impl Narrowed {
-    pub(super) fn new(
-        kernels: Arc<dyn Kernels>,
-        own: Arc<dyn Any + Send + Sync>,
-        floats: bool,
-    ) -> Narrowed {
+    pub(super) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
         Narrowed { kernels, own, holding, declared: super::natives::Declared::default() }
     }
@@ -112,7 +115,9 @@ impl Narrowed {
         params: &[Param<'_>],
     ) -> Result<Outputs<NarrowTensor>, ErasedError> {
         match (op, inputs, params) {
-            (Primitive::Constant, _, [Param::Data(data)]) => return Ok(Outputs::from_buf([self.bring(data)?])),
+            (Primitive::Constant, _, [Param::Data(data)]) => {
+                return Ok(Outputs::from_buf([self.bring(data)?]));
+            }
             (Primitive::Cast, [Some(x)], [Param::Type(to), ..]) => return self.cast_to(x, *to, params),
             _ => {}
         }
@@ -133,7 +138,10 @@ impl Narrowed {
     /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
     ///
     /// All operands that an operation computes with are of one type, and so held in one.
-    fn placed<'a>(&self, inputs: &[Option<&'a NarrowTensor>]) -> Option<SmallVec<[Option<&'a ErasedTensor>; 4]>> {
+    fn placed<'a>(
+        &self,
+        inputs: &[Option<&'a NarrowTensor>],
+    ) -> Option<SmallVec<[Option<&'a ErasedTensor>; 4]>> {
         inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Starts backends: as they are, or with all element types if they lack some.
 
-use super::natives::tables;
 use super::Narrowed;
+use super::natives::tables;
 use crate::ext::{FamilyTable, Owned};
 use crate::{Backend, BackendRuntime, Runtime};
 use std::collections::BTreeMap;
@@ -47,7 +47,8 @@ fn kept_tables(
     path: &'static str,
     natives: &[(bb_ir::op::Family, crate::ext::OpSet)],
 ) -> &'static [FamilyTable<Narrowed>] {
-    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> = Mutex::new(BTreeMap::new());
+    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> =
+        Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(path).or_insert_with(|| Box::leak(tables(natives).into_boxed_slice()))
 }

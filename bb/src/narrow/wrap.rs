@@ -18,7 +18,9 @@ impl Narrowed {
         let holder = x.dtype();
         let number = |value: i128| -> Result<ErasedTensor, ErasedError> {
             let value = TensorData::scalar(i64::try_from(value).unwrap_or(0));
-            on.constant(&convert::cast(&value, holder, convert::Rounding::default()).map_err(crate::Error::from)?)
+            on.constant(
+                &convert::cast(&value, holder, convert::Rounding::default()).map_err(crate::Error::from)?,
+            )
         };
         let modulus = number(1 << dtype.bits())?;
         // Division truncates, so that the rest has the sign of the element.

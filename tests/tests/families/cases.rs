@@ -4,8 +4,7 @@ use bb::ext::{ImageOp, LlmOp, QuantOp};
 use bb::ir::convert::{Rounding, cast};
 use bb::ir::op::{OpSpec, Param, ParamKind};
 use bb::trace::{TraceStop, TracedTensor, Tracer};
-use bb::{BackendHandle, CompileOptions, DataType, Module, Outputs, TensorData};
-use bb_tests::backends;
+use bb::{BackendHandle, CompileOptions, DataType, Module, NarrowError, Outputs, TensorData};
 use serde_json::Value as Json;
 
 type Traced = Result<Outputs<TracedTensor>, TraceStop>;
@@ -129,8 +128,7 @@ fn compiled(
 fn replay(text: &str, operation: impl Fn(&str) -> Operation) -> Vec<String> {
     let cases: Vec<Json> = serde_json::from_str(text).unwrap();
     assert!(cases.len() > 30);
-    let handles: Vec<_> =
-        backends::NAMES.iter().map(|name| BackendHandle::new(backends::start(name).unwrap())).collect();
+    let handles: Vec<_> = super::each().collect();
     let mut wrong = Vec::new();
     for case in &cases {
         let operation = operation(case["op"].as_str().unwrap());
@@ -147,6 +145,14 @@ fn replay(text: &str, operation: impl Fn(&str) -> Operation) -> Vec<String> {
                 ];
                 for (how, result) in results {
                     let problem = match result {
+                        // Such a backend computes other floats where that is exact, and refuses the rest.
+                        Err(error)
+                            if on.name() == super::LEAST
+                                && dtype != DataType::F32
+                                && NarrowError::cause_of(&error).is_some() =>
+                        {
+                            None
+                        }
                         Err(error) => Some(chain(&error)),
                         Ok(got) if got.len() != outputs.len() => Some(format!("{} results", got.len())),
                         Ok(got) => {

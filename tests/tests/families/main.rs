@@ -7,10 +7,15 @@ mod cases;
 mod refusals;
 mod sampling;
 
-use bb::BackendHandle;
+use bb::{BackendHandle, Runtime};
 use bb_tests::backends;
+use bb_tests::few::Few;
+
+/// The name of the backend that has `f32`, `i32` and `bool` alone.
+const LEAST: &str = "least";
 
 /// Starts each backend.
 fn each() -> impl Iterator<Item = BackendHandle> {
-    backends::NAMES.into_iter().map(|name| BackendHandle::new(backends::start(name).unwrap()))
+    let named = backends::NAMES.into_iter().map(|name| BackendHandle::new(backends::start(name).unwrap()));
+    named.chain([BackendHandle::new(Runtime::erased(LEAST, Few::least(), &[]))])
 }

@@ -58,6 +58,8 @@ pub fn kv_append<B: Ops + ?Sized>(
     }
     let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
     let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
+    let (heads, side) = (product(inner), room.plus(count));
+    let all = batch.times(&heads).times(&side);
     let first = math::to(on, &first, DataType::I64)?;
     let (places, nothing) = (on.iota(&zero, &one, room)?, on.host(&[], &[0i64])?);
     // Which of the new positions goes to each place, if any does: `[b, t]`.
@@ -68,16 +70,14 @@ pub fn kv_append<B: Ops + ?Sized>(
     let written = on.and(&on.greater_or_equal(&which, &nothing)?, &on.less(&which, &number(count)?)?)?;
     let mut chosen = on.r#where(&written, &on.add(&which, &number(room)?)?, &places)?;
     if !circular {
-        // What does not fit must not be cut short: an index beyond everything fails.
+        // What does not fit must not be cut short: an index behind the last row fails.
         let last = number(&room.minus(count))?;
         let beyond = on.or(&on.less(&first, &nothing)?, &on.greater(&first, &last)?)?;
-        chosen = on.r#where(&beyond, &on.host(&[], &[i64::MAX >> 1])?, &chosen)?;
+        chosen = on.r#where(&beyond, &number(&all)?, &chosen)?;
     }
-    let (heads, side) = (product(inner), room.plus(count));
     let starts = on.iota(&zero, &side, &batch.times(&heads))?;
     let starts = on.reshape_to(&starts, &[batch.clone(), heads.clone(), one])?;
     let rows = on.add(&on.unsqueeze(&chosen, &[1])?, &starts)?;
-    let flat = [batch.times(&heads).times(&side), width.clone()];
-    let both = on.reshape_to(&on.concat(&[cache, new], axis as i64)?, &flat)?;
+    let both = on.reshape_to(&on.concat(&[cache, new], axis as i64)?, &[all, width.clone()])?;
     on.reshape_to(&on.gather(&both, &rows, 0)?, &of_cache)
 }

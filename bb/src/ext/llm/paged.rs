@@ -55,9 +55,9 @@ pub fn paged_attention<B: Ops + ?Sized>(
     let filled = on.less(&on.iota(&zero, z, m)?, &of_row)?;
     let used = on.and(&filled, &on.greater_or_equal(&table, &nothing)?)?;
     let blocks = on.r#where(&used, &table, &nothing)?;
-    // A sequence that is longer than its table must not be cut short: an index beyond everything fails.
+    // A sequence that is longer than its table must not be cut short: an index behind the last block fails.
     let beyond = on.greater(&of_row, &number(&keys)?)?;
-    let blocks = on.r#where(&beyond, &on.host(&[], &[i64::MAX >> 1])?, &blocks)?;
+    let blocks = on.r#where(&beyond, &number(n)?, &blocks)?;
     // Which positions there are: `[b, 1, 1, t]`.
     let places = on.iota(&zero, &one, &keys)?;
     let of_places = on.gather(&used, &on.div(&places, &number(z)?)?, 1)?;

@@ -134,7 +134,15 @@ fn placed<B: Ops + ?Sized>(
     let place = |name: &'static str, given: Option<&B::Tensor>| -> Result<Option<B::Tensor>, B::Error> {
         let Some(given) = given else { return Ok(None) };
         checked(on, op, (name, given), x, layout)?;
-        along(on, x, given, layout.0, layout.1).map(Some)
+        let dtype = given.dtype();
+        // Backends may lack storage types, and move their values as numbers that hold them.
+        let held = match dtype {
+            _ if dtype.is_compute() || layout.1 == 0 => dtype,
+            _ if bounds(dtype).is_some() => I32,
+            _ => DataType::F32,
+        };
+        let placed = along(on, x, &math::to(on, given, held)?, layout.0, layout.1)?;
+        math::narrowed(on, placed, dtype).map(Some)
     };
     let [scale, zero] = given;
     Ok([place("scale", scale)?, place("zero", zero)?])
