@@ -72,16 +72,22 @@ pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
-pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions};
+pub use image::{
+    DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions, SobelOptions,
+};
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
-pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
+pub use llm::{
+    AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
+    RotateOptions, SampleTokenOptions,
+};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
     LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
 pub use quant::{
-    ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions,
+    ConvIntegerOptions, DequantizeOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp,
+    QuantizeLinearOptions, QuantizeOptions,
 };
 pub use random::Mersenne;
 pub use recurrent::Activation;
