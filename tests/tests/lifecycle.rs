@@ -3,7 +3,7 @@
 
 use bb::{
     Backend, BackendAttrs, BackendHandle, CompileOptions, Completer, CompletionHandle, ContractResponse,
-    DataType, Error, GraphProto, Lifecycle, Module, Outputs, Primitive, Runtime, SlotValue, TensorData,
+    DataType, Error, GraphProto, State, Module, Outputs, Primitive, Runtime, SlotValue, TensorData,
     Value, ir::op::Param,
 };
 use bb_reference::Reference;
@@ -226,7 +226,7 @@ fn shutting_down_waits_for_running_calls_and_refuses_others() {
     let shut_down = on.meanwhile(|handle| handle.runtime().shut_down());
     still_waits(&shut_down);
     let status = on.handle.runtime().status();
-    assert_eq!(status.lifecycle, Lifecycle::ShutDown);
+    assert_eq!(status.state, State::ShutDown);
     assert!(matches!(on.handle.neg(&x), Err(Error::ShutDown { .. })));
     assert_eq!(on.handle.runtime().status().calls, status.calls, "a refused call does not count");
     on.end.send(()).unwrap();

@@ -21,7 +21,7 @@ mod operators;
 mod plans;
 mod registry;
 mod running;
-mod services;
+mod status;
 mod value;
 
 pub(crate) use crate::error::BackendId;
@@ -34,7 +34,7 @@ pub use handle::{BackendHandle, TypedBackend};
 pub use open::{Device, Listed, OpenOptions};
 pub use registry::{LinkedBackend, Registry, RegistryBuilder, backend, backend_with, backends};
 pub use running::Runtime;
-pub use services::{Capabilities, Lifecycle, Status};
+pub use status::{Capabilities, State, Status};
 pub use value::Value;
 
 pub(crate) use answers::Question;

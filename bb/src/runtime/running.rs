@@ -4,7 +4,7 @@ use super::answers::Answers;
 use super::erased::Sealed;
 use super::instances::Entered;
 use super::plans::{Declarations, Plans};
-use super::services::{Counters, Pending};
+use super::status::{Counters, Pending};
 use super::{
     BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
     OpenOptions, Status, Value,

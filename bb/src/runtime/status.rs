@@ -32,7 +32,7 @@ impl Capabilities {
 #[non_exhaustive]
 pub struct Status {
     /// The state.
-    pub lifecycle: Lifecycle,
+    pub state: State,
     /// The number of calls of operations and graphs that the backend accepted.
     pub calls: u64,
     /// The number of these calls that failed, including panics.
@@ -46,7 +46,7 @@ pub struct Status {
 
 /// The state of a running backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lifecycle {
+pub enum State {
     /// Constructed, but not called yet.
     Created,
     /// Ready for calls.
@@ -143,10 +143,10 @@ impl Counters {
     pub(super) fn status(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Status {
-            lifecycle: match self.lifecycle.load(Ordering::Relaxed) {
-                CREATED => Lifecycle::Created,
-                READY => Lifecycle::Ready,
-                _ => Lifecycle::ShutDown,
+            state: match self.lifecycle.load(Ordering::Relaxed) {
+                CREATED => State::Created,
+                READY => State::Ready,
+                _ => State::ShutDown,
             },
             calls: self.calls.begun().saturating_sub(read(&self.uncounted)),
             failures: read(&self.failures),

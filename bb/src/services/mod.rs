@@ -1,0 +1,20 @@
+//! What a backend can offer besides its operations: [`Lifecycle`], [`Memory`] and [`Kernels`].
+//!
+//! Each is a small trait whose methods have defaults. A backend returns its implementation from
+//! [`Backend::lifecycle`](crate::Backend::lifecycle), [`Backend::memory`](crate::Backend::memory) and
+//! [`Backend::kernels`](crate::Backend::kernels); a backend that returns `None` works as before. Users reach the
+//! services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
+//! that name the backend, and contains their panics.
+
+mod error;
+mod kernels;
+mod lifecycle;
+mod memory;
+
+pub use error::{KernelProblem, Service, ServiceError};
+pub use kernels::{
+    HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource, Kernels,
+    LoadedKernel, OutputSpec, UserKernel,
+};
+pub use lifecycle::Lifecycle;
+pub use memory::{ForeignBuffer, Memory, MemoryStatistics, Pressure, PressureCallback};
