@@ -21,6 +21,7 @@ pub use open_option::OpenOption;
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 
+use crate::services::{BufferFault, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -602,6 +603,43 @@ pub enum Error {
         backend: BackendId,
     },
 
+    /// The device of a backend is lost, so that no call works any more. Opening the backend anew may help.
+    #[error("the device of backend `{backend}` is lost: {reason}")]
+    DeviceLost {
+        /// The backend.
+        backend: BackendId,
+        /// Why, as the backend says.
+        reason: String,
+        /// The error of the call during which the loss was noticed.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// A backend does not have a service.
+    #[error("backend `{backend}` does not offer the service `{service}`")]
+    NoService {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+    },
+
+    /// A service of a backend failed.
+    #[error("the service `{service}` of backend `{backend}` failed")]
+    Service {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+        /// Why.
+        #[source]
+        source: ServiceError,
+    },
+
+    /// A buffer could not be used by its number.
+    #[error(transparent)]
+    BufferFault(#[from] BufferFault),
+
     /// The backend that a tensor belongs to is dropped.
     #[error("backend `{owner}`, to which the tensor belongs, is gone")]
     Gone {
@@ -714,6 +752,18 @@ pub enum Internal {
 }
 
 impl Error {
+    /// Returns the allocation that did not fit into a memory limit, if this caused the error.
+    pub fn memory_pressure(&self) -> Option<&Pressure> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(pressure) = error.downcast_ref() {
+                return Some(pressure);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
     /// Returns the error for a state that the maker of a value excludes.
     #[cold]
     pub(crate) fn excluded(expected: &'static str) -> Error {

@@ -15,6 +15,7 @@ mod instances;
 mod methods;
 #[cfg(all(test, bb_model))]
 mod model;
+mod offered;
 mod open;
 mod opening;
 mod operators;
@@ -31,6 +32,7 @@ pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
+pub use offered::OfferedServices;
 pub use open::{Device, Listed, OpenOptions};
 pub use registry::{LinkedBackend, Registry, RegistryBuilder, backend, backend_with, backends};
 pub use running::Runtime;

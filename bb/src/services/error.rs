@@ -44,8 +44,8 @@ pub enum ServiceError {
     },
 
     /// An allocation does not fit into the limit.
-    #[error("{} bytes do not fit: {} of at most {} bytes are in use", .0.asked, .0.live, .0.limit)]
-    MemoryLimit(Pressure),
+    #[error("the memory limit is reached")]
+    MemoryLimit(#[source] Pressure),
 
     /// A buffer of something else cannot be used.
     #[error("the foreign buffer cannot be used: {problem}")]

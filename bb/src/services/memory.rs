@@ -30,8 +30,11 @@ impl MemoryStatistics {
 
 /// An allocation that does not fit into the limit.
 ///
+/// A backend's error has this among its causes, so that [`Error::memory_pressure`](crate::Error::memory_pressure) finds it.
+///
 /// Units: bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{asked} bytes do not fit: {live} of at most {limit} bytes are in use")]
 #[non_exhaustive]
 pub struct Pressure {
     /// The bytes of the allocation.

@@ -6,12 +6,19 @@
 //! services through [`BackendHandle`](crate::BackendHandle), which turns their errors into [`Error`](crate::Error)s
 //! that name the backend, and contains their panics.
 
+mod buffers;
+mod check;
 mod error;
+mod handles;
 mod kernels;
 mod lifecycle;
 mod memory;
 
+pub use crate::runtime::OfferedServices;
+pub use buffers::{BufferFault, BufferId, BufferMeta, Buffers};
+pub use check::{check_call, check_kernel, check_spirv};
 pub use error::{KernelProblem, Service, ServiceError};
+pub use handles::{KernelsHandle, MemoryHandle};
 pub use kernels::{
     HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource, Kernels,
     LoadedKernel, OutputSpec, UserKernel,
