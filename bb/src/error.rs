@@ -21,7 +21,7 @@ pub use open_option::OpenOption;
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 
-use crate::services::{BufferFault, Pressure, Service, ServiceError};
+use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -622,6 +622,22 @@ pub enum Error {
         backend: &'static str,
         /// The service.
         service: Service,
+    },
+
+    /// No linked backend meets the requirements.
+    #[error("no backend meets the requirements: {candidates}")]
+    NoCandidate {
+        /// The backends, and what each of them does not meet.
+        candidates: CandidateList,
+    },
+
+    /// A compiled model or a peer relies on other operations or versions.
+    #[error("the fingerprint of {of} differs: {differences}")]
+    Fingerprint {
+        /// Whose fingerprint it is.
+        of: &'static str,
+        /// What differs.
+        differences: DifferenceList,
     },
 
     /// A service of a backend failed.

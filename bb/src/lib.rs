@@ -55,7 +55,7 @@ pub use plan::{
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, LinkedBackend, OpenOptions, Registration, Registry, RegistryBuilder,
+    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
     Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends,
 };
 

@@ -27,7 +27,7 @@ impl Lifecycle for Cpu {
 
 impl Memory<Array> for Cpu {
     fn statistics(&self) -> MemoryStatistics {
-        self.pool().statistics()
+        self.pool().statistics().with_available(system_memory())
     }
 
     fn set_limit(&self, bytes: Option<u64>) -> Result<(), ServiceError> {
@@ -77,6 +77,14 @@ impl Kernels<Array> for Cpu {
             }),
         }
     }
+}
+
+/// Returns how many bytes the system can still give, if it says so.
+fn system_memory() -> Option<u64> {
+    // Linux: "An estimate of how much memory is available for starting new applications, without swapping", in KiB.
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// A Rust function as a kernel.

@@ -5,6 +5,7 @@ use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, Status, Valu
 use crate::contract::{by_name, by_output, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
+use crate::services::Fingerprint;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
 };
@@ -137,6 +138,13 @@ pub trait BackendRuntime: OfferedServices + Any {
 
     /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
+
+    /// Returns what a compiled model or a peer relies on.
+    fn fingerprint(&self) -> Fingerprint;
+
+    /// Tells whether calls return before the device has computed, as
+    /// [`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous) says.
+    fn is_asynchronous(&self) -> bool;
 
     /// Tells whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
     fn is_lost(&self) -> bool;

@@ -34,7 +34,7 @@ pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
 pub use open::{Device, Listed, OpenOptions};
-pub use registry::{LinkedBackend, Registry, RegistryBuilder, backend, backend_with, backends};
+pub use registry::{LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends};
 pub use running::Runtime;
 pub use status::{Capabilities, State, Status};
 pub use value::Value;

@@ -44,6 +44,36 @@ pub struct LinkedBackend {
     pub backend: Result<BackendHandle, Error>,
 }
 
+/// The linked backends, sorted by name.
+#[derive(Debug)]
+pub struct LinkedBackends(Vec<LinkedBackend>);
+
+impl std::ops::Deref for LinkedBackends {
+    type Target = [LinkedBackend];
+
+    fn deref(&self) -> &[LinkedBackend] {
+        &self.0
+    }
+}
+
+impl IntoIterator for LinkedBackends {
+    type Item = LinkedBackend;
+    type IntoIter = std::vec::IntoIter<LinkedBackend>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a LinkedBackends {
+    type Item = &'a LinkedBackend;
+    type IntoIter = std::slice::Iter<'a, LinkedBackend>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
 /// Builds a [`Registry`] with a custom set of backends.
 #[derive(Debug, Default)]
 pub struct RegistryBuilder {
@@ -170,14 +200,14 @@ impl Registry {
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name.
-    pub fn backends(&self) -> Result<Vec<LinkedBackend>, Error> {
+    pub fn backends(&self) -> Result<LinkedBackends, Error> {
         self.check()?;
         let list = |slot: &Slot| {
             let Registration { name, version, path, options, devices, .. } = slot.registration;
             let backend = slot.open(&OpenOptions::default());
             LinkedBackend { name, version, path, options, devices: devices(), backend }
         };
-        Ok(self.slots.iter().map(list).collect())
+        Ok(LinkedBackends(self.slots.iter().map(list).collect()))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -277,6 +307,6 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
 /// # Errors
 ///
 /// The errors of [`Registry::backends`].
-pub fn backends() -> Result<Vec<LinkedBackend>, Error> {
+pub fn backends() -> Result<LinkedBackends, Error> {
     Registry::global().backends()
 }

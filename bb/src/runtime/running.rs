@@ -15,7 +15,7 @@ use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buf
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
 use crate::plan::{Profile, Stamp};
-use crate::services::{Lifecycle, Service, ServiceError};
+use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
     Module, Outputs, Port, ResultBuffer,
@@ -231,7 +231,7 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Returns what a compiled model for this backend is stamped with.
     fn stamp(&self) -> Stamp {
-        Stamp::new(self.name, self.version, self.abi_fingerprint())
+        Stamp::new(self.name, self.version, self.fingerprint())
     }
 
     /// Compiles a graph with the operations that the backend declared as native.
@@ -458,6 +458,16 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn initialize(&self) {
         self.counters.initialize();
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
+        Fingerprint::new(self.version, self.path, opsets)
+    }
+
+    fn is_asynchronous(&self) -> bool {
+        let ask = || self.backend.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
+        bridge::catch(ask).unwrap_or(false)
     }
 
     fn is_lost(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The services of a running backend, as users call them.
 
 use super::{
-    ForeignBuffer, KernelLimits, MemoryStatistics, OutputSpec, Pressure, Service, UserKernel,
+    Fingerprint, ForeignBuffer, KernelLimits, MemoryStatistics, OutputSpec, Pressure, Service, UserKernel,
 };
 use crate::{BackendHandle, Error, Value};
 use std::sync::Arc;
@@ -41,6 +41,20 @@ impl BackendHandle {
     /// The errors of [`synchronize`](Self::synchronize); the backend is shut down all the same.
     pub fn shut_down(&self) -> Result<(), Error> {
         self.runtime().shut_down()
+    }
+
+    /// Returns what a compiled model or a peer relies on.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.runtime().fingerprint()
+    }
+
+    /// Compares the fingerprint that a peer sent ([`Fingerprint::to_bytes`]) with that of this backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fingerprint`] with what differs; [`Error::Ir`] if the bytes are no fingerprint.
+    pub fn check_peer(&self, fingerprint: &[u8]) -> Result<(), Error> {
+        self.fingerprint().check(&Fingerprint::from_bytes(fingerprint)?, "the peer")
     }
 
     /// Returns the memory of the backend.

@@ -37,6 +37,11 @@ pub trait Lifecycle: Send + Sync {
         None
     }
 
+    /// Tells whether calls return before the device has computed.
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
     /// Returns the number of submissions that the device has not finished, if the backend knows.
     fn queued(&self) -> Option<u64> {
         None

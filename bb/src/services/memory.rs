@@ -19,12 +19,29 @@ pub struct MemoryStatistics {
     pub peak: u64,
     /// The greatest allowed value of `live + pooled`; `None` if there is no limit.
     pub limit: Option<u64>,
+    /// The bytes that the device or the system still has, as far as the backend knows.
+    pub available: Option<u64>,
 }
 
 impl MemoryStatistics {
     /// Makes the statistics.
     pub fn new(live: u64, pooled: u64, peak: u64, limit: Option<u64>) -> MemoryStatistics {
-        MemoryStatistics { live, pooled, peak, limit }
+        MemoryStatistics { live, pooled, peak, limit, available: None }
+    }
+
+    /// Returns the statistics with the bytes that the device or the system still has.
+    #[must_use]
+    pub fn with_available(self, bytes: Option<u64>) -> MemoryStatistics {
+        MemoryStatistics { available: bytes, ..self }
+    }
+
+    /// Returns how many bytes can still be allocated: what the limit leaves, and what the device has; `None` if neither is
+    /// known.
+    pub fn can_allocate(&self) -> Option<u64> {
+        let within = self.limit.map(|limit| limit.saturating_sub(self.live));
+        // Unused buffers are used again or freed.
+        let there = self.available.map(|bytes| bytes.saturating_add(self.pooled));
+        within.into_iter().chain(there).min()
     }
 }
 

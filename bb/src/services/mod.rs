@@ -9,15 +9,18 @@
 mod buffers;
 mod check;
 mod error;
+mod fingerprint;
 mod handles;
 mod kernels;
 mod lifecycle;
 mod memory;
+mod requirements;
 
 pub use crate::runtime::OfferedServices;
 pub use buffers::{BufferFault, BufferId, BufferMeta, Buffers};
 pub use check::{check_call, check_kernel, check_spirv};
 pub use error::{KernelProblem, Service, ServiceError};
+pub use fingerprint::{Difference, DifferenceList, Fingerprint};
 pub use handles::{KernelsHandle, MemoryHandle};
 pub use kernels::{
     HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource, Kernels,
@@ -25,3 +28,4 @@ pub use kernels::{
 };
 pub use lifecycle::Lifecycle;
 pub use memory::{ForeignBuffer, Memory, MemoryStatistics, Pressure, PressureCallback};
+pub use requirements::{Candidate, CandidateList, Requirements, Unmet};
