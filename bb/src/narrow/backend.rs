@@ -5,7 +5,7 @@ use super::tensor::Place;
 use super::{Holding, NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, Tensor, services};
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
@@ -57,7 +57,7 @@ impl Narrowed {
         Narrowed { kernels, own, holding, declared: super::natives::Declared::default() }
     }
 
-    pub(super) fn kernels(&self) -> &dyn Kernels {
+    pub(super) fn device(&self) -> &dyn Kernels {
         &*self.kernels
     }
 
@@ -79,7 +79,7 @@ impl Narrowed {
     pub(super) fn bring(&self, x: &TensorData) -> Result<NarrowTensor, ErasedError> {
         let dtype = x.dtype();
         let range = Range::of_elements(x);
-        let on = ErasedBackend(self.kernels());
+        let on = ErasedBackend(self.device());
         let Some(held) = self.holding.of(dtype) else { return Ok(NarrowTensor::host(x.clone(), range)) };
         if held == dtype {
             return Ok(NarrowTensor::device(dtype, on.constant(x)?, range));
@@ -228,6 +228,18 @@ impl Backend for Narrowed {
 
     fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         self.read(x)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.kernels.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<NarrowTensor>> {
+        self.kernels.memory().map(|_| self as _)
+    }
+
+    fn kernels(&self) -> Option<&dyn services::Kernels<NarrowTensor>> {
+        self.kernels.user_kernels().map(|_| self as _)
     }
 
     /// The types of the backend below, so that bodies choose their helper types from them.
