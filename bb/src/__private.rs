@@ -7,7 +7,9 @@ pub use bb_ir::for_each_primitive;
 pub use inventory;
 
 pub use crate::ext::FamilyTable;
-pub use crate::runtime::{BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start};
+pub use crate::runtime::{
+    BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
+};
 pub use crate::{Backend, BoxError, OpenOption};
 pub use std::primitive::{bool, str};
 pub use std::result::Result;

@@ -26,6 +26,7 @@ pub mod onnx;
 mod plan;
 pub mod profile;
 mod runtime;
+pub mod services;
 mod sync;
 pub mod trace;
 mod wire;
@@ -55,8 +56,8 @@ pub use plan::{
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, LinkedBackend, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
+    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends,
 };
 
 /// Runs the program of the page about limits as a test.

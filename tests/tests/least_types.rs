@@ -4,7 +4,6 @@
 
 use bb::conformance::onnx;
 use bb::{BackendHandle, DataType, Deployment, NarrowError, Runtime, TensorData, Value};
-use bb::Backend as _;
 use bb_tests::few::Few;
 use bb_tests::model;
 use std::path::{Path, PathBuf};
@@ -29,7 +28,10 @@ fn values_of_types_that_are_missing_come_back_as_they_went() {
     let doubles = on.tensor(&[2], &[0.1f64, 1e300]).unwrap();
     assert_eq!(doubles.to_host(64).unwrap().as_slice::<f64>().unwrap(), [0.1, 1e300]);
     let bytes = on.tensor(&[2], &[255u8, 0]).unwrap();
-    assert_eq!((bytes.dtype(), bytes.to_host(8).unwrap().as_slice::<u8>().unwrap()), (DataType::U8, &[255, 0][..]));
+    assert_eq!(
+        (bytes.dtype(), bytes.to_host(8).unwrap().as_slice::<u8>().unwrap()),
+        (DataType::U8, &[255, 0][..])
+    );
 }
 
 #[test]
@@ -82,18 +84,18 @@ fn what_is_too_large_for_the_host_is_an_error_that_says_so() {
 
 #[test]
 fn floats_are_rounded_only_where_that_is_accepted() {
-    let how = |narrow_floats| bb::OpenOptions { narrow_floats, ..Default::default() };
-    let exact = BackendHandle::new(Runtime::<Least>::open_with(&how(false)).unwrap());
+    let accepted = bb::OpenOptions::default().with_narrow_floats();
+    let exact = BackendHandle::new(Runtime::<Least>::open().unwrap());
     assert!(exact.tensor(&[1], &[1.0f64]).unwrap().exp().is_err());
-    let rounded = BackendHandle::new(Runtime::<Least>::open_with(&how(true)).unwrap());
+    let rounded = BackendHandle::new(Runtime::<Least>::open_with(&accepted).unwrap());
     let y = rounded.tensor(&[1], &[1.0f64]).unwrap().exp().unwrap();
     assert_eq!(y.dtype(), DataType::F64);
     let y = y.to_host(8).unwrap().as_slice::<f64>().unwrap()[0];
     assert!((y - std::f64::consts::E).abs() < 1e-6, "{y}");
-    let error = Runtime::<bb_reference::Reference>::open_with(&how(true)).map(drop).unwrap_err();
+    let error = Runtime::<bb_reference::Reference>::open_with(&accepted).map(drop).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "backend `reference` does not take the option `narrow_floats`; it takes no options"
+        "backend `reference` does not take the option `narrow_floats`; it takes none"
     );
 }
 
@@ -174,7 +176,8 @@ fn real_models_run() {
             Err(failure) => failed.push((case, failure)),
         }
     }
-    let wrong: Vec<_> = failed.iter().filter(|(_, failure)| NarrowError::cause_of(failure).is_none()).collect();
+    let wrong: Vec<_> =
+        failed.iter().filter(|(_, failure)| NarrowError::cause_of(failure).is_none()).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
     for (case, failure) in &failed {
         println!("{} needs more: {}", case.display(), NarrowError::cause_of(failure).unwrap());

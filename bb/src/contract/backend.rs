@@ -2,6 +2,7 @@
 
 use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
 use crate::plan::{CompileOptions, Module};
+use crate::services::{Kernels, Lifecycle, Memory};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -145,6 +146,21 @@ macro_rules! contract {
             /// `type_hash`.
             fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Self::Tensor, Self::Error> {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
+            }
+
+            /// Returns the service that waits for the device and notices its loss, if the backend has one.
+            fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+                None
+            }
+
+            /// Returns the service that tells and limits the memory in use, if the backend has one.
+            fn memory(&self) -> Option<&dyn Memory<Self::Tensor>> {
+                None
+            }
+
+            /// Returns the service that compiles kernels of users, if the backend has one.
+            fn kernels(&self) -> Option<&dyn Kernels<Self::Tensor>> {
+                None
             }
         }
     };

@@ -245,7 +245,8 @@ impl Look<'_> {
         };
         let found = exceeding(&traced.recorded, self.settings.types, weight);
         for (id, node) in traced.steps_by_node() {
-            let of_step = found.iter().filter(|(step, _)| *step == id && matches!(liveness.is_live(id), Ok(true)));
+            let of_step =
+                found.iter().filter(|(step, _)| *step == id && matches!(liveness.is_live(id), Ok(true)));
             for (_, error) in of_step {
                 if let Some(seen) = self.seen.get_mut(self.owner.unwrap_or(node))
                     && !seen.exceeding.contains(error)

@@ -176,7 +176,8 @@ impl DeploymentBuilder {
                 self.bound_inside(graph, node, effects, &mut missing);
                 let how = if missing.is_empty() { looked.how } else { How::Unsupported };
                 if !self.accepts_narrowing {
-                    let exceeds = |error| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(error) };
+                    let exceeds =
+                        |error| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(error) };
                     missing.extend(looked.exceeding.into_iter().map(exceeds));
                 }
                 if let Some(place) = placed.get_mut(at) {

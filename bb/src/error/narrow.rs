@@ -20,7 +20,9 @@ pub enum NarrowError {
     },
 
     /// A result may be out of range of the type in which the backend holds it.
-    #[error("`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host")]
+    #[error(
+        "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host"
+    )]
     Exceeds {
         /// The operation.
         op: &'static str,

@@ -72,13 +72,8 @@ const SINGLE_IN_DOUBLE: Digits =
     Digits { integer: 24, split: None, levels: 105, ends: &[20, 42, 86], rough: 2 };
 
 /// Angles in `f32`, which are up to 2^15 half turns after their integer is split, computed in `f32`.
-const SINGLE: Digits = Digits {
-    integer: 24,
-    split: Some(12),
-    levels: 105,
-    ends: &[6, 15, 24, 33, 42, 51, 60, 84],
-    rough: 3,
-};
+const SINGLE: Digits =
+    Digits { integer: 24, split: Some(12), levels: 105, ends: &[6, 15, 24, 33, 42, 51, 60, 84], rough: 3 };
 
 impl Digits {
     /// Those of angles of the type `from` that are computed in the type `wide`.

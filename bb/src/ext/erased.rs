@@ -6,7 +6,7 @@
 //! their type.
 
 use super::FamilyTable;
-use crate::{Backend, BoxError, Error, Outputs, Tensor};
+use crate::{Backend, BoxError, Error, Outputs, Tensor, services};
 use bb_ir::op::{Family, Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
@@ -126,6 +126,21 @@ pub(crate) trait Kernels: Send + Sync {
 
     /// Returns the element types that the backend has.
     fn types(&self) -> DataTypes;
+
+    /// Returns the service that waits for the device, if the backend has one.
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        None
+    }
+
+    /// Returns the service of memory, if the backend has one.
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        None
+    }
+
+    /// Returns the service of user's kernels, if the backend has one.
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        None
+    }
 }
 
 /// A backend with the families that it adopted.
@@ -236,6 +251,18 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn types(&self) -> DataTypes {
         self.backend.types()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.backend.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        self.backend.memory().map(|_| self as _)
+    }
+
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        self.backend.kernels().map(|_| self as _)
     }
 }
 

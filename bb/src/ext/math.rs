@@ -17,7 +17,11 @@ pub(crate) fn to<B: Ops + ?Sized>(on: &B, x: &B::Tensor, dtype: DataType) -> Res
 
 /// Returns the type of indices that a body makes for itself: `i64`, or `i32` on a backend that lacks `i64`.
 pub(crate) fn index<B: Ops + ?Sized>(on: &B) -> DataType {
-    if on.types().has(DataType::I64) || !on.types().has(DataType::I32) { DataType::I64 } else { DataType::I32 }
+    if on.types().has(DataType::I64) || !on.types().has(DataType::I32) {
+        DataType::I64
+    } else {
+        DataType::I32
+    }
 }
 
 /// Returns a float type that holds the values of both types.

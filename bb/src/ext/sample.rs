@@ -149,7 +149,7 @@ fn around<B: Ops + ?Sized>(
     };
     // Positions that are not finite must give a valid index, too.
     let index = math::to(on, &clamped(on, &places, last)?, math::index(on))?;
-    let [least, most] = [on.scalar_like(&index, 0.0)?, on.scalar_like(&index, last as f64)?];
+    let [least, most] = [on.scalar_like(&index, 0.0)?, on.scalar_like(&index, last)?];
     let index = math::narrowed(on, on.minimum(&on.maximum(&index, &least)?, &most)?, DataType::I64)?;
     Ok(Around { index, exists, weights })
 }

@@ -5,7 +5,7 @@ use super::tensor::Place;
 use super::{Holding, NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, Tensor, services};
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
@@ -27,7 +27,14 @@ pub(crate) struct Narrowed {
 pub(super) fn only_moves(op: Primitive) -> bool {
     use Primitive as P;
     match op {
-        P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze | P::Identity => true,
+        P::Reshape
+        | P::Transpose
+        | P::Concat
+        | P::Slice
+        | P::Split
+        | P::Squeeze
+        | P::Unsqueeze
+        | P::Identity => true,
         P::Where | P::Gather | P::Constant => true,
         P::Equal | P::Greater | P::Less | P::Cast => false,
         P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Sqrt | P::Pow | P::Exp | P::Log => false,
@@ -45,16 +52,12 @@ pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
 }
 
 impl Narrowed {
-    pub(crate) fn new(
-        kernels: Arc<dyn Kernels>,
-        own: Arc<dyn Any + Send + Sync>,
-        floats: bool,
-    ) -> Narrowed {
+    pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
         Narrowed { kernels, own, holding, declared: super::natives::Declared::default() }
     }
 
-    pub(super) fn kernels(&self) -> &dyn Kernels {
+    pub(super) fn device(&self) -> &dyn Kernels {
         &*self.kernels
     }
 
@@ -76,7 +79,7 @@ impl Narrowed {
     pub(super) fn bring(&self, x: &TensorData) -> Result<NarrowTensor, ErasedError> {
         let dtype = x.dtype();
         let range = Range::of_elements(x);
-        let on = ErasedBackend(self.kernels());
+        let on = ErasedBackend(self.device());
         let Some(held) = self.holding.of(dtype) else { return Ok(NarrowTensor::host(x.clone(), range)) };
         if held == dtype {
             return Ok(NarrowTensor::device(dtype, on.constant(x)?, range));
@@ -112,7 +115,9 @@ impl Narrowed {
         params: &[Param<'_>],
     ) -> Result<Outputs<NarrowTensor>, ErasedError> {
         match (op, inputs, params) {
-            (Primitive::Constant, _, [Param::Data(data)]) => return Ok(Outputs::from_buf([self.bring(data)?])),
+            (Primitive::Constant, _, [Param::Data(data)]) => {
+                return Ok(Outputs::from_buf([self.bring(data)?]));
+            }
             (Primitive::Cast, [Some(x)], [Param::Type(to), ..]) => return self.cast_to(x, *to, params),
             _ => {}
         }
@@ -133,7 +138,10 @@ impl Narrowed {
     /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
     ///
     /// All operands that an operation computes with are of one type, and so held in one.
-    fn placed<'a>(&self, inputs: &[Option<&'a NarrowTensor>]) -> Option<SmallVec<[Option<&'a ErasedTensor>; 4]>> {
+    fn placed<'a>(
+        &self,
+        inputs: &[Option<&'a NarrowTensor>],
+    ) -> Option<SmallVec<[Option<&'a ErasedTensor>; 4]>> {
         inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
     }
 
@@ -220,6 +228,18 @@ impl Backend for Narrowed {
 
     fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         self.read(x)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.kernels.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<NarrowTensor>> {
+        self.kernels.memory().map(|_| self as _)
+    }
+
+    fn kernels(&self) -> Option<&dyn services::Kernels<NarrowTensor>> {
+        self.kernels.user_kernels().map(|_| self as _)
     }
 
     /// The types of the backend below, so that bodies choose their helper types from them.

@@ -36,10 +36,17 @@ impl Narrowed {
         if x.dtype() == to {
             return one(x.clone());
         }
-        let by_host = || self.by_host(Primitive::Cast, &[Some(x)], params, self.lacks(Primitive::Cast, &[Some(x)], Some(to)));
+        let by_host = || {
+            self.by_host(
+                Primitive::Cast,
+                &[Some(x)],
+                params,
+                self.lacks(Primitive::Cast, &[Some(x)], Some(to)),
+            )
+        };
         let (Some(held), Place::Device(inner)) = (self.holding().of(to), x.place()) else { return by_host() };
         let Rounding { saturate, mode } = rounding(params)?;
-        let on = ErasedBackend(self.kernels());
+        let on = ErasedBackend(self.device());
         let (Some(all), Some(holder)) = (Range::of(to), Range::of(held)) else {
             // To a float: the elements are exact, so that they are rounded once.
             return one(NarrowTensor::device(to, on.cast(inner, held, saturate, mode)?, None));

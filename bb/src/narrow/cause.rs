@@ -16,7 +16,9 @@ impl NarrowError {
     pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
         let mut causes = std::iter::successors(Some(error), |e| (*e).source());
         causes.find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
-            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => Some(narrow),
+            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => {
+                Some(narrow)
+            }
             _ => cause.downcast_ref(),
         })
     }

@@ -63,11 +63,15 @@ fn result_of(
         let values = super::backend::values(op, operands.len());
         let moved = operands.get(values)?.iter().map(|x| x.range).reduce(Range::or)?;
         // A cast wraps what does not fit a narrow type.
-        return Some((result, Ok(if holder.contains(moved) && all.contains(moved) { moved } else { all.within(holder) })));
+        return Some((
+            result,
+            Ok(if holder.contains(moved) && all.contains(moved) { moved } else { all.within(holder) }),
+        ));
     };
     let fits = held == result || result.bits() < held.bits() || holder.contains(told.all);
     let error = NarrowError::Exceeds { op: op.spec().method, dtype: result, held };
-    let range = if all.contains(told.all) && holder.contains(told.all) { told.result } else { all.within(holder) };
+    let range =
+        if all.contains(told.all) && holder.contains(told.all) { told.result } else { all.within(holder) };
     Some((result, if fits { Ok(range) } else { Err(error) }))
 }
 

@@ -33,7 +33,9 @@ impl Holding {
             let whole = |holder: &DataType| Range::of(*holder).is_some_and(|all| all.contains(range));
             return has.clone().find(whole).or_else(|| {
                 // Unsigned numbers beyond the widest signed type are held unsigned, where that is as wide.
-                let widest = |holder: &DataType| (holder.bits(), holder.is_unsigned_integer() == dtype.is_unsigned_integer());
+                let widest = |holder: &DataType| {
+                    (holder.bits(), holder.is_unsigned_integer() == dtype.is_unsigned_integer())
+                };
                 has.by_ref().max_by_key(widest)
             });
         }

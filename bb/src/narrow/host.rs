@@ -2,8 +2,8 @@
 
 use super::NarrowTensor;
 use super::backend::Narrowed;
-use crate::ext::ErasedError;
 use crate::error::NarrowError;
+use crate::ext::ErasedError;
 use crate::{Error, Outputs, Tensor};
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer::{self, eval};
@@ -42,7 +42,8 @@ impl Narrowed {
         }
         let computes = !super::backend::only_moves(op);
         let large = |dtype: &DataType| {
-            *dtype == DataType::U64 && matches!(op, P::Div | P::Abs | P::Greater | P::Less | P::ReduceMax | P::ReduceMin)
+            *dtype == DataType::U64
+                && matches!(op, P::Div | P::Abs | P::Greater | P::Less | P::ReduceMax | P::ReduceMin)
         };
         let wide = |x: &TensorData| -> Result<TensorData, Error> {
             let small = x.dtype().is_integer() && !matches!(x.dtype(), DataType::I32 | DataType::I64);
@@ -75,7 +76,12 @@ impl Narrowed {
     }
 
     /// Says which type of an operation's operands the backend cannot hold.
-    pub(super) fn lacks(&self, op: Primitive, inputs: &[Option<&NarrowTensor>], result: Option<DataType>) -> NarrowError {
+    pub(super) fn lacks(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&NarrowTensor>],
+        result: Option<DataType>,
+    ) -> NarrowError {
         let types = inputs.iter().flatten().map(|x| x.dtype()).chain(result);
         let lacking = types.clone().find(|&dtype| self.holding().of(dtype).is_none());
         let dtype = lacking.or_else(|| types.into_iter().find(|&dtype| self.holding().narrows(dtype)));

@@ -25,6 +25,7 @@ mod foresee;
 mod held;
 mod host;
 mod natives;
+mod offered;
 mod range;
 mod tensor;
 mod wrap;

@@ -26,7 +26,8 @@ impl Declared {
         params: &[Param<'_>],
     ) -> Option<SmallVec<[DataType; 2]>> {
         let types = inputs.iter().map(|x| x.map(|x| x.dtype())).collect();
-        let named = params.iter().filter_map(|p| if let Param::Type(dtype) = p { Some(*dtype) } else { None });
+        let named =
+            params.iter().filter_map(|p| if let Param::Type(dtype) = p { Some(*dtype) } else { None });
         let call = (spec.family, spec.index, types, named.collect());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(types) = known.get(&call) {
@@ -71,7 +72,7 @@ impl Narrowed {
         }
         let operands: SmallVec<[Option<&ErasedTensor>; 4]> =
             inputs.iter().map(|x| x.and_then(NarrowTensor::on_device)).collect();
-        let Some(results) = self.kernels().native(spec.family, spec.index, &operands, params) else {
+        let Some(results) = self.device().native(spec.family, spec.index, &operands, params) else {
             return self.body(spec, inputs, params);
         };
         let results = results?;
@@ -101,6 +102,7 @@ impl Narrowed {
 fn is_index(spec: &OpSpec, operand: usize) -> bool {
     matches!(
         (spec.method, operand),
-        ("gather_elements" | "gather_nd" | "scatter_elements" | "scatter_nd" | "max_unpool", 1) | ("roi_align", 2)
+        ("gather_elements" | "gather_nd" | "scatter_elements" | "scatter_nd" | "max_unpool", 1)
+            | ("roi_align", 2)
     )
 }

@@ -14,11 +14,13 @@ impl Narrowed {
     /// The backend's own.
     pub(super) fn wrapped(&self, x: &ErasedTensor, dtype: DataType) -> Result<ErasedTensor, ErasedError> {
         let Some(range) = Range::of(dtype) else { return Ok(x.clone()) };
-        let on = ErasedBackend(self.kernels());
+        let on = ErasedBackend(self.device());
         let holder = x.dtype();
         let number = |value: i128| -> Result<ErasedTensor, ErasedError> {
             let value = TensorData::scalar(i64::try_from(value).unwrap_or(0));
-            on.constant(&convert::cast(&value, holder, convert::Rounding::default()).map_err(crate::Error::from)?)
+            on.constant(
+                &convert::cast(&value, holder, convert::Rounding::default()).map_err(crate::Error::from)?,
+            )
         };
         let modulus = number(1 << dtype.bits())?;
         // Division truncates, so that the rest has the sign of the element.

@@ -3,7 +3,7 @@
 //! Only this module restores the type of a tensor. Its functions are generic over the backend, are called by
 //! [`Runtime`](super::Runtime), and know no operation.
 
-use super::services::Counters;
+use super::status::Counters;
 use super::{BackendId, Value};
 use crate::ext::ErasedError;
 use crate::{Backend, Error, Outputs, Tensor};

@@ -34,21 +34,15 @@ pub(crate) fn start<B: Backend + 'static>(
 }
 
 /// The part of [`start`] that is compiled once.
-fn started(
-    narrowed: Narrowed,
-    identity: Identity,
-    natives: &[(Family, OpSet)],
-) -> Arc<dyn BackendRuntime> {
+fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
     Runtime::start(narrowed, identity, kept_tables(identity.path, natives))
 }
 
 /// Returns the tables of a backend's families. Those of each type of backend are made once and live as long as the program,
 /// because a runtime refers to them.
-fn kept_tables(
-    path: &'static str,
-    natives: &[(Family, OpSet)],
-) -> &'static [FamilyTable<Narrowed>] {
-    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> = Mutex::new(BTreeMap::new());
+fn kept_tables(path: &'static str, natives: &[(Family, OpSet)]) -> &'static [FamilyTable<Narrowed>] {
+    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> =
+        Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.entry(path).or_insert_with(|| Box::leak(narrowed_tables(natives).into_boxed_slice()))
 }

@@ -56,7 +56,8 @@ impl Suite {
         again: impl FnOnce() -> B,
     ) -> Suite {
         let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
-        self.guarded = (!every && self.on.capabilities().types.is_all()).then(|| started(Guard::new(again(), types)));
+        self.guarded =
+            (!every && self.on.capabilities().types.is_all()).then(|| started(Guard::new(again(), types)));
         self
     }
 
@@ -222,7 +223,9 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
         Ok(Ok(())) => Outcome::Passed,
         Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
             Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
-            Some(NarrowError::Exceeds { dtype, held, .. }) => Outcome::Skipped(format!("{dtype} beyond {held}")),
+            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+                Outcome::Skipped(format!("{dtype} beyond {held}"))
+            }
             None => Outcome::Failed(causes(&failure)),
         },
         Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
