@@ -1,19 +1,24 @@
 //! The backend: its state, its lifecycle, and the primitives.
 
 use crate::device::Gpu;
+use crate::later::Waiter;
 use crate::ops::{arithmetic, cast, host, index, matmul, own, reduce, shape};
 use crate::pool::MemoryStats;
 use crate::stream::StreamStats;
 use crate::wgsl::map::{Binary, Unary};
 use crate::wgsl::reduce::Join;
 use crate::{Result, Tensor, WgpuBuilder, WgpuError};
-use bb::{DataType, DataTypes, Primitive, RoundMode, TensorData};
+use bb::{
+    BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive, RoundMode,
+    TensorData,
+};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The backend `wgpu`: one device.
 ///
 /// Clones share the device.
-#[derive(Debug, Clone, bb::Backend)]
+#[derive(Clone, bb::Backend)]
 #[bb(
     name = "wgpu",
     open = crate::open::open,
@@ -23,6 +28,13 @@ use std::sync::Arc;
 )]
 pub struct Wgpu {
     gpu: Arc<Gpu>,
+    waiter: Arc<Waiter>,
+}
+
+impl std::fmt::Debug for Wgpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wgpu({:?})", self.gpu.info.name)
+    }
 }
 
 /// The element types of tensors.
@@ -41,7 +53,7 @@ const TYPES: DataTypes = DataTypes::of(&[
 
 impl Wgpu {
     pub(crate) fn of(gpu: Arc<Gpu>) -> Wgpu {
-        Wgpu { gpu }
+        Wgpu { gpu, waiter: Arc::default() }
     }
 
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
@@ -285,6 +297,30 @@ impl bb::Backend for Wgpu {
     }
 
     fn read_into(&self, x: &Tensor, into: &mut [u8]) -> Result<()> {
+        own(&self.gpu, "to_host", &[x])?;
+        self.gpu.check()?;
         host::read_into(&self.gpu, x, into)
+    }
+
+    /// Records the whole graph, submits it, and answers when the device has finished.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, Tensor>,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<HashMap<String, Tensor>, WgpuError>,
+    ) -> ContractResponse<HashMap<String, Tensor>, WgpuError> {
+        let recorded = self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
+        match recorded {
+            Err(error) => ContractResponse::Now(Err(error)),
+            // A browser completes tensors by itself, and its threads cannot wait.
+            Ok((outputs, None)) => ContractResponse::Now(Ok(outputs)),
+            Ok((outputs, Some(_))) if cfg!(target_arch = "wasm32") => ContractResponse::Now(Ok(outputs)),
+            Ok((outputs, Some(submission))) => {
+                let (answer, completer) = completion.later();
+                self.waiter.complete(&self.gpu, submission, outputs, completer);
+                answer
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@
 //! | `stream` | recording, submitting, waiting, reading |
 //! | `pipelines` | compiled kernels by typed keys |
 //! | `wgsl` | the sources of kernels |
+//! | `later` | answers that come later |
 //! | `ops` | types, shapes and calls of kernels |
 //! | `ext` | operations beyond the primitives |
 //!
@@ -22,6 +23,7 @@ mod device;
 mod elem;
 mod error;
 mod ext;
+mod later;
 mod layout;
 mod open;
 mod ops;

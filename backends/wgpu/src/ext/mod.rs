@@ -15,6 +15,8 @@ use crate::elem::{Elem, Kind};
 use crate::ops::arithmetic::map_with;
 use crate::wgsl::map::{Binary, Function, Unary};
 use crate::{Result, Tensor};
+use bb::ir::memory;
+use bb::{Backend, DataType, Element, TensorData};
 
 // The bodies of these families serve every call.
 #[bb::native]
@@ -29,7 +31,20 @@ impl bb::ext::Ml for Wgpu {}
 #[bb::native]
 impl bb::ext::Quant for Wgpu {}
 
-impl bb::ext::Ops for Wgpu {}
+impl bb::ext::Ops for Wgpu {
+    /// The indices that bodies make are `i64`, which this backend lacks.
+    fn host<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Tensor> {
+        let wide = TensorData::new(shape, elements)?;
+        if T::DTYPE != DataType::I64 {
+            return self.constant(&wide);
+        }
+        let narrow = wide.as_slice::<i64>()?.iter().map(|&index| match i32::try_from(index) {
+            Ok(index) => Ok(index),
+            Err(_) => Err(bb::ir::Error::Unsupported { op: "constant", dtype: DataType::I64 }),
+        });
+        self.constant(&TensorData::new(shape, &memory::try_collected::<i32, bb::ir::Error>("constant", narrow)?)?)
+    }
+}
 
 impl Wgpu {
     /// Computes a function of floats; `None` for other types.
