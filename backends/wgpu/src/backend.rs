@@ -8,6 +8,7 @@ use crate::stream::StreamStats;
 use crate::wgsl::map::{Binary, Unary};
 use crate::wgsl::reduce::Join;
 use crate::{Result, Tensor, WgpuBuilder, WgpuError};
+use bb::services::{Kernels, Lifecycle, Memory};
 use bb::{
     BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive, RoundMode,
     TensorData,
@@ -79,21 +80,12 @@ impl Wgpu {
         self.gpu.binding
     }
 
-    /// Submits what was recorded, and waits until the device has finished everything.
-    ///
-    /// # Errors
-    ///
-    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
-    /// call. In a browser [`WgpuError::Blocks`].
-    pub fn synchronize(&self) -> Result<()> {
-        self.gpu.synchronize()
-    }
-
     /// Submits what was recorded, without waiting.
     ///
     /// # Errors
     ///
-    /// As [`synchronize`](Self::synchronize).
+    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
+    /// call.
     pub fn flush(&self) -> Result<()> {
         self.gpu.flush().map(drop)
     }
@@ -108,20 +100,8 @@ impl Wgpu {
     }
 
     /// Returns what the buffers of tensors take.
-    pub fn memory(&self) -> MemoryStats {
+    pub fn memory_stats(&self) -> MemoryStats {
         self.gpu.pool.stats()
-    }
-
-    /// Sets the greatest number of bytes of buffers, those included that wait for their next use. Live tensors stay.
-    ///
-    /// Units: bytes.
-    pub fn set_memory_limit(&self, limit: Option<u64>) {
-        self.gpu.pool.set_limit(limit);
-    }
-
-    /// Releases the buffers that wait for their next use, and returns their bytes.
-    pub fn trim(&self) -> u64 {
-        self.gpu.pool.trim()
     }
 
     /// Returns how much was recorded, submitted and waited for.
@@ -132,23 +112,6 @@ impl Wgpu {
     /// Returns how many kernels are compiled.
     pub fn compiled_kernels(&self) -> usize {
         self.gpu.pipelines.count()
-    }
-
-    /// Waits for the device, and refuses every call from now on with [`WgpuError::Shutdown`].
-    ///
-    /// # Errors
-    ///
-    /// As [`synchronize`](Self::synchronize). The backend is shut down then, too.
-    pub fn shutdown(&self) -> Result<()> {
-        let finished = self.gpu.synchronize();
-        self.gpu.stream.discard();
-        self.gpu.shut();
-        finished
-    }
-
-    /// Returns why the device is lost; `None` if it works.
-    pub fn lost(&self) -> Option<&str> {
-        self.gpu.lost()
     }
 
     /// Returns the device of wgpu, for a program that shares it.
@@ -300,6 +263,18 @@ impl bb::Backend for Wgpu {
         own(&self.gpu, "to_host", &[x])?;
         self.gpu.check()?;
         host::read_into(&self.gpu, x, into)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        Some(self)
+    }
+
+    fn memory(&self) -> Option<&dyn Memory<Tensor>> {
+        Some(self)
+    }
+
+    fn kernels(&self) -> Option<&dyn Kernels<Tensor>> {
+        Some(self)
     }
 
     /// Records the whole graph, submits it, and answers when the device has finished.

@@ -114,7 +114,7 @@ impl Gpu {
     /// Refuses everything from now on, and releases what waits in the pool.
     pub(crate) fn shut(&self) {
         self.state.shut.store(true, Ordering::Release);
-        self.pool.trim();
+        self.pool.trim(0);
     }
 }
 
@@ -140,7 +140,7 @@ impl State {
 /// Makes the error of something that the device refused.
 pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
     match error {
-        wgpu::Error::OutOfMemory { .. } => WgpuError::Memory { bytes: 0, used: 0, limit: None },
+        wgpu::Error::OutOfMemory { .. } => WgpuError::Memory { bytes: 0, used: 0 },
         error => WgpuError::Refused { what, source: Box::new(error) },
     }
 }

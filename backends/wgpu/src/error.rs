@@ -1,5 +1,7 @@
 //! Why an operation of this backend failed.
 
+use bb::services::{Pressure, ServiceError};
+
 /// What failed while the device was asked for something.
 pub type DeviceError = Box<dyn std::error::Error + Send + Sync + 'static>;
 
@@ -46,15 +48,17 @@ pub enum WgpuError {
     #[error("the backend was shut down")]
     Shutdown,
 
-    /// The memory limit, or the device's memory, is used up.
-    #[error("no memory for {bytes} bytes on the device: {used} bytes are used{}", of(*.limit))]
+    /// The memory limit is reached. After tensors are dropped, the same call works.
+    #[error("the memory limit of the device is reached")]
+    MemoryLimit(#[source] Pressure),
+
+    /// The device's memory is used up, or a buffer would be larger than the device allows.
+    #[error("the device has no memory for {bytes} bytes; tensors use {used} bytes")]
     Memory {
         /// The bytes that were asked for.
         bytes: u64,
         /// The bytes that live tensors hold.
         used: u64,
-        /// The limit that the caller set.
-        limit: Option<u64>,
     },
 
     /// A tensor or a part of one that must be bound at once is larger than a binding of the device.
@@ -102,13 +106,19 @@ pub enum WgpuError {
     },
 }
 
-fn of(limit: Option<u64>) -> String {
-    limit.map_or_else(String::new, |limit| format!(" of {limit}"))
-}
-
 impl From<bb::ir::Error> for WgpuError {
     fn from(error: bb::ir::Error) -> WgpuError {
         WgpuError::Bb(error.into())
+    }
+}
+
+impl From<WgpuError> for ServiceError {
+    fn from(error: WgpuError) -> ServiceError {
+        match error {
+            WgpuError::Lost { reason } => ServiceError::Lost { reason },
+            WgpuError::MemoryLimit(pressure) => ServiceError::MemoryLimit(pressure),
+            error => ServiceError::own(error),
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `stream` | recording, submitting, waiting, reading |
 //! | `pipelines` | compiled kernels by typed keys |
 //! | `wgsl` | the sources of kernels |
+//! | `services` | lifecycle, memory, kernels of users |
 //! | `later` | answers that come later |
 //! | `ops` | types, shapes and calls of kernels |
 //! | `ext` | operations beyond the primitives |
@@ -28,7 +29,11 @@ mod layout;
 mod open;
 mod ops;
 mod pipelines;
+#[cfg(feature = "passthrough")]
+#[expect(unsafe_code, reason = "a shader that nobody validated reaches the driver")]
+mod passthrough;
 mod pool;
+mod services;
 mod stream;
 mod tensor;
 mod wgsl;
@@ -37,5 +42,6 @@ pub use backend::Wgpu;
 pub use error::{DeviceError, Result, WgpuError};
 pub use open::WgpuBuilder;
 pub use pool::MemoryStats;
+pub use services::SharedBuffer;
 pub use stream::StreamStats;
 pub use tensor::{Tensor, View};

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// ```no_run
 /// # fn main() -> Result<(), bb_wgpu::WgpuError> {
 /// let gpu = bb_wgpu::WgpuBuilder::default().device("0").memory(1 << 30).open()?;
-/// assert_eq!(gpu.memory().limit, Some(1 << 30));
+/// assert_eq!(gpu.memory_stats().limit, Some(1 << 30));
 /// # Ok(())
 /// # }
 /// ```

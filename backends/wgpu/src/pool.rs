@@ -5,6 +5,8 @@
 //! submitted: see [`Pool::storage`].
 
 use crate::{Result, WgpuError};
+use bb::services::{Pressure, PressureCallback};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +27,7 @@ pub struct MemoryStats {
     pub free_buffers: usize,
     /// Their bytes.
     pub free_bytes: u64,
-    /// The most bytes that tensors held at once.
+    /// The most bytes, live and free, that the pool held at once.
     pub peak_bytes: u64,
     /// The greatest number of bytes, live and free, that the pool may hold.
     pub limit: Option<u64>,
@@ -50,6 +52,12 @@ pub(crate) struct Pool {
     /// The greatest size of a buffer.
     greatest: u64,
     shelves: Mutex<Shelves>,
+    callback: Mutex<Option<PressureCallback>>,
+}
+
+thread_local! {
+    /// Whether this thread is in a callback.
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A buffer that tensors share.
@@ -58,7 +66,8 @@ pub(crate) struct Storage {
     size: u64,
     /// The last batch of commands that used it.
     pub(crate) batch: AtomicU64,
-    pool: Arc<Pool>,
+    /// `None` for a buffer that somebody else made.
+    pool: Option<Arc<Pool>>,
 }
 
 impl std::fmt::Debug for Storage {
@@ -81,8 +90,8 @@ impl Storage {
 
 impl Drop for Storage {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.pool.put(self.size, Free { buffer, batch: self.batch.load(Ordering::Relaxed) });
+        if let (Some(buffer), Some(pool)) = (self.buffer.take(), &self.pool) {
+            pool.put(self.size, Free { buffer, batch: self.batch.load(Ordering::Relaxed) });
         }
     }
 }
@@ -98,7 +107,7 @@ impl Pool {
     pub(crate) fn new(device: wgpu::Device, greatest: u64, limit: Option<u64>) -> Arc<Pool> {
         let stats = MemoryStats { limit, ..MemoryStats::default() };
         let shelves = Mutex::new(Shelves { free: HashMap::new(), stats });
-        Arc::new(Pool { device, greatest, shelves })
+        Arc::new(Pool { device, greatest, shelves, callback: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shelves> {
@@ -110,20 +119,44 @@ impl Pool {
         self.lock().stats
     }
 
+    /// Sets the function that is called before a limit fails an allocation.
+    pub(crate) fn set_callback(&self, callback: Option<PressureCallback>) {
+        *self.callback.lock().unwrap_or_else(PoisonError::into_inner) = callback;
+    }
+
+    /// Wraps a buffer that somebody else made. It does not count, and does not return to the pool.
+    pub(crate) fn foreign(buffer: wgpu::Buffer) -> Arc<Storage> {
+        let size = buffer.size();
+        Arc::new(Storage { buffer: Some(buffer), size, batch: AtomicU64::new(0), pool: None })
+    }
+
     /// Sets the greatest number of bytes that the pool may hold.
     pub(crate) fn set_limit(&self, limit: Option<u64>) {
         self.lock().stats.limit = limit;
     }
 
-    /// Releases the buffers that wait for their next use, and returns their bytes.
-    pub(crate) fn trim(&self) -> u64 {
+    /// Releases buffers that wait for their next use, the largest first, until at most `keep` bytes of them are left. Returns
+    /// the bytes that were released.
+    pub(crate) fn trim(&self, keep: u64) -> u64 {
+        let mut released = Vec::new();
         let mut shelves = self.lock();
-        let free = std::mem::take(&mut shelves.free);
-        let bytes = shelves.stats.free_bytes;
-        (shelves.stats.free_buffers, shelves.stats.free_bytes) = (0, 0);
+        let before = shelves.stats.free_bytes;
+        let Shelves { free, stats } = &mut *shelves;
+        let mut sizes: Vec<u64> = free.keys().copied().collect();
+        sizes.sort_unstable();
+        for size in sizes.into_iter().rev() {
+            let shelf = free.entry(size).or_default();
+            while stats.free_bytes > keep
+                && let Some(buffer) = shelf.pop()
+            {
+                released.push(buffer);
+                stats.free_bytes -= size;
+                stats.free_buffers -= 1;
+            }
+        }
+        let after = stats.free_bytes;
         drop(shelves);
-        drop(free);
-        bytes
+        before - after
     }
 
     /// Hands out a buffer of at least that many bytes.
@@ -137,8 +170,7 @@ impl Pool {
     pub(crate) fn storage(self: &Arc<Pool>, bytes: u64, upload: Option<u64>) -> Result<Arc<Storage>> {
         let size = rounded(bytes);
         if size > self.greatest {
-            let limit = Some(self.greatest);
-            return Err(WgpuError::Memory { bytes, used: self.stats().live_bytes, limit });
+            return Err(WgpuError::Memory { bytes, used: self.stats().live_bytes });
         }
         let reused = self.take(size, upload);
         let buffer = match reused {
@@ -146,7 +178,7 @@ impl Pool {
             None => self.create(size, bytes)?,
         };
         let batch = AtomicU64::new(0);
-        Ok(Arc::new(Storage { buffer: Some(buffer), size, batch, pool: self.clone() }))
+        Ok(Arc::new(Storage { buffer: Some(buffer), size, batch, pool: Some(self.clone()) }))
     }
 
     /// Takes a buffer of this size that waits for its next use.
@@ -161,36 +193,56 @@ impl Pool {
         stats.free_bytes -= size;
         stats.live_buffers += 1;
         stats.live_bytes += size;
-        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
         Some(free.buffer)
     }
 
-    fn create(&self, size: u64, bytes: u64) -> Result<wgpu::Buffer> {
-        let over = |stats: &MemoryStats| {
-            let limit = stats.limit.unwrap_or(u64::MAX);
-            stats.live_bytes.saturating_add(stats.free_bytes).saturating_add(size) > limit
-        };
-        let stats = self.stats();
-        if over(&stats) {
-            self.trim();
-            if over(&self.stats()) {
-                return Err(WgpuError::Memory { bytes, used: stats.live_bytes, limit: stats.limit });
-            }
-        }
-        let buffer = match self.try_create(size) {
-            Some(buffer) => buffer,
-            None => {
-                self.trim();
-                let full = WgpuError::Memory { bytes, used: self.stats().live_bytes, limit: stats.limit };
-                self.try_create(size).ok_or(full)?
-            }
-        };
+    /// Counts a new buffer, if the limit has room for it.
+    fn reserve(&self, size: u64) -> std::result::Result<(), Pressure> {
         let mut shelves = self.lock();
         let stats = &mut shelves.stats;
+        let held = stats.live_bytes.saturating_add(stats.free_bytes).saturating_add(size);
+        if let Some(limit) = stats.limit.filter(|&limit| held > limit) {
+            return Err(Pressure::new(size, stats.live_bytes, limit));
+        }
         stats.live_buffers += 1;
         stats.live_bytes += size;
-        stats.peak_bytes = stats.peak_bytes.max(stats.live_bytes);
-        Ok(buffer)
+        stats.peak_bytes = stats.peak_bytes.max(held);
+        Ok(())
+    }
+
+    /// Calls the callback for memory pressure; returns whether there was one to call.
+    fn relieve(&self, pressure: &Pressure) -> bool {
+        let callback = self.callback.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(callback) = callback.filter(|_| !IN_CALLBACK.replace(true)) else { return false };
+        callback(pressure);
+        IN_CALLBACK.set(false);
+        true
+    }
+
+    fn create(&self, size: u64, bytes: u64) -> Result<wgpu::Buffer> {
+        let mut room = self.reserve(size);
+        if room.is_err() {
+            self.trim(0);
+            room = self.reserve(size);
+        }
+        if let Err(pressure) = &room
+            && self.relieve(pressure)
+        {
+            self.trim(0);
+            room = self.reserve(size);
+        }
+        room.map_err(WgpuError::MemoryLimit)?;
+        let made = self.try_create(size).or_else(|| {
+            self.trim(0);
+            self.try_create(size)
+        });
+        made.ok_or_else(|| {
+            let mut shelves = self.lock();
+            let stats = &mut shelves.stats;
+            stats.live_buffers -= 1;
+            stats.live_bytes -= size;
+            WgpuError::Memory { bytes, used: stats.live_bytes }
+        })
     }
 
     /// Makes a buffer; `None` if the device has no memory for it.

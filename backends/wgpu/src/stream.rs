@@ -85,6 +85,8 @@ pub(crate) struct Stream {
     inner: Mutex<Inner>,
     /// The number of the batch that is being recorded.
     batch: AtomicU64,
+    /// How many submissions the device is known to have finished.
+    finished: Arc<AtomicU64>,
     /// The bytes between the parameters of two kernels.
     stride: u64,
 }
@@ -153,7 +155,7 @@ impl Stream {
     pub(crate) fn new(limits: &wgpu::Limits) -> Stream {
         let align = u64::from(limits.min_uniform_buffer_offset_alignment).max(16);
         let stride = PARAM_BYTES.div_ceil(align) * align;
-        Stream { inner: Mutex::default(), batch: AtomicU64::new(1), stride }
+        Stream { inner: Mutex::default(), batch: AtomicU64::new(1), finished: Arc::default(), stride }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -163,6 +165,11 @@ impl Stream {
     /// Returns the number of the batch that is being recorded.
     pub(crate) fn batch(&self) -> u64 {
         self.batch.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many submissions the device is not known to have finished.
+    pub(crate) fn queued(&self) -> u64 {
+        self.stats().submissions.saturating_sub(self.finished.load(Ordering::Relaxed))
     }
 
     pub(crate) fn stats(&self) -> StreamStats {
@@ -211,6 +218,10 @@ impl Inner {
         }
         self.last = Some(gpu.queue.submit([encoder.finish()]));
         self.stats.submissions += 1;
+        let finished = gpu.stream.finished.clone();
+        gpu.queue.on_submitted_work_done(move || {
+            finished.fetch_add(1, Ordering::Relaxed);
+        });
         gpu.stream.batch.fetch_add(1, Ordering::Relaxed);
         // The next write to these parameters happens after this batch, because the queue keeps the order.
         self.uniforms.push(uniforms);
@@ -306,6 +317,18 @@ impl Gpu {
         Ok(last)
     }
 
+    /// Submits what was recorded within a scope of errors.
+    pub(crate) fn submitted(&self) -> Result<()> {
+        let scope = crate::device::Scope::new(&self.device);
+        let flushed = self.flush();
+        let error = scope.end();
+        flushed?;
+        match error {
+            Some(error) => Err(crate::device::refused("a kernel of a user", error)),
+            None => Ok(()),
+        }
+    }
+
     /// Submits what was recorded, and waits until the device has finished.
     pub(crate) fn synchronize(&self) -> Result<()> {
         if let Some(submission) = self.flush()? {
@@ -366,10 +389,7 @@ impl Gpu {
         match scope.end() {
             None => Ok(buffer),
             Some(_) if self.lost().is_some() => self.check().map(|()| buffer),
-            Some(_) => {
-                let stats = self.pool.stats();
-                Err(WgpuError::Memory { bytes: size, used: stats.live_bytes, limit: stats.limit })
-            }
+            Some(_) => Err(WgpuError::Memory { bytes: size, used: self.pool.stats().live_bytes }),
         }
     }
 

@@ -1,0 +1,23 @@
+//! SPIR-V that reaches the driver without being validated.
+
+use std::borrow::Cow;
+
+/// Allows features of wgpu that need care, of which this backend uses one: shaders that are passed through.
+pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
+    // SAFETY: whoever enables the feature `passthrough` takes on that kernels in SPIR-V are valid and stay within their
+    // bindings.
+    unsafe { wgpu::ExperimentalFeatures::enabled() }
+}
+
+/// Makes a module of SPIR-V.
+pub(crate) fn module(device: &wgpu::Device, entry: &str, words: &[u32]) -> wgpu::ShaderModule {
+    let entry = wgpu::PassthroughShaderEntryPoint { name: Cow::Borrowed(entry), ..Default::default() };
+    let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
+        label: None,
+        entry_points: Cow::Owned(vec![entry]),
+        spirv: Some(Cow::Borrowed(words)),
+        ..Default::default()
+    };
+    // SAFETY: as above; the feature exists for callers who vouch for their kernels.
+    unsafe { device.create_shader_module_passthrough(descriptor) }
+}
