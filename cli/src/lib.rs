@@ -17,7 +17,7 @@
 //! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
 //! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
-//! by default. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
+//! by default. The feature `wgpu` links the GPU backend. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
 //! `reference` and `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -51,6 +51,8 @@ use std::process::ExitCode;
 use bb_cpu as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
 #[cfg(feature = "whole-graph")]
 use bb_whole_graph as _;
 

@@ -100,7 +100,13 @@ impl Gpu {
             let mut failed = self.state.failed.lock().unwrap_or_else(PoisonError::into_inner);
             self.state.has_failed.store(false, Ordering::Release);
             if let Some(error) = failed.take() {
-                return Err(refused("a command", error));
+                drop(failed);
+                // A lost device refuses commands, and says that it is lost when it is polled.
+                let _polled = self.device.poll(wgpu::PollType::Poll);
+                return Err(match self.state.lost.get() {
+                    Some(reason) => WgpuError::Lost { reason: reason.clone() },
+                    None => refused("a command", error),
+                });
             }
         }
         Ok(())

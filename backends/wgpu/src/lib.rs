@@ -19,6 +19,11 @@
 //!
 //! To link the backend, name it: `use bb_wgpu as _;`.
 
+/// The program of the guide, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../bb/docs/writing-a-device-backend.md")]
+mod guide {}
+
 mod backend;
 mod device;
 mod elem;

@@ -64,6 +64,8 @@ struct Part {
     starts: [isize; 3],
     /// Rows and columns of the result, and the length of each sum.
     extents: [usize; 3],
+    /// Whether the sums are added to those of a part before.
+    more: bool,
 }
 
 impl Product<'_> {
@@ -99,6 +101,7 @@ impl Product<'_> {
             let mut params = params();
             params[1] = first as u32;
             params[2] = part.dims.len() as u32;
+            params[3] = u32::from(part.more);
             params[4] = (a_start - a_base) as u32;
             params[5] = (b_start - b_base) as u32;
             params[7] = (y_start - y_base) as u32;
@@ -123,7 +126,7 @@ impl Product<'_> {
 
     /// Halves a part whose operands or results need too large bindings.
     fn halves(&self, part: &Part, spans: [(isize, isize); 3]) -> Result<()> {
-        let [a_row, _, _, b_col] = self.strides;
+        let [a_row, a_col, b_row, b_col] = self.strides;
         if let Some(dim) = part.dims.first().copied() {
             let half = dim.extent / 2;
             for (from, extent) in [(0, half), (half, dim.extent - half)] {
@@ -143,28 +146,60 @@ impl Product<'_> {
         let bytes = |(first, last): (isize, isize)| (last - first + 1).unsigned_abs() as u64 * 4;
         let limit = self.gpu.binding - u64::from(self.gpu.limits.min_storage_buffer_offset_alignment);
         let [a, b, y] = spans.map(bytes);
-        // Fewer rows bind less of the first operand and of the result; fewer columns bind less of the second.
-        let by_rows = m > 1 && (a > limit || y > limit);
-        if !by_rows && (n <= 1 || b <= limit && y <= limit) {
+        // The dimension along which an operand that is too large goes farthest.
+        let far = |extent: usize, stride: isize| (extent - 1) * stride.unsigned_abs();
+        let along = match (a > limit, y > limit) {
+            (true, _) if far(m, a_row) >= far(k, a_col) => Along::Rows,
+            (true, _) => Along::Sums,
+            (_, true) if m > 1 => Along::Rows,
+            (_, true) => Along::Columns,
+            _ if far(n, b_col) > far(k, b_row) => Along::Columns,
+            _ => Along::Sums,
+        };
+        let whole = match along {
+            Along::Rows => m,
+            Along::Columns => n,
+            // Narrow floats would be rounded between the parts.
+            Along::Sums if self.a.elem().host_size() == 4 => k,
+            Along::Sums => 1,
+        };
+        if whole <= 1 {
             let bytes = a.max(b).max(y);
             return Err(WgpuError::Binding { op: "matmul", bytes, limit: self.gpu.binding });
         }
-        let whole = if by_rows { m } else { n };
         let half = whole / 2;
         for (from, extent) in [(0, half), (half, whole - half)] {
             let mut less = part.clone();
             let [a_start, b_start, y_start] = &mut less.starts;
-            if by_rows {
-                *a_start += a_row * from as isize;
-                *y_start += (self.row * from) as isize;
-                less.extents = [extent, n, k];
-            } else {
-                *b_start += b_col * from as isize;
-                *y_start += from as isize;
-                less.extents = [m, extent, k];
+            let step = from as isize;
+            match along {
+                Along::Rows => {
+                    *a_start += a_row * step;
+                    *y_start += (self.row * from) as isize;
+                    less.extents = [extent, n, k];
+                }
+                Along::Columns => {
+                    *b_start += b_col * step;
+                    *y_start += step;
+                    less.extents = [m, extent, k];
+                }
+                Along::Sums => {
+                    *a_start += a_col * step;
+                    *b_start += b_row * step;
+                    less.extents = [m, n, extent];
+                    less.more |= from > 0;
+                }
             }
             self.part(&less)?;
         }
         Ok(())
     }
+}
+
+/// The dimension of a product that is halved.
+#[derive(Clone, Copy)]
+enum Along {
+    Rows,
+    Columns,
+    Sums,
 }

@@ -8,7 +8,7 @@ use crate::elem::Elem;
 pub(crate) const SIDE: u32 = 16;
 
 /// A product. `P.e0` is `m`, `n`, `k` and the stride of the rows of the result; `P.e1` are the strides of rows and
-/// columns of both operands. `P.dims` are the leading dimensions, with the strides of both operands and of the result.
+/// columns of both operands. If `P.k` is 1, the product is added to what the result holds. `P.dims` are the leading dimensions, with the strides of both operands and of the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct MatMulKey {
     pub(crate) elem: Elem,
@@ -93,11 +93,12 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         for i in 0..each {
             for j in 0..each {
                 let stored = elem.store(&format!("s{i}{j}"));
+                let held = elem.load("y[p]");
                 put(
                     &mut kernel,
                     format_args!(
-                        "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u;
-      if (r < m && c < n) {{ y[at + r * P.e0.w + c] = {stored}; }} }}\n",
+                        "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u; let p = at + r * P.e0.w + c;
+      if (r < m && c < n) {{ if (P.k == 1u) {{ s{i}{j} = s{i}{j} + {held}; }} y[p] = {stored}; }} }}\n",
                         i * SIDE,
                         j * SIDE
                     ),
