@@ -19,7 +19,8 @@ pub struct Gap {
     pub when: When,
     /// Why the engine does not run them.
     pub reason: Reason,
-    /// One of ONNX's cases that the engine fails for this reason. A test runs it, so that no row outlives its reason.
+    /// A case that the engine fails for this reason: one of ONNX's, or `primitive/` and the method whose cases it fails. A test
+    /// runs it, so that no row outlives its reason.
     pub case: &'static str,
 }
 
@@ -30,12 +31,18 @@ pub enum When {
     Always,
     /// Those whose first operand has one of these element types.
     Takes(&'static [DataType]),
+    /// Those whose operand at this position has this rank, or none that is known.
+    Rank(usize, usize),
+    /// Those whose second operand has a greater rank than the first, or where one is not known.
+    RankGrows,
+    /// Those of which all of these are true.
+    All(&'static [When]),
+    /// Those whose attribute is one of these integers.
+    Ints(&'static str, &'static [i64]),
     /// Those that have this attribute.
     Has(&'static str),
     /// Those whose attribute has this text.
     Text(&'static str, &'static str),
-    /// Those whose attribute is this integer.
-    Int(&'static str, i64),
     /// Those that give an operand at this position.
     Operand(usize),
     /// Those that ask for a result at this position.
@@ -85,13 +92,28 @@ impl When {
             When::Text(name, text) => node.attributes.iter().any(|(own, value)| {
                 own == *name && matches!(value, Attribute::Text(own) if own.as_slice() == text.as_bytes())
             }),
-            When::Int(name, int) => node
+            When::Ints(name, ints) => node
                 .attributes
                 .iter()
-                .any(|(own, value)| own == *name && matches!(value, Attribute::Int(own) if own == int)),
+                .any(|(own, value)| own == *name && matches!(value, Attribute::Int(own) if ints.contains(own))),
+            When::Rank(at, rank) => rank_of(graph, node, *at).is_none_or(|own| own == *rank),
+            When::RankGrows => match (rank_of(graph, node, 0), rank_of(graph, node, 1)) {
+                (Some(first), Some(second)) => second > first,
+                _ => true,
+            },
+            When::All(all) => all.iter().all(|when| when.holds(graph, node)),
             When::Operand(at) => node.inputs.get(*at).is_some_and(Option::is_some),
             When::Result(at) => node.outputs.get(*at).is_some_and(Option::is_some),
         }
+    }
+}
+
+/// Returns the rank of an operand, if it is known.
+fn rank_of(graph: &Graph, node: &Node, at: usize) -> Option<usize> {
+    let value = node.inputs.get(at).copied().flatten()?;
+    match graph.values.get(value.index())?.claimed() {
+        ValueType::Tensor { shape, .. } => shape.map(|shape| shape.len()),
+        _ => None,
     }
 }
 

@@ -20,6 +20,8 @@ mod host;
 mod message;
 mod part;
 mod program;
+#[cfg(feature = "report")]
+pub mod report;
 mod rest;
 mod whole;
 

@@ -15,6 +15,7 @@ mod engine;
 mod gaps;
 mod tensors;
 
+pub use gaps::GAPS;
 pub use engine::{RtenEngine, Session};
 
 use bb_engines::{Rest, Whole};

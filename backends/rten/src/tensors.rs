@@ -7,8 +7,7 @@ use rten_tensor::{Tensor, TensorView};
 
 /// Why a tensor does not cross.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TensorError {
+pub(crate) enum TensorError {
     /// A 64-bit integer does not fit into 32 bits.
     #[error("{0} does not fit into the 32-bit integers of rten")]
     TooWide(i64),
