@@ -1,7 +1,7 @@
 //! What an engine cannot run, as a table.
 
 use bb::DataType;
-use bb_ir::graph::{Attribute, Graph, Node, ValueType};
+use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueType};
 use std::fmt;
 
 /// A row of the table: calls of an operator that the engine lacks or computes otherwise than ONNX says.
@@ -35,6 +35,8 @@ pub enum When {
     Rank(usize, usize),
     /// Those whose second operand has a greater rank than the first, or where one is not known.
     RankGrows,
+    /// Reductions over axes of which one has no elements, or an unknown number.
+    ReducesNothing,
     /// Those of which all of these are true.
     All(&'static [When]),
     /// Those whose attribute is one of these integers.
@@ -101,11 +103,39 @@ impl When {
                 (Some(first), Some(second)) => second > first,
                 _ => true,
             },
+            When::ReducesNothing => !reduces_something(graph, node).unwrap_or(false),
             When::All(all) => all.iter().all(|when| when.holds(graph, node)),
             When::Operand(at) => node.inputs.get(*at).is_some_and(Option::is_some),
             When::Result(at) => node.outputs.get(*at).is_some_and(Option::is_some),
         }
     }
+}
+
+/// Tells whether all axes over which a node reduces are known to have elements; `None` if the axes are not known.
+fn reduces_something(graph: &Graph, node: &Node) -> Option<bool> {
+    let value = node.inputs.first().copied().flatten()?;
+    let ValueType::Tensor { shape: Some(dims), .. } = graph.values.get(value.index())?.claimed() else {
+        return None;
+    };
+    let attribute = node.attributes.iter().find_map(|(name, value)| match value {
+        Attribute::Ints(axes) if name == "axes" => Some(axes.clone()),
+        _ => None,
+    });
+    let axes = match (attribute, node.inputs.get(1).copied().flatten()) {
+        (Some(axes), _) => axes,
+        (None, None) => Vec::new(),
+        (None, Some(given)) => {
+            let (_, data) = graph.constants.iter().find(|(value, _)| *value == given)?;
+            data.as_slice::<i64>().ok()?.to_vec()
+        }
+    };
+    let rank = i64::try_from(dims.len()).ok()?;
+    let has = |dim: Option<&Dim>| matches!(dim, Some(Dim::Known(extent)) if *extent > 0);
+    if axes.is_empty() {
+        return Some(dims.iter().all(|dim| has(Some(dim))));
+    }
+    let at = |axis: &i64| usize::try_from(if *axis < 0 { axis + rank } else { *axis }).ok();
+    Some(axes.iter().all(|axis| has(at(axis).and_then(|at| dims.get(at)))))
 }
 
 /// Returns the rank of an operand, if it is known.

@@ -184,10 +184,11 @@ fn start(path: &Path) -> Result<Environment, LibraryError> {
     probe(path)?;
     let failed = |source| LibraryError::Start { path: path.to_owned(), source };
     let started = || -> Result<Environment, bb::BoxError> {
+        // Before the library is loaded, anything else of `ort` would look for one itself.
+        let builder = ort::init_from(path)?.with_name("bb").with_telemetry(false);
         // One pool of threads for all sessions; a session of its own would start as many threads again.
         let pool = GlobalThreadPoolOptions::default().with_spin_control(false)?;
-        let builder = ort::init_from(path)?.with_name("bb").with_global_thread_pool(pool);
-        let environment = builder.with_telemetry(false).build()?;
+        let environment = builder.with_global_thread_pool(pool).build()?;
         environment.set_log_level(LogLevel::Fatal);
         Ok(environment)
     };

@@ -41,7 +41,7 @@ impl Engine for RtenEngine {
     }
 
     fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<Session, BoxError> {
-        let model = ModelOptions::with_all_ops().prepack_weights(true).load(model)?;
+        let model = ModelOptions::with_all_ops().load(model)?;
         let ids = |names: &[(String, DataType)]| {
             names.iter().map(|(name, _)| model.node_id(name)).collect::<Result<Vec<_>, _>>()
         };
