@@ -52,7 +52,8 @@ pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
 pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PlanConditions, limit_process_plans, pass_names,
+    CompileOptions, Condition, Module, PassCount, PlanConditions, compile_whole_graph, limit_process_plans,
+    pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
