@@ -19,8 +19,10 @@ mod error;
 pub mod export;
 pub mod ext;
 mod forward;
+mod gradient;
 pub mod ir;
 mod made;
+pub mod number;
 pub mod onnx;
 mod plan;
 pub mod profile;
@@ -49,6 +51,8 @@ pub use error::{
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
+pub use gradient::{Gradient, gradient, gradient_with_seed};
+pub use number::Number;
 pub use plan::{
     CompileOptions, Condition, Module, PassCount, PlanConditions, limit_process_plans, pass_names,
 };
