@@ -17,8 +17,9 @@
 //! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
 //! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
-//! by default. The feature `wgpu` links the GPU backend. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
-//! `reference` and `whole-graph`.
+//! by default. The features of `wgpu`, the GPU backend, and of `ort` and `rten`, engines that others wrote, are not.
+//! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
+//! `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
@@ -49,8 +50,12 @@ use std::process::ExitCode;
 // Links the backends, although nothing names them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
+#[cfg(feature = "ort")]
+use bb_ort as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
+#[cfg(feature = "rten")]
+use bb_rten as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
 #[cfg(feature = "whole-graph")]
