@@ -25,7 +25,7 @@ use std::sync::Arc;
     open = crate::open::open,
     options(device, memory),
     devices = crate::open::devices,
-    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar)
+    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar, Train)
 )]
 pub struct Wgpu {
     gpu: Arc<Gpu>,
@@ -285,7 +285,8 @@ impl bb::Backend for Wgpu {
         attrs: BackendAttrs<'_>,
         completion: CompletionHandle<HashMap<String, Tensor>, WgpuError>,
     ) -> ContractResponse<HashMap<String, Tensor>, WgpuError> {
-        let recorded = self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
+        let recorded =
+            self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
         match recorded {
             Err(error) => ContractResponse::Now(Err(error)),
             // A browser completes tensors by itself, and its threads cannot wait.

@@ -33,10 +33,10 @@ mod later;
 mod layout;
 mod open;
 mod ops;
-mod pipelines;
 #[cfg(feature = "passthrough")]
 #[expect(unsafe_code, reason = "a shader that nobody validated reaches the driver")]
 mod passthrough;
+mod pipelines;
 mod pool;
 mod services;
 mod stream;
@@ -49,4 +49,4 @@ pub use open::WgpuBuilder;
 pub use pool::MemoryStats;
 pub use services::SharedBuffer;
 pub use stream::StreamStats;
-pub use tensor::{Tensor, View};
+pub use tensor::Tensor;

@@ -9,8 +9,8 @@ use crate::pool::{Pool, Storage};
 use crate::{Result, Tensor, WgpuError};
 use bb::Tensor as _;
 use bb::services::{
-    ForeignBuffer, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelProblem, KernelSource, Kernels,
-    Lifecycle, LoadedKernel, Memory, MemoryStatistics, PressureCallback, ServiceError, UserKernel,
+    ForeignBuffer, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelProblem, KernelSource,
+    Kernels, Lifecycle, LoadedKernel, Memory, MemoryStatistics, PressureCallback, ServiceError, UserKernel,
 };
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -77,7 +77,10 @@ impl Memory<Tensor> for Wgpu {
         Ok(self.gpu().pool.trim(keep))
     }
 
-    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> std::result::Result<(), ServiceError> {
+    fn set_pressure_callback(
+        &self,
+        callback: Option<PressureCallback>,
+    ) -> std::result::Result<(), ServiceError> {
         self.gpu().pool.set_callback(callback);
         Ok(())
     }
@@ -117,7 +120,8 @@ impl Memory<Tensor> for Wgpu {
     fn export(&self, tensor: &Tensor) -> std::result::Result<ForeignBuffer, ServiceError> {
         let gpu = self.gpu();
         own(gpu, "export", &[tensor])?;
-        let x = if tensor.0.offset == 0 { dense(gpu, "export", tensor)? } else { copied(gpu, "export", tensor)? };
+        let x =
+            if tensor.0.offset == 0 { dense(gpu, "export", tensor)? } else { copied(gpu, "export", tensor)? };
         let storage = match &x.0.storage {
             Some(storage) => storage.clone(),
             None => gpu.pool.storage(4, None)?,
@@ -216,8 +220,9 @@ impl Kernels<Tensor> for Wgpu {
 fn spirv(gpu: &Gpu, kernel: &UserKernel, bytes: &[u8]) -> wgpu::ShaderModule {
     let words = bytes.as_chunks::<4>().0.iter();
     let little = words.clone().next().is_none_or(|first| u32::from_le_bytes(*first) == 0x0723_0203);
-    let words: Vec<u32> =
-        words.map(|word| if little { u32::from_le_bytes(*word) } else { u32::from_be_bytes(*word) }).collect();
+    let words: Vec<u32> = words
+        .map(|word| if little { u32::from_le_bytes(*word) } else { u32::from_be_bytes(*word) })
+        .collect();
     #[cfg(feature = "passthrough")]
     if gpu.features.contains(wgpu::Features::PASSTHROUGH_SHADERS) {
         return crate::passthrough::module(&gpu.device, &kernel.entry, &words);

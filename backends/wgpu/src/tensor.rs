@@ -14,7 +14,7 @@ pub struct Tensor(pub(crate) Arc<View>);
 
 /// Where a tensor's elements are.
 #[derive(Debug)]
-pub struct View {
+pub(crate) struct View {
     pub(crate) elem: Elem,
     pub(crate) shape: Shape,
     pub(crate) strides: Strides,

@@ -153,7 +153,10 @@ fn adapters_have_numbers_and_names() {
     let error = WgpuBuilder::default().device("4711").open().unwrap_err();
     let WgpuError::UnknownAdapter { name, known } = &error else { panic!("{error:?}") };
     assert!(name == "4711" && known.iter().any(|known| known == first.adapter()), "{error}");
-    assert!(matches!(WgpuBuilder::default().device("nobody's").open(), Err(WgpuError::UnknownAdapter { .. })));
+    assert!(matches!(
+        WgpuBuilder::default().device("nobody's").open(),
+        Err(WgpuError::UnknownAdapter { .. })
+    ));
     // The registry knows the same names.
     assert_eq!(bb::backend("wgpu:0").unwrap().name(), "wgpu:0");
     assert!(bb::backend("wgpu:4711").is_err());

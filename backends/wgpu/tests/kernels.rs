@@ -28,7 +28,9 @@ fn backend() -> BackendHandle {
 }
 
 fn problem(error: &Error) -> KernelProblem {
-    let Error::Service { source: ServiceError::Kernel { problem, .. }, .. } = error else { panic!("{error:?}") };
+    let Error::Service { source: ServiceError::Kernel { problem, .. }, .. } = error else {
+        panic!("{error:?}")
+    };
     problem.clone()
 }
 
@@ -83,7 +85,12 @@ fn faulty_kernels_are_refused_and_the_device_goes_on() {
         assert!(!message.is_empty());
     };
     compile(&UserKernel::new("syntax", wgsl("fn main( {"), 1, 1));
-    compile(&UserKernel::new("types", wgsl("@compute @workgroup_size(1) fn main() { let x: u32 = 1.5; }"), 1, 1));
+    compile(&UserKernel::new(
+        "types",
+        wgsl("@compute @workgroup_size(1) fn main() { let x: u32 = 1.5; }"),
+        1,
+        1,
+    ));
     // A binding that the kernel does not declare; no entry point of the name; more threads than a workgroup may have.
     compile(&UserKernel::new("bindings", wgsl(DOUBLE), 1, 0));
     compile(&UserKernel::new("writes", wgsl(DOUBLE), 2, 0));
@@ -111,7 +118,8 @@ fn spirv_is_checked_before_and_by_naga() {
     let error = load(bytes(&[0x0723_0203, 0x0001_0000, 0, 8, 0, 0xffff_0011])).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::Compile { .. }), "{error:?}");
     // A module without an entry point.
-    let error = load(bytes(&[0x0723_0203, 0x0001_0000, 0, 8, 0, 0x0002_0011, 1, 0x0003_000e, 0, 1])).unwrap_err();
+    let error =
+        load(bytes(&[0x0723_0203, 0x0001_0000, 0, 8, 0, 0x0002_0011, 1, 0x0003_000e, 0, 1])).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::Compile { .. }), "{error:?}");
 }
 
@@ -122,7 +130,8 @@ fn a_kernel_in_spirv_runs() {
     let module = include_bytes!("double.spv").to_vec();
     kernels.load(&UserKernel::new("double-spirv", KernelSource::SpirV(module.clone()), 1, 1)).unwrap();
     // The other byte order is the same module.
-    let turned: Vec<u8> = module.as_chunks::<4>().0.iter().flat_map(|[a, b, c, d]| [*d, *c, *b, *a]).collect();
+    let turned: Vec<u8> =
+        module.as_chunks::<4>().0.iter().flat_map(|[a, b, c, d]| [*d, *c, *b, *a]).collect();
     kernels.load(&UserKernel::new("double-big", KernelSource::SpirV(turned), 1, 1)).unwrap();
     let x = on.tensor(&[3], &[1f32, 2.0, -3.0]).unwrap();
     for name in ["double-spirv", "double-big"] {
