@@ -101,8 +101,10 @@ impl Gpu {
             self.state.has_failed.store(false, Ordering::Release);
             if let Some(error) = failed.take() {
                 drop(failed);
-                // A lost device refuses commands, and says that it is lost when it is polled.
-                let _polled = self.device.poll(wgpu::PollType::Poll);
+                // A lost device refuses commands, and says that it is lost when somebody waits for it.
+                let patience = Some(std::time::Duration::from_secs(10));
+                let wait = wgpu::PollType::Wait { submission_index: None, timeout: patience };
+                let _polled = self.device.poll(wait);
                 return Err(match self.state.lost.get() {
                     Some(reason) => WgpuError::Lost { reason: reason.clone() },
                     None => refused("a command", error),

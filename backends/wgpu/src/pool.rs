@@ -272,7 +272,7 @@ mod tests {
     fn sizes_are_at_most_an_eighth_too_large_or_256_bytes() {
         for bytes in [1, 255, 256, 257, 1000, 4096, 4097, 1 << 20, (1 << 20) + 1, 123_456_789] {
             let size = rounded(bytes);
-            assert!(size >= bytes && size % 256 == 0, "{bytes}: {size}");
+            assert!(size >= bytes && size.is_multiple_of(256), "{bytes}: {size}");
             assert!(size - bytes <= (bytes / 4).max(256), "{bytes}: {size}");
         }
     }

@@ -38,7 +38,7 @@ fn problem(error: &Error) -> KernelProblem {
 fn a_kernel_in_wgsl_is_loaded_run_and_unloaded() {
     let on = backend();
     let kernels = on.kernels().unwrap();
-    kernels.load(&UserKernel::new("double", KernelSource::Wgsl(DOUBLE.to_owned()), 1, 1)).unwrap();
+    kernels.load(UserKernel::new("double", KernelSource::Wgsl(DOUBLE.to_owned()), 1, 1)).unwrap();
     let x = on.tensor(&[3, 2], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
     let turned = on.transpose(&x, &[]).unwrap();
     let spec = [OutputSpec::new(DataType::F32, &[6])];
@@ -63,7 +63,7 @@ fn immediates_reach_the_kernel() {
         return;
     }
     let kernel = UserKernel::new("scaled", KernelSource::Wgsl(SCALED.to_owned()), 1, 1);
-    kernels.load(&kernel.with_entry("scaled").with_immediates(8)).unwrap();
+    kernels.load(kernel.with_entry("scaled").with_immediates(8)).unwrap();
     let x = on.tensor(&[3], &[1f32, 2.0, 3.0]).unwrap();
     let numbers: Vec<u8> = [10f32, 0.5].iter().flat_map(|v| v.to_le_bytes()).collect();
     let spec = [OutputSpec::new(DataType::F32, &[3])];
@@ -80,7 +80,7 @@ fn faulty_kernels_are_refused_and_the_device_goes_on() {
     let kernels = on.kernels().unwrap();
     let wgsl = |text: &str| KernelSource::Wgsl(text.to_owned());
     let compile = |kernel: &UserKernel| {
-        let error = kernels.load(kernel).unwrap_err();
+        let error = kernels.load(kernel.clone()).unwrap_err();
         let KernelProblem::Compile { message } = problem(&error) else { panic!("{error:?}") };
         assert!(!message.is_empty());
     };
@@ -110,7 +110,7 @@ fn spirv_is_checked_before_and_by_naga() {
     let on = backend();
     let kernels = on.kernels().unwrap();
     assert!(kernels.limits().unwrap().formats.contains(&KernelFormat::SpirV));
-    let load = |module: Vec<u8>| kernels.load(&UserKernel::new("spirv", KernelSource::SpirV(module), 1, 1));
+    let load = |module: Vec<u8>| kernels.load(UserKernel::new("spirv", KernelSource::SpirV(module), 1, 1));
     assert!(matches!(problem(&load(vec![3, 2, 0x23]).unwrap_err()), KernelProblem::SpirVLength { bytes: 3 }));
     let error = load(bytes(&[0xdead_beef, 0, 0, 0, 0])).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::SpirVMagic { got: 0xdead_beef }), "{error:?}");
@@ -128,11 +128,11 @@ fn a_kernel_in_spirv_runs() {
     let on = backend();
     let kernels = on.kernels().unwrap();
     let module = include_bytes!("double.spv").to_vec();
-    kernels.load(&UserKernel::new("double-spirv", KernelSource::SpirV(module.clone()), 1, 1)).unwrap();
+    kernels.load(UserKernel::new("double-spirv", KernelSource::SpirV(module.clone()), 1, 1)).unwrap();
     // The other byte order is the same module.
     let turned: Vec<u8> =
         module.as_chunks::<4>().0.iter().flat_map(|[a, b, c, d]| [*d, *c, *b, *a]).collect();
-    kernels.load(&UserKernel::new("double-big", KernelSource::SpirV(turned), 1, 1)).unwrap();
+    kernels.load(UserKernel::new("double-big", KernelSource::SpirV(turned), 1, 1)).unwrap();
     let x = on.tensor(&[3], &[1f32, 2.0, -3.0]).unwrap();
     for name in ["double-spirv", "double-big"] {
         let spec = [OutputSpec::new(DataType::F32, &[3])];
@@ -146,7 +146,7 @@ fn a_kernel_in_spirv_runs() {
 fn calls_are_checked_against_the_limits() {
     let on = backend();
     let kernels = on.kernels().unwrap();
-    kernels.load(&UserKernel::new("limits", KernelSource::Wgsl(DOUBLE.to_owned()), 1, 1)).unwrap();
+    kernels.load(UserKernel::new("limits", KernelSource::Wgsl(DOUBLE.to_owned()), 1, 1)).unwrap();
     let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
     let spec = [OutputSpec::new(DataType::F32, &[2])];
     let run = |inputs: &[&bb::Value], outputs: &[OutputSpec], grid| {
@@ -158,7 +158,7 @@ fn calls_are_checked_against_the_limits() {
     let huge = [OutputSpec::new(DataType::F32, &[1 << 30])];
     assert!(matches!(run(&[&x], &huge, [1, 1, 1]), KernelProblem::Limit { .. }));
     let many = UserKernel::new("many", KernelSource::Wgsl(DOUBLE.to_owned()), 1, 1).with_immediates(129);
-    let error = kernels.load(&many).unwrap_err();
+    let error = kernels.load(many).unwrap_err();
     assert!(matches!(problem(&error), KernelProblem::Limit { limit: 0..=128, got: 129, .. }), "{error:?}");
     kernels.unload("limits").unwrap();
 }

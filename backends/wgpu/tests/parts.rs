@@ -168,7 +168,6 @@ fn a_program_is_one_kernel() {
     let x = on.constant(&data(&[40, 50])).unwrap();
     let bias = on.constant(&data(&[50])).unwrap();
     let scale = on.constant(&TensorData::scalar(0.5f32)).unwrap();
-    on.synchronize().unwrap();
     let before = on.stream().kernels;
     // relu((x + bias) * scale): the tensors are 0 to 2, the lines 3 to 5.
     let program = [Function::Add as i64, 0, 1, Function::Mul as i64, 3, 2, Function::Relu as i64, 4];

@@ -1,6 +1,6 @@
 //! Element-wise operations.
 
-use super::launch::{Dims, Side, Walk, params};
+use super::launch::{Dims, Side, Walk, fits, params};
 use super::{own, result, scan};
 use crate::device::Gpu;
 use crate::elem::{Elem, Kind};
@@ -104,7 +104,9 @@ pub(crate) fn write(
         .iter()
         .rev()
         .fold((true, 1), |(dense, step), dim| (dense && dim.strides[0] == step, step * dim.extent as isize));
-    let strided_result = matches!(function, Function::Copy) && !dense.0;
+    // A copy that is done in parts writes by strides, so that it can be divided along any dimension.
+    let whole = dense.0 && (linear || fits(gpu, &sides, &dims));
+    let strided_result = matches!(function, Function::Copy) && !whole;
     let moves = matches!(function, Function::Copy | Function::Select);
     let operands = operands.iter().zip(&places).map(|(x, place)| {
         let access = match place {
@@ -118,7 +120,7 @@ pub(crate) fn write(
     let strided = strided_result || operands.iter().any(|(_, access)| *access == Access::Strided);
     let result = if moves { Elem::U32 } else { y.elem() };
     let key = Key::Map(MapKey { function, operands, result, strided_result });
-    Walk { op, key, sides: &sides, params, strided }.run(gpu, &dims)
+    Walk { op, key, sides: &sides, params, strided, anywhere: strided_result }.run(gpu, &dims)
 }
 
 /// Returns a tensor whose elements are in row-major order: the tensor itself, or a copy.
@@ -209,7 +211,8 @@ pub(crate) fn filled(
     let key = MapKey { function: Function::Copy, operands, result: Elem::U32, strided_result: false };
     let mut params = params();
     params[8] = word;
-    Walk { op, key: Key::Map(key), sides: &[side], params, strided: false }.run(gpu, &dims)?;
+    Walk { op, key: Key::Map(key), sides: &[side], params, strided: false, anywhere: false }
+        .run(gpu, &dims)?;
     Ok(y)
 }
 
@@ -227,6 +230,7 @@ pub(crate) fn counted(gpu: &Arc<Gpu>, elem: Elem, count: usize, start: u32, step
     let mut params = params();
     params[8] = start;
     params[9] = step;
-    Walk { op: "range", key: Key::Map(key), sides: &[side], params, strided: false }.run(gpu, &dims)?;
+    Walk { op: "range", key: Key::Map(key), sides: &[side], params, strided: false, anywhere: false }
+        .run(gpu, &dims)?;
     Ok(y)
 }

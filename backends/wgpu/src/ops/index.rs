@@ -66,7 +66,14 @@ pub(crate) fn gather(gpu: &Arc<Gpu>, data: &Tensor, indices: &Tensor, axis: i64)
         from.start += first as isize * stride;
         from.more = (count as isize - 1) * stride;
         let sides = [to.clone(), from, by.clone()];
-        let walk = Walk { op: "gather", key: Key::Gather(GatherKey), sides: &sides, params, strided: true };
+        let walk = Walk {
+            op: "gather",
+            key: Key::Gather(GatherKey),
+            sides: &sides,
+            params,
+            strided: true,
+            anywhere: false,
+        };
         walk.run(gpu, &dims)?;
         first += count;
     }

@@ -66,6 +66,9 @@ pub(crate) struct Walk<'a> {
     pub(crate) params: Params,
     /// Whether the kernel needs the dimensions.
     pub(crate) strided: bool,
+    /// Whether the kernel writes its results by strides. Others write them one after another, so that only the outermost
+    /// dimension may be halved.
+    pub(crate) anywhere: bool,
 }
 
 impl Walk<'_> {
@@ -131,12 +134,15 @@ impl Walk<'_> {
     }
 
     fn halves(&self, gpu: &Gpu, dims: &Dims, starts: [isize; SIDES], bytes: u64) -> Result<()> {
-        // The dimension along which the walk goes farthest.
+        // The dimension along which the walk goes farthest, or the outermost.
         let farthest = |dim: &Dim<SIDES>| {
             let steps = dim.strides.iter().map(|stride| stride.unsigned_abs());
             steps.max().unwrap_or(0) * (dim.extent - 1)
         };
-        let at = (0..dims.len()).max_by_key(|&i| dims.get(i).map_or(0, farthest));
+        let at = match self.anywhere {
+            true => (0..dims.len()).max_by_key(|&i| dims.get(i).map_or(0, farthest)),
+            false => dims.iter().position(|dim| dim.extent > 1),
+        };
         let Some(dim) = at.and_then(|at| dims.get(at)).copied().filter(|dim| dim.extent > 1) else {
             return Err(WgpuError::Binding { op: self.op, bytes, limit: gpu.binding });
         };
@@ -161,6 +167,14 @@ pub(crate) fn write_dims(params: &mut Params, from: usize, dims: impl Iterator<I
     for (to, dim) in params[16..].chunks_exact_mut(4).skip(from).zip(dims) {
         to.copy_from_slice(&dim);
     }
+}
+
+/// Tells whether all sides of a walk can be bound at once.
+pub(crate) fn fits(gpu: &Gpu, sides: &[Side], dims: &Dims) -> bool {
+    sides.iter().enumerate().all(|(i, side)| {
+        let (least, most) = reach(dims, i);
+        bind(gpu, &side.storage, side.start + least, side.start + most).is_some()
+    })
 }
 
 /// Parameters that the caller writes.

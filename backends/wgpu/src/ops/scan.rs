@@ -41,7 +41,7 @@ pub(crate) fn any(
     let dims: Dims = collapsed(&shape, [&[], of(0), of(1), &[], &[], &[], &[]]);
     let mut params = params();
     params[3] = u32::try_from(k).unwrap_or(u32::MAX).min(i32::MAX as u32);
-    Walk { op, key: Key::Scan(key), sides: &sides, params, strided: true }.run(gpu, &dims)?;
+    Walk { op, key: Key::Scan(key), sides: &sides, params, strided: true, anywhere: true }.run(gpu, &dims)?;
     let mut answer = [0u8; 4];
     super::host::read_into(gpu, &flag, &mut answer)?;
     Ok(answer != [0; 4])

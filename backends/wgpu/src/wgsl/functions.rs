@@ -154,15 +154,10 @@ const FUNCTIONS: &[(&str, &str)] = &[
 }
 ",
     ),
+    // The logarithm of 1 + f for f from -0.3 to 0.42.
     (
-        "log_",
-        "fn log_(x: f32) -> f32 {
-    let u = bitcast<u32>(x);
-    if (isnan_(x) || u == 0x7f800000u) { return x; }
-    if ((u & 0x7fffffffu) == 0u) { return -inf_(); }
-    if (u >= 0x80000000u) { return nan_(); }
-    let s = split_(x);
-    let f = s.x - 1.0;
+        "near_",
+        "fn near_(f: f32) -> f32 {
     let z = f * f;
     var p = 7.0376836292e-2;
     p = p * f - 1.1514610310e-1;
@@ -173,9 +168,19 @@ const FUNCTIONS: &[(&str, &str)] = &[
     p = p * f + 2.0000714765e-1;
     p = p * f - 2.4999993993e-1;
     p = p * f + 3.3333331174e-1;
-    var r = p * f * z + s.y * -2.12194440e-4;
-    r = r - 0.5 * z;
-    return (f + r) + s.y * 0.693359375;
+    return f + (p * f * z - 0.5 * z);
+}
+",
+    ),
+    (
+        "log_",
+        "fn log_(x: f32) -> f32 {
+    let u = bitcast<u32>(x);
+    if (isnan_(x) || u == 0x7f800000u) { return x; }
+    if ((u & 0x7fffffffu) == 0u) { return -inf_(); }
+    if (u >= 0x80000000u) { return nan_(); }
+    let s = split_(x);
+    return near_(s.x - 1.0) + s.y * -2.12194440e-4 + s.y * 0.693359375;
 }
 ",
     ),
