@@ -38,17 +38,26 @@ impl bb::ext::Ops for Wgpu {
     /// The indices that bodies make are `i64`, which this backend lacks.
     fn host<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Tensor> {
         let wide = TensorData::new(shape, elements)?;
-        if T::DTYPE != DataType::I64 {
-            return self.constant(&wide);
+        let lacks = || bb::ir::Error::Unsupported { op: "constant", dtype: T::DTYPE };
+        match T::DTYPE {
+            DataType::I64 => {
+                let narrow =
+                    wide.as_slice::<i64>()?.iter().map(|&index| i32::try_from(index).map_err(|_| lacks()));
+                let narrow: Vec<i32> = memory::try_collected::<_, bb::ir::Error>("constant", narrow)?;
+                self.constant(&TensorData::new(shape, &narrow)?)
+            }
+            // Counts, which `f32` has exactly.
+            DataType::F64 => {
+                let exact =
+                    |&count: &f64| Some(count as f32).filter(|&v| f64::from(v) == count).ok_or_else(lacks);
+                let narrow: Vec<f32> = memory::try_collected::<_, bb::ir::Error>(
+                    "constant",
+                    wide.as_slice::<f64>()?.iter().map(exact),
+                )?;
+                self.constant(&TensorData::new(shape, &narrow)?)
+            }
+            _ => self.constant(&wide),
         }
-        let narrow = wide.as_slice::<i64>()?.iter().map(|&index| match i32::try_from(index) {
-            Ok(index) => Ok(index),
-            Err(_) => Err(bb::ir::Error::Unsupported { op: "constant", dtype: DataType::I64 }),
-        });
-        self.constant(&TensorData::new(
-            shape,
-            &memory::try_collected::<i32, bb::ir::Error>("constant", narrow)?,
-        )?)
     }
 }
 
