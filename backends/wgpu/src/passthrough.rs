@@ -11,7 +11,7 @@ pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
 
 /// Makes a module of SPIR-V.
 pub(crate) fn module(device: &wgpu::Device, entry: &str, words: &[u32]) -> wgpu::ShaderModule {
-    let entry = wgpu::PassthroughShaderEntryPoint { name: Cow::Borrowed(entry), ..Default::default() };
+    let entry = wgpu::PassthroughShaderEntryPoint { name: Cow::Borrowed(entry), workgroup_size: (1, 1, 1) };
     let descriptor = wgpu::ShaderModuleDescriptorPassthrough {
         label: None,
         entry_points: Cow::Owned(vec![entry]),
