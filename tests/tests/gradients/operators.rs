@@ -1,13 +1,13 @@
 //! Every operator's gradient is that of finite differences, or a reason is written down here why there is none.
 
-use super::{Fallible, Host, differences, host};
+use super::{Fallible, Host, differences};
 use bb::ext::Ops;
-use bb::ir::check::{CheckOptions, check, parse_model};
 use bb::ir::convert::{Rounding, cast};
 use bb::ir::graph::Graph;
 use bb::ir::proto::ModelProto;
 use bb::onnx::{Body, Call, OPERATORS, lookup, operators};
 use bb::{Backend, DataType, Error, TensorData};
+use bb_ir::check::{CheckOptions, check, parse_model};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small calls of each version of each operator: models after their lengths, named after the operator.
@@ -15,9 +15,48 @@ static SAMPLES: &[u8] = include_bytes!("../../../bb/src/coverage/samples.bin");
 
 /// Why the function of an operator is not differentiated here.
 const NONE: &[(&str, &[&str])] = &[
-    ("it works on no tensors of a backend, but on sequences, optionals, maps, texts or subgraphs", &[]),
-    ("the host computes its floats", &[]),
-    ("it draws", &[]),
+    (
+        "it works on no tensors of a backend, but on sequences, optionals, maps, subgraphs, or what depends on data",
+        &[
+            "CastMap",
+            "Compress",
+            "ConcatFromSequence",
+            "DictVectorizer",
+            "Loop",
+            "NonMaxSuppression",
+            "NonZero",
+            "Optional",
+            "OptionalGetElement",
+            "OptionalHasElement",
+            "Scan",
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SequenceMap",
+            "SplitToSequence",
+            "Unique",
+            "ZipMap",
+        ],
+    ),
+    ("the host computes its floats", &["LabelEncoder", "MaxRoiPool", "MaxUnpool", "RoiAlign"]),
+    ("its result is drawn anew in each run", &["Bernoulli", "RandomNormalLike", "RandomUniformLike"]),
+    ("it reads the elements of its operands on the host, so that they must be constant", &["MelWeightMatrix", "Range"]),
+    ("compiling a model gives it the graph that it differentiates; `rules.rs` tests second derivatives", &["Gradient"]),
+];
+
+/// The operators that compute in `f32`, whatever the elements are, so that differences are those of `f32`.
+const NARROW: &[&str] = &[
+    "Cast",
+    "FeatureVectorizer",
+    "LayerNormalization",
+    "LinearClassifier",
+    "LinearRegressor",
+    "Normalizer",
+    "SVMClassifier",
+    "SVMRegressor",
+    "Scaler",
 ];
 
 fn samples() -> BTreeMap<(String, String), BTreeMap<i64, Vec<(String, ModelProto)>>> {
@@ -111,14 +150,14 @@ impl Sampled {
     }
 
     /// Compares the gradient with differences, at the operands and a little beside.
-    fn check(&self, dtype: DataType) -> Fallible<()> {
+    fn check(&self, dtype: DataType, narrow: bool) -> Fallible<()> {
         if !dtype.is_float() || self.operands.is_empty() {
             // There is nothing to differentiate by.
             return Ok(());
         }
         let mut last: Fallible<()> = Err("no operands at which the result is finite".into());
         // Operands of samples lie on kinks and at the ends of domains, so that there is no difference.
-        for shrink in [0.07, -0.05, 0.31] {
+        for shrink in [0.07, -0.05, 0.31, 0.9, -9.0] {
             let operands = self.operands.iter().enumerate().map(|(k, x)| {
                 let wide = cast(x, DataType::F64, Rounding::default())?;
                 let moved: Vec<f64> = wide
@@ -133,7 +172,7 @@ impl Sampled {
                 Ok(cast(&TensorData::new(x.shape(), &moved)?, dtype, Rounding::default())?)
             });
             let operands: Vec<TensorData> = operands.collect::<Fallible<_>>()?;
-            last = differences(&operands, dtype, Host(self));
+            last = differences(&operands, dtype, narrow || dtype != DataType::F64, Host(self));
             match &last {
                 Err(error) if error.to_string().contains("not finite") => {}
                 _ => return last,
@@ -149,6 +188,7 @@ impl super::Function for &Sampled {
     }
 }
 
+/// Those of `com.microsoft` have no samples; their functions are made of the same operations.
 #[test]
 fn every_operator_has_the_gradient_of_differences_or_a_reason() {
     let samples = samples();
@@ -158,35 +198,50 @@ fn every_operator_has_the_gradient_of_differences_or_a_reason() {
     let (mut wrong, mut right, mut unexpected) = (Vec::new(), 0, Vec::new());
     for (domain, name) in names {
         let Some(versions) = samples.get(&(domain.to_owned(), name.to_owned())) else {
-            wrong.push(format!("{domain} {name}: no sample"));
+            if !reasons.contains(name) {
+                wrong.push(format!("{domain} {name}: no sample"));
+            }
             continue;
         };
-        let newest = versions.values().next_back().unwrap();
-        let since = *versions.keys().next_back().unwrap();
-        let types = bb::ir::opset::versions()
-            .filter(|v| v.domain == domain && v.name == name && v.since == since)
-            .find_map(|v| v.types)
-            .unwrap_or_default();
         let mut checked = Ok(());
-        if let Some(dtype) = [DataType::F64, DataType::F32].into_iter().find(|t| types.contains(t)) {
-            let model = newest
-                .iter()
-                .find(|(t, _)| t == dtype.name())
-                .or_else(|| newest.iter().find(|(t, _)| t == "*"));
-            checked = match model {
-                Some((_, model)) => Sampled::of(model, dtype).and_then(|sample| sample.check(dtype)),
-                None => Err("no sample of a float".into()),
+        // The newest sample may be of a sequence, or of nothing, where an older one is of a tensor.
+        for (&since, models) in versions.iter().rev() {
+            let types = bb::ir::opset::versions()
+                .filter(|v| v.domain == domain && v.name == name && v.since == since)
+                .find_map(|v| v.types)
+                .unwrap_or_default();
+            let Some(dtype) = [DataType::F64, DataType::F32].into_iter().find(|t| types.contains(t)) else {
+                continue;
             };
+            let of = |text: &str| models.iter().find(|(t, _)| t == text);
+            let this = match of(dtype.name()).or_else(|| of("*")) {
+                Some((_, model)) => Sampled::of(model, dtype).and_then(|s| s.check(dtype, NARROW.contains(&name))),
+                None => Err("no tensors: no sample of a float".into()),
+            };
+            let other = |e: &Box<dyn std::error::Error>| {
+                let text = e.to_string();
+                text.contains("not finite") || text.contains("no tensors")
+            };
+            match this {
+                Err(error) if other(&error) => {
+                    if checked.is_ok() {
+                        checked = Err(error);
+                    }
+                }
+                this => {
+                    checked = this;
+                    break;
+                }
+            }
         }
         match checked {
             Ok(()) if reasons.contains(name) => unexpected.push(name),
             Ok(()) => right += 1,
             Err(_) if reasons.contains(name) => {}
-            Err(error) => wrong.push(format!("{domain} {name} {since}: {error}")),
+            Err(error) => wrong.push(format!("{domain} {name}: {error}")),
         }
     }
     assert!(wrong.is_empty(), "{}\n{right} are right", wrong.join("\n"));
     assert_eq!(unexpected, [""; 0], "they have gradients");
-    assert!(right > 100, "{right}");
-    let _ = host();
+    assert!(right > 150, "{right}");
 }

@@ -2,7 +2,7 @@
 
 use super::{Fallible, Function, Host, differences, host, wide};
 use bb::export::{ExportOptions, Keep, ModelTrace};
-use bb::ext::{Ops, RoiAlignOptions, ScatterElementsOptions};
+use bb::ext::{Create, Image, Nn, Ops, RoiAlignOptions, Scalar, ScatterElementsOptions};
 use bb::{Backend, CompileOptions, DataType, Error, Tensor, TensorData};
 
 /// The gradient of a function of one vector, by elements.
@@ -85,11 +85,11 @@ fn scatters_have_the_gradients_of_differences() -> Fallible<()> {
     let data = TensorData::new(&[2, 4], &[0.3, -0.2, 0.9, 0.4, -0.6, 0.8, 1.1, -0.5])?;
     let updates = TensorData::new(&[2, 3], &[0.7, 0.45, -0.35, 0.65, 1.2, 0.25])?;
     for reduction in ["none", "add", "mul", "max", "min"] {
-        differences(&[data.clone(), updates.clone()], DataType::F64, Host(Scattered(reduction)))
+        differences(&[data.clone(), updates.clone()], DataType::F64, false, Host(Scattered(reduction)))
             .map_err(|e| format!("{reduction}: {e}"))?;
     }
     let zeros = TensorData::new(&[2, 3], &[0.0, 0.45, -0.35, 0.0, 1.2, 0.0])?;
-    differences(&[data, zeros], DataType::F64, Host(Scattered("mul")))
+    differences(&[data, zeros], DataType::F64, false, Host(Scattered("mul")))
 }
 
 /// Each row is gathered as often as its slope says, also of tables too large for a matrix of marks.
