@@ -5,13 +5,16 @@ use super::tensor::Place;
 use super::{Holding, NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
-use crate::{Backend, Error, Outputs, Tensor, services};
+use crate::{
+    Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, GraphProto, Outputs, Tensor, services,
+};
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A backend that lacks element types, with all of them.
@@ -22,6 +25,9 @@ pub(crate) struct Narrowed {
     holding: Holding,
     pub(super) declared: super::natives::Declared,
 }
+
+/// The inputs or outputs of a graph, by name.
+type Named = HashMap<String, NarrowTensor>;
 
 /// Tells whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
 pub(super) fn only_moves(op: Primitive) -> bool {
@@ -228,6 +234,34 @@ impl Backend for Narrowed {
 
     fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         self.read(x)
+    }
+
+    /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<Named, ErasedError>,
+    ) -> ContractResponse<Named, ErasedError> {
+        let results = self.execute(&graph, inputs, attrs);
+        let waits = self.kernels.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
+        let Ok(results) = results else { return ContractResponse::Now(results) };
+        if !waits {
+            return ContractResponse::Now(Ok(results));
+        }
+        let (answer, completer) = completion.later();
+        let kernels = self.kernels.clone();
+        let wait = move || {
+            let done = kernels.lifecycle().map_or(Ok(()), |lifecycle| lifecycle.synchronize());
+            completer.complete(match done {
+                Ok(()) => Ok(results),
+                Err(error) => Err(ErasedError::Backend(error.into())),
+            });
+        };
+        // If no thread can be started, the completer is dropped with the job, and the caller is told.
+        let _gone = std::thread::Builder::new().name("bb answer".to_owned()).spawn(wait);
+        answer
     }
 
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
