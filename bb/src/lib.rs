@@ -22,18 +22,20 @@ mod forward;
 mod gradient;
 pub mod ir;
 mod made;
+mod narrow;
 pub mod number;
 pub mod onnx;
 mod plan;
 pub mod profile;
 mod runtime;
+pub mod services;
 mod sync;
 pub mod trace;
 mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
@@ -45,7 +47,7 @@ pub use contract::{
 };
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
+    NarrowError, NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};
@@ -54,12 +56,13 @@ pub use export::trace;
 pub use gradient::{Gradient, gradient, gradient_with_seed};
 pub use number::Number;
 pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PlanConditions, limit_process_plans, pass_names,
+    CompileOptions, Condition, Module, PassCount, PlanConditions, compile_whole_graph, limit_process_plans,
+    pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, LinkedBackend, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
+    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends,
 };
 
 /// Runs the program of the page about limits as a test.
