@@ -13,3 +13,8 @@ pub mod tampered;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The program in the page about training, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/training.md")]
+pub struct Training;

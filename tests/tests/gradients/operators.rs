@@ -42,8 +42,14 @@ const NONE: &[(&str, &[&str])] = &[
     ),
     ("the host computes its floats", &["LabelEncoder", "MaxRoiPool", "MaxUnpool", "RoiAlign"]),
     ("its result is drawn anew in each run", &["Bernoulli", "RandomNormalLike", "RandomUniformLike"]),
-    ("it reads the elements of its operands on the host, so that they must be constant", &["MelWeightMatrix", "Range"]),
-    ("compiling a model gives it the graph that it differentiates; `rules.rs` tests second derivatives", &["Gradient"]),
+    (
+        "it reads the elements of its operands on the host, so that they must be constant",
+        &["MelWeightMatrix", "Range"],
+    ),
+    (
+        "compiling a model gives it the graph that it differentiates; `rules.rs` tests second derivatives",
+        &["Gradient"],
+    ),
 ];
 
 /// The operators that compute in `f32`, whatever the elements are, so that differences are those of `f32`.
@@ -215,7 +221,9 @@ fn every_operator_has_the_gradient_of_differences_or_a_reason() {
             };
             let of = |text: &str| models.iter().find(|(t, _)| t == text);
             let this = match of(dtype.name()).or_else(|| of("*")) {
-                Some((_, model)) => Sampled::of(model, dtype).and_then(|s| s.check(dtype, NARROW.contains(&name))),
+                Some((_, model)) => {
+                    Sampled::of(model, dtype).and_then(|s| s.check(dtype, NARROW.contains(&name)))
+                }
                 None => Err("no tensors: no sample of a float".into()),
             };
             let other = |e: &Box<dyn std::error::Error>| {
