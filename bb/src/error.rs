@@ -5,6 +5,7 @@ mod backend_id;
 mod buffer;
 mod input;
 mod missing;
+mod narrow;
 mod node_part;
 mod open_option;
 mod problem;
@@ -16,6 +17,7 @@ pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use narrow::NarrowError;
 pub use node_part::NodePart;
 pub use open_option::OpenOption;
 pub use problem::{Problem, ProblemList, Uncovered};
@@ -31,6 +33,10 @@ pub enum Error {
     /// A tensor, a graph or a frame was refused.
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
+
+    /// The backend lacks an element type, and neither it nor the host could do without.
+    #[error(transparent)]
+    Narrow(#[from] NarrowError),
 
     /// A file could not be written.
     #[error("cannot write `{}`", .path.display())]

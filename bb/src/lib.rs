@@ -21,6 +21,7 @@ pub mod ext;
 mod forward;
 pub mod ir;
 mod made;
+mod narrow;
 pub mod onnx;
 mod plan;
 pub mod profile;
@@ -32,7 +33,7 @@ mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
@@ -44,14 +45,15 @@ pub use contract::{
 };
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
+    NarrowError, NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
 pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PlanConditions, limit_process_plans, pass_names,
+    CompileOptions, Condition, Module, PassCount, PlanConditions, compile_whole_graph, limit_process_plans,
+    pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,

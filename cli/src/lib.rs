@@ -17,7 +17,7 @@
 //! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
 //! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
-//! by default. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
+//! by default; `ort` and `rten` are engines that others wrote, and their features are not. Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides
 //! `reference` and `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -49,8 +49,12 @@ use std::process::ExitCode;
 // Links the backends, although nothing names them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
+#[cfg(feature = "ort")]
+use bb_ort as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
+#[cfg(feature = "rten")]
+use bb_rten as _;
 #[cfg(feature = "whole-graph")]
 use bb_whole_graph as _;
 

@@ -3,8 +3,8 @@
 
 use bb::{
     Backend, BackendAttrs, BackendHandle, CompileOptions, Completer, CompletionHandle, ContractResponse,
-    DataType, Error, GraphProto, State, Module, Outputs, Primitive, Runtime, SlotValue, TensorData,
-    Value, ir::op::Param,
+    DataType, Error, GraphProto, Module, Outputs, Primitive, Runtime, SlotValue, State, TensorData, Value,
+    ir::op::Param,
 };
 use bb_reference::Reference;
 use std::cell::Cell;

@@ -79,7 +79,14 @@ impl Pool {
     /// Makes a pool that keeps at most `limit` unused bytes.
     pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
-        Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), turn: AtomicUsize::new(0), limit, counted: Counted::default() })
+        Arc::new(Pool {
+            kept,
+            threads,
+            idle: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            limit,
+            counted: Counted::default(),
+        })
     }
 
     /// Runs `f`, which fills a block. Its kernels share their work with this pool's threads.

@@ -110,8 +110,8 @@ impl LoadedKernel<Array> for Function {
         let inputs: Vec<&[u8]> = inputs.iter().map(|data| &data.bytes()[..]).collect();
         let mut outputs = Vec::new();
         for output in call.outputs {
-            let zeros = TensorData::zeros(output.dtype, &output.shape, usize::MAX)
-                .map_err(ServiceError::own)?;
+            let zeros =
+                TensorData::zeros(output.dtype, &output.shape, usize::MAX).map_err(ServiceError::own)?;
             outputs.push(zeros.bytes().to_vec());
         }
         if !call.grid.contains(&0) {

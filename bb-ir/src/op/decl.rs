@@ -41,7 +41,8 @@ impl OpSpec {
         let text = |hash, text: &str| fnv(fnv(hash, text.as_bytes()), &[0]);
         let hash = fnv(text(FNV_START, self.name), &self.index.to_le_bytes());
         let hash = fnv(fnv(hash, &self.since.to_le_bytes()), &[self.output as u8]);
-        let hash = self.inputs.iter().fold(hash, |hash, (name, arity)| fnv(text(hash, name), &[*arity as u8]));
+        let hash =
+            self.inputs.iter().fold(hash, |hash, (name, arity)| fnv(text(hash, name), &[*arity as u8]));
         self.params.iter().fold(fnv(hash, &[0xff]), |hash, p| text(text(hash, p.name), p.kind.name()))
     }
 }

@@ -42,6 +42,17 @@ macro_rules! contract {
                     -> Result<crate::__output_type!($output), Self::Error>;
             )*
 
+            /// Returns the element types that the backend's tensors may have.
+            ///
+            /// A backend that does not override this has every type. If one is missing, the runtime never gives the backend a
+            /// tensor of that type: it holds the elements in a type that the backend has, as far as that is exact, and the
+            /// host computes the rest. See "Which element types" in the guide `writing-a-backend.md`.
+            ///
+            /// The answer is asked for once, when the backend starts. It may depend on the device.
+            fn types(&self) -> bb_ir::DataTypes {
+                bb_ir::DataTypes::ALL
+            }
+
             /// Copies a tensor to the host. Types: all.
             ///
             /// # Errors

@@ -64,23 +64,30 @@ pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
 pub(crate) use erased::ErasedBackend;
-pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]
-pub(crate) use erased::{Kernels, Owned, WithFamilies};
+pub(crate) use erased::WithFamilies;
+pub use erased::{ErasedError, ErasedTensor};
+pub(crate) use erased::{Kernels, Owned};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
-pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions};
+pub use image::{
+    DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions, SobelOptions,
+};
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
-pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
+pub use llm::{
+    AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
+    RotateOptions, SampleTokenOptions,
+};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
     LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
 pub use quant::{
-    ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions,
+    ConvIntegerOptions, DequantizeOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp,
+    QuantizeLinearOptions, QuantizeOptions,
 };
 pub use random::Mersenne;
 pub use recurrent::Activation;
@@ -338,6 +345,20 @@ macro_rules! families {
                 Family::Primitive => Primitive::ALL.get(index).map(|op| op.spec()),
                 _ => None,
             }
+        }
+
+        /// Returns the tables of families for a backend that lacks element types, with these natives.
+        pub(crate) fn narrowed_tables(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::Narrowed>> {
+            let table = |&(family, native): &(Family, OpSet)| match family {
+                $( Family::$trait => Some(FamilyTable::new(Family::$trait, native, |on: &crate::narrow::Narrowed, index, inputs, params| {
+                    match $enum::from_index(index) {
+                        Some(op) => on.native(op.spec(), inputs, params),
+                        None => fail::<crate::narrow::Narrowed, _>(crate::Error::UnknownIndex { family: Family::$trait.name(), index }),
+                    }
+                })), )*
+                _ => None,
+            };
+            natives.iter().filter_map(table).collect()
         }
 
         /// Returns every operation of every family.

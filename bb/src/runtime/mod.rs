@@ -22,6 +22,7 @@ mod operators;
 mod plans;
 mod registry;
 mod running;
+mod start;
 mod status;
 mod value;
 
@@ -33,8 +34,10 @@ pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
-pub use open::{Device, Listed, OpenOptions};
-pub use registry::{LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends};
+pub use open::{Device, Listed, OpenOptions, Start};
+pub use registry::{
+    LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
+};
 pub use running::Runtime;
 pub use status::{Capabilities, State, Status};
 pub use value::Value;
@@ -44,3 +47,4 @@ pub(crate) use bridge::catch;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
 };
+pub(crate) use start::{Identity, start};

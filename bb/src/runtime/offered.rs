@@ -17,7 +17,11 @@ use std::sync::{Arc, PoisonError};
 ///
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
 /// service's own error; a panic becomes [`Error::Panicked`].
-#[expect(missing_docs, clippy::missing_errors_doc, reason = "as the methods of the same name in `bb::services`")]
+#[expect(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "as the methods of the same name in `bb::services`"
+)]
 pub trait OfferedServices: Sealed + Send + Sync {
     fn has(&self, service: Service) -> bool;
     fn memory_statistics(&self) -> Result<MemoryStatistics, Error>;
@@ -204,10 +208,8 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             check_call(&kernel.declared, &kernels.limits(), &specs, outputs, immediates, grid)
                 .map_err(|problem| failed(refused(name, problem)))?;
             let tensors: Vec<&B::Tensor> = tensors.iter().collect();
-            let made = kernel
-                .compiled
-                .run(&KernelCall::new(&tensors, outputs, immediates, grid))
-                .map_err(failed)?;
+            let made =
+                kernel.compiled.run(&KernelCall::new(&tensors, outputs, immediates, grid)).map_err(failed)?;
             check_outputs(outputs, &made).map_err(|problem| failed(refused(name, problem)))?;
             Ok(made.into_iter().map(|tensor| self.erase(tensor)).collect())
         })

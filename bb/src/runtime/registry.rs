@@ -118,7 +118,11 @@ impl RegistryBuilder {
         let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new(), true));
         let mut slots: Vec<Slot> = unopened
             .chain(running)
-            .map(|(registration, opened, reopens)| Slot { registration, opened: RwLock::new(opened), reopens })
+            .map(|(registration, opened, reopens)| Slot {
+                registration,
+                opened: RwLock::new(opened),
+                reopens,
+            })
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);

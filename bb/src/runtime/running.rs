@@ -5,6 +5,7 @@ use super::erased::Sealed;
 use super::instances::Entered;
 use super::offered::KernelTable;
 use super::plans::{Declarations, Plans};
+use super::start::Identity;
 use super::status::{Counters, Pending};
 use super::{
     BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
@@ -18,7 +19,7 @@ use crate::plan::{Profile, Stamp};
 use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port, ResultBuffer,
+    Module, OpenOption, Outputs, Port, ResultBuffer,
 };
 use bb_ir::TensorData;
 use bb_ir::compact::Writer;
@@ -52,7 +53,7 @@ impl<B: Declared> Runtime<B> {
 
     /// Starts a declared backend under another name than the declared one.
     pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES)
+        Runtime::start(backend, Identity { name, version: B::VERSION, path: B::PATH }, B::FAMILIES)
     }
 
     /// Constructs a backend and starts it.
@@ -73,8 +74,12 @@ impl<B: Declared> Runtime<B> {
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
         let backend = bridge::construct(B::NAME, || B::create(options))?;
+        if options.narrow_floats && backend.types().is_all() {
+            let option = OpenOption::NarrowFloats;
+            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS });
+        }
         let name = open::instance_name(B::NAME, options.device.as_deref());
-        Ok(backend.start(name))
+        Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))
     }
 }
 
@@ -93,16 +98,29 @@ impl<B: Backend + 'static> Runtime<B> {
         backend: B,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, "", std::any::type_name::<B>(), families)
+        Runtime::start(backend, Runtime::<B>::unversioned(name), families)
     }
 
-    fn start(
-        backend: B,
+    /// Starts a backend that does not use the derive like [`with_families`](Self::with_families). If it lacks element types
+    /// ([`Backend::types`]), all of them work as far as that is exact.
+    pub fn erased(
         name: &'static str,
-        version: &'static str,
-        path: &'static str,
+        backend: B,
+        families: &'static [FamilyTable<B>],
+    ) -> Arc<dyn BackendRuntime> {
+        crate::runtime::start(backend, Runtime::<B>::unversioned(name), families, false)
+    }
+
+    fn unversioned(name: &'static str) -> Identity {
+        Identity { name, version: "", path: std::any::type_name::<B>() }
+    }
+
+    pub(crate) fn start(
+        backend: B,
+        identity: Identity,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
+        let Identity { name, version, path } = identity;
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
             entered: super::instances::enter(name, this.clone()),
@@ -150,7 +168,11 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Makes one call of code of the backend's author.
     #[inline]
-    pub(super) fn enter<R>(&self, op: &'static str, body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    pub(super) fn enter<R>(
+        &self,
+        op: &'static str,
+        body: impl FnOnce() -> Result<R, Error>,
+    ) -> Result<R, Error> {
         bridge::enter(&self.counters, self.owner(), op, body)
     }
 
@@ -418,7 +440,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { families: self.families.iter().map(|t| (t.family(), t.native())).collect() }
+        Capabilities {
+            families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
+            types: self.backend.types(),
+        }
     }
 
     fn try_call(

@@ -7,6 +7,7 @@ use super::counter::{Call, Counter};
 use crate::ext::OpSet;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, sleep};
+use bb_ir::DataTypes;
 use bb_ir::op::Family;
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,8 @@ use std::time::Duration;
 pub struct Capabilities {
     /// The families that the backend implements, and the native operations of each.
     pub families: Vec<(Family, OpSet)>,
+    /// The element types that the backend has.
+    pub types: DataTypes,
 }
 
 impl Capabilities {

@@ -1,6 +1,8 @@
 //! The validation of kernels and of their calls, which is the same for all backends.
 
-use super::{IMMEDIATE_BYTES, KernelFormat, KernelLimits, KernelProblem, KernelSource, OutputSpec, UserKernel};
+use super::{
+    IMMEDIATE_BYTES, KernelFormat, KernelLimits, KernelProblem, KernelSource, OutputSpec, UserKernel,
+};
 use bb_ir::DataType;
 
 /// The first word of a SPIR-V module in the byte order of its author (SPIR-V specification, section 2.3).

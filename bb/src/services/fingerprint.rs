@@ -1,9 +1,9 @@
 //! What a plan or a peer relies on: the rows of the operations, the versions, and which operations are native.
 
 use crate::Error;
+use bb_ir::Limits;
 use bb_ir::compact::{Compact, Reader, Writer};
 use bb_ir::op::AtomicOpsetDecl;
-use bb_ir::Limits;
 use std::collections::BTreeMap;
 
 /// What a compiled model or a peer relies on: versions, the signature of each operation, and which are native.
@@ -246,7 +246,8 @@ mod tests {
     use super::*;
 
     fn one() -> Fingerprint {
-        let operation = |name: &str, signature, native| OperationPart { name: name.to_owned(), signature, native };
+        let operation =
+            |name: &str, signature, native| OperationPart { name: name.to_owned(), signature, native };
         let family = |name: &str, operations| FamilyPart { name: name.to_owned(), operations };
         Fingerprint {
             bb: "1".to_owned(),

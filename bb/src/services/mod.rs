@@ -23,8 +23,8 @@ pub use error::{KernelProblem, Service, ServiceError};
 pub use fingerprint::{Difference, DifferenceList, Fingerprint};
 pub use handles::{KernelsHandle, MemoryHandle};
 pub use kernels::{
-    HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource, Kernels,
-    LoadedKernel, OutputSpec, UserKernel,
+    HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource,
+    Kernels, LoadedKernel, OutputSpec, UserKernel,
 };
 pub use lifecycle::Lifecycle;
 pub use memory::{ForeignBuffer, Memory, MemoryStatistics, Pressure, PressureCallback};

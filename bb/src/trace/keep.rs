@@ -131,6 +131,15 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             // Its angles broadcast, those of ONNX's operator have a shape of their own.
             LlmOp::Rotate => return None,
             LlmOp::Attention => ("Attention", attention),
+            // What ONNX has of these is in their bodies, or takes other operands.
+            LlmOp::SkipRmsNorm
+            | LlmOp::SiluMul
+            | LlmOp::Linear
+            | LlmOp::QuantizedLinear
+            | LlmOp::CachedAttention
+            | LlmOp::PagedAttention
+            | LlmOp::KvAppend
+            | LlmOp::SampleToken => return None,
         },
         Family::Scalar => match ScalarOp::from_index(index)? {
             ScalarOp::Maximum => ("Max", same),
@@ -200,6 +209,15 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             ImageOp::Dft => ("DFT", dft),
             // ONNX's operator derives the shape from windows that the operation does not know.
             ImageOp::MaxUnpool => return None,
+            // ONNX has no filters of images.
+            ImageOp::GaussianBlur
+            | ImageOp::Sobel
+            | ImageOp::Sharpen
+            | ImageOp::Grayscale
+            | ImageOp::Threshold
+            | ImageOp::Brightness
+            | ImageOp::Contrast
+            | ImageOp::Invert => return None,
         },
         // Operators of other domains are not exported.
         Family::Ml => match MlOp::from_index(index)? {

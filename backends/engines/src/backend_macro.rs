@@ -1,0 +1,67 @@
+//! Writes the contract for a backend over an engine.
+
+/// Implements `bb::Backend` for a struct whose field `whole` is a [`Whole`](crate::Whole).
+///
+/// ```text
+/// bb_engines::implement_backend!(Rten);
+/// ```
+#[macro_export]
+macro_rules! implement_backend {
+    ($backend:ty) => {
+        impl $crate::bb::Backend for $backend {
+            type Tensor = $crate::Host;
+            type Error = $crate::EngineError;
+
+            // `constant` is missing: elements that are in the memory of the host stay there.
+            $crate::bb::forward_to_execute!(Self::run;
+                add, sub, mul, div, neg, abs, sqrt, pow, exp, log, matmul, reduce_sum, reduce_mean, reduce_max,
+                reduce_min, reshape, transpose, concat, slice, split, squeeze, unsqueeze, identity, cast, equal,
+                greater, less, r#where, gather);
+
+            fn constant(
+                &self,
+                value: &$crate::bb::TensorData,
+            ) -> ::core::result::Result<$crate::Host, $crate::EngineError> {
+                value.prepare().map_err($crate::bb::Error::from)?;
+                ::core::result::Result::Ok(value.clone().into())
+            }
+
+            fn to_host(
+                &self,
+                x: &$crate::Host,
+            ) -> ::core::result::Result<$crate::bb::TensorData, $crate::EngineError> {
+                ::core::result::Result::Ok(x.data().clone())
+            }
+
+            fn compile(
+                &self,
+                module: $crate::bb::Module,
+                options: &$crate::bb::CompileOptions,
+            ) -> ::core::result::Result<
+                ::std::boxed::Box<dyn $crate::bb::Executable<Self>>,
+                $crate::EngineError,
+            > {
+                self.whole.compile(self, module, options)
+            }
+        }
+
+        impl $backend {
+            fn run(
+                &self,
+                graph: &$crate::bb::GraphProto,
+                inputs: ::std::collections::HashMap<::std::string::String, $crate::Host>,
+                attrs: $crate::bb::BackendAttrs<'_>,
+            ) -> ::core::result::Result<
+                ::std::collections::HashMap<::std::string::String, $crate::Host>,
+                $crate::EngineError,
+            > {
+                self.whole.run(self, graph, inputs, attrs)
+            }
+
+            /// Returns what the engine did so far.
+            pub fn counts(&self) -> $crate::Counts {
+                self.whole.counts()
+            }
+        }
+    };
+}

@@ -1,0 +1,46 @@
+//! Loaded models by the identity of their graph.
+
+use bb::GraphIdentity;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The greatest number of models that are kept.
+const KEPT: usize = 256;
+
+/// A model that is loaded, or that a thread is about to load.
+type Entry<P> = Arc<Mutex<Option<Arc<P>>>>;
+
+/// Loaded models; if there are too many, the least recently used one is dropped.
+pub(crate) struct Cache<P>(Mutex<VecDeque<(GraphIdentity, Entry<P>)>>);
+
+impl<P> Default for Cache<P> {
+    fn default() -> Self {
+        Cache(Mutex::default())
+    }
+}
+
+impl<P> Cache<P> {
+    /// Returns the model of this identity, or loads it. One thread loads it while others wait; what fails is not kept.
+    pub(crate) fn get_or<X>(
+        &self,
+        identity: Option<GraphIdentity>,
+        load: impl FnOnce() -> Result<P, X>,
+    ) -> Result<Arc<P>, X> {
+        let Some(identity) = identity else { return load().map(Arc::new) };
+        let entry = self.entry(identity);
+        let mut entry = entry.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(loaded) = &*entry {
+            return Ok(loaded.clone());
+        }
+        Ok(entry.insert(Arc::new(load()?)).clone())
+    }
+
+    fn entry(&self, identity: GraphIdentity) -> Entry<P> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = kept.iter().position(|(known, _)| *known == identity);
+        let (_, entry) = at.and_then(|at| kept.remove(at)).unwrap_or_else(|| (identity, Entry::default()));
+        kept.push_front((identity, entry.clone()));
+        kept.truncate(KEPT);
+        entry
+    }
+}

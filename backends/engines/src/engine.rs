@@ -1,0 +1,53 @@
+//! What the crate of an engine writes.
+
+use crate::Gap;
+use bb::{BoxError, DataType, TensorData};
+
+/// An engine that loads and runs serialized ONNX models.
+pub trait Engine: Send + Sync + 'static {
+    /// A loaded model. Threads share it.
+    type Session: Send + Sync;
+
+    /// The name in messages.
+    const NAME: &'static str;
+
+    /// Lists what the engine cannot run as ONNX defines it.
+    fn gaps(&self) -> &'static [Gap];
+
+    /// Tells whether tensors of this element type can be given to the engine and taken from it.
+    fn passes(&self, dtype: DataType) -> bool;
+
+    /// Tells whether values of this element type may exist inside a model.
+    fn holds(&self, dtype: DataType) -> bool;
+
+    /// Returns the newest opset of `ai.onnx` that the engine knows.
+    fn newest_opset(&self) -> i64;
+
+    /// Loads a model: a serialized `ModelProto` whose weights are all in it.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own error, for instance because it has no operator of a name.
+    fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<Self::Session, BoxError>;
+
+    /// Runs a model: a tensor for each input of the signature, in this order; so are the results.
+    ///
+    /// # Errors
+    ///
+    /// The engine's own error.
+    fn run(
+        &self,
+        session: &Self::Session,
+        signature: &Signature,
+        inputs: &[&TensorData],
+    ) -> Result<Vec<TensorData>, BoxError>;
+}
+
+/// The names and element types of the inputs and outputs of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// The inputs.
+    pub inputs: Vec<(String, DataType)>,
+    /// The outputs.
+    pub outputs: Vec<(String, DataType)>,
+}

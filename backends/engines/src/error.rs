@@ -1,0 +1,122 @@
+//! Errors of backends over engines.
+
+use crate::Reason;
+use bb::{BoxError, DataType};
+
+/// Why a graph was not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The graph is not valid, or what runs beside the engine failed.
+    #[error(transparent)]
+    Graph(#[from] bb::Error),
+
+    /// The engine cannot run a node, and nothing else was bound for it.
+    #[error("`{engine}` cannot run node `{node}` ({op})")]
+    Refused {
+        /// The engine.
+        engine: &'static str,
+        /// The node's name, or the name of its first result.
+        node: String,
+        /// The node's operator.
+        op: String,
+        /// The reason.
+        #[source]
+        source: Refusal,
+    },
+
+    /// The engine answered with another number of results.
+    #[error("expected {expected} results from `{engine}`, got {got}")]
+    Results {
+        /// The engine.
+        engine: &'static str,
+        /// The number of outputs of the model.
+        expected: usize,
+        /// The number of results.
+        got: usize,
+    },
+
+    /// A part of this crate is in a state that its maker excludes.
+    #[error("expected {expected}")]
+    State {
+        /// What should have been the case.
+        expected: &'static str,
+    },
+
+    /// The engine failed while it ran.
+    #[error("`{engine}` failed")]
+    Run {
+        /// The engine.
+        engine: &'static str,
+        /// The engine's own error.
+        #[source]
+        source: BoxError,
+    },
+
+    /// The engine's library cannot be used.
+    #[error("`{engine}` cannot be opened")]
+    Open {
+        /// The engine.
+        engine: &'static str,
+        /// The reason.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// Why an engine does not run a node.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The engine's table says so.
+    #[error("{reason}, as `{case}` shows")]
+    Gap {
+        /// The reason in the table.
+        reason: Reason,
+        /// The case that shows it.
+        case: &'static str,
+    },
+
+    /// A value has an element type that the engine does not have.
+    #[error("value `{value}` is of element type {dtype}, which the engine does not have")]
+    Type {
+        /// The value.
+        value: String,
+        /// Its element type.
+        dtype: DataType,
+    },
+
+    /// A value that goes in or out is not known to be a tensor.
+    #[error("value `{value}` is not known to be a tensor")]
+    NotTensor {
+        /// The value.
+        value: String,
+    },
+
+    /// The engine knows no opset in which the nodes are what the model means.
+    #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them")]
+    Opset {
+        /// The domain.
+        domain: String,
+        /// The newest opset that the engine knows.
+        newest: i64,
+    },
+
+    /// The engine refused to load the node.
+    #[error("the engine does not load it")]
+    Load(#[source] BoxError),
+}
+
+/// The engine panicked.
+#[derive(Debug, thiserror::Error)]
+#[error("the engine panicked: {0}")]
+pub(crate) struct Panicked(String);
+
+/// Calls into an engine, and turns a panic into an error.
+pub(crate) fn contained<R>(call: impl FnOnce() -> Result<R, BoxError>) -> Result<R, BoxError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        Err(Panicked(text.unwrap_or_else(|| "no message".to_owned())).into())
+    })
+}

@@ -1,0 +1,156 @@
+//! What an engine cannot run, as a table.
+
+use bb::DataType;
+use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueType};
+use std::fmt;
+
+/// A row of the table: calls of an operator that the engine lacks or computes otherwise than ONNX says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gap {
+    /// The operator's domain; empty for `ai.onnx`.
+    pub domain: &'static str,
+    /// The operator.
+    pub op: &'static str,
+    /// The first opset that the row speaks of.
+    pub since: i64,
+    /// The last opset that the row speaks of.
+    pub until: i64,
+    /// The calls that it speaks of.
+    pub when: When,
+    /// Why the engine does not run them.
+    pub reason: Reason,
+    /// A case that the engine fails for this reason: one of ONNX's, or `primitive/` and the method whose cases it fails. A test
+    /// runs it, so that no row outlives its reason.
+    pub case: &'static str,
+}
+
+/// The calls of an operator that a gap speaks of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum When {
+    /// All.
+    Always,
+    /// Those whose first operand has one of these element types.
+    Takes(&'static [DataType]),
+    /// Those whose operand at this position has this rank, or none that is known.
+    Rank(usize, usize),
+    /// Those whose second operand has a greater rank than the first, or where one is not known.
+    RankGrows,
+    /// Reductions over axes of which one has no elements, or an unknown number.
+    ReducesNothing,
+    /// Those of which all of these are true.
+    All(&'static [When]),
+    /// Those whose attribute is one of these integers.
+    Ints(&'static str, &'static [i64]),
+    /// Those that have this attribute.
+    Has(&'static str),
+    /// Those whose attribute has this text.
+    Text(&'static str, &'static str),
+    /// Those that give an operand at this position.
+    Operand(usize),
+    /// Those that ask for a result at this position.
+    Result(usize),
+}
+
+/// Why an engine does not run a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The engine has no such operator, or not for these types.
+    Missing,
+    /// The engine computes something else than ONNX says.
+    Differs,
+    /// The engine panics or ends the process.
+    Crashes,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reason::Missing => "the engine has no such operator",
+            Reason::Differs => "the engine's results differ from ONNX",
+            Reason::Crashes => "the engine crashes",
+        })
+    }
+}
+
+impl Gap {
+    /// Tells whether the gap speaks of this node of a graph.
+    pub fn is_of(&self, graph: &Graph, node: &Node) -> bool {
+        self.op == node.op_type
+            && self.domain == node.domain
+            && (self.since..=self.until).contains(&node.opset)
+            && self.when.holds(graph, node)
+    }
+}
+
+impl When {
+    fn holds(&self, graph: &Graph, node: &Node) -> bool {
+        match self {
+            When::Always => true,
+            When::Takes(dtypes) => {
+                let first = node.inputs.first().copied().flatten();
+                first.and_then(|value| dtype_of(graph, value)).is_none_or(|dtype| dtypes.contains(&dtype))
+            }
+            When::Has(name) => node.attributes.iter().any(|(own, _)| own == *name),
+            When::Text(name, text) => node.attributes.iter().any(|(own, value)| {
+                own == *name && matches!(value, Attribute::Text(own) if own.as_slice() == text.as_bytes())
+            }),
+            When::Ints(name, ints) => node
+                .attributes
+                .iter()
+                .any(|(own, value)| own == *name && matches!(value, Attribute::Int(own) if ints.contains(own))),
+            When::Rank(at, rank) => rank_of(graph, node, *at).is_none_or(|own| own == *rank),
+            When::RankGrows => match (rank_of(graph, node, 0), rank_of(graph, node, 1)) {
+                (Some(first), Some(second)) => second > first,
+                _ => true,
+            },
+            When::ReducesNothing => !reduces_something(graph, node).unwrap_or(false),
+            When::All(all) => all.iter().all(|when| when.holds(graph, node)),
+            When::Operand(at) => node.inputs.get(*at).is_some_and(Option::is_some),
+            When::Result(at) => node.outputs.get(*at).is_some_and(Option::is_some),
+        }
+    }
+}
+
+/// Tells whether all axes over which a node reduces are known to have elements; `None` if the axes are not known.
+fn reduces_something(graph: &Graph, node: &Node) -> Option<bool> {
+    let value = node.inputs.first().copied().flatten()?;
+    let ValueType::Tensor { shape: Some(dims), .. } = graph.values.get(value.index())?.claimed() else {
+        return None;
+    };
+    let attribute = node.attributes.iter().find_map(|(name, value)| match value {
+        Attribute::Ints(axes) if name == "axes" => Some(axes.clone()),
+        _ => None,
+    });
+    let axes = match (attribute, node.inputs.get(1).copied().flatten()) {
+        (Some(axes), _) => axes,
+        (None, None) => Vec::new(),
+        (None, Some(given)) => {
+            let (_, data) = graph.constants.iter().find(|(value, _)| *value == given)?;
+            data.as_slice::<i64>().ok()?.to_vec()
+        }
+    };
+    let rank = i64::try_from(dims.len()).ok()?;
+    let has = |dim: Option<&Dim>| matches!(dim, Some(Dim::Known(extent)) if *extent > 0);
+    if axes.is_empty() {
+        return Some(dims.iter().all(|dim| has(Some(dim))));
+    }
+    let at = |axis: &i64| usize::try_from(if *axis < 0 { axis + rank } else { *axis }).ok();
+    Some(axes.iter().all(|axis| has(at(axis).and_then(|at| dims.get(at)))))
+}
+
+/// Returns the rank of an operand, if it is known.
+fn rank_of(graph: &Graph, node: &Node, at: usize) -> Option<usize> {
+    let value = node.inputs.get(at).copied().flatten()?;
+    match graph.values.get(value.index())?.claimed() {
+        ValueType::Tensor { shape, .. } => shape.map(|shape| shape.len()),
+        _ => None,
+    }
+}
+
+/// Returns the element type of a value, if it is known to be a tensor.
+pub(crate) fn dtype_of(graph: &Graph, value: bb_ir::graph::ValueId) -> Option<DataType> {
+    match graph.values.get(value.index())?.claimed() {
+        ValueType::Tensor { dtype, .. } => Some(dtype),
+        _ => None,
+    }
+}

@@ -1,0 +1,35 @@
+//! The tensor of these backends: elements in the memory of the host.
+
+use bb::{DataType, TensorData};
+
+/// A tensor in the memory of the host, which engines read where it lies.
+#[derive(Debug, Clone)]
+pub struct Host(TensorData);
+
+impl Host {
+    /// Returns the elements.
+    pub fn data(&self) -> &TensorData {
+        &self.0
+    }
+
+    /// Takes the elements out.
+    pub fn into_data(self) -> TensorData {
+        self.0
+    }
+}
+
+impl From<TensorData> for Host {
+    fn from(data: TensorData) -> Host {
+        Host(data)
+    }
+}
+
+impl bb::Tensor for Host {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}

@@ -1,0 +1,102 @@
+//! A part of a graph as the serialized model that an engine loads.
+
+use crate::engine::Signature;
+use crate::error::Refusal;
+use crate::gap::dtype_of;
+use bb::DataType;
+use bb_ir::graph::{Graph, ValueId};
+use bb_ir::opset;
+use bb_ir::proto::{ModelProto, OperatorSetIdProto, ValueInfoProto, type_proto};
+use prost::Message;
+use std::collections::BTreeMap;
+
+/// The version of ONNX's file format: the oldest with all element types that engines have.
+const IR_VERSION: i64 = 10;
+
+/// Writes a graph as a model.
+///
+/// # Errors
+///
+/// [`Refusal::Opset`] if no opset up to `newest` has all of its nodes as they are.
+pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
+    let opsets = opsets(graph, newest)?;
+    let mut proto = graph.to_proto();
+    // A caller gives a value for every input, so that none needs a default.
+    let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
+    proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));
+    // What a model claims of its results may be false, and an engine would then refuse the model.
+    proto.output.iter_mut().for_each(forget_shape);
+    if proto.name().is_empty() {
+        proto.name = Some("graph".to_owned());
+    }
+    let model = ModelProto {
+        ir_version: Some(IR_VERSION),
+        producer_name: Some("bb".to_owned()),
+        opset_import: opsets,
+        graph: Some(proto),
+        ..ModelProto::default()
+    };
+    Ok(model.encode_to_vec())
+}
+
+/// The opset of `ai.onnx` for a graph without its operators.
+const PLAIN: i64 = 21;
+
+/// For each domain, the versions of its operators in a graph, by which opset they are written.
+type Used<'a> = BTreeMap<&'a str, Vec<(&'a str, i64)>>;
+
+/// Finds an opset of each domain in which all nodes of a graph are what they are in their own.
+fn opsets(graph: &Graph, newest: i64) -> Result<Vec<OperatorSetIdProto>, Refusal> {
+    let mut used = Used::from([("", Vec::new())]);
+    collect(graph, &mut used);
+    let mut opsets = Vec::with_capacity(used.len());
+    for (domain, nodes) in used {
+        // The version of an operator that a domain does not describe is the opset itself.
+        let since = |op: &str, opset: i64| opset::since(domain, op, opset).unwrap_or(opset);
+        let needed = nodes.iter().map(|(op, opset)| since(op, *opset)).max();
+        let version = needed.unwrap_or(if domain.is_empty() { PLAIN } else { 1 });
+        // Engines know their oldest opsets badly: what may be newer is written as newer.
+        let asked = nodes.iter().map(|(_, opset)| *opset).max().unwrap_or(version);
+        let limit = if domain.is_empty() { newest } else { i64::MAX };
+        let fits = |at: i64| at <= limit && nodes.iter().all(|(op, own)| since(op, at) == since(op, *own));
+        let found = [asked, asked.min(limit), version].into_iter().find(|at| fits(*at));
+        let version = found.ok_or_else(|| Refusal::Opset { domain: domain.to_owned(), newest: limit })?;
+        opsets.push(OperatorSetIdProto { domain: Some(domain.to_owned()), version: Some(version) });
+    }
+    Ok(opsets)
+}
+
+fn collect<'a>(graph: &'a Graph, used: &mut Used<'a>) {
+    for node in &graph.nodes {
+        used.entry(&node.domain).or_default().push((&node.op_type, node.opset));
+        node.subgraphs().for_each(|inner| collect(inner, used));
+    }
+}
+
+/// Removes the shape of a tensor.
+fn forget_shape(info: &mut ValueInfoProto) {
+    let value = info.r#type.as_mut().and_then(|ty| ty.value.as_mut());
+    if let Some(type_proto::Value::TensorType(tensor)) = value {
+        tensor.shape = None;
+    }
+}
+
+/// Returns the names and types of what goes in and out.
+///
+/// # Errors
+///
+/// [`Refusal::NotTensor`] and [`Refusal::Type`], if `passes` says that the engine does not take a type.
+pub(crate) fn signature(graph: &Graph, passes: impl Fn(DataType) -> bool) -> Result<Signature, Refusal> {
+    let of = |values: &[ValueId]| {
+        let one = |&value: &ValueId| {
+            let name = graph.name_of(value).to_owned();
+            match dtype_of(graph, value) {
+                None => Err(Refusal::NotTensor { value: name }),
+                Some(dtype) if !passes(dtype) => Err(Refusal::Type { value: name, dtype }),
+                Some(dtype) => Ok((name, dtype)),
+            }
+        };
+        values.iter().map(one).collect::<Result<Vec<_>, _>>()
+    };
+    Ok(Signature { inputs: of(&graph.inputs)?, outputs: of(&graph.outputs)? })
+}

@@ -1,0 +1,163 @@
+//! What an engine passes of ONNX's cases, and tests of its table of gaps.
+
+use crate::{EngineError, Gap, Host, Reason};
+use bb::conformance::onnx::{Outcome, Report, Suite, run};
+use bb::conformance::{Subject, cases};
+use bb::{Backend, BackendRuntime, DataType, Runtime};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The cases of an operator on an engine.
+#[derive(Default)]
+struct Row {
+    versions: BTreeSet<i64>,
+    cases: usize,
+    alone: [usize; 3],
+    lowered: [usize; 3],
+    primitives: [usize; 3],
+}
+
+/// Runs ONNX's cases on the three backends of an engine, and writes a Markdown table by operator: `alone` is the engine
+/// without its table, `lowered` the engine with a backend for the rest, `primitives` the engine with lowered models.
+///
+/// # Panics
+///
+/// If the cases cannot be read.
+pub fn operators(
+    alone: Arc<dyn BackendRuntime>,
+    lowered: Arc<dyn BackendRuntime>,
+    primitives: Arc<dyn BackendRuntime>,
+) -> String {
+    let run = |on: Arc<dyn BackendRuntime>| match Suite::new(on).run() {
+        Ok(report) => report,
+        Err(failure) => panic!("{failure}"),
+    };
+    let reports = [run(alone), run(lowered), run(primitives)];
+    table(&reports)
+}
+
+fn table([alone, lowered, primitives]: &[Report; 3]) -> String {
+    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+    let all = alone.cases.iter().zip(&lowered.cases).zip(&primitives.cases);
+    let mut total = Row::default();
+    for ((alone, lowered), primitives) in all {
+        let mut names = BTreeSet::new();
+        let count = |row: &mut Row| {
+            row.cases += 1;
+            add(&mut row.alone, &alone.outcome);
+            add(&mut row.lowered, &lowered.outcome);
+            add(&mut row.primitives, &primitives.outcome);
+        };
+        for operator in &alone.operators {
+            let name = match operator.domain.as_str() {
+                "" => operator.name.clone(),
+                domain => format!("{domain} {}", operator.name),
+            };
+            let row = rows.entry(name.clone()).or_default();
+            row.versions.insert(operator.since);
+            if names.insert(name) {
+                count(row);
+            }
+        }
+        count(&mut total);
+    }
+    let mut text = String::from(
+        "| operator | versions | cases | alone: passes | differs | refuses | with a backend for the rest: passes | as primitives: passes |\n\
+         |---|---|--:|--:|--:|--:|--:|--:|\n",
+    );
+    for (name, row) in rows.iter().chain([(&"**all cases**".to_owned(), &total)]) {
+        let versions: Vec<String> = row.versions.iter().map(i64::to_string).collect();
+        let [passed, differs, refused] = row.alone;
+        let _infallible = writeln!(
+            text,
+            "| {name} | {} | {} | {passed} | {differs} | {refused} | {} | {} |",
+            versions.join(" "),
+            row.cases,
+            row.lowered[0],
+            row.primitives[0],
+        );
+    }
+    text
+}
+
+fn add([passed, differs, refused]: &mut [usize; 3], outcome: &Outcome) {
+    match outcome {
+        Outcome::Passed => *passed += 1,
+        // So begins the message about a result that is not the expected one.
+        Outcome::Failed(reason) if reason.starts_with("output ") => *differs += 1,
+        Outcome::Failed(_) | Outcome::Skipped(_) => *refused += 1,
+    }
+}
+
+/// The environment variable that names the only case which a child process runs.
+const ONLY: &str = "BB_GAP";
+
+/// Checks a table of gaps: an engine that runs whatever it accepts must fail the case of each row. It is the only thing that
+/// the test `test` does, because it starts the test again for cases that may end the process.
+///
+/// # Panics
+///
+/// With the rows whose case the engine passes, or which does not exist.
+pub fn check_gaps<B>(gaps: &[Gap], test: &str, make: impl Fn() -> B)
+where
+    B: Backend<Tensor = Host, Error = EngineError> + 'static,
+{
+    if let Ok(only) = std::env::var(ONLY) {
+        assert!(passes(&only, &make), "the engine fails {only}");
+        return;
+    }
+    let elsewhere = |case: &str| {
+        let program = std::env::current_exe().map(std::process::Command::new);
+        let ended = program.and_then(|mut program| program.args(["--exact", test]).env(ONLY, case).output());
+        ended.is_ok_and(|ended| ended.status.success())
+    };
+    let mut wrong = Vec::new();
+    for gap in gaps {
+        let passed = match gap.reason {
+            Reason::Crashes => elsewhere(gap.case),
+            Reason::Missing | Reason::Differs => passes(gap.case, &make),
+        };
+        if passed {
+            wrong.push(format!("{} {}: {}", gap.domain, gap.op, gap.case));
+        }
+    }
+    assert!(wrong.is_empty(), "the engine passes these cases, so that the rows can go:\n{}", wrong.join("\n"));
+}
+
+/// Tells whether a case passes, or does not exist.
+fn passes<B>(case: &str, make: &impl Fn() -> B) -> bool
+where
+    B: Backend<Tensor = Host, Error = EngineError> + 'static,
+{
+    if let Some(method) = case.strip_prefix("primitive/") {
+        return primitive(method).is_none_or(|case| {
+            let backend = make();
+            catch_unwind(AssertUnwindSafe(|| case(&Subject::new(&backend, DataType::ALL)))).is_ok()
+        });
+    }
+    let folder = match bb_onnx_cases::folder() {
+        Ok(folder) => folder,
+        Err(error) => panic!("{error}"),
+    };
+    let path = folder.join(case);
+    let runtime: Arc<dyn BackendRuntime> = Runtime::named("engine", make());
+    !path.join("model.onnx").is_file()
+        || matches!(catch_unwind(AssertUnwindSafe(|| run(&path, &runtime))), Ok(Ok(())))
+}
+
+macro_rules! by_name {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        /// Returns the cases of a primitive.
+        fn primitive(method: &str) -> Option<fn(&Subject<'_>)> {
+            $( if method == stringify!($method) { return Some(|on: &Subject<'_>| cases::$method(on)); } )*
+            None
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(by_name);

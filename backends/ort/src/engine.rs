@@ -1,0 +1,86 @@
+//! ONNX Runtime behind the interface of engines.
+
+use crate::gaps::GAPS;
+use crate::library::{LibraryError, environment};
+use crate::tensors::{lent, taken};
+use bb::{BoxError, DataType, TensorData};
+use bb_engines::{Engine, Gap, Signature};
+use ort::environment::Environment;
+use ort::logging::LogLevel;
+use ort::session::SessionInputValue;
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
+
+/// ONNX Runtime.
+#[derive(Debug, Clone)]
+pub struct OrtEngine {
+    environment: &'static Environment,
+}
+
+impl OrtEngine {
+    /// Loads the library, unless the process has loaded it.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryError`].
+    pub fn new() -> Result<OrtEngine, LibraryError> {
+        Ok(OrtEngine { environment: environment()? })
+    }
+}
+
+/// A loaded model, which one thread at a time runs.
+#[derive(Debug)]
+pub struct Session(Mutex<ort::session::Session>);
+
+impl Engine for OrtEngine {
+    type Session = Session;
+
+    const NAME: &'static str = "ONNX Runtime";
+
+    fn gaps(&self) -> &'static [Gap] {
+        GAPS
+    }
+
+    fn passes(&self, dtype: DataType) -> bool {
+        use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+        matches!(dtype, BF16 | Bool | F16 | F32 | F64 | I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
+    }
+
+    fn holds(&self, _: DataType) -> bool {
+        // It says itself what its operators do not take.
+        true
+    }
+
+    fn newest_opset(&self) -> i64 {
+        NEWEST_OPSET
+    }
+
+    fn load(&self, model: Vec<u8>, _: &Signature) -> Result<Session, BoxError> {
+        let builder = ort::session::Session::builder(self.environment)?;
+        let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
+        let mut builder = builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)?;
+        Ok(Session(Mutex::new(builder.commit_from_memory(&model)?)))
+    }
+
+    fn run(
+        &self,
+        session: &Session,
+        signature: &Signature,
+        inputs: &[&TensorData],
+    ) -> Result<Vec<TensorData>, BoxError> {
+        let mut given: Vec<(Cow<'_, str>, SessionInputValue<'_>)> = Vec::with_capacity(inputs.len());
+        for ((name, _), x) in signature.inputs.iter().zip(inputs) {
+            given.push((Cow::Borrowed(name.as_str()), lent(x)?));
+        }
+        let mut session = session.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let results = session.run(given)?;
+        let one = |(name, dtype): &(String, DataType)| match results.get(name) {
+            Some(value) => taken(value, *dtype),
+            None => Err(bb::Error::MissingOutput { name: name.clone() }.into()),
+        };
+        Ok(signature.outputs.iter().map(one).collect::<Result<_, _>>()?)
+    }
+}
+
+/// The newest released opset of ONNX that version 1.31 knows.
+const NEWEST_OPSET: i64 = 26;

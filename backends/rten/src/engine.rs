@@ -1,0 +1,67 @@
+//! rten behind the interface of engines.
+
+use crate::gaps::GAPS;
+use crate::tensors::{Lent, taken};
+use bb::{BoxError, DataType, TensorData};
+use bb_engines::{Engine, Gap, Signature};
+use rten::{Model, ModelOptions, NodeId};
+
+/// rten.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RtenEngine;
+
+/// A loaded model.
+pub struct Session {
+    model: Model,
+    inputs: Vec<NodeId>,
+    outputs: Vec<NodeId>,
+}
+
+impl Engine for RtenEngine {
+    type Session = Session;
+
+    const NAME: &'static str = "rten";
+
+    fn gaps(&self) -> &'static [Gap] {
+        GAPS
+    }
+
+    fn passes(&self, dtype: DataType) -> bool {
+        self.holds(dtype)
+    }
+
+    fn holds(&self, dtype: DataType) -> bool {
+        use DataType::{Bool, F32, I8, I32, I64, U8};
+        matches!(dtype, Bool | F32 | I8 | I32 | I64 | U8)
+    }
+
+    fn newest_opset(&self) -> i64 {
+        // rten does not ask: what an operator computes in a newer opset is in the table.
+        i64::MAX
+    }
+
+    fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<Session, BoxError> {
+        let model = ModelOptions::with_all_ops().load(model)?;
+        let ids = |names: &[(String, DataType)]| {
+            names.iter().map(|(name, _)| model.node_id(name)).collect::<Result<Vec<_>, _>>()
+        };
+        let (inputs, outputs) = (ids(&signature.inputs)?, ids(&signature.outputs)?);
+        Ok(Session { model, inputs, outputs })
+    }
+
+    fn run(
+        &self,
+        session: &Session,
+        signature: &Signature,
+        inputs: &[&TensorData],
+    ) -> Result<Vec<TensorData>, BoxError> {
+        let lent = inputs.iter().map(|x| Lent::new(x)).collect::<Result<Vec<_>, _>>()?;
+        let mut given = Vec::with_capacity(lent.len());
+        for (id, x) in session.inputs.iter().zip(&lent) {
+            given.push((*id, x.view()?.into()));
+        }
+        let results = session.model.run(given, &session.outputs, None)?;
+        let types = signature.outputs.iter().map(|(_, dtype)| *dtype);
+        Ok(results.into_iter().zip(types).map(|(x, dtype)| taken(x, dtype)).collect::<Result<_, _>>()?)
+    }
+}

@@ -1,0 +1,43 @@
+//! What rten cannot run as ONNX defines it.
+
+use bb::DataType::{Bool, F32, I32, I64};
+use bb_engines::{Gap, Reason, When};
+
+const fn differs(op: &'static str, when: When, case: &'static str) -> Gap {
+    Gap { domain: "", op, since: 1, until: i64::MAX, when, reason: Reason::Differs, case }
+}
+
+const fn until(until: i64, gap: Gap) -> Gap {
+    Gap { until, ..gap }
+}
+
+/// The gaps, by operator; `tests/gaps.rs` runs each one's case.
+pub const GAPS: &[Gap] = &[
+    // Of equal elements, it takes the last.
+    differs("ArgMax", When::Always, "node/test_argmax_no_keepdims_example"),
+    // Numbers beyond the integers become the nearest ones, and NaN becomes 0; truth values are rounded integers.
+    differs("Cast", When::All(&[When::Takes(&[F32]), When::Ints("to", &[2, 3, 6, 7, 9])]), "primitive/cast"),
+    differs("DFT", When::Always, "node/test_dft"),
+    // A quotient by one number has the shape of the first operand.
+    differs("Div", When::RankGrows, "primitive/div"),
+    // Training drops other elements than ONNX's generator of random numbers.
+    differs("Dropout", When::Operand(2), "node/test_training_dropout_default"),
+    differs("DynamicQuantizeLinear", When::Always, "node/test_dynamicquantizelinear"),
+    // The axis of older versions splits the shape in two; here it is an axis.
+    until(12, differs("LogSoftmax", When::Always, "history/test_logsoftmax_axis_0__o9_onnx1.7.0")),
+    differs("MatMul", When::Rank(1, 1), "node/test_matmul_4d_1d"),
+    differs("NonMaxSuppression", When::Always, "node/test_nonmaxsuppression_two_batches"),
+    differs("Pow", When::RankGrows, "primitive/pow"),
+    differs("Pow", When::Takes(&[I32, I64]), "primitive/pow"),
+    // It multiplies by the reciprocal of the scale, so that a half may round to the other side.
+    differs("QuantizeLinear", When::Always, "node/test_dynamicquantizelinear_expanded"),
+    // What remains of no elements is 32 bits wide.
+    differs("ReduceMax", When::Takes(&[Bool, I64]), "primitive/reduce_max"),
+    differs("ReduceMin", When::Takes(&[Bool, I64]), "primitive/reduce_min"),
+    differs("Resize", When::Text("coordinate_transformation_mode", "align_corners"), "node/test_resize_downsample_scales_linear_align_corners"),
+    differs("Resize", When::Text("mode", "cubic"), "node/test_resize_upsample_scales_cubic"),
+    differs("SequenceErase", When::Always, "simple/test_sequence_model3"),
+    // The sign of 0 is 1.
+    differs("Sign", When::Takes(&[F32]), "simple/test_sign_model"),
+    until(12, differs("Softmax", When::Always, "history/test_softmax_axis_0__o9_onnx1.7.0")),
+];

@@ -1,0 +1,97 @@
+//! Tensors on their way to rten and back.
+
+use bb::{DataType, TensorData};
+use rten::{Value, ValueView};
+use rten_tensor::prelude::*;
+use rten_tensor::{Tensor, TensorView};
+
+/// Why a tensor does not cross.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TensorError {
+    /// A 64-bit integer does not fit into 32 bits.
+    #[error("{0} does not fit into the 32-bit integers of rten")]
+    TooWide(i64),
+
+    /// rten has no such element type.
+    #[error("rten has no element type {0}")]
+    Type(DataType),
+
+    /// rten answered with another type than the model's.
+    #[error("expected {expected}, got a value of rten's type {got}")]
+    Answer {
+        /// The element type of the output.
+        expected: DataType,
+        /// rten's type.
+        got: String,
+    },
+
+    /// The elements do not fit the shape.
+    #[error("the elements do not fit the shape")]
+    Shape,
+
+    /// The elements could not be read or written.
+    #[error(transparent)]
+    Elements(#[from] bb::Error),
+}
+
+/// A tensor that rten reads: where it lies, or as 32-bit integers.
+pub(crate) enum Lent<'a> {
+    AsIs(&'a TensorData),
+    Ints(&'a TensorData, Vec<i32>),
+}
+
+impl<'a> Lent<'a> {
+    /// Narrows what has to be.
+    pub(crate) fn new(x: &'a TensorData) -> Result<Lent<'a>, TensorError> {
+        match x.dtype() {
+            DataType::I64 => {
+                let wide = x.as_slice::<i64>().map_err(bb::Error::from)?;
+                let narrow = wide.iter().map(|&n| i32::try_from(n).map_err(|_| TensorError::TooWide(n)));
+                Ok(Lent::Ints(x, narrow.collect::<Result<_, _>>()?))
+            }
+            DataType::Bool => {
+                let truths = x.to_bools().map_err(bb::Error::from)?;
+                Ok(Lent::Ints(x, truths.into_iter().map(i32::from).collect()))
+            }
+            _ => Ok(Lent::AsIs(x)),
+        }
+    }
+
+    /// Returns the tensor as rten reads it.
+    pub(crate) fn view(&self) -> Result<ValueView<'_>, TensorError> {
+        fn of<'a, T>(x: &TensorData, elements: &'a [T]) -> Result<TensorView<'a, T>, TensorError> {
+            TensorView::try_from_data(x.shape(), elements).map_err(|_| TensorError::Shape)
+        }
+        match self {
+            Lent::Ints(x, elements) => Ok(ValueView::Int32Tensor(of(x, elements)?)),
+            Lent::AsIs(x) => Ok(match x.dtype() {
+                DataType::F32 => ValueView::FloatTensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
+                DataType::I32 => ValueView::Int32Tensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
+                DataType::I8 => ValueView::Int8Tensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
+                DataType::U8 => ValueView::UInt8Tensor(of(x, x.as_slice().map_err(bb::Error::from)?)?),
+                other => return Err(TensorError::Type(other)),
+            }),
+        }
+    }
+}
+
+/// Makes a tensor of this element type of what rten answered.
+pub(crate) fn taken(x: Value, dtype: DataType) -> Result<TensorData, TensorError> {
+    fn dense<T: bb::Element + Copy>(x: Tensor<T>) -> Result<TensorData, TensorError> {
+        let shape = x.shape().to_vec();
+        Ok(TensorData::new(&shape, &x.into_data()).map_err(bb::Error::from)?)
+    }
+    match (x, dtype) {
+        (Value::FloatTensor(x), DataType::F32) => dense(x),
+        (Value::Int32Tensor(x), DataType::I32) => dense(x),
+        (Value::Int8Tensor(x), DataType::I8) => dense(x),
+        (Value::UInt8Tensor(x), DataType::U8) => dense(x),
+        (Value::Int32Tensor(x), DataType::I64) => dense(x.map(|n| i64::from(*n))),
+        (Value::Int32Tensor(x), DataType::Bool) => {
+            let shape = x.shape().to_vec();
+            let truths: Vec<bool> = x.iter().map(|n| *n != 0).collect();
+            Ok(TensorData::bools(&shape, &truths).map_err(bb::Error::from)?)
+        }
+        (other, expected) => Err(TensorError::Answer { expected, got: other.dtype().to_string() }),
+    }
+}
