@@ -252,10 +252,7 @@ impl Kernels<Tracked> for Lossy {
     }
 
     fn load(&self, _kernel: &UserKernel) -> Result<Box<dyn LoadedKernel<Tracked>>, ServiceError> {
-        Ok(Box::new(Copies {
-            board: self.board.clone(),
-            _alive: self.board.kernels.clone(),
-        }))
+        Ok(Box::new(Copies { board: self.board.clone(), _alive: self.board.kernels.clone() }))
     }
 }
 

@@ -8,8 +8,8 @@ use bb::services::{
     Requirements, Service, ServiceError, Unmet, UserKernel,
 };
 use bb::{
-    Backend, BackendHandle, CompileOptions, DataType, Declared, Error, Module, OpenOptions, Primitive, Registry, Runtime,
-    State, TensorData, Value,
+    Backend, BackendHandle, CompileOptions, DataType, Declared, Error, Module, OpenOptions, Primitive,
+    Registry, Runtime, State, TensorData, Value,
 };
 use bb_cpu::Cpu;
 use bb_reference::Reference;
@@ -56,7 +56,10 @@ fn a_lost_device_is_an_error_that_says_so_and_the_backend_is_opened_anew() {
     // Later calls do not reach the backend.
     let error = old.neg(&x).unwrap_err();
     assert!(matches!(&error, Error::DeviceLost { source: None, .. }));
-    assert_eq!(error.to_string(), format!("the device of backend `{}` is lost: it was unplugged", old.owner()));
+    assert_eq!(
+        error.to_string(),
+        format!("the device of backend `{}` is lost: it was unplugged", old.owner())
+    );
     assert!(matches!(old.synchronize(), Err(Error::DeviceLost { .. })));
     assert!(matches!(x.to_host(64), Err(Error::DeviceLost { .. })));
 
@@ -293,7 +296,9 @@ fn buffers_by_number_refuse_freed_and_foreign_ones_and_wrong_lengths() {
 
 fn problem(error: Error) -> KernelProblem {
     match error {
-        Error::Service { service: Service::Kernels, source: ServiceError::Kernel { problem, .. }, .. } => problem,
+        Error::Service {
+            service: Service::Kernels, source: ServiceError::Kernel { problem, .. }, ..
+        } => problem,
         other => panic!("{other:?}"),
     }
 }
@@ -368,7 +373,8 @@ fn a_call_that_does_not_fit_its_kernel_is_refused_before_it_is_submitted() {
     for (i, what) in ["x", "y", "z"].into_iter().enumerate() {
         let mut grid = [1; 3];
         grid[i] = 65536;
-        let KernelProblem::Limit { what: named, limit: 65535, got: 65536 } = refused(&[&x], &one, 8, grid) else {
+        let KernelProblem::Limit { what: named, limit: 65535, got: 65536 } = refused(&[&x], &one, 8, grid)
+        else {
             panic!("{what}")
         };
         assert_eq!(named, format!("workgroups in direction {what}"));
@@ -460,7 +466,10 @@ fn a_rust_function_runs_as_a_kernel_of_the_cpu_backend() {
     assert!(matches!(run("fails", &[]), Error::Service { source: ServiceError::Backend(_), .. }));
     assert!(matches!(run("panics", &[]), Error::Panicked { .. }));
     assert!(matches!(run("grows", &out), Error::Service { source: ServiceError::Backend(_), .. }));
-    assert!(matches!(problem(kernels.load(spirv(header(0x0723_0203))).unwrap_err()), KernelProblem::Format { .. }));
+    assert!(matches!(
+        problem(kernels.load(spirv(header(0x0723_0203))).unwrap_err()),
+        KernelProblem::Format { .. }
+    ));
 }
 
 #[test]
@@ -530,7 +539,10 @@ fn a_backend_is_found_by_what_it_can_do_or_each_says_why_not() {
     ));
     assert_eq!(reference.unmet.len(), 4);
     let text = Error::NoCandidate { candidates: candidates.clone() }.to_string();
-    assert!(text.contains("`lossy`: of `Bits`, these are not native: ") && text.contains("`softmax`"), "{text}");
+    assert!(
+        text.contains("`lossy`: of `Bits`, these are not native: ") && text.contains("`softmax`"),
+        "{text}"
+    );
 
     let none = Registry::builder().build().backends().unwrap();
     let error = none.find(&Requirements::default()).unwrap_err();
@@ -544,7 +556,8 @@ fn plans_and_peers_with_another_fingerprint_are_refused_with_what_differs() {
     let bare = BackendHandle::new(Runtime::with_families("cpu", Cpu::new(), &Cpu::FAMILIES[1..]));
     full.check_peer(&full.fingerprint().to_bytes()).unwrap();
     let family = Cpu::FAMILIES[0].family().name().to_owned();
-    let Err(Error::Fingerprint { of: "the peer", differences }) = full.check_peer(&bare.fingerprint().to_bytes())
+    let Err(Error::Fingerprint { of: "the peer", differences }) =
+        full.check_peer(&bare.fingerprint().to_bytes())
     else {
         panic!("it is accepted")
     };
@@ -572,6 +585,8 @@ fn plans_and_peers_with_another_fingerprint_are_refused_with_what_differs() {
     let error = refused.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("the fingerprint of the compiled model differs: only the other side has the family `{family}`")
+        format!(
+            "the fingerprint of the compiled model differs: only the other side has the family `{family}`"
+        )
     );
 }

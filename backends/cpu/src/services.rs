@@ -65,7 +65,8 @@ impl Memory<Array> for Cpu {
     /// Returns a [`Managed`] of DLPack, which shares the elements if they are contiguous.
     fn export(&self, tensor: &Array) -> Result<ForeignBuffer, ServiceError> {
         let data = self.to_host(tensor).map_err(ServiceError::own)?;
-        let managed = Managed::new(&data).map_err(|error| ServiceError::Foreign { problem: error.to_string() })?;
+        let managed =
+            Managed::new(&data).map_err(|error| ServiceError::Foreign { problem: error.to_string() })?;
         Ok(ForeignBuffer::new(data.dtype(), data.shape(), managed))
     }
 }

@@ -81,11 +81,8 @@ impl Managed {
             strides: std::ptr::null_mut(),
             byte_offset: 0,
         };
-        let managed = DLManagedTensor {
-            dl_tensor: tensor,
-            manager_ctx: std::ptr::null_mut(),
-            deleter: Some(release),
-        };
+        let managed =
+            DLManagedTensor { dl_tensor: tensor, manager_ctx: std::ptr::null_mut(), deleter: Some(release) };
         let mut exported = Box::new(Exported { managed, shape, strides, data: data.clone() });
         exported.managed.dl_tensor.shape = exported.shape.as_mut_ptr();
         exported.managed.dl_tensor.strides = exported.strides.as_mut_ptr();
@@ -244,8 +241,7 @@ impl View {
         let mut place = 0isize;
         for _ in 0..self.count {
             // SAFETY: `index` is within the shape, so the memory has this element. The distance fits, as `view` checked.
-            let element =
-                unsafe { std::slice::from_raw_parts(self.first.wrapping_offset(place), self.size) };
+            let element = unsafe { std::slice::from_raw_parts(self.first.wrapping_offset(place), self.size) };
             bytes.extend_from_slice(element);
             for ((at, &extent), &stride) in index.iter_mut().zip(&self.shape).zip(&self.strides).rev() {
                 *at += 1;
