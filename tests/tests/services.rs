@@ -361,7 +361,7 @@ fn a_call_that_does_not_fit_its_kernel_is_refused_before_it_is_submitted() {
     let refused = |inputs: &[&Value], outputs: &[OutputSpec], immediates, grid| {
         problem(call(inputs, outputs, immediates, grid).unwrap_err())
     };
-    let made = call(&[&x], &[out.clone()], 8, [65535, 1, 1]).unwrap();
+    let made = call(&[&x], std::slice::from_ref(&out), 8, [65535, 1, 1]).unwrap();
     assert_eq!(numbers(&made[0]), [1.0, 2.0, 3.0, 4.0]);
 
     let count = |what, expected, got| KernelProblem::Count { what, expected, got };
