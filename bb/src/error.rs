@@ -268,6 +268,42 @@ pub enum Error {
         op: &'static str,
     },
 
+    /// A number of host code could not be computed or converted.
+    #[error(transparent)]
+    Number(Box<crate::number::NumberError>),
+
+    /// A function has an operation without a derivative between its result and an input that it is differentiated by.
+    #[error("`{op}` has no derivative: {reason}")]
+    NotDifferentiable {
+        /// The operation.
+        op: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// A function of which the gradient is asked for returns something else than one float.
+    #[error("a function with a gradient returns one float, got {dtype} of the shape {shape:?}")]
+    NotScalar {
+        /// The element type of its result.
+        dtype: crate::DataType,
+        /// The shape of its result.
+        shape: Box<[usize]>,
+    },
+
+    /// A gradient is asked for by an input that is not there or is no float.
+    #[error(
+        "input {index} of {count} has no gradient: {}",
+        .dtype.map_or_else(|| "it does not exist".to_owned(), |dtype| format!("it is {dtype}, expected a float"))
+    )]
+    GradientBy {
+        /// The position that was named.
+        index: usize,
+        /// The number of inputs.
+        count: usize,
+        /// The input's element type, if there is one.
+        dtype: Option<crate::DataType>,
+    },
+
     /// A value is needed while lowering, but only running the graph gives it.
     #[error("`{op}` needs the value of `{value}`, which is not constant")]
     NotConstant {

@@ -19,9 +19,11 @@ mod error;
 pub mod export;
 pub mod ext;
 mod forward;
+mod gradient;
 pub mod ir;
 mod made;
 mod narrow;
+pub mod number;
 pub mod onnx;
 mod plan;
 pub mod profile;
@@ -51,6 +53,8 @@ pub use error::{
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
+pub use gradient::{Gradient, gradient, gradient_with_seed};
+pub use number::Number;
 pub use plan::{
     CompileOptions, Condition, Module, PassCount, PlanConditions, compile_whole_graph, limit_process_plans,
     pass_names,
@@ -65,6 +69,11 @@ pub use runtime::{
 #[cfg(doctest)]
 #[doc = include_str!("../docs/limits.md")]
 mod limits_page {}
+
+/// Runs the program of the page about training as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/training.md")]
+mod training_page {}
 
 #[doc(hidden)]
 pub mod __private;

@@ -1,7 +1,7 @@
 //! The costs of the operations of the extension families.
 
 use super::{Call, Cost, Moves, elements};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::op::{Family, Param};
 
 pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
@@ -15,6 +15,7 @@ pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
         Family::Image => ImageOp::from_index(index).map(|op| image(op, call)),
         Family::Ml => MlOp::from_index(index).map(|op| ml(op, call)),
         Family::Quant => QuantOp::from_index(index).map(|op| quant(op, call)),
+        Family::Train => TrainOp::from_index(index).map(|op| train(op, call)),
         _ => None,
     };
     cost.unwrap_or(Cost::UNKNOWN)
@@ -294,11 +295,18 @@ fn paged_attention(call: &Call<'_>) -> Option<u128> {
 
 fn create(op: CreateOp, call: &Call<'_>) -> Cost {
     match op {
-        CreateOp::ScalarLike | CreateOp::Full | CreateOp::Zeros | CreateOp::Ones => {
-            call.movement(Moves::Results)
-        }
+        CreateOp::ScalarLike
+        | CreateOp::Full
+        | CreateOp::Zeros
+        | CreateOp::Ones
+        | CreateOp::Empty
+        | CreateOp::ZerosLike
+        | CreateOp::OnesLike
+        | CreateOp::FullLike => call.movement(Moves::Results),
         // Each element is `start + i * step`.
-        CreateOp::Range => call.elementwise(2),
+        CreateOp::Range | CreateOp::Linspace => call.elementwise(2),
+        // The row, displaced, is compared with the column.
+        CreateOp::Eye => call.elementwise(1),
         CreateOp::Expand => call.movement(Moves::All),
         // The number of operations per element depends on the generator.
         CreateOp::RandomUniform | CreateOp::RandomNormal => call.cost(None, Moves::All),
@@ -446,6 +454,23 @@ fn quant(op: QuantOp, call: &Call<'_>) -> Cost {
             };
             call.cost(all(), Moves::All)
         }
+    }
+}
+
+/// The functions of single numbers, for each element of the first operand.
+fn train(op: TrainOp, call: &Call<'_>) -> Cost {
+    let each = |times: u128| call.cost(call.input(0).map(|x| elements(x).saturating_mul(times)), Moves::All);
+    match op {
+        // The greatest, a difference, an exponential, a sum, and a difference.
+        TrainOp::CrossEntropy => each(5),
+        // The labels select; what they select is much less.
+        TrainOp::NegativeLogLikelihood => call.movement(Moves::All),
+        // In addition a product, the weight, and a sum.
+        TrainOp::CrossEntropyOfProbabilities => each(8),
+        TrainOp::Adam => each(15),
+        TrainOp::Adagrad => each(9),
+        TrainOp::Momentum => each(8),
+        TrainOp::Sgd => each(4),
     }
 }
 

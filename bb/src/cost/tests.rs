@@ -207,6 +207,7 @@ fn every_row_has_an_answer() {
         Family::Bits,
         Family::Ml,
         Family::Quant,
+        Family::Train,
     ];
     for spec in families.into_iter().flat_map(|family| {
         let rows: Vec<&'static OpSpec> = rows(family);

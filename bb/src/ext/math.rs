@@ -103,15 +103,15 @@ fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Te
     on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &on.neg(y)?, y)
 }
 
-pub(super) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.mul(x, &on.scalar_like(x, c)?)
 }
 
-pub(super) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.add(x, &on.scalar_like(x, c)?)
 }
 
-pub(super) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.less(x, &on.scalar_like(x, c)?)
 }
 

@@ -56,6 +56,7 @@ pub mod scalar;
 pub(crate) mod scatter;
 mod slide;
 pub(crate) mod sort;
+pub mod train;
 pub(crate) mod types;
 mod unpool;
 pub(crate) mod window;
@@ -92,6 +93,10 @@ pub use quant::{
 pub use random::Mersenne;
 pub use recurrent::Activation;
 pub use scalar::{Scalar, ScalarOp};
+pub use train::{
+    AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
+    MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train, TrainOp,
+};
 
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -102,7 +107,7 @@ use smallvec::SmallVec;
 ///
 /// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
 /// implement it, with an empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + Train {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -379,6 +384,7 @@ families! {
     Image image ImageOp;
     Ml ml MlOp;
     Quant quant QuantOp;
+    Train train TrainOp;
 }
 
 /// Returns an error of `bb` as the backend's error type.
@@ -400,6 +406,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Image => ImageOp::from_name(name).map(|op| op as u16),
             Family::Ml => MlOp::from_name(name).map(|op| op as u16),
             Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
+            Family::Train => TrainOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -50,6 +50,30 @@ impl BackendHandle {
         self.runtime.constant(&TensorData::new(shape, elements)?)
     }
 
+    /// Makes a tensor of what a function returns for the indices of each element. The function runs on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] or [`bb_ir::Error::Memory`] if there are more elements than memory holds; the backend's own errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use bb_cpu as _;
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let table = bb::backend("cpu")?.tensor_from_fn(&[2, 3], |at| (10 * at[0] + at[1]) as i32)?;
+    /// assert_eq!(table.to_host(24)?.as_slice::<i32>()?, [0, 1, 2, 10, 11, 12]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor_from_fn<T: Element>(
+        &self,
+        shape: &[usize],
+        element: impl FnMut(&[usize]) -> T,
+    ) -> Result<Value, Error> {
+        self.runtime.constant(&TensorData::from_fn(shape, element)?)
+    }
+
     /// Copies a tensor to the host.
     ///
     /// # Errors

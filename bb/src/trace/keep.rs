@@ -183,8 +183,14 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             CreateOp::Expand => ("Expand", expand),
             CreateOp::RandomUniform => ("RandomUniform", random),
             CreateOp::RandomNormal => ("RandomNormal", random),
-            // Both are constants.
-            CreateOp::ScalarLike | CreateOp::Range => return None,
+            // They are constants.
+            CreateOp::ScalarLike | CreateOp::Range | CreateOp::Linspace => return None,
+            // Their bodies are `full`, which is kept, or few primitives.
+            CreateOp::Empty
+            | CreateOp::ZerosLike
+            | CreateOp::OnesLike
+            | CreateOp::FullLike
+            | CreateOp::Eye => return None,
         },
         Family::Index => match IndexOp::from_index(index)? {
             IndexOp::TopK => ("TopK", top_k),
@@ -225,6 +231,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
         },
         // The scales and zero points of ONNX's operators have other shapes.
         Family::Quant => return None,
+        // ONNX's losses and optimizers have other operands.
+        Family::Train => return None,
         _ => return None,
     })
 }
