@@ -23,6 +23,8 @@ pub const GAPS: &[Gap] = &[
     // Training drops other elements than ONNX's generator of random numbers.
     differs("Dropout", When::Operand(2), "node/test_training_dropout_default"),
     differs("DynamicQuantizeLinear", When::Always, "node/test_dynamicquantizelinear"),
+    // The last columns of a row are summed in another order than the others, so that equal ones differ.
+    differs("Gemm", When::Always, "light/test_resnet50"),
     // The axis of older versions splits the shape in two; here it is an axis.
     until(12, differs("LogSoftmax", When::Always, "history/test_logsoftmax_axis_0__o9_onnx1.7.0")),
     differs("MatMul", When::Rank(1, 1), "node/test_matmul_4d_1d"),
