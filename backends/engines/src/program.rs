@@ -67,6 +67,14 @@ impl<E: Engine> Program<E> {
         (own, self.parts.len() - own)
     }
 
+    /// Returns the error for the first input that is omitted and has no default.
+    fn complete<T>(&self, inputs: &[Option<T>]) -> Result<(), EngineError> {
+        let lacking = self.inputs.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
+        let Some((port, _)) = lacking else { return Ok(()) };
+        let expected = self.inputs.iter().filter(|port| !port.optional).map(|port| port.name.clone());
+        Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
+    }
+
     fn run_all(&self, inputs: Vec<Option<OnnxValue<TensorData>>>) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
         let mut slots: Vec<Option<OnnxValue<TensorData>>> = vec![None; self.values];
         let mut set = |value: ValueId, item| {
@@ -233,6 +241,7 @@ where
 
     fn run(&self, _: &B, inputs: &[Option<&Host>]) -> Result<Vec<Host>, EngineError> {
         self.declared.check(inputs)?;
+        self.complete(inputs)?;
         let tensors = inputs.iter().map(|x| x.map(|x| OnnxValue::Tensor(x.data().clone()))).collect();
         let mut results = Vec::with_capacity(self.outputs.len());
         for (item, port) in self.run_all(tensors)?.into_iter().zip(&self.outputs) {
@@ -252,6 +261,7 @@ where
         inputs: &[Option<OnnxValue<&Host>>],
     ) -> Result<Vec<OnnxValue<Host>>, EngineError> {
         self.declared.check_items(inputs)?;
+        self.complete(inputs)?;
         let host = |item: &OnnxValue<&Host>| item.map(&mut |x: &&Host| x.data().clone());
         let items = inputs.iter().map(|item| item.as_ref().map(host)).collect();
         let results = self.run_all(items)?;
